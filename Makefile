@@ -1,0 +1,43 @@
+# The few verbs people type. Everything runs inside .venv, which is made on first use.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test lint format schema clean
+
+help:
+	@echo "make demo    set up and solve an example"
+	@echo "make test    set up and run the test suite"
+	@echo "make lint    ruff and mypy"
+	@echo "make format  rewrite the code in the project's format"
+	@echo "make schema  write the JSON Schema of model files"
+	@echo "make clean   remove .venv and caches"
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $(READY)
+
+demo: $(READY)
+	$(RUN) examples/first_steps.py
+
+test: $(READY)
+	$(RUN) -m pytest -q -n auto
+
+lint: $(READY)
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+format: $(READY)
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+schema: $(READY)
+	$(RUN) -c "from solvent.model.schema import write_schema; write_schema()"
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,81 @@
+"""The exception tree: everything Solvent raises on purpose is a `SolventError`.
+
+A message says where, what was expected and what was found, so that it can be acted on without reading the
+code that raised it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from decimal import Decimal
+
+_LONGEST_QUOTE = 80
+
+
+class SolventError(Exception):
+    """Base of all errors raised by Solvent."""
+
+
+class ModelError(SolventError, ValueError):
+    """Something a user stated about a problem does not hold together.
+
+    Parameters
+    ----------
+    where : str
+        The place: a state and action, or a file and the path of a field in it.
+    expected : str
+        What would have been right there.
+    found : str
+        What stood there instead.
+    hint : str
+        What to do about it, where that is not obvious.
+
+    Examples
+    --------
+    >>> print(ModelError("horizon", "a whole number of at least 1", "2.5"))
+    horizon: expected a whole number of at least 1, found 2.5
+    """
+
+    def __init__(self, where: str, expected: str, found: str, hint: str = "") -> None:
+        self.where, self.expected, self.found, self.hint = where, expected, found, hint
+        super().__init__(where, expected, found, hint)
+
+    def __str__(self) -> str:
+        text = f"{self.where}: expected {self.expected}, found {self.found}"
+        return f"{text}; {self.hint}" if self.hint else text
+
+    def within(self, place: str) -> ModelError:
+        """Return the same error, seen from further out (a file, an enclosing field)."""
+        separator = "" if self.where.startswith("[") else ": "
+        return type(self)(place + separator + self.where, self.expected, self.found, self.hint)
+
+
+class BudgetError(ModelError):
+    """A budget that does not fit its model or is not a number."""
+
+
+class LatticeOverflowError(SolventError, OverflowError):
+    """The costs and limits of a resource have no common unit in which all sums fit 64-bit integers."""
+
+
+def quote(value: object) -> str:
+    """Return `value` for a message: its repr, cut to a length that can be read."""
+    try:
+        text = str(value) if isinstance(value, Decimal) else repr(value)
+    except Exception:  # a foreign __repr__ must not replace the message it was meant for
+        text = f"an unprintable {type(value).__name__}"
+    return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
+
+
+def did_you_mean(name: object, known: Iterable[object]) -> str:
+    """Return "did you mean 'x'?" for the closest known name, or an empty string.
+
+    Examples
+    --------
+    >>> did_you_mean("feul", ["fuel", "risk"])
+    "did you mean 'fuel'?"
+    """
+    by_text = {str(other): other for other in known}
+    close = difflib.get_close_matches(str(name), list(by_text), n=1)
+    return f"did you mean {quote(by_text[close[0]])}?" if close else ""

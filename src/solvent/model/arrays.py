@@ -1,0 +1,356 @@
+"""Models from arrays: transitions, rewards and costs, dense or sparse, the same at all steps or one per step."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.errors import ModelError
+from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
+from solvent.model.budget import BudgetLike
+from solvent.model.cmdp import CMDP
+from solvent.model.exact import exact_column
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How many steps, states and actions the arrays speak of."""
+
+    horizon: int
+    states: int
+    actions: int
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        return self.states, self.actions
+
+
+def from_arrays(
+    P: Any,
+    R: Any,
+    C: Any,
+    *,
+    horizon: int,
+    start: Hashable = 0,
+    cost_probability: Any = None,
+    available: Any = None,
+    states: Sequence[Hashable] | None = None,
+    actions: Sequence[Hashable] | None = None,
+    resources: Sequence[str] | None = None,
+    budget: BudgetLike | None = None,
+    name: str = "",
+    about: str = "",
+) -> CMDP:
+    """Return the model of transition, reward and cost arrays.
+
+    Parameters
+    ----------
+    P : array of shape (S, A, S) or (H, S, A, S), or sparse
+        Transition probabilities. Sparse: one matrix of shape (S * A, S) with row `s * A + a`, or a list of A matrices
+        of shape (S, S); with steps, a list of H of either.
+    R : array of shape (S, A), (H, S, A), (S, A, S) or (H, S, A, S)
+        Rewards of rows, or of transitions.
+    C : array of shape (S, A), (S, A, d), (H, S, A) or (H, S, A, d)
+        Costs; numbers of any kind that `solvent` takes, also objects and text. With `cost_probability`, an axis for
+        the points of a finite support comes before the axis of resources: (S, A, n) or (S, A, n, d), or with steps.
+    horizon : int
+        Number of steps H.
+    start : hashable
+        Name of the first state; its position, if `states` is not given.
+    cost_probability : array of shape (S, A, n) or (H, S, A, n), optional
+        Probability of each point in C, independent of the next state (the paper's form).
+    available : array of bool, shape (S, A) or (H, S, A), optional
+        Which actions each state offers; all, if not given. A state that offers none is terminal.
+    states, actions, resources : sequences of names, optional
+        Positions 0, 1, ..., and "cost" (or "cost0", "cost1", ...), if not given.
+    budget, name, about : optional
+        As in `CMDP.builder`.
+
+    Raises
+    ------
+    ModelError
+        If shapes do not fit each other or could be read in two ways, or the numbers do not make a model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> P = np.array([[[0.9, 0.1], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
+    >>> from_arrays(P, R=[[1, 0], [0, 0]], C=[[0.1, 0], [0, 0]], horizon=10)
+    CMDP(horizon 10, 2 states, 2 actions, 4 rows, 5 outcomes, stationary, resources ['cost'])
+    """
+    horizon = check_horizon(horizon)
+    transitions, n_states, n_actions = _read_transitions(P, horizon)
+    shape = _Shape(horizon, n_states, n_actions)
+    probabilities = None
+    if cost_probability is not None:
+        probabilities = _by_step(np.asarray(cost_probability, np.float64), shape, 1, "cost_probability")
+    cost_steps = _read_costs(C, shape, probabilities)
+    reward_steps = _read_rewards(R, shape)
+    available_steps = _by_step(
+        np.ones(shape.rows, bool) if available is None else np.asarray(available, bool), shape, 0, "available"
+    )
+    n_resources = cost_steps[0].shape[-1]
+    given = check_resources(list(resources)) if resources is not None else _default_resources(n_resources)
+    if len(given) != n_resources:
+        raise ModelError("resources", f"{n_resources} names, as C has", f"{len(given)}")
+    names = Names(
+        start,
+        _names(states, n_states, "states"),
+        _names(actions, n_actions, "actions"),
+        given,
+        name,
+        about,
+    )
+    columns = [transitions, reward_steps, cost_steps, available_steps, probabilities or [None]]
+    varying = [column for column in columns if len(column) > 1]
+    tables: dict[Hashable, int] = {}
+    table_of_step = np.empty(horizon, np.int32)
+    pieces: list[_Table] = []
+    for h in range(horizon):
+        table_of_step[h] = tables.setdefault(tuple(_content(column[h]) for column in varying), len(pieces))
+        if table_of_step[h] == len(pieces):
+            pieces.append(_table(shape, *(_pick(column, h) for column in columns)))
+    rows = _join(pieces, names, horizon)
+    return assemble(names, rows, horizon=horizon, table_of_step=table_of_step, budget=budget)
+
+
+def _names(given: Sequence[Hashable] | None, count: int, kind: str) -> tuple[Hashable, ...]:
+    names = check_names(given, kind)
+    if names is None:
+        return tuple(range(count))
+    if len(names) != count:
+        raise ModelError(kind, f"{count} names, as P has", f"{len(names)}")
+    return names
+
+
+def _default_resources(count: int) -> tuple[str, ...]:
+    return ("cost",) if count == 1 else tuple(f"cost{i}" for i in range(count))
+
+
+def _pick(steps: list[Any], h: int) -> Any:
+    return steps[h] if len(steps) > 1 else steps[0]
+
+
+def _content(entry: Any) -> Hashable:
+    """Return a key that is equal for equal entries, so that equal tables are stored once."""
+    if entry is None:
+        return None
+    if _is_sparse(entry):
+        return entry.indptr.tobytes(), entry.indices.tobytes(), entry.data.tobytes()
+    return tuple(entry.ravel().tolist()) if entry.dtype == object else entry.tobytes()
+
+
+def _is_sparse(value: Any) -> bool:
+    return hasattr(value, "tocsr")
+
+
+def _read_transitions(P: Any, horizon: int) -> tuple[list[Any], int, int]:
+    """Return per step a matrix of shape (S * A, S), dense or CSR, and S and A."""
+    if _is_sparse(P):
+        return _sparse_steps([P], 1)
+    if isinstance(P, list | tuple) and len(P) and _is_sparse(P[0]):
+        square = P[0].shape[0] == P[0].shape[1]
+        return _sparse_steps([list(P)], len(P)) if square else _sparse_steps(list(P), horizon)
+    if isinstance(P, list | tuple) and len(P) and isinstance(P[0], list | tuple) and _is_sparse(P[0][0]):
+        return _sparse_steps([list(step) for step in P], horizon)
+    try:
+        dense = np.asarray(P, np.float64)
+    except (TypeError, ValueError):
+        raise ModelError("P", "an array of numbers", f"a {type(P).__name__} that is not one") from None
+    if dense.ndim not in (3, 4) or dense.shape[-3] != dense.shape[-1]:
+        raise ModelError("P", "shape (S, A, S) or (H, S, A, S)", f"shape {dense.shape}")
+    if dense.ndim == 4 and dense.shape[0] != horizon:
+        raise ModelError("P", f"one array for each of {horizon} steps", f"{dense.shape[0]}")
+    n_states, n_actions = dense.shape[-3:-1]
+    steps = dense.reshape(-1, n_states * n_actions, n_states)
+    return list(steps), n_states, n_actions
+
+
+def _sparse_steps(steps: list[Any], expected: int) -> tuple[list[Any], int, int]:
+    from scipy import sparse
+
+    matrices = []
+    for step in steps:
+        if isinstance(step, list):
+            shapes = {matrix.shape for matrix in step}
+            if len(shapes) != 1 or step[0].shape[0] != step[0].shape[1]:
+                raise ModelError("P", "square matrices of one size, one per action", f"shapes {sorted(shapes)}")
+            n_states, n_actions = step[0].shape[0], len(step)
+            stacked = sparse.vstack([matrix.tocsr() for matrix in step], format="csr")
+            order = np.arange(n_states * n_actions).reshape(n_actions, n_states).T.ravel()
+            matrices.append(stacked[order])
+        else:
+            matrix = step.tocsr().copy()
+            matrix.sum_duplicates()
+            matrices.append(matrix)
+    n_rows, n_states = matrices[0].shape
+    if any(matrix.shape != (n_rows, n_states) for matrix in matrices) or n_rows % n_states:
+        raise ModelError("P", "matrices of shape (S * A, S)", f"shape {matrices[0].shape}")
+    if len(steps) > 1 and len(steps) != expected:
+        raise ModelError("P", f"one matrix for each of {expected} steps", f"{len(steps)}")
+    return matrices, n_states, n_rows // n_states
+
+
+def _by_step(array: NDArray[Any], shape: _Shape, trailing: int, name: str) -> list[NDArray[Any]]:
+    """Split a leading step axis, if there is one, from an array of shape (S, A) and `trailing` axes."""
+    plain = 2 + trailing
+    text = "S, A" + ", n" * trailing
+    if array.ndim == plain and array.shape[:2] == shape.rows:
+        return [array]
+    if array.ndim == plain + 1 and array.shape[1:3] == shape.rows and array.shape[0] in (1, shape.horizon):
+        return list(array)
+    raise ModelError(
+        name,
+        f"shape ({text}) or (H, {text}) with H={shape.horizon}, S={shape.states}, A={shape.actions}",
+        f"shape {array.shape}",
+    )
+
+
+def _read_numbers(values: Any, name: str) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.dtype.kind in "US":
+        array = array.astype(object)
+    if array.dtype.kind not in "iufO":
+        raise ModelError(name, "an array of numbers", f"one of type {array.dtype}")
+    return array
+
+
+def _read_rewards(R: Any, shape: _Shape) -> list[NDArray[np.float64]]:
+    """Return per step rewards of shape (S, A) or (S, A, S)."""
+    array = _read_numbers(R, "R")
+    try:
+        array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ModelError("R", "an array of numbers", "entries that are not") from None
+    by_transition = array.ndim == 3 and array.shape == (*shape.rows, shape.states)
+    by_step = array.ndim == 3 and array.shape == (shape.horizon, *shape.rows)
+    if by_transition and by_step:
+        raise ModelError(
+            "R",
+            "a shape that can be read in one way",
+            f"{array.shape}, which could be (S, A, S) or (H, S, A)",
+            "add a leading axis of length 1 for the first, a trailing one broadcast to S for the second",
+        )
+    if array.ndim == 4 or by_transition:
+        return _by_step(array, shape, 1, "R")
+    return _by_step(array, shape, 0, "R")
+
+
+def _read_costs(C: Any, shape: _Shape, probabilities: list[Any] | None) -> list[NDArray[Any]]:
+    """Return per step costs of shape (S, A, n, d)."""
+    array = _read_numbers(C, "C")
+    points = 0 if probabilities is None else 1
+    steps_first = array.ndim == 3 + points and array.shape[1:3] == shape.rows and array.shape[0] in (1, shape.horizon)
+    resources_last = array.ndim == 3 + points and array.shape[:2] == shape.rows
+    if steps_first and resources_last and array.shape[0] == shape.horizon:
+        raise ModelError(
+            "C",
+            "a shape that can be read in one way",
+            f"{array.shape}, which could be with steps first or with resources last",
+            "add an axis of length 1 for the resources at the end",
+        )
+    if array.ndim == 2 + points or (steps_first and not resources_last):
+        array = array[..., None]
+    steps = _by_step(array, shape, 1 + points, "C")
+    if probabilities is None:
+        return [step[:, :, None, :] for step in steps]
+    n = probabilities[0].shape[-1]
+    if steps[0].shape[2] != n:
+        raise ModelError("C", f"{n} points of support, as cost_probability has", f"{steps[0].shape[2]}")
+    return steps
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The rows of one table: costs still as the user's numbers, (O, d)."""
+
+    rows_per_state: NDArray[np.int64]
+    action: NDArray[np.int64]
+    reward: NDArray[np.float64]
+    outcomes_per_row: NDArray[np.int64]
+    probability: NDArray[np.float64]
+    next_state: NDArray[np.int64]
+    cost: NDArray[Any]
+
+
+def _table(
+    shape: _Shape, P: Any, R: NDArray[np.float64], C: NDArray[Any], available: NDArray[np.bool_], q: Any
+) -> _Table:
+    row, following, p = _nonzero(P)
+    offered = available.ravel()
+    keep = offered[row]
+    row, following, p = row[keep], following[keep], p[keep]
+    n_rows = shape.states * shape.actions
+    reward = R.ravel() if R.ndim == 2 else np.bincount(row, p * R.reshape(n_rows, -1)[row, following], n_rows)
+    n_points = C.shape[2]
+    if n_points > 1 or q is not None:
+        weight = np.repeat(p, n_points) * (q.reshape(n_rows, -1)[row].ravel() if q is not None else 1.0)
+        point = np.tile(np.arange(n_points), len(row))
+        row, following = np.repeat(row, n_points), np.repeat(following, n_points)
+        p = weight
+    else:
+        point = np.zeros(len(row), np.int64)
+    cost = C.reshape(n_rows, n_points, -1)[row, point]
+    kept_rows = np.flatnonzero(offered)
+    position = np.cumsum(offered) - 1
+    return _Table(
+        rows_per_state=available.sum(1).astype(np.int64),
+        action=kept_rows % shape.actions,
+        reward=reward[kept_rows],
+        outcomes_per_row=np.bincount(position[row], minlength=len(kept_rows)),
+        probability=p,
+        next_state=following,
+        cost=cost,
+    )
+
+
+def _nonzero(P: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    if _is_sparse(P):
+        entries = P.tocoo()
+        order = np.lexsort((entries.col, entries.row))
+        return entries.row[order].astype(np.int64), entries.col[order].astype(np.int64), entries.data[order]
+    # NaN and negative entries count as non-zero here and are refused by name later
+    row, following = np.nonzero(P)
+    return row, following, P[row, following]
+
+
+def _join(pieces: list[_Table], names: Names, horizon: int) -> Rows:
+    def joined(key: str) -> NDArray[Any]:
+        return np.concatenate([getattr(piece, key) for piece in pieces])
+
+    def pointers(key: str) -> NDArray[np.int64]:
+        return np.concatenate([[0], np.cumsum(joined(key))]).astype(np.int64)
+
+    row_indptr, outcome_indptr, action = (
+        pointers("rows_per_state"),
+        pointers("outcomes_per_row"),
+        joined("action"),
+    )
+
+    def where(index: int, resource: str) -> str:
+        row = int(np.searchsorted(outcome_indptr, index, side="right")) - 1
+        state = (int(np.searchsorted(row_indptr, row, side="right")) - 1) % len(names.states)
+        return f"C, {names.states[state]}/{names.actions[action[row]]}, cost of {resource}"
+
+    cost = joined("cost")
+    columns = tuple(
+        exact_column(
+            np.ascontiguousarray(cost[:, d]) if cost.dtype != object else cost[:, d].tolist(),
+            steps=horizon,
+            where=lambda index, name=name: where(index, name),  # type: ignore[misc]
+        )
+        for d, name in enumerate(names.resources)
+    )
+    return Rows(
+        row_indptr=row_indptr,
+        row_action=action.astype(np.int32),
+        row_reward=joined("reward").astype(np.float64),
+        outcome_indptr=outcome_indptr,
+        probability=joined("probability"),
+        next_state=joined("next_state").astype(np.int32),
+        cost=columns,
+    )

@@ -1,0 +1,270 @@
+"""The one door into `CMDP`: every way of stating a model ends here, and here it is checked.
+
+The checks run over whole arrays; only what is found wrong is put into words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.errors import ModelError, did_you_mean, quote
+from solvent.model.budget import Budget, BudgetLike, read_budgets
+from solvent.model.cmdp import CMDP
+from solvent.model.distributions import CostLaw
+from solvent.model.exact import ExactColumn
+
+#: How far the probabilities of a row may be from summing to one before that is an error.
+PROBABILITY_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Names:
+    """What things are called, and where a problem begins."""
+
+    start: Hashable
+    states: tuple[Hashable, ...]
+    actions: tuple[Hashable, ...]
+    resources: tuple[str, ...]
+    name: str = ""
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows and outcomes in the layout of `CMDP`, not yet checked."""
+
+    row_indptr: NDArray[np.int64]
+    row_action: NDArray[np.int32]
+    row_reward: NDArray[np.float64]
+    outcome_indptr: NDArray[np.int64]
+    probability: NDArray[np.float64]
+    next_state: NDArray[np.int32]
+    cost: tuple[ExactColumn, ...]
+    laws: tuple[CostLaw, ...] = ()
+    law_DO: NDArray[np.int32] | None = None
+
+
+def check_horizon(horizon: Any) -> int:
+    """Return the horizon as an int, or raise."""
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise ModelError("horizon", "a whole number of at least 1", quote(horizon))
+    if horizon > 2**31 - 1:
+        raise ModelError("horizon", f"at most {2**31 - 1}", quote(horizon))
+    return int(horizon)
+
+
+def check_resources(resources: Any) -> tuple[str, ...]:
+    """Return the names of the resources, or raise."""
+    if isinstance(resources, str) or not isinstance(resources, Sequence):
+        raise ModelError("resources", "a list of names", quote(resources))
+    for name in resources:
+        if not isinstance(name, str) or not name:
+            raise ModelError("resources", "names that are non-empty text", quote(name))
+    repeated = [name for name in resources if list(resources).count(name) > 1]
+    if repeated:
+        raise ModelError("resources", "each name once", f"{quote(repeated[0])} twice")
+    return tuple(resources)
+
+
+def check_names(names: Sequence[Hashable] | None, kind: str) -> tuple[Hashable, ...] | None:
+    """Return declared names of states or actions as a tuple without repetition, or raise."""
+    if names is None:
+        return None
+    if isinstance(names, str | bytes) or not isinstance(names, Sequence | np.ndarray | range):
+        raise ModelError(kind, "a list of names", quote(names))
+    listed = tuple(names)
+    seen: set[Hashable] = set()
+    for name in listed:
+        try:
+            repeated = name in seen
+        except TypeError:
+            raise ModelError(kind, "hashable names", quote(name)) from None
+        if repeated:
+            raise ModelError(kind, "each name once", f"{quote(name)} twice")
+        seen.add(name)
+    return listed
+
+
+def assemble(
+    names: Names,
+    rows: Rows,
+    *,
+    horizon: int,
+    table_of_step: NDArray[np.int32],
+    budget: BudgetLike | None = None,
+    terminal_at: Mapping[int, frozenset[int]] | None = None,
+) -> CMDP:
+    """Check everything, drop impossible outcomes, normalise, and return the model.
+
+    Parameters
+    ----------
+    terminal_at : mapping of state position to steps, optional
+        Where a state that has actions at other steps is declared terminal.
+
+    Raises
+    ------
+    ModelError
+        For probabilities that are negative, NaN or do not sum to one, rewards that are not finite, names that do not
+        exist, and states that could be reached at a step at which they have no action.
+    """
+    if names.start not in names.states:
+        raise ModelError(
+            "start", "one of the model's states", quote(names.start), did_you_mean(names.start, names.states)
+        )
+    _check_rewards(names, rows)
+    rows = _check_probabilities(names, rows)
+    rows, table_of_step = _share_tables(rows, table_of_step, len(names.states))
+    budgets: dict[str, Budget] | None = None
+    if budget is not None:
+        budgets = read_budgets(budget, names.resources, horizon)
+    model = CMDP(
+        horizon=horizon,
+        start=names.start,
+        states=names.states,
+        actions=names.actions,
+        resources=names.resources,
+        table_of_step=table_of_step,
+        budget=budgets,
+        name=names.name,
+        about=names.about,
+        **{key: getattr(rows, key) for key in Rows.__dataclass_fields__},
+    )
+    _check_stranded(model, terminal_at or {})
+    return model
+
+
+def _place(names: Names, rows: Rows, row: int) -> str:
+    state = (int(np.searchsorted(rows.row_indptr, row, side="right")) - 1) % len(names.states)
+    return f"{names.states[state]}/{names.actions[rows.row_action[row]]}"
+
+
+def _check_rewards(names: Names, rows: Rows) -> None:
+    bad = np.flatnonzero(~np.isfinite(rows.row_reward))
+    if len(bad):
+        where = f"{_place(names, rows, int(bad[0]))}, reward"
+        raise ModelError(where, "a finite number", str(rows.row_reward[bad[0]]))
+
+
+def _check_probabilities(names: Names, rows: Rows) -> Rows:
+    p, counts = rows.probability, np.diff(rows.outcome_indptr)
+    empty = np.flatnonzero(counts == 0)
+    if len(empty):
+        raise ModelError(_place(names, rows, int(empty[0])), "at least one outcome", "none")
+    if not len(counts):
+        return rows
+    row_of = np.repeat(np.arange(len(counts)), counts)
+    bad = np.flatnonzero(~(p >= 0) | np.isinf(p))
+    if len(bad):
+        first = int(bad[0])
+        row = int(row_of[first])
+        where = f"{_place(names, rows, row)}, outcome {first - int(rows.outcome_indptr[row])}, probability"
+        raise ModelError(where, "a number from 0 to 1", str(p[first]))
+    totals = np.add.reduceat(p, rows.outcome_indptr[:-1])
+    bad = np.flatnonzero(np.abs(totals - 1) > PROBABILITY_TOLERANCE)
+    if len(bad):
+        where = f"{_place(names, rows, int(bad[0]))}, probabilities"
+        raise ModelError(where, f"a sum of 1 (to within {PROBABILITY_TOLERANCE})", repr(float(totals[bad[0]])))
+    # rows that already sum to one up to rounding stay as they are, so that a saved model loads unchanged
+    off = np.abs(totals - 1) > 4 * np.finfo(float).eps * (counts + 2)
+    if off.any():
+        p = np.where(off[row_of], p / totals[row_of], p)
+        p = np.where((rows.probability > 0) & (p == 0), rows.probability, p)
+    keep = p > 0
+    if keep.all():
+        return replace(rows, probability=p)
+    kept = np.flatnonzero(keep)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row_of[kept], minlength=len(counts)))])
+    return replace(
+        rows,
+        outcome_indptr=indptr.astype(np.int64),
+        probability=p[kept],
+        next_state=rows.next_state[kept],
+        cost=tuple(column.take(kept) for column in rows.cost),
+        law_DO=None if rows.law_DO is None else np.ascontiguousarray(rows.law_DO[:, kept]),
+    )
+
+
+def _share_tables(rows: Rows, table_of_step: NDArray[np.int32], n_states: int) -> tuple[Rows, NDArray[np.int32]]:
+    """Keep one of each set of equal tables, numbered in the order in which the steps use them."""
+    n_tables = (len(rows.row_indptr) - 1) // n_states
+    if n_tables == 1:
+        return rows, table_of_step
+    row_at = rows.row_indptr[::n_states]
+    outcome_at = rows.outcome_indptr[row_at]
+    laws = [] if rows.law_DO is None else list(rows.law_DO)
+    by_outcome = [rows.probability, rows.next_state, *(column.ticks for column in rows.cost), *laws]
+
+    def content(table: int) -> Hashable:
+        r, o = slice(row_at[table], row_at[table + 1]), slice(outcome_at[table], outcome_at[table + 1])
+        states = np.diff(rows.row_indptr[table * n_states : (table + 1) * n_states + 1])
+        lengths = np.diff(rows.outcome_indptr[row_at[table] : row_at[table + 1] + 1])
+        plain = [states, lengths, rows.row_action[r], rows.row_reward[r]]
+        return tuple(
+            tuple(part.tolist()) if part.dtype == object else part.tobytes()
+            for part in (*plain, *(column[o] for column in by_outcome))
+        )
+
+    known: dict[Hashable, int] = {}
+    first: list[int] = []
+    number: dict[int, int] = {}
+    for table in table_of_step.tolist():
+        if table not in number:
+            number[table] = known.setdefault(content(table), len(known))
+            if number[table] == len(first):
+                first.append(table)
+    if first == list(range(n_tables)):
+        return rows, table_of_step
+    r = np.concatenate([np.arange(row_at[t], row_at[t + 1]) for t in first])
+    o = np.concatenate([np.arange(outcome_at[t], outcome_at[t + 1]) for t in first])
+    per_state = np.concatenate([np.diff(rows.row_indptr[t * n_states : (t + 1) * n_states + 1]) for t in first])
+    kept = Rows(
+        row_indptr=np.concatenate([[0], np.cumsum(per_state)]).astype(np.int64),
+        row_action=rows.row_action[r],
+        row_reward=rows.row_reward[r],
+        outcome_indptr=np.concatenate([[0], np.cumsum(np.diff(rows.outcome_indptr)[r])]).astype(np.int64),
+        probability=rows.probability[o],
+        next_state=rows.next_state[o],
+        cost=tuple(column.take(o) for column in rows.cost),
+        laws=rows.laws,
+        law_DO=None if rows.law_DO is None else np.ascontiguousarray(rows.law_DO[:, o]),
+    )
+    return kept, np.array([number[table] for table in table_of_step.tolist()], np.int32)
+
+
+def _check_stranded(model: CMDP, terminal_at: Mapping[int, frozenset[int]]) -> None:
+    """Refuse a state that can be reached at a step where it has no action, but has some at other steps."""
+    if model.n_tables == 1:
+        return
+    has_rows = np.diff(model.row_indptr).reshape(model.n_tables, model.n_states) > 0
+    partial = has_rows.any(0) & ~has_rows.all(0)
+    if not partial.any():
+        return
+    reached = np.zeros(model.n_states, bool)
+    reached[model.start_index] = True
+    for step, table in enumerate(model.table_of_step.tolist()):
+        for state in np.flatnonzero(reached & partial & ~has_rows[table]).tolist():
+            if step not in terminal_at.get(state, ()):
+                actions_at = np.flatnonzero(has_rows[model.table_of_step, state])[:6].tolist()
+                name = quote(model.states[state])
+                raise ModelError(
+                    f"state {name}",
+                    f"an action at step {step}, where it can be reached",
+                    f"actions only at steps {', '.join(map(str, actions_at))}",
+                    f"declare it terminal there if the episode ends: terminal({name}, steps=[{step}])",
+                )
+        reached = _successors(model, table, reached)
+
+
+def _successors(model: CMDP, table: int, reached: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    first = table * model.n_states
+    starts = model.outcome_indptr[model.row_indptr[first : first + model.n_states + 1]]
+    lengths = np.diff(starts)
+    live = np.repeat(reached, lengths)
+    after = np.zeros(model.n_states, bool)
+    after[model.next_state[starts[0] : starts[-1]][live]] = True
+    return after

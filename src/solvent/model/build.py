@@ -1,0 +1,362 @@
+"""The builder: a model stated row by row, in names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from solvent.errors import ModelError, did_you_mean, quote
+from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
+from solvent.model.budget import BudgetLike
+from solvent.model.cmdp import CMDP, NO_LAW
+from solvent.model.distributions import CostLaw, from_scipy, is_scipy
+from solvent.model.exact import exact, exact_column
+
+_OUTCOME = "(probability, next state), (probability, next state, cost) or (..., cost, reward)"
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One call of `add`, as given; costs are one entry per resource."""
+
+    state: Hashable
+    action: Hashable
+    steps: tuple[int, ...] | None
+    reward: float
+    probability: list[float]
+    next_state: list[Hashable]
+    cost: list[list[Any]]
+
+    @property
+    def place(self) -> str:
+        return f"{self.state}/{self.action}"
+
+
+class Builder:
+    """Collects rows by name and builds a `CMDP` of them.
+
+    Parameters
+    ----------
+    horizon : int
+        Number of steps.
+    start : hashable
+        Name of the state at step 0.
+    resources : sequence of str
+        Names of what is spent.
+    states, actions : sequence of hashables, optional
+        All names that may occur, in the order they shall have; any other is then an error. Without them names are
+        taken as they come, and a state that is reached but has no row is terminal.
+    budget : optional
+        Default budget of the model.
+    name, about : str
+        For people.
+
+    Examples
+    --------
+    >>> b = Builder(horizon=3, start="home", resources=["fuel"])
+    >>> b.add("home", "go", reward=1, outcomes=[(0.7, "home", {"fuel": 1}), (0.3, "away", {"fuel": "3/2"})])
+    >>> b.add("away", "wait", outcomes=[(1, "away", 0)], steps=[1, 2])
+    >>> b.build()
+    CMDP(horizon 3, 2 states, 2 actions, 3 rows, 5 outcomes, 2 tables, resources ['fuel'])
+    """
+
+    def __init__(
+        self,
+        *,
+        horizon: int,
+        start: Hashable,
+        resources: Sequence[str] = (),
+        states: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
+        budget: BudgetLike | None = None,
+        name: str = "",
+        about: str = "",
+    ) -> None:
+        self.horizon = check_horizon(horizon)
+        self.resources = check_resources(resources)
+        self._start, self._budget, self._name, self._about = start, budget, name, about
+        self._states = check_names(states, "states")
+        self._actions = check_names(actions, "actions")
+        self._rows: list[_Row] = []
+        self._taken: dict[tuple[Hashable, Hashable], set[int | None]] = {}
+        self._terminal: dict[Hashable, set[int] | None] = {}
+
+    def add(
+        self,
+        state: Hashable,
+        action: Hashable,
+        *,
+        outcomes: Iterable[Any],
+        reward: float = 0,
+        steps: Iterable[int] | None = None,
+    ) -> None:
+        """Add one row: what may happen on taking `action` in `state`.
+
+        Parameters
+        ----------
+        state, action : hashable
+            Names.
+        outcomes : iterable of tuples
+            `(probability, next state, cost)`, or with a reward of its own as a fourth entry; without a cost it is
+            zero. A cost is a number (of the only resource), a sequence in the order of the resources, or a dict by
+            name in which a missing resource costs nothing. A number may also be a `CostLaw` or a frozen
+            `scipy.stats` distribution.
+        reward : float
+            Expected reward of the row; rewards of outcomes are added to it.
+        steps : iterable of int, optional
+            The steps at which the row holds; all, if not given.
+
+        Raises
+        ------
+        ModelError
+            If the row is there already, or anything in it is not what it should be.
+        """
+        place = f"{state}/{action}"
+        self._check_known(state, self._states, "state", place)
+        self._check_known(action, self._actions, "action", place)
+        when = self._read_steps(steps, place)
+        self._take(state, action, when, place)
+        probability: list[float] = []
+        following: list[Hashable] = []
+        costs: list[list[Any]] = []
+        extra: list[float] = []
+        if isinstance(outcomes, str | Mapping):
+            raise ModelError(f"{place}, outcomes", "a list of outcomes", quote(outcomes))
+        for i, outcome in enumerate(outcomes):
+            where = f"{place}, outcome {i}"
+            if isinstance(outcome, str) or not isinstance(outcome, Sequence) or not 2 <= len(outcome) <= 4:
+                raise ModelError(where, _OUTCOME, quote(outcome))
+            probability.append(read_probability(outcome[0], f"{where}, probability"))
+            self._check_known(outcome[1], self._states, "state", f"{where}, next state")
+            following.append(outcome[1])
+            costs.append(read_costs(outcome[2] if len(outcome) > 2 else 0, self.resources, where))
+            extra.append(read_reward(outcome[3], where) if len(outcome) > 3 else 0.0)
+        if not probability:
+            raise ModelError(place, "at least one outcome", "none")
+        total = math.fsum(probability) or 1.0
+        expected = math.fsum(p * r for p, r in zip(probability, extra, strict=True)) / total
+        row_reward = read_reward(reward, place) + expected
+        self._rows.append(_Row(state, action, when, row_reward, probability, following, costs))
+
+    def terminal(self, *states: Hashable, steps: Iterable[int] | None = None) -> None:
+        """Declare that the episode ends in these states, at all steps or at the given ones.
+
+        Once a state is declared terminal for all steps, every state without actions must be.
+        """
+        for state in states:
+            self._check_known(state, self._states, "state", "terminal")
+            when = self._read_steps(steps, f"terminal {quote(state)}")
+            known = self._terminal.get(state, set())
+            self._terminal[state] = None if when is None or known is None else known | set(when)
+
+    def build(self) -> CMDP:
+        """Return the model.
+
+        Raises
+        ------
+        ModelError
+            If the rows do not make a model; see `solvent.model.assemble`.
+        """
+        if not self._rows:
+            raise ModelError("model", "at least one row", "none", "call add(state, action, outcomes=...)")
+        states = self._states or self._names_of_states()
+        actions = self._actions or tuple(dict.fromkeys(row.action for row in self._rows))
+        state_at = {name: i for i, name in enumerate(states)}
+        action_at = {name: i for i, name in enumerate(actions)}
+        names = Names(self._start, states, actions, self.resources, self._name, self._about)
+        order = sorted(
+            range(len(self._rows)),
+            key=lambda i: (state_at[self._rows[i].state], action_at[self._rows[i].action]),
+        )
+        self._rows = [self._rows[i] for i in order]
+        tables, table_of_step = self._tables()
+        return assemble(
+            names,
+            self._flatten(tables, state_at, action_at),
+            horizon=self.horizon,
+            table_of_step=table_of_step,
+            budget=self._budget,
+            terminal_at=self._terminal_at(state_at),
+        )
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether any row has been added."""
+        return bool(self._rows)
+
+    def _read_steps(self, steps: Iterable[int] | None, place: str) -> tuple[int, ...] | None:
+        if steps is None:
+            return None
+        if isinstance(steps, int) and not isinstance(steps, bool):
+            steps = [steps]
+        try:
+            listed = list(steps)
+        except TypeError:
+            raise ModelError(f"{place}, steps", "a list of steps", quote(steps)) from None
+        for step in listed:
+            whole = isinstance(step, int | np.integer) and not isinstance(step, bool)
+            if not whole or not 0 <= step < self.horizon:
+                raise ModelError(f"{place}, steps", f"steps from 0 to {self.horizon - 1}", quote(step))
+        if not listed:
+            raise ModelError(f"{place}, steps", "at least one step", "none")
+        return tuple(sorted({int(step) for step in listed}))
+
+    def _take(self, state: Hashable, action: Hashable, steps: tuple[int, ...] | None, place: str) -> None:
+        taken = self._taken.setdefault((state, action), set())
+        clash = taken & (set(steps) | {None}) if steps is not None else taken
+        if clash:
+            at = sorted(step for step in clash if step is not None)
+            when = f" for step {at[0]}" if at else ""
+            raise ModelError(place, "each row once", f"a second one{when}")
+        taken.update(steps if steps is not None else [None])
+
+    def _check_known(self, name: Hashable, declared: tuple[Hashable, ...] | None, kind: str, where: str) -> None:
+        try:
+            unknown = declared is not None and name not in declared
+            hash(name)
+        except TypeError:
+            raise ModelError(where, f"a hashable {kind} name", quote(name)) from None
+        if unknown:
+            assert declared is not None
+            hint = did_you_mean(name, declared)
+            raise ModelError(where, f"a declared {kind}", f"unknown {kind} {quote(name)}", hint)
+
+    def _names_of_states(self) -> tuple[Hashable, ...]:
+        acting = dict.fromkeys(row.state for row in self._rows)
+        names = dict.fromkeys([self._start, *acting])
+        closed = any(steps is None for steps in self._terminal.values())
+        for row in self._rows:
+            for i, state in enumerate(row.next_state):
+                if state not in acting and state not in self._terminal and closed:
+                    raise ModelError(
+                        f"{row.place}, outcome {i}",
+                        "a state with actions or one declared terminal",
+                        f"unknown state {quote(state)}",
+                        did_you_mean(state, [*acting, *self._terminal]),
+                    )
+                names.setdefault(state)
+        names.update(dict.fromkeys(self._terminal))
+        return tuple(names)
+
+    def _terminal_at(self, state_at: Mapping[Hashable, int]) -> dict[int, frozenset[int]]:
+        for row in self._rows:
+            declared = self._terminal.get(row.state, set())
+            steps = range(self.horizon) if row.steps is None else row.steps
+            clash = list(steps) if declared is None else sorted(set(steps) & declared)
+            if clash:
+                raise ModelError(row.place, f"no action in a terminal state at step {clash[0]}", "this row")
+        return {
+            state_at[name]: frozenset(range(self.horizon) if steps is None else steps)
+            for name, steps in self._terminal.items()
+        }
+
+    def _tables(self) -> tuple[list[list[int]], np.ndarray[Any, np.dtype[np.int32]]]:
+        """Return the rows of each distinct table, and the table of each step."""
+        special: list[list[int]] = [[] for _ in range(self.horizon)]
+        for i, row in enumerate(self._rows):
+            for step in row.steps or ():
+                special[step].append(i)
+        always = [i for i, row in enumerate(self._rows) if row.steps is None]
+        known: dict[tuple[int, ...], int] = {}
+        table_of_step = np.empty(self.horizon, np.int32)
+        for step, rows in enumerate(special):
+            table_of_step[step] = known.setdefault(tuple(rows), len(known))
+        return [sorted([*always, *rows]) for rows in known], table_of_step
+
+    def _flatten(
+        self,
+        tables: list[list[int]],
+        state_at: Mapping[Hashable, int],
+        action_at: Mapping[Hashable, int],
+    ) -> Rows:
+        n_outcomes = [len(row.probability) for row in self._rows]
+        first = np.concatenate([[0], np.cumsum(n_outcomes)]).astype(np.int64)
+        picked = np.array([i for table in tables for i in table], np.int64)
+        lengths = np.array(n_outcomes, np.int64)[picked]
+        outcome_indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        outcome = np.repeat(first[picked] - outcome_indptr[:-1], lengths) + np.arange(outcome_indptr[-1])
+        state = np.array([state_at[row.state] for row in self._rows], np.int64)
+        n_states = len(state_at)
+        table_of_row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+        per_state = np.bincount(table_of_row * n_states + state[picked], minlength=len(tables) * n_states)
+        cost, laws, law_DO = self._read_cost_columns(first)
+        flat = [state_at[name] for row in self._rows for name in row.next_state]
+        return Rows(
+            row_indptr=np.concatenate([[0], np.cumsum(per_state)]).astype(np.int64),
+            row_action=np.array([action_at[row.action] for row in self._rows], np.int32)[picked],
+            row_reward=np.array([row.reward for row in self._rows], np.float64)[picked],
+            outcome_indptr=outcome_indptr,
+            probability=np.array([p for row in self._rows for p in row.probability], np.float64)[outcome],
+            next_state=np.array(flat, np.int32)[outcome],
+            cost=tuple(column.take(outcome) for column in cost),
+            laws=laws,
+            law_DO=None if law_DO is None else np.ascontiguousarray(law_DO[:, outcome]),
+        )
+
+    def _read_cost_columns(self, first: np.ndarray[Any, np.dtype[np.int64]]) -> tuple[Any, Any, Any]:
+        def where(index: int, resource: str) -> str:
+            row = int(np.searchsorted(first, index, side="right")) - 1
+            return f"{self._rows[row].place}, outcome {index - int(first[row])}, cost of {resource}"
+
+        laws: dict[CostLaw, int] = {}
+        law_DO = np.full((len(self.resources), int(first[-1])), NO_LAW, np.int32)
+        columns = []
+        for d, resource in enumerate(self.resources):
+            plain = []
+            for o, cost in enumerate(entry[d] for row in self._rows for entry in row.cost):
+                if is_scipy(cost):
+                    cost = from_scipy(cost, where(o, resource))
+                if isinstance(cost, CostLaw):
+                    law_DO[d, o] = laws.setdefault(cost, len(laws))
+                    cost = 0
+                plain.append(cost)
+            columns.append(
+                exact_column(plain, steps=self.horizon, where=lambda i, name=resource: where(i, name))  # type: ignore[misc]
+            )
+        return columns, tuple(laws), law_DO if laws else None
+
+
+def read_probability(value: Any, where: str) -> float:
+    """Return a probability as a float that is zero only if the number given is."""
+    if isinstance(value, float | np.floating):
+        return float(value)
+    number: Fraction = exact(value, where)
+    return float(number) or (5e-324 if number > 0 else 0.0)
+
+
+def read_reward(value: Any, where: str) -> float:
+    """Return a reward as a float."""
+    if isinstance(value, float | np.floating):
+        return float(value)
+    try:
+        return float(exact(value, f"{where}, reward"))
+    except OverflowError:
+        raise ModelError(f"{where}, reward", "a number a float can hold", quote(value)) from None
+
+
+def read_costs(cost: Any, resources: tuple[str, ...], where: str) -> list[Any]:
+    """Return one cost entry per resource from a number, a sequence or a dict by name."""
+    if isinstance(cost, Mapping):
+        for name in cost:
+            if name not in resources:
+                known = ", ".join(map(quote, resources)) or "none"
+                hint = did_you_mean(name, resources)
+                raise ModelError(f"{where}, cost", f"resources of the model ({known})", quote(name), hint)
+        return [cost.get(name, 0) for name in resources]
+    if isinstance(cost, Sequence | np.ndarray) and not isinstance(cost, str):
+        if len(cost) != len(resources):
+            raise ModelError(
+                f"{where}, cost", f"{len(resources)} costs, one per resource", f"{len(cost)}: {quote(cost)}"
+            )
+        return list(cost)
+    if len(resources) != 1:
+        if isinstance(cost, int | float) and cost == 0:
+            return [0] * len(resources)
+        names = ", ".join(map(quote, resources)) or "none"
+        raise ModelError(f"{where}, cost", f"a cost for each resource ({names}), by name or in order", quote(cost))
+    return [cost]

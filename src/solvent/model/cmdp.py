@@ -1,0 +1,379 @@
+"""The CMDP: a finite-horizon constrained decision process, frozen, in flat arrays.
+
+A *row* is one (table, state, action): an expected reward and a list of joint *outcomes* (probability, next state, cost
+of each resource). The rows of a state in a table lie together, and so do the outcomes of a row, CSR fashion:
+
+    rows of (step, state)   row_indptr[table_of_step[step] * S + state] : the next entry
+    outcomes of a row       outcome_indptr[row] : outcome_indptr[row + 1]
+
+A stationary model has one table for all steps; a periodic one has as many as its period. A state without rows at a
+step is terminal there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.errors import ModelError, did_you_mean, quote
+from solvent.model.budget import Budget
+from solvent.model.distributions import CostLaw
+from solvent.model.exact import ExactColumn, as_typed
+
+if TYPE_CHECKING:
+    from solvent.model.build import Builder
+    from solvent.model.describe import Description
+
+#: In `law_DO`: the cost of this outcome is a plain number.
+NO_LAW = -1
+
+
+class Outcome(NamedTuple):
+    """One joint outcome of a row, in the user's words; its costs are exact numbers or laws."""
+
+    probability: float
+    next_state: Hashable
+    cost: dict[str, Fraction | CostLaw]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CMDP:
+    """A finite-horizon constrained Markov decision process.
+
+    Made by `CMDP.builder`, `CMDP.from_arrays`, `CMDP.from_function`, `CMDP.from_gymnasium` or `solvent.load`; the
+    fields are read-only.
+
+    Attributes
+    ----------
+    horizon : int
+        Number of steps H.
+    start : hashable
+        Name of the state at step 0.
+    states, actions : tuple of hashables
+        Names; everything else speaks of their positions.
+    resources : tuple of str
+        Names of what is spent.
+    table_of_step : ndarray of int32, shape (H,)
+        Which table each step uses.
+    row_indptr : ndarray of int64, shape (T * S + 1,)
+        Where the rows of each (table, state) begin.
+    row_action : ndarray of int32, shape (R,)
+        The action of each row; increasing within a state.
+    row_reward : ndarray of float64, shape (R,)
+        Expected reward.
+    outcome_indptr : ndarray of int64, shape (R + 1,)
+        Where the outcomes of each row begin.
+    probability : ndarray of float64, shape (O,)
+        Positive, and summing to one over each row.
+    next_state : ndarray of int32, shape (O,)
+    cost : tuple of ExactColumn, each of length O
+        Exact costs, one column per resource; zero where a law takes their place.
+    laws : tuple of CostLaw
+        The continuous cost laws in use.
+    law_DO : ndarray of int32, shape (D, O), or None
+        Index into `laws`, or `NO_LAW`; None if no cost is continuous.
+    budget : mapping of str to Budget, or None
+        The default budget.
+    name, about : str
+        For people.
+    """
+
+    horizon: int
+    start: Hashable
+    states: tuple[Hashable, ...]
+    actions: tuple[Hashable, ...]
+    resources: tuple[str, ...]
+    table_of_step: NDArray[np.int32]
+    row_indptr: NDArray[np.int64]
+    row_action: NDArray[np.int32]
+    row_reward: NDArray[np.float64]
+    outcome_indptr: NDArray[np.int64]
+    probability: NDArray[np.float64]
+    next_state: NDArray[np.int32]
+    cost: tuple[ExactColumn, ...]
+    laws: tuple[CostLaw, ...] = ()
+    law_DO: NDArray[np.int32] | None = None
+    budget: Mapping[str, Budget] | None = None
+    name: str = ""
+    about: str = field(default="")
+
+    def __post_init__(self) -> None:
+        for array in (*self._arrays(), *(column.ticks for column in self.cost)):
+            array.flags.writeable = False
+
+    def _arrays(self) -> list[NDArray[Any]]:
+        values = (getattr(self, each.name) for each in fields(self))
+        return [value for value in values if isinstance(value, np.ndarray)]
+
+    @property
+    def n_states(self) -> int:
+        """Number of states S."""
+        return len(self.states)
+
+    @property
+    def n_actions(self) -> int:
+        """Number of action names A; a state may offer fewer."""
+        return len(self.actions)
+
+    @property
+    def n_resources(self) -> int:
+        """Number of resources D."""
+        return len(self.resources)
+
+    @property
+    def n_tables(self) -> int:
+        """Number of tables T: 1 for a stationary model."""
+        return (len(self.row_indptr) - 1) // self.n_states
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows R over all tables."""
+        return len(self.row_action)
+
+    @property
+    def n_outcomes(self) -> int:
+        """Number of outcomes O over all tables."""
+        return len(self.probability)
+
+    @property
+    def is_stationary(self) -> bool:
+        """Whether every step uses the same table."""
+        return self.n_tables == 1
+
+    @property
+    def has_continuous_costs(self) -> bool:
+        """Whether some cost has a density."""
+        return self.law_DO is not None
+
+    @cached_property
+    def _state_index(self) -> dict[Hashable, int]:
+        return {name: index for index, name in enumerate(self.states)}
+
+    @cached_property
+    def _action_index(self) -> dict[Hashable, int]:
+        return {name: index for index, name in enumerate(self.actions)}
+
+    def state_index(self, name: Hashable) -> int:
+        """Return the position of a state; a `ModelError` if there is none of that name."""
+        return _find(self._state_index, name, "state")
+
+    def action_index(self, name: Hashable) -> int:
+        """Return the position of an action; a `ModelError` if there is none of that name."""
+        return _find(self._action_index, name, "action")
+
+    def resource_index(self, name: str) -> int:
+        """Return the position of a resource; a `ModelError` if there is none of that name."""
+        return _find({resource: index for index, resource in enumerate(self.resources)}, name, "resource")
+
+    @property
+    def start_index(self) -> int:
+        """Position of the start state."""
+        return self._state_index[self.start]
+
+    def rows(self, step: int, state: int) -> range:
+        """Return the rows of a state (by position) at a step; empty if it is terminal there."""
+        first = int(self.table_of_step[step]) * self.n_states + state
+        return range(int(self.row_indptr[first]), int(self.row_indptr[first + 1]))
+
+    def is_terminal(self, step: int, state: int) -> bool:
+        """Whether nothing more is earned or spent from this state (by position) at this step."""
+        return len(self.rows(step, state)) == 0
+
+    def outcomes(self, row: int) -> list[Outcome]:
+        """Return the outcomes of a row in the user's words.
+
+        Examples
+        --------
+        >>> b = CMDP.builder(horizon=1, start="home", resources=["fuel"])
+        >>> b.add("home", "go", outcomes=[(1, "away", "3/2")])
+        >>> b.build().outcomes(0)
+        [Outcome(probability=1.0, next_state='away', cost={'fuel': Fraction(3, 2)})]
+        """
+        return [
+            Outcome(
+                float(self.probability[o]),
+                self.states[self.next_state[o]],
+                {name: self.cost_of(d, o) for d, name in enumerate(self.resources)},
+            )
+            for o in range(int(self.outcome_indptr[row]), int(self.outcome_indptr[row + 1]))
+        ]
+
+    def cost_of(self, resource: int, outcome: int) -> Fraction | CostLaw:
+        """Return the cost of one outcome (by position): exact, or a law."""
+        if self.law_DO is not None and self.law_DO[resource, outcome] != NO_LAW:
+            return self.laws[int(self.law_DO[resource, outcome])]
+        return self.cost[resource].value(outcome)
+
+    def place_of(self, outcome: int) -> str:
+        """Return where an outcome stands, for messages: state, action and, if they matter, its table."""
+        row = int(np.searchsorted(self.outcome_indptr, outcome, side="right")) - 1
+        table, state = divmod(int(np.searchsorted(self.row_indptr, row, side="right")) - 1, self.n_states)
+        place = f"{self.states[state]}/{self.actions[self.row_action[row]]}"
+        if self.n_tables > 1:
+            place += f" at step {int(np.flatnonzero(self.table_of_step == table)[0])}"
+        return place
+
+    def cost_range(self, resource: int) -> tuple[Fraction | None, Fraction]:
+        """Return the least and the greatest cost of a resource (by position); None if unbounded below."""
+        plain = self.cost[resource].ticks
+        ends: list[tuple[Fraction | None, Fraction]] = []
+        if self.law_DO is not None:
+            used = self.law_DO[resource]
+            ends = [(self.laws[i].low, self.laws[i].high) for i in np.unique(used[used != NO_LAW])]
+            plain = plain[used == NO_LAW]
+        if len(plain):
+            unit = self.cost[resource].unit
+            ends.append((int(plain.min()) * unit, int(plain.max()) * unit))
+        lows = [low for low, _ in ends]
+        low = None if None in lows else min((x for x in lows if x is not None), default=Fraction(0))
+        return low, max((high for _, high in ends), default=Fraction(0))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything that bears on a policy; names and texts for people do not."""
+        digest = hashlib.sha256(
+            repr(
+                (
+                    self.horizon,
+                    self.start,
+                    self.states,
+                    self.actions,
+                    self.resources,
+                    self.laws,
+                    [c.unit for c in self.cost],
+                )
+            ).encode()
+        )
+        for array in (*self._arrays(), *(column.ticks for column in self.cost)):
+            digest.update(repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
+        return digest.hexdigest()[:32]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CMDP):
+            return NotImplemented
+        return all(_same(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        title = f"{self.name!r}: " if self.name else ""
+        steps = "stationary" if self.is_stationary else f"{self.n_tables} tables"
+        return (
+            f"CMDP({title}horizon {self.horizon}, {self.n_states} states, {self.n_actions} actions, "
+            f"{self.n_rows} rows, {self.n_outcomes} outcomes, {steps}, resources {list(self.resources)})"
+        )
+
+    def describe(self) -> Description:
+        """Return a summary that prints as a table.
+
+        Examples
+        --------
+        >>> from solvent.model import instances
+        >>> print(instances.knapsack([3, 4], [2, 3]).describe())  # doctest: +ELLIPSIS
+        knapsack
+        ...
+        """
+        from solvent.model.describe import describe
+
+        return describe(self)
+
+    @staticmethod
+    def builder(
+        *,
+        horizon: int,
+        start: Hashable,
+        resources: Sequence[str] = (),
+        states: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
+        budget: Any = None,
+        name: str = "",
+        about: str = "",
+    ) -> Builder:
+        """Return a `Builder`, to state a model row by row in names."""
+        from solvent.model.build import Builder
+
+        return Builder(
+            horizon=horizon,
+            start=start,
+            resources=resources,
+            states=states,
+            actions=actions,
+            budget=budget,
+            name=name,
+            about=about,
+        )
+
+    @staticmethod
+    def from_arrays(P: Any, R: Any, C: Any, *, horizon: int, **options: Any) -> CMDP:
+        """Return the model of transition, reward and cost arrays; see `solvent.model.arrays.from_arrays`."""
+        from solvent.model.arrays import from_arrays
+
+        return from_arrays(P, R, C, horizon=horizon, **options)
+
+    @staticmethod
+    def from_function(
+        start: Hashable,
+        actions: Callable[..., Iterable[Hashable]],
+        outcomes: Callable[..., Iterable[Any]],
+        horizon: int,
+        **options: Any,
+    ) -> CMDP:
+        """Return the model reachable from `start`; see `solvent.model.explore.from_function`."""
+        from solvent.model.explore import from_function
+
+        return from_function(start, actions, outcomes, horizon, **options)
+
+    @staticmethod
+    def from_gymnasium(env: Any, cost: Any, horizon: int, **options: Any) -> CMDP:
+        """Return the model of a Gymnasium environment with a `P` table; see `explore.from_gymnasium`."""
+        from solvent.model.explore import from_gymnasium
+
+        return from_gymnasium(env, cost, horizon, **options)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a .yaml, .json or .npz file, whole or not at all."""
+        from solvent.model.files import save
+
+        save(self, path)
+
+    def steps_of_table(self) -> Iterator[tuple[int, list[int]]]:
+        """Yield each table with the steps that use it."""
+        for table in range(self.n_tables):
+            yield table, np.flatnonzero(self.table_of_step == table).tolist()
+
+
+def _same(mine: Any, other: Any) -> bool:
+    if isinstance(mine, np.ndarray) or isinstance(other, np.ndarray):
+        return mine is not None and other is not None and bool(np.array_equal(mine, other))
+    return bool(mine == other)
+
+
+def _find(index: Mapping[Any, int], name: Any, kind: str) -> int:
+    try:
+        return index[name]
+    except (KeyError, TypeError):
+        names = list(index)
+        known = ", ".join(map(quote, names[:6])) + (", ..." if len(names) > 6 else "")
+        raise ModelError(
+            kind, f"one of the model's {kind}s ({known})", quote(name), did_you_mean(name, names)
+        ) from None
+
+
+def format_amount(value: Fraction) -> str:
+    """Return an exact amount as text for people.
+
+    Examples
+    --------
+    >>> format_amount(Fraction(3, 2)), format_amount(Fraction(1, 3))
+    ('1.5', '1/3')
+    """
+    return str(as_typed(value))

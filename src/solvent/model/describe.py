@@ -1,0 +1,153 @@
+"""A summary of a model for people: what it holds, and how fine its costs are."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from solvent.model.cmdp import CMDP, format_amount
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True)
+class ResourceFacts:
+    """What is known of one resource's costs.
+
+    Attributes
+    ----------
+    name : str
+    low, high : Fraction or None
+        The least and the greatest cost of a step; None if unbounded below.
+    unit : Fraction
+        The greatest amount of which every plain cost is a whole multiple.
+    bits : int or None
+        Precision k of the costs in bits, sign included (the paper's Lemma 4, `lem: precision`); None if a cost
+        has a density.
+    decimal_digits : int
+        Floats with more digits than this were read as exact binary values.
+    limit : str
+        The default budget, or "-".
+    """
+
+    name: str
+    low: Fraction | None
+    high: Fraction
+    unit: Fraction
+    bits: int | None
+    decimal_digits: int
+    limit: str
+
+
+@dataclass(frozen=True)
+class Description:
+    """A summary of a model; `print` shows it as a table.
+
+    Attributes
+    ----------
+    diversity_bound_log2 : float or None
+        Base-2 logarithm of the paper's bound H^d 2^((k+1)d) on cost diversity (Lemma 4); None if a cost has a
+        density.
+    """
+
+    title: str
+    horizon: int
+    states: int
+    terminal_states: int
+    actions: int
+    rows: int
+    outcomes: int
+    tables: int
+    resources: tuple[ResourceFacts, ...]
+    diversity_bound_log2: float | None
+
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+
+        sizes = Table.grid(padding=(0, 2))
+        tables = "stationary" if self.tables == 1 else f"{self.tables} tables"
+        for label, value in (
+            ("horizon", f"{self.horizon} ({tables})"),
+            ("states", f"{self.states:,} ({self.terminal_states:,} terminal)"),
+            ("actions", f"{self.actions:,}"),
+            ("rows", f"{self.rows:,}"),
+            ("outcomes", f"{self.outcomes:,}"),
+            ("cost diversity", self._diversity()),
+        ):
+            sizes.add_row(label, value)
+        facts = Table("resource", "cost per step", "unit", "bits", "budget")
+        for each in self.resources:
+            low = "-inf" if each.low is None else _brief(each.low)
+            bits = "continuous" if each.bits is None else str(each.bits)
+            facts.add_row(each.name, f"{low} to {_brief(each.high)}", _brief(each.unit), bits, each.limit)
+        return Group(self.title, sizes, *([facts] if self.resources else []))
+
+    def _diversity(self) -> str:
+        if self.diversity_bound_log2 is None:
+            return "unbounded (a cost is continuous)"
+        if self.diversity_bound_log2 < 40:
+            return f"at most {round(2**self.diversity_bound_log2):,}"
+        return f"at most 2^{self.diversity_bound_log2:.1f}"
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        text = io.StringIO()
+        Console(file=text, width=100, color_system=None).print(self)
+        return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+
+
+def _brief(value: Fraction) -> str:
+    text = format_amount(value)
+    if len(text) <= 14:
+        return text
+    if value.denominator & (value.denominator - 1) == 0 and value.numerator == 1:
+        return f"2^-{value.denominator.bit_length() - 1}"
+    return f"{float(value):.6g}"
+
+
+def describe(model: CMDP) -> Description:
+    """Return the summary of a model; the same as `model.describe()`."""
+    has_rows = np.diff(model.row_indptr).reshape(model.n_tables, model.n_states) > 0
+    facts = tuple(_facts(model, d) for d in range(model.n_resources))
+    bits = [each.bits for each in facts]
+    diversity: float | None = 0.0
+    for k in bits:
+        if diversity is not None:
+            diversity = None if k is None else diversity + float(np.log2(model.horizon)) + k + 1
+    return Description(
+        title=model.name or "model",
+        horizon=model.horizon,
+        states=model.n_states,
+        terminal_states=int((~has_rows.any(0)).sum()),
+        actions=model.n_actions,
+        rows=model.n_rows,
+        outcomes=model.n_outcomes,
+        tables=model.n_tables,
+        resources=facts,
+        diversity_bound_log2=diversity,
+    )
+
+
+def _facts(model: CMDP, d: int) -> ResourceFacts:
+    column = model.cost[d]
+    low, high = model.cost_range(d)
+    bits: int | None = None
+    if model.law_DO is None or not (model.law_DO[d] >= 0).any():
+        least, most = (int(column.ticks.min()), int(column.ticks.max())) if len(column) else (0, 0)
+        bits = max(abs(least), abs(most)).bit_length() + (1 if least < 0 else 0)
+    budget = model.budget[model.resources[d]] if model.budget else None
+    shown = "-" if budget is None else repr(budget).removeprefix("Budget")
+    return ResourceFacts(model.resources[d], low, high, column.unit, bits, column.decimal_digits, _shorten(shown))
+
+
+def _shorten(text: str) -> str:
+    if text.startswith("(") and "=" not in text:
+        text = text[1:-1].strip("'")
+    return text if len(text) <= 30 else text[:27] + "..."

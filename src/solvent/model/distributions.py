@@ -1,0 +1,259 @@
+"""Random costs with a density: bounded above, so that a budget can hold for every draw.
+
+A law needs its exact support, its distribution function and a way to draw from it. The named laws below can stand in
+model files; in Python any frozen `scipy.stats` distribution will do, if its support is bounded above.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvent.errors import ModelError, did_you_mean, quote
+from solvent.model.exact import Number, as_typed, exact
+
+
+@dataclass(frozen=True)
+class CostLaw:
+    """A continuous cost distribution whose support is bounded above.
+
+    Attributes
+    ----------
+    name : str
+        One of `FAMILIES`, or "scipy." and the name of a `scipy.stats` distribution.
+    parameters : tuple of (str, Fraction or float)
+        What it was made from.
+    negate : bool
+        Whether a draw is a refund: the cost is minus what the family says.
+    low : Fraction or None
+        The infimum of the support; None if it is unbounded below.
+    high : Fraction
+        The supremum of the support.
+    scipy : frozen distribution or None
+        The distribution itself, where it came from `scipy.stats`.
+    """
+
+    name: str
+    parameters: tuple[tuple[str, Any], ...]
+    negate: bool
+    low: Fraction | None
+    high: Fraction
+    scipy: Any = field(default=None, compare=False, repr=False)
+
+    def cdf(self, x: ArrayLike) -> NDArray[np.float64]:
+        """Return the probability of a cost of at most `x`."""
+        points = np.asarray(x, np.float64)
+        return np.asarray(self._frozen.sf(-points) if self.negate else self._frozen.cdf(points), np.float64)
+
+    def mean(self) -> float:
+        """Return the expected cost."""
+        return -float(self._frozen.mean()) if self.negate else float(self._frozen.mean())
+
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw `size` costs, none outside the support."""
+        draws = np.asarray(self._frozen.rvs(size=size, random_state=rng), np.float64)
+        low = -math.inf if self.low is None else float(self.low)
+        return np.clip(-draws if self.negate else draws, low, float(self.high))
+
+    @property
+    def in_files(self) -> bool:
+        """Whether model files can name it."""
+        return self.name in FAMILIES
+
+    def as_entry(self) -> dict[str, Any]:
+        """Return what a model file says of this law."""
+        entry = {key: as_typed(value) for key, value in self.parameters}
+        return {"distribution": self.name, **entry, **({"negate": True} if self.negate else {})}
+
+    @cached_property
+    def _frozen(self) -> Any:
+        if self.scipy is not None:
+            return self.scipy
+        return FAMILIES[self.name].freeze({key: float(value) for key, value in self.parameters})
+
+    def __str__(self) -> str:
+        inside = ", ".join(
+            f"{key}={as_typed(value) if isinstance(value, Fraction) else value}" for key, value in self.parameters
+        )
+        return f"{'-' if self.negate else ''}{self.name.removeprefix('scipy.')}({inside})"
+
+
+@dataclass(frozen=True)
+class Family:
+    """A named kind of law: its parameters, its support, and the scipy distribution behind it."""
+
+    required: tuple[str, ...]
+    optional: Mapping[str, int | None]
+    freeze: Callable[[Mapping[str, float]], Any]
+    positive: tuple[str, ...] = ()
+
+
+def _uniform(p: Mapping[str, float]) -> Any:
+    from scipy import stats
+
+    return stats.uniform(p["low"], p["high"] - p["low"])
+
+
+def _triangular(p: Mapping[str, float]) -> Any:
+    from scipy import stats
+
+    width = p["high"] - p["low"]
+    return stats.triang((p["mode"] - p["low"]) / width, p["low"], width)
+
+
+def _truncated_normal(p: Mapping[str, float]) -> Any:
+    from scipy import stats
+
+    low = (p.get("low", -math.inf) - p["mean"]) / p["sd"]
+    high = (p.get("high", math.inf) - p["mean"]) / p["sd"]
+    return stats.truncnorm(low, high, p["mean"], p["sd"])
+
+
+def _beta(p: Mapping[str, float]) -> Any:
+    from scipy import stats
+
+    return stats.beta(p["a"], p["b"], p["low"], p["high"] - p["low"])
+
+
+def _exponential(p: Mapping[str, float]) -> Any:
+    from scipy import stats
+
+    if "high" not in p:
+        return stats.expon(p["low"], p["scale"])
+    return stats.truncexpon((p["high"] - p["low"]) / p["scale"], p["low"], p["scale"])
+
+
+#: The laws that model files may name.
+FAMILIES: Mapping[str, Family] = {
+    "uniform": Family(("low", "high"), {}, _uniform),
+    "triangular": Family(("low", "mode", "high"), {}, _triangular),
+    "truncated_normal": Family(("mean", "sd"), {"low": None, "high": None}, _truncated_normal, ("sd",)),
+    "beta": Family(("a", "b"), {"low": 0, "high": 1}, _beta, ("a", "b")),
+    "exponential": Family(("scale",), {"low": 0, "high": None}, _exponential, ("scale",)),
+}
+
+
+def law(name: str, *, negate: bool = False, where: str = "cost", **parameters: Number | None) -> CostLaw:
+    """Return a named continuous cost law.
+
+    Parameters
+    ----------
+    name : {"uniform", "triangular", "truncated_normal", "beta", "exponential"}
+        Its family. `exponential` and `truncated_normal` need `high`, unless negated.
+    negate : bool
+        Turn the cost into a random refund.
+    **parameters : number
+        `low` and `high` for all; `mode` (triangular), `mean` and `sd` (truncated_normal, before truncation), `a`
+        and `b` (beta), `scale` (exponential, before truncation).
+
+    Raises
+    ------
+    ModelError
+        If the family or a parameter is unknown, missing or out of range, or the support is not bounded above.
+
+    Examples
+    --------
+    >>> clicks = law("triangular", low=1, mode=2, high="7/2")
+    >>> clicks.high, float(clicks.cdf(2))
+    (Fraction(7, 2), 0.4)
+    >>> print(law("exponential", scale=2, negate=True).high)
+    0
+    """
+    family = FAMILIES.get(name)
+    if family is None:
+        raise ModelError(
+            where,
+            f"a distribution out of {', '.join(FAMILIES)}",
+            quote(name),
+            did_you_mean(name, FAMILIES),
+        )
+    for key in parameters:
+        if key not in family.required and key not in family.optional:
+            allowed = ", ".join([*family.required, *family.optional])
+            raise ModelError(where, f"parameters of {name} ({allowed})", quote(key))
+    values: dict[str, Fraction] = {}
+    for key in (*family.required, *family.optional):
+        given = parameters.get(key, family.optional.get(key))
+        if given is not None:
+            values[key] = exact(given, f"{where}, {name} {key}")
+        elif key in family.required:
+            raise ModelError(where, f"{name} with {', '.join(family.required)}", f"no {key}")
+    _check_range(name, family, values, where)
+    low, high = values.get("low"), values.get("high")
+    if negate:
+        low, high = (None if high is None else -high), (None if low is None else -low)
+    if high is None:
+        raise ModelError(
+            where,
+            "a cost bounded above",
+            f"{name} without an upper end",
+            f"give {'low' if negate else 'high'}=",
+        )
+    return CostLaw(name, tuple(values.items()), negate, low, high)
+
+
+def _check_range(name: str, family: Family, values: Mapping[str, Fraction], where: str) -> None:
+    for key in family.positive:
+        if values[key] <= 0:
+            raise ModelError(f"{where}, {name} {key}", "a number above 0", str(as_typed(values[key])))
+    chain = [key for key in ("low", "mode", "high") if key in values]
+    for first, second in zip(chain, chain[1:], strict=False):
+        if values[first] > values[second] or ((first, second) == ("low", "high") and values[first] == values[second]):
+            raise ModelError(
+                f"{where}, {name}",
+                f"{first} below {second}",
+                f"{first}={as_typed(values[first])} and {second}={as_typed(values[second])}",
+            )
+    if "mode" in chain and values["low"] == values["high"]:
+        raise ModelError(f"{where}, {name}", "low below high", f"both {as_typed(values['low'])}")
+
+
+def is_scipy(value: object) -> bool:
+    """Whether `value` is a frozen continuous `scipy.stats` distribution."""
+    return hasattr(value, "dist") and hasattr(value, "cdf") and hasattr(value, "support")
+
+
+def from_scipy(frozen: Any, where: str = "cost") -> CostLaw:
+    """Return the law of a frozen continuous `scipy.stats` distribution.
+
+    Raises
+    ------
+    ModelError
+        If its support is not bounded above, or it has no density.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> from_scipy(stats.uniform(1, 2)).high
+    Fraction(3, 1)
+    """
+    if not hasattr(frozen, "pdf"):
+        raise ModelError(
+            where,
+            "a continuous distribution",
+            f"scipy's {frozen.dist.name}",
+            "list discrete costs as outcomes",
+        )
+    low, high = (float(end) for end in frozen.support())
+    name = frozen.dist.name
+    if math.isnan(low) or math.isnan(high):
+        raise ModelError(where, "valid parameters", f"scipy's {name} with a support of nan")
+    if not math.isfinite(high):
+        raise ModelError(where, "a cost bounded above", f"scipy's {name}, which has no upper end")
+    shapes, loc, scale = frozen.dist._parse_args(*frozen.args, **frozen.kwds)
+    # loc + scale * end in floats would put the end of uniform(0.1, 0.2) above 0.3
+    exact_high = exact(float(loc)) + exact(float(scale)) * exact(float(frozen.b))
+    exact_low = None
+    if math.isfinite(low):
+        exact_low = exact(float(loc)) + exact(float(scale)) * exact(float(frozen.a))
+    if name == "uniform":
+        return law("uniform", low=exact_low, high=exact_high, where=where)
+    named = [*((f"shape{i}", float(shape)) for i, shape in enumerate(shapes)), ("loc", loc), ("scale", scale)]
+    return CostLaw(f"scipy.{name}", tuple((k, float(v)) for k, v in named), False, exact_low, exact_high, frozen)

@@ -1,0 +1,291 @@
+"""Models from functions: states are found by exploring forward from the start, so only what is reachable is kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+from solvent.errors import ModelError, quote
+from solvent.model.assemble import check_horizon
+from solvent.model.budget import BudgetLike
+from solvent.model.build import Builder
+from solvent.model.cmdp import CMDP
+
+#: Exploring for longer than this shows a progress bar on a terminal.
+_PATIENCE = 1.0
+
+
+def from_function(
+    start: Hashable,
+    actions: Callable[..., Iterable[Hashable]],
+    outcomes: Callable[..., Iterable[Any]],
+    horizon: int,
+    *,
+    reward: Callable[..., float] | None = None,
+    resources: Sequence[str] = ("cost",),
+    stationary: bool = True,
+    max_states: int = 1_000_000,
+    progress: bool = True,
+    budget: BudgetLike | None = None,
+    name: str = "",
+    about: str = "",
+) -> CMDP:
+    """Return the model of what can be reached from `start` within the horizon.
+
+    Parameters
+    ----------
+    start : hashable
+        The first state; states are whatever hashable values `outcomes` returns.
+    actions : callable
+        `actions(state)`: what can be done there; nothing, where the episode ends.
+    outcomes : callable
+        `outcomes(state, action)`: tuples as `Builder.add` takes them, `(probability, next state, cost[, reward])`.
+    horizon : int
+        Number of steps.
+    reward : callable, optional
+        `reward(state, action)`: expected reward of the row, added to rewards of outcomes.
+    resources : sequence of str
+        Names of what is spent.
+    stationary : bool
+        If False, all functions take the step first: `actions(step, state)` and so on, and each step has its own table.
+    max_states : int
+        How many states may be found before exploring is given up as hopeless.
+    progress : bool
+        Show a progress bar on a terminal when it takes long.
+    budget, name, about : optional
+        As in `CMDP.builder`.
+
+    Raises
+    ------
+    ModelError
+        If there are more than `max_states` states, or the functions return what does not make a model.
+
+    Examples
+    --------
+    >>> def actions(floor):
+    ...     return ["up", "stay"] if floor < 3 else []
+    >>> def outcomes(floor, action):
+    ...     return [(1, floor + 1, 2, 10)] if action == "up" else [(1, floor, 0)]
+    >>> from_function(0, actions, outcomes, horizon=2).states
+    (0, 1, 2)
+    """
+    horizon = check_horizon(horizon)
+    if isinstance(max_states, bool) or not isinstance(max_states, int) or max_states < 1:
+        raise ModelError("max_states", "a whole number of at least 1", quote(max_states))
+    builder = Builder(horizon=horizon, start=start, resources=resources, budget=budget, name=name, about=about)
+    reward = reward or (lambda *_: 0.0)
+    seen: dict[Hashable, None] = {_hashable(start, "start"): None}
+    layer: list[Hashable] = [start]
+    with _Bar(horizon, show=progress) as bar:
+        for step in range(horizon):
+            at = () if stationary else (step,)
+            found: dict[Hashable, None] = {}
+            for state in layer:
+                offered = list(actions(*at, state))
+                for action in offered:
+                    listed = list(outcomes(*at, state, action))
+                    builder.add(
+                        state,
+                        action,
+                        outcomes=listed,
+                        reward=reward(*at, state, action),
+                        steps=None if stationary else at,
+                    )
+                    found.update(dict.fromkeys(outcome[1] for outcome in listed if outcome[0] != 0))
+                if not offered and not stationary:
+                    builder.terminal(state, steps=at)
+                bar.advance(step, len(seen) + len(found))
+                if len(seen) + len(found) > max_states and len(seen.keys() | found.keys()) > max_states:
+                    raise ModelError(
+                        "from_function",
+                        f"at most {max_states} reachable states (max_states)",
+                        f"more, by step {step}: among the newest is {quote(next(reversed(found)))}",
+                        "raise max_states, or describe states by less",
+                    )
+            layer = [state for state in found if state not in seen] if stationary else list(found)
+            seen.update(found)
+            if not layer:
+                break
+    if not builder.has_rows:
+        raise ModelError(f"actions({quote(start)})", "at least one action at the start", "none")
+    return builder.build()
+
+
+def _hashable(state: Any, where: str) -> Hashable:
+    try:
+        hash(state)
+    except TypeError:
+        raise ModelError(where, "a hashable state", quote(state)) from None
+    return state  # type: ignore[no-any-return]
+
+
+class _Bar:
+    """A progress bar that appears only if the work takes long and someone may be watching."""
+
+    def __init__(self, horizon: int, *, show: bool) -> None:
+        self._horizon, self._show = horizon, show
+        self._began, self._looked, self._progress = time.monotonic(), 0, None
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    _progress: Any
+
+    def advance(self, step: int, states: int) -> None:
+        self._looked += 1
+        if not self._show or self._looked % 256 or time.monotonic() - self._began < _PATIENCE:
+            return
+        if self._progress is None:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            console = Console(stderr=True)
+            self._progress = Progress(console=console, disable=not console.is_terminal, transient=True)
+            self._progress.start()
+            self._task = self._progress.add_task("exploring", total=self._horizon)
+        self._progress.update(self._task, completed=step, description=f"exploring step {step}, {states:,} states")
+
+
+def from_gymnasium(
+    env: Any,
+    cost: Any,
+    horizon: int,
+    *,
+    start: Any = None,
+    resources: Sequence[str] = ("cost",),
+    budget: BudgetLike | None = None,
+    name: str = "",
+    about: str = "",
+) -> CMDP:
+    """Return the model of a Gymnasium environment that publishes its table as `env.unwrapped.P`.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        An environment such as Taxi-v4, FrozenLake-v1 or CliffWalking-v1.
+    cost : number, dict, sequence or callable
+        The same cost for every step, or `cost(state, action, next_state)`.
+    horizon : int
+        Number of steps.
+    start : int, optional
+        The first state. If not given, the environment's own initial distribution decides: where it is a single state,
+        that one; else the model begins in a state "reset" whose only action "reset" draws the first state at no cost,
+        which takes one step more than `horizon`.
+    resources : sequence of str
+        Names of what is spent.
+    budget, name, about : optional
+        As in `CMDP.builder`.
+
+    Notes
+    -----
+    A transition that ends the episode leads to a terminal state. Where the environment's table also has transitions
+    that go on from the state of that number, the two are kept apart and the ended one is called `(state, "done")`.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> lake = gymnasium.make("FrozenLake-v1")
+    >>> from_gymnasium(lake, cost=1, horizon=20)
+    CMDP('FrozenLake-v1': horizon 20, 16 states, 4 actions, 44 rows, 116 outcomes, stationary, resources ['cost'])
+    """
+    base = getattr(env, "unwrapped", env)
+    table = getattr(base, "P", None)
+    if table is None:
+        raise ModelError(
+            "from_gymnasium",
+            "an environment with a transition table P",
+            f"{type(base).__name__}, which has none",
+            "use CMDP.from_function, or learn in the environment itself",
+        )
+    horizon = check_horizon(horizon)
+    first = _starts(base, table, start)
+    entered = _entered(table, first)
+    ended = {state for state, done in entered if done}
+    twins = {state for state, done in entered if not done} & ended
+
+    def state_name(state: int, done: bool) -> Hashable:
+        return (state, "done") if done and state in twins else state
+
+    def at_cost(state: int, action: int, following: int) -> Any:
+        return cost(state, action, following) if callable(cost) else cost
+
+    def actions(state: Hashable) -> Iterable[Hashable]:
+        if state == "reset":
+            return ["reset"]
+        if isinstance(state, tuple) or state in ended - twins:
+            return []
+        return list(table[state])
+
+    def outcomes(state: Any, action: Any) -> Iterable[Any]:
+        if state == "reset":
+            return [(p, s, [0] * len(resources)) for s, p in first.items()]
+        return _merged(
+            (float(p), state_name(int(s), bool(done)), at_cost(state, action, int(s)), float(r))
+            for p, s, r, done in table[state][action]
+            if p > 0
+        )
+
+    spec = getattr(env, "spec", None)
+    drawn = len(first) > 1
+    return from_function(
+        "reset" if drawn else next(iter(first)),
+        actions,
+        outcomes,
+        horizon + 1 if drawn else horizon,
+        resources=resources,
+        budget=budget,
+        name=name or (spec.id if spec else type(base).__name__),
+        about=about,
+    )
+
+
+def _starts(base: Any, table: Any, start: Any) -> dict[Any, float]:
+    """Return the possible first states with their probabilities."""
+    if start is not None:
+        if start not in table:
+            raise ModelError("start", f"a state of the table (0 to {len(table) - 1})", quote(start))
+        return {start: 1.0}
+    initial = getattr(base, "initial_state_distrib", None)
+    if initial is None:
+        raise ModelError(
+            "from_gymnasium",
+            "a start state",
+            "an environment without an initial distribution",
+            "pass start=...",
+        )
+    total = float(sum(initial))
+    return {state: float(p) / total for state, p in enumerate(initial) if p > 0}
+
+
+def _entered(table: Any, first: Iterable[Any]) -> set[tuple[int, bool]]:
+    """Return every (state, episode over) that can be entered from the first states."""
+    entered = {(int(state), False) for state in first}
+    waiting = list(entered)
+    while waiting:
+        state, done = waiting.pop()
+        if done:
+            continue
+        for transitions in table[state].values():
+            for p, following, _, over in transitions:
+                key = (int(following), bool(over))
+                if p > 0 and key not in entered:
+                    entered.add(key)
+                    waiting.append(key)
+    return entered
+
+
+def _merged(
+    outcomes: Iterable[tuple[float, Hashable, Any, float]],
+) -> list[tuple[float, Hashable, Any, float]]:
+    """Add up outcomes that lead to the same state at the same cost and reward."""
+    total: dict[tuple[Hashable, str, float], tuple[float, Hashable, Any, float]] = {}
+    for p, state, cost, reward in outcomes:
+        key = (state, repr(cost), reward)
+        before = total[key][0] if key in total else 0.0
+        total[key] = (before + p, state, cost, reward)
+    return list(total.values())

@@ -1,0 +1,348 @@
+"""Models as files: YAML and JSON for people, NPZ for size. Nothing in a file can run code.
+
+Numbers are read as the text that stands there, never through a float, and written so that they read back the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Hashable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+from solvent.errors import ModelError, SolventError, did_you_mean, quote
+from solvent.model.budget import Budget
+from solvent.model.build import Builder
+from solvent.model.cmdp import CMDP
+from solvent.model.distributions import CostLaw
+from solvent.model.exact import as_typed
+
+_KINDS = ".yaml, .yml, .json or .npz"
+
+
+def load(path: str | Path) -> CMDP:
+    """Load a model from a .yaml, .json or .npz file.
+
+    Raises
+    ------
+    ModelError
+        If there is no such file or it does not hold a model; the message names the field.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from solvent.model import instances
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "knapsack.yaml"
+    ...     instances.knapsack([3, 4], ["1/3", 3], capacity=4).save(file)
+    ...     load(file).budget
+    {'weight': Budget(4)}
+    """
+    path = Path(path)
+    reader = _reader(path)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        hint = did_you_mean(path.name, _neighbours(path))
+        raise ModelError(str(path), "a model file", "no such file", hint) from None
+    except OSError as error:
+        raise ModelError(str(path), "a model file that can be read", error.strerror or str(error)) from None
+    try:
+        return reader(content)
+    except ModelError as error:
+        raise error.within(str(path)) from None
+    except RecursionError:
+        raise ModelError(str(path), "a model", "a structure nested too deeply") from None
+    except MemoryError:
+        raise ModelError(str(path), "a model that fits into memory", "one that does not") from None
+
+
+def loads(text: str | bytes, kind: str = "yaml") -> CMDP:
+    """Load a model from text or bytes of the given kind: "yaml", "json" or "npz"."""
+    content = text.encode() if isinstance(text, str) else text
+    return _reader(Path(f"model.{kind}"))(content)
+
+
+def save(model: CMDP, path: str | Path) -> None:
+    """Write a model to a .yaml, .json or .npz file, whole or not at all; the same as `model.save(path)`.
+
+    Raises
+    ------
+    ModelError
+        If the ending is none of these, the place cannot be written, or a name or law has no form in files.
+    """
+    path = Path(path)
+    kind = path.suffix.lower()
+    if kind == ".npz":
+        from solvent.model.npz import to_bytes
+
+        write_whole(path, to_bytes(model))
+    elif kind == ".json":
+        write_whole(path, json.dumps(to_entries(model), indent=1, ensure_ascii=False).encode() + b"\n")
+    elif kind in (".yaml", ".yml"):
+        from solvent.model.yaml12 import dump
+
+        write_whole(path, dump(to_entries(model)).encode())
+    else:
+        raise ModelError(str(path), f"a name ending in {_KINDS}", quote(path.suffix))
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name and move it into place, so that it is never seen half-written."""
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = file.name
+            file.write(content)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)  # noqa: PTH101
+        os.replace(temporary, path)  # noqa: PTH105
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        reason = error.strerror or str(error)
+        raise ModelError(str(path), "a place that can be written", reason) from None
+
+
+def _reader(path: Path) -> Callable[[bytes], CMDP]:
+    kind = path.suffix.lower()
+    if kind == ".npz":
+        from solvent.model.npz import from_bytes
+
+        return from_bytes
+    if kind == ".json":
+        return lambda content: from_entries(_parse_json(content))
+    if kind in (".yaml", ".yml"):
+        from solvent.model.yaml12 import parse
+
+        return lambda content: from_entries(parse(content))
+    raise ModelError(str(path), f"a file ending in {_KINDS}", quote(path.suffix))
+
+
+def _neighbours(path: Path) -> list[str]:
+    try:
+        return [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return []
+
+
+def _parse_json(content: bytes) -> Any:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in result:
+                raise ModelError("file", "each key once", f"{quote(key)} twice")
+            result[key] = value
+        return result
+
+    try:
+        return json.loads(content, parse_float=Decimal, object_pairs_hook=unique)
+    except SolventError:
+        raise
+    except ValueError as error:
+        raise ModelError("file", "JSON", str(error)) from None
+
+
+def from_entries(data: Any) -> CMDP:
+    """Return the model of a parsed file.
+
+    Raises
+    ------
+    ModelError
+        With the path of the field, or the state and action, at fault.
+    """
+    from solvent.model.schema import read_entries
+
+    file = read_entries(data)
+    if file.resources and len(set(file.resources)) != len(file.resources):
+        raise ModelError("resources", "each name once", quote(file.resources))
+    builder = Builder(
+        horizon=file.horizon,
+        start=file.start,
+        resources=file.resources,
+        states=file.states,
+        actions=file.actions,
+        budget=None if file.budget is None else {k: _read_budget(v, k) for k, v in file.budget.items()},
+        name=file.name,
+        about=file.about,
+    )
+    if file.states is None:
+        _refuse_strangers(file)
+    for entry in file.terminal:
+        builder.terminal(entry.state, steps=entry.steps)
+    for row in file.rows:
+        builder.add(
+            row.state,
+            row.action,
+            reward=row.reward,
+            steps=row.steps,
+            outcomes=[(o.probability, o.next, o.cost, o.reward) for o in row.outcomes],
+        )
+    return builder.build()
+
+
+def _read_budget(limit: Mapping[str, Any], resource: str) -> Budget:
+    if limit.get("final"):
+        return Budget.final(limit.get("upper"), lower=limit.get("lower"))
+    return Budget(upper=limit.get("upper"), lower=limit.get("lower"))
+
+
+def _refuse_strangers(file: Any) -> None:
+    """Without a list of states, a state that is only ever led to must be declared terminal: it may be a typo."""
+    known = {row.state for row in file.rows} | {entry.state for entry in file.terminal}
+    for i, row in enumerate(file.rows):
+        for j, outcome in enumerate(row.outcomes):
+            if outcome.next not in known:
+                raise ModelError(
+                    f"rows[{i}].outcomes[{j}].next",
+                    "a state that has rows, or one listed under terminal",
+                    f"unknown state {quote(outcome.next)}",
+                    did_you_mean(outcome.next, known),
+                )
+
+
+def plain(value: Fraction | float) -> int | float | str:
+    """Return a number for a file: an int or float where its text reads back exactly, else text.
+
+    Examples
+    --------
+    >>> plain(Fraction(1, 4)), plain(Fraction(1, 3)), plain(2.0)
+    (0.25, '1/3', 2)
+    """
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    if value.denominator == 1 and value.numerator.bit_length() < 1024:
+        return value.numerator
+    text = as_typed(value)
+    try:
+        close = float(value)
+    except OverflowError:
+        return str(text)
+    return close if Fraction(Decimal(repr(close))) == value else str(text)
+
+
+def encode_name(name: Hashable, kind: str) -> Any:
+    """Return a name as JSON can hold it: text, a number, or a list for a tuple."""
+    if isinstance(name, tuple) and name:
+        return [encode_name(part, kind) for part in name]
+    if isinstance(name, Integral) and not isinstance(name, bool):
+        return int(name)
+    if isinstance(name, str | float) and name == name:
+        return str(name) if isinstance(name, str) else float(name)
+    raise ModelError(
+        f"{kind} {quote(name)}",
+        "a name that files can hold: text, a number, or a tuple of them",
+        f"a {type(name).__name__}",
+    )
+
+
+def to_entries(model: CMDP) -> dict[str, Any]:
+    """Return what a YAML or JSON file says of a model."""
+    states = [encode_name(name, "state") for name in model.states]
+    actions = [encode_name(name, "action") for name in model.actions]
+    entries: dict[str, Any] = {"solvent": 1}
+    entries |= {key: getattr(model, key) for key in ("name", "about") if getattr(model, key)}
+    entries |= {"horizon": model.horizon, "start": encode_name(model.start, "state")}
+    entries |= {"resources": list(model.resources), "states": states, "actions": actions}
+    terminal = _terminal_entries(model, states)
+    if terminal:
+        entries["terminal"] = terminal
+    if model.budget is not None:
+        entries["budget"] = {name: encode_budget(budget) for name, budget in model.budget.items()}
+    merged: dict[tuple[int, str], tuple[dict[str, Any], list[int]]] = {}
+    for _, steps in model.steps_of_table():
+        for state in range(model.n_states):
+            for row in model.rows(steps[0], state):
+                entry = {"state": states[state], "action": actions[model.row_action[row]]}
+                entry |= {
+                    "reward": plain(float(model.row_reward[row])),
+                    "outcomes": _outcomes(model, row, states),
+                }
+                key = (state, json.dumps(entry))
+                merged.setdefault(key, (entry, []))[1].extend(steps)
+    order = {json.dumps(name): i for i, name in enumerate(actions)}
+    rows = sorted(merged.items(), key=lambda item: (item[0][0], order[json.dumps(item[1][0]["action"])]))
+    entries["rows"] = [_with_steps(entry, steps, model.horizon) for _, (entry, steps) in rows]
+    return entries
+
+
+def _terminal_entries(model: CMDP, states: list[Any]) -> list[Any]:
+    entries: list[Any] = []
+    for state, name in enumerate(states):
+        ends = [step for step in range(model.horizon) if model.is_terminal(step, state)]
+        if len(ends) == model.horizon:
+            entries.append(name)
+        elif ends:
+            entries.append({"state": name, "steps": _runs(ends)})
+    return entries
+
+
+def _with_steps(entry: dict[str, Any], steps: list[int], horizon: int) -> dict[str, Any]:
+    if len(steps) == horizon:
+        return entry
+    return {**entry, "steps": _runs(sorted(steps))}
+
+
+def _runs(steps: list[int]) -> list[int | str]:
+    """Write runs of three or more steps as ranges."""
+    result: list[int | str] = []
+    first = 0
+    for i in range(1, len(steps) + 1):
+        if i == len(steps) or steps[i] != steps[i - 1] + 1:
+            run = steps[first:i]
+            result.extend([f"{run[0]}-{run[-1]}"] if len(run) > 2 else run)
+            first = i
+    return result
+
+
+def _outcomes(model: CMDP, row: int, states: list[Any]) -> list[dict[str, Any]]:
+    by_list = "distribution" in model.resources
+    result = []
+    for o in range(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1])):
+        entry = {"probability": plain(float(model.probability[o])), "next": states[model.next_state[o]]}
+        costs = {name: encode_cost(model.cost_of(d, o)) for d, name in enumerate(model.resources)}
+        if by_list:
+            entry["cost"] = list(costs.values())
+        elif any(cost != 0 for cost in costs.values()):
+            entry["cost"] = {name: cost for name, cost in costs.items() if cost != 0}
+        result.append(entry)
+    return result
+
+
+def encode_cost(cost: Fraction | CostLaw) -> Any:
+    """Return a cost as files hold it."""
+    if not isinstance(cost, CostLaw):
+        return plain(cost)
+    if not cost.in_files:
+        raise ModelError(
+            f"cost {cost}",
+            "a law that files can name (solvent.law)",
+            "a scipy distribution, which they cannot",
+        )
+    return {
+        key: plain(Fraction(value)) if not isinstance(value, bool) and key != "distribution" else value
+        for key, value in cost.as_entry().items()
+    }
+
+
+def encode_budget(budget: Budget) -> Any:
+    """Return a budget as files hold it."""
+    upper, lower = (_encode_side(side) for side in (budget.upper, budget.lower))
+    if budget.only_final:
+        entry = {"upper": upper, "lower": lower, "final": True}
+        return {key: value for key, value in entry.items() if value is not None}
+    if lower is None:
+        return upper
+    return {"lower": lower} if upper is None else {"upper": upper, "lower": lower}
+
+
+def _encode_side(side: Any) -> Any:
+    if isinstance(side, tuple):
+        return [None if limit is None else plain(limit) for limit in side]
+    return None if side is None else plain(side)

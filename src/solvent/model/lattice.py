@@ -1,0 +1,214 @@
+"""The lattice: exact costs and limits of a problem as whole numbers of ticks.
+
+For each tracked resource, `unit` is the greatest rational that divides every cost and limit, so that feasibility is
+integer arithmetic. Sums are bounded beforehand: with `c_h` the costs possible at step h, no total can leave
+
+    [ sum_h min(0, min c_h) - |limit| , sum_h max(0, max c_h) + |limit| ],
+
+and that must fit in `MAX_TICKS`. Where no unit does, the exact lattice is refused, and a rounded one can be had: `safe`
+(whatever is within the rounded limits is within the true ones) or `relaxed` (the converse). For upper limits that
+means costs rounded up and down; for lower limits, the other way round; for both at once, down, with the limits moved
+by what rounding can have hidden until then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.errors import LatticeOverflowError, ModelError
+from solvent.model.budget import Limits
+from solvent.model.cmdp import CMDP, format_amount
+from solvent.model.exact import MAX_TICKS, ExactColumn, common_unit
+
+Rounding = Literal["exact", "safe", "relaxed"]
+
+#: Stands in `upper_HD` and `lower_HD` for an open side; every tick compares with it as it should.
+NO_UPPER = np.iinfo(np.int64).max
+NO_LOWER = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """A model's costs and a budget's limits in ticks.
+
+    Attributes
+    ----------
+    resources : tuple of str
+        The tracked resources, D of them.
+    units : tuple of Fraction
+        What one tick of each is worth.
+    exact : tuple of bool
+        Whether each resource's ticks are its true costs; else they were rounded.
+    cost_OD : ndarray of int64, shape (O, D)
+        Cost of each outcome of the model.
+    upper_HD, lower_HD : ndarray of int64, shape (H, D)
+        Limits on what has been spent after each step; `NO_UPPER` and `NO_LOWER` where a side is open.
+    """
+
+    resources: tuple[str, ...]
+    units: tuple[Fraction, ...]
+    exact: tuple[bool, ...]
+    cost_OD: NDArray[np.int64]
+    upper_HD: NDArray[np.int64]
+    lower_HD: NDArray[np.int64]
+
+    @classmethod
+    def fit(cls, model: CMDP, limits: Limits, rounding: Rounding = "exact") -> Lattice:
+        """Return the lattice of a problem.
+
+        Raises
+        ------
+        LatticeOverflowError
+            If `rounding` is "exact" and a resource has no unit that fits.
+        ModelError
+            If a tracked resource has continuous costs.
+
+        Examples
+        --------
+        >>> from solvent.model import instances
+        >>> from solvent.model.budget import resolve
+        >>> model = instances.knapsack([1, 1, 1], [0.1, 0.1, 0.1])
+        >>> lattice = Lattice.fit(model, resolve(model, 0.3))
+        >>> lattice.units, lattice.upper_HD.ravel().tolist()
+        ((Fraction(1, 10),), [3, 3, 3])
+        """
+        n_tracked = len(limits.resources)
+        cost_OD = np.zeros((model.n_outcomes, n_tracked), np.int64)
+        upper_HD = np.full((model.horizon, n_tracked), NO_UPPER, np.int64)
+        lower_HD = np.full((model.horizon, n_tracked), NO_LOWER, np.int64)
+        units, are_exact = [], []
+        for d, name in enumerate(limits.resources):
+            resource = model.resource_index(name)
+            _refuse_laws(model, resource)
+            column = model.cost[resource]
+            reach = _reach(model, column, limits.largest(d))
+            unit, is_exact = _choose_unit(model, resource, limits, d, reach, rounding)
+            sides = _Sides.of(limits, d)
+            cost_OD[:, d] = _round_costs(column, unit, sides.rounds_up(rounding))
+            slack = 0 if is_exact or sides.one_sided else 1
+            for h in range(model.horizon):
+                up, down = limits.upper[d][h], limits.lower[d][h]
+                moved = slack * (h + 1)
+                if up is not None:
+                    upper_HD[h, d] = up // unit - (moved if rounding == "safe" else 0)
+                if down is not None:
+                    lower_HD[h, d] = -(-down // unit) - (moved if rounding == "relaxed" else 0)
+            units.append(unit)
+            are_exact.append(is_exact)
+        return cls(limits.resources, tuple(units), tuple(are_exact), cost_OD, upper_HD, lower_HD)
+
+    def amount(self, resource: int, ticks: int) -> Fraction:
+        """Return what so many ticks of a tracked resource (by position) are worth."""
+        return int(ticks) * self.units[resource]
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """Which sides of a resource have limits, and so which way rounding is safe."""
+
+    upper: bool
+    lower: bool
+
+    @classmethod
+    def of(cls, limits: Limits, d: int) -> _Sides:
+        return cls(any(x is not None for x in limits.upper[d]), any(x is not None for x in limits.lower[d]))
+
+    @property
+    def one_sided(self) -> bool:
+        return not (self.upper and self.lower)
+
+    def rounds_up(self, rounding: Rounding) -> bool:
+        if not self.one_sided:
+            return False
+        return (rounding == "safe") == self.upper
+
+
+def _refuse_laws(model: CMDP, resource: int) -> None:
+    if model.law_DO is None:
+        return
+    used = np.flatnonzero(model.law_DO[resource] >= 0)
+    if len(used):
+        raise ModelError(
+            f"{model.place_of(int(used[0]))}, cost of {model.resources[resource]}",
+            "costs of finite support, which exact methods need",
+            str(model.cost_of(resource, int(used[0]))),
+            'continuous costs are for method="additive" and "relative" with epsilon=..., also with strict=True',
+        )
+
+
+def _reach(model: CMDP, column: ExactColumn, limit: Fraction) -> Fraction:
+    """Return a bound on the absolute value of anything that will be computed for a resource."""
+    if not len(column):
+        return limit
+    bounds = model.outcome_indptr[model.row_indptr[:: model.n_states]]
+    up = down = 0
+    for table, steps in model.steps_of_table():
+        ticks = column.ticks[bounds[table] : bounds[table + 1]]
+        if len(ticks):
+            up += len(steps) * max(0, int(ticks.max()))
+            down += len(steps) * max(0, -int(ticks.min()))
+    return max(up, down) * column.unit + limit
+
+
+def _choose_unit(
+    model: CMDP, resource: int, limits: Limits, d: int, reach: Fraction, rounding: Rounding
+) -> tuple[Fraction, bool]:
+    column = model.cost[resource]
+    bounds = [x for x in (*limits.upper[d], *limits.lower[d]) if x is not None]
+    # a limit between two whole numbers of cost units is as good as the nearest one inside
+    candidates = (common_unit([*([column.unit] if column.ticks.any() else []), *bounds]), column.unit)
+    for unit in candidates:
+        if reach <= MAX_TICKS * unit:
+            return unit, True
+    if rounding == "exact":
+        raise LatticeOverflowError(_overflow_message(model, resource, limits, d, reach))
+    unit = Fraction(1)
+    while reach + model.horizon * unit > MAX_TICKS // 2 * unit:
+        unit *= 2
+    while reach + model.horizon * unit / 2 <= MAX_TICKS // 2 * unit / 2:
+        unit /= 2
+    return unit, False
+
+
+def _overflow_message(model: CMDP, resource: int, limits: Limits, d: int, reach: Fraction) -> str:
+    column = model.cost[resource]
+    values = [(column.value(i), i) for i in range(len(column))]
+    finest, finest_at = max(((value, i) for value, i in values if value), key=lambda x: x[0].denominator)
+    largest, largest_at = max(values, key=lambda x: abs(x[0]))
+    return (
+        f"resource {limits.resources[d]!r}: expected costs and limits with a common unit in which all sums fit 64-bit integers, "
+        f"found a cost of {_short(finest)} ({model.place_of(finest_at)}) beside one of {_short(largest)} "
+        f"({model.place_of(largest_at)}) over {model.horizon} steps: the finest unit is {_short(column.unit)} and sums "
+        f"reach {_short(reach / column.unit)} of it; give the costs fewer digits, or use a method that rounds them with "
+        f'a guarantee (method="additive" or "relative" with epsilon=..., or gap=...)'
+    )
+
+
+def _short(value: Fraction) -> str:
+    text = format_amount(value)
+    return text if len(text) <= 24 else f"about {_scientific(value)}"
+
+
+def _scientific(value: Fraction) -> str:
+    sign, value = ("-" if value < 0 else ""), abs(value)
+    power = len(str(value.numerator)) - len(str(value.denominator))
+    lead = value / Fraction(10) ** power
+    if lead < 1:
+        lead, power = lead * 10, power - 1
+    return f"{sign}{float(lead):.4g}e{power:+d}" if power not in range(-3, 9) else f"{sign}{float(value):.6g}"
+
+
+def _round_costs(column: ExactColumn, unit: Fraction, up: bool) -> NDArray[Any]:
+    if not column.ticks.any():
+        return np.zeros(len(column), np.int64)
+    factor = column.unit / unit
+    if factor.denominator == 1 and column.fits:
+        return column.ticks * np.int64(factor.numerator)
+    whole = column.ticks.astype(object) * factor.numerator
+    rounded = -(-whole // factor.denominator) if up else whole // factor.denominator
+    return rounded.astype(np.int64)

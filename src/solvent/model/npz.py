@@ -1,0 +1,258 @@
+"""Models as NPZ: the flat arrays as they are, and a JSON header for names, units and budgets. No pickle."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import struct
+import tokenize
+import zipfile
+import zlib
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent._version import __version__
+from solvent.errors import ModelError, quote
+from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
+from solvent.model.cmdp import CMDP, NO_LAW
+from solvent.model.exact import ExactColumn, canonical, exact
+
+_ARRAYS = {
+    "table_of_step": np.int32,
+    "row_indptr": np.int64,
+    "row_action": np.int32,
+    "row_reward": np.float64,
+    "outcome_indptr": np.int64,
+    "probability": np.float64,
+    "next_state": np.int32,
+}
+_WHOLE = re.compile(r"-?[0-9]{1,2000}")
+#: Everything that reading a broken or hostile archive is known to raise.
+_BROKEN = (
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    TypeError,
+    SyntaxError,
+    RuntimeError,
+    OverflowError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    tokenize.TokenError,
+)
+
+
+def to_bytes(model: CMDP) -> bytes:
+    """Return a model as the content of an NPZ file."""
+    from solvent.model.files import encode_budget, encode_cost, encode_name
+
+    header = {
+        "solvent": 1,
+        "version": __version__,
+        "name": model.name,
+        "about": model.about,
+        "horizon": model.horizon,
+        "start": encode_name(model.start, "state"),
+        "states": [encode_name(name, "state") for name in model.states],
+        "actions": [encode_name(name, "action") for name in model.actions],
+        "resources": list(model.resources),
+        "units": [str(column.unit) for column in model.cost],
+        "decimal_digits": [column.decimal_digits for column in model.cost],
+        "laws": [encode_cost(law) for law in model.laws],
+        "budget": None
+        if model.budget is None
+        else {name: encode_budget(budget) for name, budget in model.budget.items()},
+    }
+    arrays: dict[str, NDArray[Any]] = {name: getattr(model, name) for name in _ARRAYS}
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    for d, column in enumerate(model.cost):
+        arrays[f"cost{d}"] = column.ticks if column.fits else np.array([str(t) for t in column.ticks.tolist()])
+    if model.law_DO is not None:
+        arrays["law_DO"] = model.law_DO
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def from_bytes(content: bytes) -> CMDP:
+    """Return the model in an NPZ file.
+
+    Raises
+    ------
+    ModelError
+        If it is not one; object arrays are refused, so nothing in it can run.
+    """
+    try:
+        _refuse_bombs(content)
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            if "header" not in archive.files:
+                raise ModelError("file", "an NPZ of a model, with an array 'header'", quote(archive.files))
+            arrays = {name: archive[name] for name in archive.files}
+    except ModelError:
+        raise
+    except _BROKEN as error:
+        raise ModelError("file", "an NPZ of plain arrays", str(error).split("\n")[0] or "a broken one") from None
+    header = _read_header(arrays["header"])
+    return _rebuild(header, arrays)
+
+
+def _refuse_bombs(content: bytes) -> None:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        total = sum(entry.file_size for entry in archive.infolist())
+    if total > max(2**30, 1000 * len(content)):
+        raise ModelError("file", "an NPZ of reasonable size", f"one that expands to {total:,} bytes")
+
+
+def _read_header(array: NDArray[Any]) -> dict[str, Any]:
+    from solvent.model.schema import FORMAT
+
+    if array.dtype != np.uint8 or array.ndim != 1:
+        raise ModelError("header", "JSON as bytes", f"{array.dtype} of shape {array.shape}")
+    try:
+        header = json.loads(array.tobytes(), parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise ModelError("header", "JSON", str(error)) from None
+    if not isinstance(header, dict) or header.get("solvent") != FORMAT:
+        raise ModelError("header", f"a model of format {FORMAT}", quote(header))
+    return header
+
+
+def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> CMDP:
+    from solvent.model.files import _read_budget
+    from solvent.model.schema import read_law, read_limit
+
+    horizon = check_horizon(_field(header, "horizon", int))
+    resources = check_resources(_field(header, "resources", list))
+    states = check_names([_decode(name) for name in _field(header, "states", list)], "states") or ()
+    actions = check_names([_decode(name) for name in _field(header, "actions", list)], "actions") or ()
+    names = Names(
+        _decode(_field(header, "start", object)),
+        states,
+        actions,
+        resources,
+        _field(header, "name", str),
+        _field(header, "about", str),
+    )
+    parts = {name: _array(arrays, name, dtype) for name, dtype in _ARRAYS.items()}
+    n_outcomes = len(parts["probability"])
+    laws = tuple(read_law(entry, f"laws[{i}]") for i, entry in enumerate(_field(header, "laws", list)))
+    rows = Rows(
+        **{name: part for name, part in parts.items() if name != "table_of_step"},
+        cost=tuple(_column(header, arrays, d, n_outcomes) for d in range(len(resources))),
+        laws=laws,
+        law_DO=_laws_used(arrays, len(resources), n_outcomes, len(laws)),
+    )
+    _check_layout(names, rows, parts["table_of_step"], horizon)
+    budget = _field(header, "budget", object)
+    limits = None
+    if budget is not None:
+        if not isinstance(budget, dict):
+            raise ModelError("header, budget", "limits by resource", quote(budget))
+        limits = {k: _read_budget(read_limit(v, f"budget, {k}"), k) for k, v in budget.items()}
+    every_step = frozenset(range(horizon))
+    return assemble(
+        names,
+        rows,
+        horizon=horizon,
+        table_of_step=parts["table_of_step"],
+        budget=limits,
+        terminal_at=dict.fromkeys(range(len(states)), every_step),
+    )
+
+
+def _field(header: dict[str, Any], name: str, kind: type) -> Any:
+    if name not in header:
+        raise ModelError("header", f"a field {name!r}", "none")
+    if not isinstance(header[name], kind):
+        raise ModelError(f"header, {name}", f"a {kind.__name__}", quote(header[name]))
+    return header[name]
+
+
+def _decode(name: Any) -> Any:
+    if isinstance(name, list):
+        return tuple(_decode(part) for part in name)
+    if isinstance(name, dict) or name is None or isinstance(name, bool):
+        raise ModelError("header, names", "text, numbers, or lists of them", quote(name))
+    return float(name) if isinstance(name, Decimal) else name
+
+
+def _array(arrays: dict[str, NDArray[Any]], name: str, dtype: Any) -> NDArray[Any]:
+    if name not in arrays:
+        raise ModelError("file", f"an array {name!r}", "none")
+    array = arrays[name]
+    if array.dtype != dtype or array.ndim != 1:
+        raise ModelError(name, f"{np.dtype(dtype)} in one dimension", f"{array.dtype} of shape {array.shape}")
+    return array
+
+
+def _column(header: dict[str, Any], arrays: dict[str, NDArray[Any]], d: int, n_outcomes: int) -> ExactColumn:
+    units, digits = _field(header, "units", list), _field(header, "decimal_digits", list)
+    name = f"cost{d}"
+    array = arrays.get(name)
+    if array is None or d >= len(units) or d >= len(digits):
+        raise ModelError(name, "an array, a unit and a count of digits", "not all of them")
+    unit = exact(units[d], f"header, units[{d}]") if isinstance(units[d], str) else Fraction(0)
+    if unit <= 0 or not isinstance(digits[d], int):
+        raise ModelError(f"header, units[{d}]", "a positive number as text", quote(units[d]))
+    if array.shape != (n_outcomes,) or (array.dtype != np.int64 and array.dtype.kind != "U"):
+        raise ModelError(name, f"{n_outcomes} whole numbers", f"{array.dtype} of shape {array.shape}")
+    if array.dtype.kind == "U":
+        for text in array.tolist():
+            if not _WHOLE.fullmatch(text):
+                raise ModelError(name, "whole numbers", quote(text))
+        array = np.array([int(text) for text in array.tolist()], object)
+    elif len(array) and array.min() == np.iinfo(np.int64).min:
+        raise ModelError(name, "numbers above -2**63", str(array.min()))
+    return canonical(array, unit, digits[d])
+
+
+def _laws_used(
+    arrays: dict[str, NDArray[Any]], n_resources: int, n_outcomes: int, n_laws: int
+) -> NDArray[np.int32] | None:
+    used = arrays.get("law_DO")
+    if used is None:
+        return None
+    if used.dtype != np.int32 or used.shape != (n_resources, n_outcomes):
+        raise ModelError(
+            "law_DO", f"int32 of shape ({n_resources}, {n_outcomes})", f"{used.dtype} of shape {used.shape}"
+        )
+    if used.size and (used.min() < NO_LAW or used.max() >= n_laws):
+        raise ModelError("law_DO", f"positions from {NO_LAW} to {n_laws - 1}", "others")
+    return used
+
+
+def _check_layout(names: Names, rows: Rows, table_of_step: NDArray[np.int32], horizon: int) -> None:
+    """Check that positions point to where there is something."""
+    n_states, n_rows = len(names.states), len(rows.row_action)
+    n_tables, rest = divmod(len(rows.row_indptr) - 1, n_states) if n_states else (0, 1)
+    if n_tables < 1 or rest:
+        raise ModelError("row_indptr", f"a multiple of {n_states} entries and one more", f"{len(rows.row_indptr)}")
+    for name, array, low, high in (
+        ("table_of_step", table_of_step, 0, n_tables - 1),
+        ("row_action", rows.row_action, 0, len(names.actions) - 1),
+        ("next_state", rows.next_state, 0, n_states - 1),
+    ):
+        if len(array) and (array.min() < low or array.max() > high):
+            raise ModelError(name, f"positions from {low} to {high}", f"{array.min()} to {array.max()}")
+    for name, array, size, total in (
+        ("table_of_step", table_of_step, horizon, None),
+        ("row_reward", rows.row_reward, n_rows, None),
+        ("row_indptr", rows.row_indptr, None, n_rows),
+        ("outcome_indptr", rows.outcome_indptr, n_rows + 1, len(rows.probability)),
+        ("next_state", rows.next_state, len(rows.probability), None),
+    ):
+        if size is not None and len(array) != size:
+            raise ModelError(name, f"{size} entries", f"{len(array)}")
+        if total is not None and (array[0] != 0 or array[-1] != total or (np.diff(array) < 0).any()):
+            raise ModelError(name, f"positions that never fall, from 0 to {total}", "others")
+    owner = np.repeat(np.arange(len(rows.row_indptr) - 1), np.diff(rows.row_indptr))
+    if n_rows > 1 and ((np.diff(rows.row_action) <= 0) & (np.diff(owner) == 0)).any():
+        raise ModelError("row_action", "each action of a state once, in order", "others")
