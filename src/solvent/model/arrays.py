@@ -85,7 +85,7 @@ def from_arrays(
     horizon = check_horizon(horizon)
     transitions, n_states, n_actions = _read_transitions(P, horizon)
     shape = _Shape(horizon, n_states, n_actions)
-    probabilities = None
+    probabilities: list[Any] | None = None
     if cost_probability is not None:
         probabilities = _by_step(np.asarray(cost_probability, np.float64), shape, 1, "cost_probability")
     cost_steps = _read_costs(C, shape, probabilities)
@@ -105,7 +105,7 @@ def from_arrays(
         name,
         about,
     )
-    columns = [transitions, reward_steps, cost_steps, available_steps, probabilities or [None]]
+    columns: list[list[Any]] = [transitions, reward_steps, cost_steps, available_steps, probabilities or [None]]
     varying = [column for column in columns if len(column) > 1]
     tables: dict[Hashable, int] = {}
     table_of_step = np.empty(horizon, np.int32)
@@ -285,7 +285,9 @@ def _table(
     keep = offered[row]
     row, following, p = row[keep], following[keep], p[keep]
     n_rows = shape.states * shape.actions
-    reward = R.ravel() if R.ndim == 2 else np.bincount(row, p * R.reshape(n_rows, -1)[row, following], n_rows)
+    reward: NDArray[Any] = (
+        R.ravel() if R.ndim == 2 else np.bincount(row, p * R.reshape(n_rows, -1)[row, following], n_rows)
+    )
     n_points = C.shape[2]
     if n_points > 1 or q is not None:
         weight = np.repeat(p, n_points) * (q.reshape(n_rows, -1)[row].ravel() if q is not None else 1.0)

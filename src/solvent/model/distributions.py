@@ -6,6 +6,7 @@ model files; in Python any frozen `scipy.stats` distribution will do, if its sup
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -204,7 +205,7 @@ def _check_range(name: str, family: Family, values: Mapping[str, Fraction], wher
         if values[key] <= 0:
             raise ModelError(f"{where}, {name} {key}", "a number above 0", str(as_typed(values[key])))
     chain = [key for key in ("low", "mode", "high") if key in values]
-    for first, second in zip(chain, chain[1:], strict=False):
+    for first, second in itertools.pairwise(chain):
         if values[first] > values[second] or ((first, second) == ("low", "high") and values[first] == values[second]):
             raise ModelError(
                 f"{where}, {name}",

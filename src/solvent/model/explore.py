@@ -191,7 +191,7 @@ def from_gymnasium(
     >>> import gymnasium
     >>> lake = gymnasium.make("FrozenLake-v1")
     >>> from_gymnasium(lake, cost=1, horizon=20)
-    CMDP('FrozenLake-v1': horizon 20, 16 states, 4 actions, 44 rows, 116 outcomes, stationary, resources ['cost'])
+    CMDP('FrozenLake-v1': horizon 20, 16 states, 4 actions, 44 rows, 128 outcomes, stationary, resources ['cost'])
     """
     base = getattr(env, "unwrapped", env)
     table = getattr(base, "P", None)

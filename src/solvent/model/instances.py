@@ -228,7 +228,7 @@ def fuel_grid(
     Examples
     --------
     >>> fuel_grid(3)
-    CMDP('fuel_grid(3)': horizon 9, 9 states, 5 actions, 45 rows, 225 outcomes, stationary, resources ['fuel'])
+    CMDP('fuel_grid(3)': horizon 9, 9 states, 5 actions, 45 rows, 209 outcomes, stationary, resources ['fuel'])
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 2:
         raise ModelError("n", "a whole number of at least 2", quote(n))

@@ -181,11 +181,12 @@ def _overflow_message(model: CMDP, resource: int, limits: Limits, d: int, reach:
     finest, finest_at = max(((value, i) for value, i in values if value), key=lambda x: x[0].denominator)
     largest, largest_at = max(values, key=lambda x: abs(x[0]))
     return (
-        f"resource {limits.resources[d]!r}: expected costs and limits with a common unit in which all sums fit 64-bit integers, "
+        f"resource {limits.resources[d]!r}: expected costs and limits with a common unit in which all sums fit "
+        f"64-bit integers, "
         f"found a cost of {_short(finest)} ({model.place_of(finest_at)}) beside one of {_short(largest)} "
         f"({model.place_of(largest_at)}) over {model.horizon} steps: the finest unit is {_short(column.unit)} and sums "
-        f"reach {_short(reach / column.unit)} of it; give the costs fewer digits, or use a method that rounds them with "
-        f'a guarantee (method="additive" or "relative" with epsilon=..., or gap=...)'
+        f"reach {_short(reach / column.unit)} of it; give the costs fewer digits, or use a method that rounds them "
+        f'with a guarantee (method="additive" or "relative" with epsilon=..., or gap=...)'
     )
 
 

@@ -235,20 +235,22 @@ def _check_layout(names: Names, rows: Rows, table_of_step: NDArray[np.int32], ho
     n_tables, rest = divmod(len(rows.row_indptr) - 1, n_states) if n_states else (0, 1)
     if n_tables < 1 or rest:
         raise ModelError("row_indptr", f"a multiple of {n_states} entries and one more", f"{len(rows.row_indptr)}")
-    for name, array, low, high in (
+    positions: list[tuple[str, NDArray[Any], int, int]] = [
         ("table_of_step", table_of_step, 0, n_tables - 1),
         ("row_action", rows.row_action, 0, len(names.actions) - 1),
         ("next_state", rows.next_state, 0, n_states - 1),
-    ):
+    ]
+    for name, array, low, high in positions:
         if len(array) and (array.min() < low or array.max() > high):
             raise ModelError(name, f"positions from {low} to {high}", f"{array.min()} to {array.max()}")
-    for name, array, size, total in (
+    pieces: list[tuple[str, NDArray[Any], int | None, int | None]] = [
         ("table_of_step", table_of_step, horizon, None),
         ("row_reward", rows.row_reward, n_rows, None),
         ("row_indptr", rows.row_indptr, None, n_rows),
         ("outcome_indptr", rows.outcome_indptr, n_rows + 1, len(rows.probability)),
         ("next_state", rows.next_state, len(rows.probability), None),
-    ):
+    ]
+    for name, array, size, total in pieces:
         if size is not None and len(array) != size:
             raise ModelError(name, f"{size} entries", f"{len(array)}")
         if total is not None and (array[0] != 0 or array[-1] != total or (np.diff(array) < 0).any()):
