@@ -1,0 +1,1 @@
+"""Finding policies: exact methods, and what they share."""

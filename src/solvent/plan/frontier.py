@@ -1,0 +1,316 @@
+"""Frontiers: with one resource and limits on one side, the optimum for every budget at once.
+
+Let `left` be what may still be spent. Spending less is never worse, so at each (step, state) the optimal value is a
+non-decreasing step function of `left`,
+
+    V_h(s, n) = max over a of  r_h(s, a) + E[ V_{h+1}(s', n - c) ]   over rows with  n - c >= floor_h  surely,
+
+and only the points where it rises need be kept: (need, value, row), need and value increasing. They are built backward
+by merging, per state, the shifted points of all outcomes of all rows. Dominated points never arise, which is why the
+paper's NP-hard family stays small here. Where ticks are few, the same functions are swept as plain arrays instead.
+
+Values closer than `RELATIVE_TOLERANCE` times the size of the rewards are one point, so that float noise cannot breed
+points; over H steps this costs at most H times as much in value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.model.cmdp import CMDP
+from solvent.plan import frontier_kernels as kernels
+from solvent.plan.kernels import DOWN, UP, fill_bounds, row_bounds
+from solvent.plan.limits import Allowance
+
+#: Values that differ by less than this, relative to the largest reward, are taken for equal.
+RELATIVE_TOLERANCE = 1e-12
+#: With at most so many ticks between need and settled, functions are swept as arrays.
+DENSE_WIDTH = 4096
+
+
+@dataclass(frozen=True)
+class Purse:
+    """One resource in ticks: what outcomes cost, what must be left after each step, and what there may be at first.
+
+    Attributes
+    ----------
+    cost : ndarray of int64, shape (O,)
+    floor : ndarray of int64, shape (H,)
+        What must be left after each step; `DOWN` if that is open.
+    first_low, first_high : int
+        Between which values `left` at the start is asked for.
+    """
+
+    cost: NDArray[np.int64]
+    floor: NDArray[np.int64]
+    first_low: int
+    first_high: int
+
+
+@dataclass(frozen=True)
+class Points:
+    """The step functions of all states at one step.
+
+    Attributes
+    ----------
+    indptr : ndarray of int64, shape (S + 1,)
+    need : ndarray of int64, shape (N,)
+        Increasing within a state.
+    row : ndarray of int32, shape (N,)
+        The row to take, or -1 where the episode is over.
+    """
+
+    indptr: NDArray[np.int64]
+    need: NDArray[np.int64]
+    row: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """The whole answer of a frontier solve.
+
+    Attributes
+    ----------
+    steps : list of Points
+        One for each of the H steps.
+    start_need, start_value : ndarray
+        The function at the start.
+    dense : bool
+        Whether it was swept as arrays.
+    """
+
+    steps: list[Points]
+    start_need: NDArray[np.int64]
+    start_value: NDArray[np.float64]
+    dense: bool
+
+    def value(self, left: int) -> float:
+        """Return the optimal value with so many ticks; minus infinity if nothing is feasible."""
+        at = int(np.searchsorted(self.start_need, left, side="right")) - 1
+        return float(self.start_value[at]) if at >= 0 else -np.inf
+
+
+def build(model: CMDP, purse: Purse, allowance: Allowance) -> Frontier:
+    """Build the frontiers of a model backward.
+
+    Raises
+    ------
+    LimitReached
+        If a layer would not fit into the memory allowed, or time is up.
+    """
+    work = _Work(model, purse)
+    allowance.take(6 * 8 * work.need_HS.size, "bounds per step and state")
+    size = np.maximum(np.abs(model.row_reward).max(initial=0.0), np.finfo(float).tiny)
+    tolerance = RELATIVE_TOLERANCE * float(size)
+    dense = work.widest <= DENSE_WIDTH
+    return (_sweep if dense else _merge)(work, tolerance, allowance)
+
+
+class _Work:
+    """Bounds on `left`, and the model's arrays step by step."""
+
+    def __init__(self, model: CMDP, purse: Purse) -> None:
+        self.model, self.purse = model, purse
+        n_steps, n_states = model.horizon, model.n_states
+        shape = (n_steps + 1, n_states, 1)
+        cost = purse.cost[:, None]
+        upper = np.where(purse.floor == DOWN, UP, -purse.floor)[:, None]
+        lower = np.full((n_steps, 1), DOWN, np.int64)
+        safe_high, safe_low, settled_high, settled_low = (np.empty(shape, np.int64) for _ in range(4))
+        fill_bounds(
+            model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, cost, upper, lower,
+            safe_high, safe_low, settled_high, settled_low,
+        )  # fmt: skip
+        self._cost, self._upper, self._lower = cost, upper, lower
+        self._safe_high, self._safe_low = safe_high, safe_low
+        least, most = np.empty((n_steps, n_states), np.int64), np.empty((n_steps, n_states), np.int64)
+        kernels.fill_reach(
+            model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, purse.cost,
+            model.start_index, least, most,
+        )  # fmt: skip
+        reached = least != UP
+        self.highest_HS = np.where(reached, purse.first_high - np.where(reached, least, 0), DOWN)
+        self.lowest_HS = np.where(reached, purse.first_low - np.where(reached, most, 0), DOWN)
+        self.need_HS = _negated(safe_high[:n_steps, :, 0])
+        settled = _negated(settled_high[:n_steps, :, 0])
+        # sums in floats: only to decide whether arrays would be small
+        self.top_HS = np.minimum(self.highest_HS, np.maximum(settled, self.need_HS))
+        live = reached & (self.need_HS <= self.highest_HS) & (self.need_HS != UP)
+        self.open_HS = live & (self.need_HS == DOWN)
+        # without a floor ahead any amount will do: one point, at the lowest there can be
+        self.need_HS = np.where(self.open_HS, np.minimum(self.lowest_HS, self.top_HS), self.need_HS)
+        self.need_HS = np.where(live, self.need_HS, 0)
+        self.top_HS = np.where(live, np.maximum(self.top_HS, self.need_HS), -1)
+        self.widest = float(np.max(self.top_HS.astype(float) - self.need_HS.astype(float), initial=0.0)) + 1
+
+    def rows_at(self, h: int) -> tuple[NDArray[np.int64], int, int]:
+        n = self.model.n_states
+        table = int(self.model.table_of_step[h])
+        indptr = self.model.row_indptr[table * n : (table + 1) * n + 1]
+        return indptr, int(indptr[0]), int(indptr[-1])
+
+    def row_need(self, h: int, first: int, last: int) -> NDArray[np.int64]:
+        m = self.model
+        high, low = np.empty((last - first, 1), np.int64), np.empty((last - first, 1), np.int64)
+        row_bounds(
+            first, last, m.outcome_indptr, m.next_state, self._cost, self._upper[h], self._lower[h],
+            self._safe_high[h + 1], self._safe_low[h + 1], high, low,
+        )  # fmt: skip
+        return _negated(high[:, 0])
+
+    @property
+    def end_need(self) -> NDArray[np.int64]:
+        """What must be left from each step on, once the episode is over."""
+        return np.maximum.accumulate(self.purse.floor[::-1])[::-1]
+
+
+def _negated(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Turn a bound on what was spent into one on what is left, open ends included."""
+    return np.where(ticks == UP, DOWN, np.where(ticks == DOWN, UP, -np.where(ticks == DOWN, 0, ticks)))
+
+
+def _merge(work: _Work, tolerance: float, allowance: Allowance) -> Frontier:
+    m, horizon, n_states = work.model, work.model.horizon, work.model.n_states
+    # after the last step everything is worth 0, whatever is left
+    indptr = np.arange(n_states + 1, dtype=np.int64)
+    need, value = np.full(n_states, DOWN, np.int64), np.zeros(n_states)
+    steps: list[Points] = []
+    room = 4 * n_states + 64
+    for h in range(horizon - 1, -1, -1):
+        allowance.check_time()
+        allowance.tell("backward", horizon - h, horizon, points=len(need))
+        rows, _, _ = work.rows_at(h)
+        room = max(room, 2 * len(need))
+        allowance.take(20 * room, f"the points of step {h}")
+        out_indptr = np.zeros(n_states + 1, np.int64)
+        out_need, out_value, out_row = np.empty(room, np.int64), np.empty(room), np.empty(room, np.int32)
+        begin = 0
+        while True:
+            begin = kernels.merge_layer(
+                begin, rows, m.outcome_indptr, m.probability, m.next_state, m.row_reward, work.purse.cost,
+                work.purse.floor[h], work.end_need[h], work.lowest_HS[h], work.highest_HS[h],
+                indptr, need, value, tolerance, out_indptr, out_need, out_value, out_row,
+            )  # fmt: skip
+            if begin == n_states:
+                break
+            allowance.check_time()
+            allowance.take(20 * room, f"the points of step {h}")
+            room *= 2
+            out_need, out_value, out_row = (_grown(array, room) for array in (out_need, out_value, out_row))
+        count = int(out_indptr[-1])
+        allowance.give_back(20 * room)
+        allowance.take(12 * count, f"the points of step {h}")
+        indptr, need, value = out_indptr, out_need[:count].copy(), out_value[:count].copy()
+        room = 2 * count + 64
+        steps.append(Points(indptr, need, out_row[:count].copy()))
+    steps.reverse()
+    at = slice(int(indptr[m.start_index]), int(indptr[m.start_index + 1]))
+    return Frontier(steps, need[at], value[at], dense=False)
+
+
+def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
+    larger = np.empty(room, array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+def _sweep(work: _Work, tolerance: float, allowance: Allowance) -> Frontier:
+    m, horizon = work.model, work.model.horizon
+    widths_HS = work.top_HS - work.need_HS + 1
+    steps: list[Points] = []
+    none = np.empty(0, np.int64)
+    next_need, next_top, next_offset, next_value = none, none, none, np.empty(0)
+    most_rows = int(np.diff(m.row_indptr).max(initial=1))
+    row_type = np.uint8 if most_rows <= 256 else np.int32
+    points = (none, np.empty(0))
+    for h in range(horizon - 1, -1, -1):
+        allowance.check_time()
+        allowance.tell("backward", horizon - h, horizon, points=len(points[0]))
+        rows, first, last = work.rows_at(h)
+        offset = np.concatenate([[0], np.cumsum(widths_HS[h])])
+        size = int(offset[-1])
+        allowance.take(32 * size, f"the values of step {h}")
+        value, row = np.empty(size), np.empty(size, row_type)
+        kernels.sweep_layer(
+            rows, m.outcome_indptr, m.probability, m.next_state, m.row_reward, work.purse.cost,
+            work.row_need(h, first, last), first, work.need_HS[h], work.top_HS[h], offset,
+            next_need, next_top, next_offset, next_value, value, row,
+        )  # fmt: skip
+        indptr, need = np.zeros(m.n_states + 1, np.int64), np.empty(size, np.int64)
+        point_value, point_row = np.empty(size), np.empty(size, np.int32)
+        count = kernels.compress_layer(
+            rows, work.need_HS[h], work.top_HS[h], offset, value, row, tolerance, indptr, need, point_value, point_row
+        )
+        points = (need[:count].copy(), point_value[:count].copy())
+        steps.append(Points(indptr, points[0], point_row[:count].copy()))
+        allowance.give_back(32 * size)
+        allowance.take(12 * count, f"the points of step {h}")
+        next_need, next_top, next_offset, next_value = work.need_HS[h], work.top_HS[h], offset, value
+    steps.reverse()
+    at = slice(int(steps[0].indptr[m.start_index]), int(steps[0].indptr[m.start_index + 1]))
+    return Frontier(steps, points[0][at], points[1][at], dense=True)
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Which points a policy follows from a given start.
+
+    Attributes
+    ----------
+    used : list of ndarray of bool, one per step
+        Whether each point is ever followed.
+    least_left, most_left : ndarray of int64, shape (H,)
+        What can be left after each step.
+    complete : bool
+        Whether these are exact; else there were too many nodes to follow, every point counts as used, and the least
+        is a bound: what must be left.
+    """
+
+    used: list[NDArray[np.bool_]]
+    least_left: NDArray[np.int64]
+    most_left: NDArray[np.int64]
+    complete: bool
+
+
+def visit(model: CMDP, purse: Purse, frontier: Frontier, left: int, most_nodes: int = 2_000_000) -> Visit:
+    """Follow a frontier's policy from the start with `left` ticks, merging equal nodes."""
+    horizon = model.horizon
+    least, most = np.full(horizon, UP, np.int64), np.full(horizon, DOWN, np.int64)
+    used = [np.zeros(len(points.need), bool) for points in frontier.steps]
+    state, lefts = np.array([model.start_index], np.int32), np.array([left], np.int64)
+    ended_low, ended_high = UP, DOWN
+    widest = int(np.diff(model.outcome_indptr).max(initial=1))
+    for h, points in enumerate(frontier.steps):
+        room = len(state) * widest
+        if room > most_nodes * 8:
+            everything = [np.ones(len(p.need), bool) for p in frontier.steps]
+            return Visit(everything, purse.floor.copy(), most, complete=False)
+        point = np.empty(len(state), np.int64)
+        out_state, out_left = np.empty(room, np.int32), np.empty(room, np.int64)
+        count = kernels.follow_points(
+            state, lefts, points.indptr, points.need, points.row, model.outcome_indptr, model.next_state, purse.cost,
+            point, out_state, out_left,
+        )  # fmt: skip
+        used[h][point] = True
+        over = points.row[point] < 0
+        if over.any():
+            ended_low, ended_high = min(ended_low, int(lefts[over].min())), max(ended_high, int(lefts[over].max()))
+        state, lefts = _distinct(out_state[:count], out_left[:count])
+        if len(state) > most_nodes:
+            everything = [np.ones(len(p.need), bool) for p in frontier.steps]
+            return Visit(everything, purse.floor.copy(), most, complete=False)
+        least[h], most[h] = min(int(lefts.min(initial=UP)), ended_low), max(int(lefts.max(initial=DOWN)), ended_high)
+    return Visit(used, least, most, complete=True)
+
+
+def _distinct(state: NDArray[np.int32], left: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    if len(state) < 2:
+        return state, left
+    order = np.lexsort((left, state))
+    state, left = state[order], left[order]
+    new = np.concatenate([[True], (np.diff(state) != 0) | (np.diff(left) != 0)])
+    return state[new], left[new]

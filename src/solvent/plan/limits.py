@@ -1,0 +1,95 @@
+"""How long and how large a solve may grow, checked before each piece of work is begun."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from solvent.errors import ModelError, quote
+
+_SCALE = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_SHARE_OF_FREE = 0.7
+
+
+class LimitReached(Exception):  # noqa: N818  # caught by `solve`; a status, not an error
+    """The time or memory allowed is used up."""
+
+
+def read_memory(limit: int | str | None) -> int:
+    """Return a memory limit in bytes; most of what is free, if there is none.
+
+    Examples
+    --------
+    >>> read_memory("8GB"), read_memory(1000)
+    (8000000000, 1000)
+    """
+    if limit is None:
+        return int(_SHARE_OF_FREE * free_memory())
+    if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
+        return limit
+    text = str(limit).strip().upper().replace("IB", "B")
+    digits = text.rstrip("BKMGT ")
+    try:
+        return int(float(digits) * _SCALE[text[len(digits) :].strip()])
+    except (ValueError, KeyError):
+        raise ModelError("memory_limit", "bytes, or text such as '8GB'", quote(limit)) from None
+
+
+def free_memory() -> int:
+    """Return how many bytes could be had without swapping; 2 GB where the system does not tell."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 2 * 10**9
+
+
+@dataclass
+class Allowance:
+    """What is left of a solve's time and memory.
+
+    Attributes
+    ----------
+    seconds : float or None
+        Allowed in all.
+    bytes : int
+        Allowed at any one time.
+    report : callable or None
+        Told how far the work has come: (phase, done, total, facts).
+    """
+
+    seconds: float | None = None
+    bytes: int = 0
+    report: Callable[[str, int, int, dict[str, Any]], None] | None = None
+    began: float = field(default_factory=time.perf_counter)
+    used: int = 0
+    peak: int = 0
+
+    def check_time(self) -> None:
+        """Raise `LimitReached` once time is up."""
+        if self.seconds is not None and time.perf_counter() - self.began > self.seconds:
+            raise LimitReached(f"the time limit of {self.seconds:g} s was reached")
+
+    def take(self, size: int, what: str) -> None:
+        """Reserve memory before it is used, or raise `LimitReached`."""
+        if self.bytes and self.used + size > self.bytes:
+            raise LimitReached(
+                f"{what} would need {(self.used + size) / 1e6:,.0f} MB, more than the memory limit of "
+                f"{self.bytes / 1e6:,.0f} MB"
+            )
+        self.used += size
+        self.peak = max(self.peak, self.used)
+
+    def give_back(self, size: int) -> None:
+        """Release reserved memory."""
+        self.used -= size
+
+    def tell(self, phase: str, done: int, total: int, **facts: Any) -> None:
+        """Report progress, if anyone listens."""
+        if self.report is not None:
+            self.report(phase, done, total, facts)
