@@ -3,9 +3,10 @@
 >>> import solvent
 >>> b = solvent.CMDP.builder(horizon=3, start="home", resources=["fuel"])
 >>> b.add("home", "go", reward=1, outcomes=[(0.7, "home", {"fuel": 1}), (0.3, "away", {"fuel": "3/2"})])
+>>> b.add("home", "rest", outcomes=[(1, "home", 0)])
 >>> b.add("away", "wait", outcomes=[(1, "away", 0)], steps=[1, 2])
->>> b.build()
-CMDP(horizon 3, 2 states, 2 actions, 3 rows, 5 outcomes, 2 tables, resources ['fuel'])
+>>> solvent.solve(b.build(), budget={"fuel": 2.5})
+Solution(optimal, value 1.7, worst spent fuel 2.5, frontier)
 """
 
 from __future__ import annotations
@@ -17,34 +18,78 @@ from solvent._version import __version__
 from solvent.errors import BudgetError, LatticeOverflowError, ModelError, SolventError
 
 if TYPE_CHECKING:
+    from solvent.check.simulate import simulate
+    from solvent.check.verify import verify
     from solvent.model import instances
     from solvent.model.budget import Budget
     from solvent.model.cmdp import CMDP
     from solvent.model.distributions import CostLaw, law
     from solvent.model.files import load
+    from solvent.plan.augment import augment
+    from solvent.plan.augmented import AugmentedMDP
+    from solvent.plan.curve import Curve, frontier
+    from solvent.plan.solution import Solution, Status
+    from solvent.plan.solve import solve
+    from solvent.policy.derandomize import derandomize
+    from solvent.policy.errors import PolicyError, UnmodelledOutcome
+    from solvent.policy.files import load_policy
+    from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
+    from solvent.policy.table import AugmentedPolicy
 
 #: Where each public name lives; a module is imported when one of its names is first used.
 _HOME = {
-    "CMDP": "solvent.model.cmdp",
+    "AugmentedMDP": "solvent.plan.augmented",
+    "AugmentedPolicy": "solvent.policy.table",
     "Budget": "solvent.model.budget",
+    "CMDP": "solvent.model.cmdp",
     "CostLaw": "solvent.model.distributions",
+    "Curve": "solvent.plan.curve",
+    "MarkovPolicy": "solvent.policy.markov",
+    "PolicyError": "solvent.policy.errors",
+    "RandomisedPolicy": "solvent.policy.markov",
+    "Solution": "solvent.plan.solution",
+    "Status": "solvent.plan.solution",
+    "UnmodelledOutcome": "solvent.policy.errors",
+    "augment": "solvent.plan.augment",
+    "derandomize": "solvent.policy.derandomize",
+    "frontier": "solvent.plan.curve",
+    "instances": "solvent.model.instances",
     "law": "solvent.model.distributions",
     "load": "solvent.model.files",
-    "instances": "solvent.model.instances",
+    "load_policy": "solvent.policy.files",
+    "simulate": "solvent.check.simulate",
+    "solve": "solvent.plan.solve",
+    "verify": "solvent.check.verify",
 }
 
 __all__ = [
     "CMDP",
+    "AugmentedMDP",
+    "AugmentedPolicy",
     "Budget",
     "BudgetError",
     "CostLaw",
+    "Curve",
     "LatticeOverflowError",
+    "MarkovPolicy",
     "ModelError",
+    "PolicyError",
+    "RandomisedPolicy",
+    "Solution",
     "SolventError",
+    "Status",
+    "UnmodelledOutcome",
     "__version__",
+    "augment",
+    "derandomize",
+    "frontier",
     "instances",
     "law",
     "load",
+    "load_policy",
+    "simulate",
+    "solve",
+    "verify",
 ]
 
 
@@ -53,7 +98,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'solvent' has no attribute {name!r}")
     module = importlib.import_module(home)
-    value = module if home.endswith(f".{name}") else getattr(module, name)
+    value = module if name == "instances" else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -7,10 +7,12 @@ code that raised it.
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable
 from decimal import Decimal
 
 _LONGEST_QUOTE = 80
+_MOST_COMPARED = 10_000
 
 
 class SolventError(Exception):
@@ -76,6 +78,6 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     >>> did_you_mean("feul", ["fuel", "risk"])
     "did you mean 'fuel'?"
     """
-    by_text = {str(other): other for other in known}
+    by_text = {str(other): other for other in itertools.islice(known, _MOST_COMPARED)}
     close = difflib.get_close_matches(str(name), list(by_text), n=1)
     return f"did you mean {quote(by_text[close[0]])}?" if close else ""

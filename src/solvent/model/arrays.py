@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.errors import ModelError
-from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
+from solvent.model.assemble import (
+    PROBABILITY_TOLERANCE,
+    Names,
+    Rows,
+    assemble,
+    check_horizon,
+    check_names,
+    check_resources,
+)
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP
 from solvent.model.exact import exact_column
@@ -87,14 +95,15 @@ def from_arrays(
     shape = _Shape(horizon, n_states, n_actions)
     probabilities: list[Any] | None = None
     if cost_probability is not None:
-        probabilities = _by_step(np.asarray(cost_probability, np.float64), shape, 1, "cost_probability")
+        probabilities = _by_step(_read_floats(cost_probability, "cost_probability"), shape, 1, "cost_probability")
+        _check_distributions(probabilities)
     cost_steps = _read_costs(C, shape, probabilities)
     reward_steps = _read_rewards(R, shape)
     available_steps = _by_step(
         np.ones(shape.rows, bool) if available is None else np.asarray(available, bool), shape, 0, "available"
     )
     n_resources = cost_steps[0].shape[-1]
-    given = check_resources(list(resources)) if resources is not None else _default_resources(n_resources)
+    given = check_resources(resources) if resources is not None else _default_resources(n_resources)
     if len(given) != n_resources:
         raise ModelError("resources", f"{n_resources} names, as C has", f"{len(given)}")
     names = Names(
@@ -152,22 +161,23 @@ def _read_transitions(P: Any, horizon: int) -> tuple[list[Any], int, int]:
     """Return per step a matrix of shape (S * A, S), dense or CSR, and S and A."""
     if _is_sparse(P):
         return _sparse_steps([P], 1)
-    if isinstance(P, list | tuple) and len(P) and _is_sparse(P[0]):
+    if _all_sparse(P):
         square = P[0].shape[0] == P[0].shape[1]
         return _sparse_steps([list(P)], len(P)) if square else _sparse_steps(list(P), horizon)
-    if isinstance(P, list | tuple) and len(P) and isinstance(P[0], list | tuple) and _is_sparse(P[0][0]):
+    if isinstance(P, list | tuple) and len(P) and all(map(_all_sparse, P)):
         return _sparse_steps([list(step) for step in P], horizon)
-    try:
-        dense = np.asarray(P, np.float64)
-    except (TypeError, ValueError):
-        raise ModelError("P", "an array of numbers", f"a {type(P).__name__} that is not one") from None
-    if dense.ndim not in (3, 4) or dense.shape[-3] != dense.shape[-1]:
+    dense = _read_floats(P, "P")
+    if dense.ndim not in (3, 4) or dense.shape[-3] != dense.shape[-1] or not dense.size:
         raise ModelError("P", "shape (S, A, S) or (H, S, A, S)", f"shape {dense.shape}")
     if dense.ndim == 4 and dense.shape[0] != horizon:
         raise ModelError("P", f"one array for each of {horizon} steps", f"{dense.shape[0]}")
     n_states, n_actions = dense.shape[-3:-1]
     steps = dense.reshape(-1, n_states * n_actions, n_states)
     return list(steps), n_states, n_actions
+
+
+def _all_sparse(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) > 0 and all(map(_is_sparse, value))
 
 
 def _sparse_steps(steps: list[Any], expected: int) -> tuple[list[Any], int, int]:
@@ -182,13 +192,13 @@ def _sparse_steps(steps: list[Any], expected: int) -> tuple[list[Any], int, int]
             n_states, n_actions = step[0].shape[0], len(step)
             stacked = sparse.vstack([matrix.tocsr() for matrix in step], format="csr")
             order = np.arange(n_states * n_actions).reshape(n_actions, n_states).T.ravel()
-            matrices.append(stacked[order])
+            matrix = stacked[order]
         else:
             matrix = step.tocsr().copy()
-            matrix.sum_duplicates()
-            matrices.append(matrix)
+        matrix.sum_duplicates()
+        matrices.append(matrix)
     n_rows, n_states = matrices[0].shape
-    if any(matrix.shape != (n_rows, n_states) for matrix in matrices) or n_rows % n_states:
+    if any(matrix.shape != (n_rows, n_states) for matrix in matrices) or not n_rows or n_rows % n_states:
         raise ModelError("P", "matrices of shape (S * A, S)", f"shape {matrices[0].shape}")
     if len(steps) > 1 and len(steps) != expected:
         raise ModelError("P", f"one matrix for each of {expected} steps", f"{len(steps)}")
@@ -211,30 +221,54 @@ def _by_step(array: NDArray[Any], shape: _Shape, trailing: int, name: str) -> li
 
 
 def _read_numbers(values: Any, name: str) -> NDArray[Any]:
-    array = np.asarray(values)
-    if array.dtype.kind in "US":
-        array = array.astype(object)
+    try:
+        array = np.asarray(values)
+        # numpy turns a list of text and numbers into text, and one of large integers and floats into floats
+        mixed = array.dtype.kind in "US" or (array.dtype.kind == "f" and bool((np.abs(array) >= 2**53).any()))
+        if mixed:
+            array = np.array(values, dtype=object)
+    except (TypeError, ValueError):
+        raise ModelError(name, "an array of numbers", f"a {type(values).__name__} that is not one") from None
     if array.dtype.kind not in "iufO":
         raise ModelError(name, "an array of numbers", f"one of type {array.dtype}")
     return array
 
 
+def _read_floats(values: Any, name: str) -> NDArray[np.float64]:
+    """Read probabilities or rewards; a fraction too small for a double does not become zero."""
+    array = _read_numbers(values, name)
+    if array.dtype != object:
+        return array.astype(np.float64)
+    try:
+        floats = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(name, "an array of numbers that floats can hold", "entries that are not") from None
+    lost = [number != 0 and rounded == 0 for number, rounded in zip(array.flat, floats.flat, strict=True)]
+    return np.where(np.reshape(lost, array.shape), np.where(array > 0, 5e-324, -5e-324), floats)
+
+
+def _check_distributions(steps: list[NDArray[np.float64]]) -> None:
+    """Refuse what would be put right by P: a negative or unnormalised distribution of costs."""
+    for probability in steps:
+        total = probability.sum(-1)
+        if not (probability >= 0).all() or not (np.abs(total - 1) <= PROBABILITY_TOLERANCE).all():
+            raise ModelError("cost_probability", "numbers from 0 to 1 that sum to 1 over the last axis", "others")
+
+
 def _read_rewards(R: Any, shape: _Shape) -> list[NDArray[np.float64]]:
     """Return per step rewards of shape (S, A) or (S, A, S)."""
-    array = _read_numbers(R, "R")
-    try:
-        array = array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ModelError("R", "an array of numbers", "entries that are not") from None
+    array = _read_floats(R, "R")
     by_transition = array.ndim == 3 and array.shape == (*shape.rows, shape.states)
     by_step = array.ndim == 3 and array.shape == (shape.horizon, *shape.rows)
-    if by_transition and by_step:
+    if by_transition and by_step and array.size > 1:
         raise ModelError(
             "R",
             "a shape that can be read in one way",
             f"{array.shape}, which could be (S, A, S) or (H, S, A)",
             "add a leading axis of length 1 for the first, a trailing one broadcast to S for the second",
         )
+    if array.ndim == 4 and array.shape[-1] != shape.states:
+        raise ModelError("R", f"one reward for each of {shape.states} next states", f"shape {array.shape}")
     if array.ndim == 4 or by_transition:
         return _by_step(array, shape, 1, "R")
     return _by_step(array, shape, 0, "R")
@@ -246,7 +280,7 @@ def _read_costs(C: Any, shape: _Shape, probabilities: list[Any] | None) -> list[
     points = 0 if probabilities is None else 1
     steps_first = array.ndim == 3 + points and array.shape[1:3] == shape.rows and array.shape[0] in (1, shape.horizon)
     resources_last = array.ndim == 3 + points and array.shape[:2] == shape.rows
-    if steps_first and resources_last and array.shape[0] == shape.horizon:
+    if steps_first and resources_last and array.shape[0] == shape.horizon and array.size > 1:
         raise ModelError(
             "C",
             "a shape that can be read in one way",
@@ -289,8 +323,10 @@ def _table(
         R.ravel() if R.ndim == 2 else np.bincount(row, p * R.reshape(n_rows, -1)[row, following], n_rows)
     )
     n_points = C.shape[2]
-    if n_points > 1 or q is not None:
-        weight = np.repeat(p, n_points) * (q.reshape(n_rows, -1)[row].ravel() if q is not None else 1.0)
+    if q is not None:
+        each, share = np.repeat(p, n_points), q.reshape(n_rows, -1)[row].ravel()
+        # a product of possible things is possible, however small
+        weight = np.where((each > 0) & (share > 0), np.maximum(each * share, 5e-324), each * share)
         point = np.tile(np.arange(n_points), len(row))
         row, following = np.repeat(row, n_points), np.repeat(following, n_points)
         p = weight
@@ -314,7 +350,8 @@ def _nonzero(P: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.f
     if _is_sparse(P):
         entries = P.tocoo()
         order = np.lexsort((entries.col, entries.row))
-        return entries.row[order].astype(np.int64), entries.col[order].astype(np.int64), entries.data[order]
+        row, following = entries.row[order].astype(np.int64), entries.col[order].astype(np.int64)
+        return row, following, entries.data[order].astype(np.float64)
     # NaN and negative entries count as non-zero here and are refused by name later
     row, following = np.nonzero(P)
     return row, following, P[row, following]

@@ -5,7 +5,7 @@ The checks run over whole arrays; only what is found wrong is put into words.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.budget import Budget, BudgetLike, read_budgets
-from solvent.model.cmdp import CMDP
+from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.distributions import CostLaw
 from solvent.model.exact import ExactColumn
 
 #: How far the probabilities of a row may be from summing to one before that is an error.
 PROBABILITY_TOLERANCE = 1e-9
+#: Limits and tables are kept per step, so a horizon without bound would be memory without bound.
+MAX_HORIZON = 10**6
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,8 @@ def check_horizon(horizon: Any) -> int:
     """Return the horizon as an int, or raise."""
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
         raise ModelError("horizon", "a whole number of at least 1", quote(horizon))
-    if horizon > 2**31 - 1:
-        raise ModelError("horizon", f"at most {2**31 - 1}", quote(horizon))
+    if horizon > MAX_HORIZON:
+        raise ModelError("horizon", f"at most {MAX_HORIZON}", quote(horizon))
     return int(horizon)
 
 
@@ -77,7 +79,7 @@ def check_names(names: Sequence[Hashable] | None, kind: str) -> tuple[Hashable, 
         return None
     if isinstance(names, str | bytes) or not isinstance(names, Sequence | np.ndarray | range):
         raise ModelError(kind, "a list of names", quote(names))
-    listed = tuple(names)
+    listed = tuple(names.tolist() if isinstance(names, np.ndarray) else names)
     seen: set[Hashable] = set()
     for name in listed:
         try:
@@ -97,7 +99,7 @@ def assemble(
     horizon: int,
     table_of_step: NDArray[np.int32],
     budget: BudgetLike | None = None,
-    terminal_at: Mapping[int, frozenset[int]] | None = None,
+    terminal_at: Mapping[int, Container[int]] | None = None,
 ) -> CMDP:
     """Check everything, drop impossible outcomes, normalise, and return the model.
 
@@ -116,9 +118,12 @@ def assemble(
         raise ModelError(
             "start", "one of the model's states", quote(names.start), did_you_mean(names.start, names.states)
         )
+    if not len(rows.row_action):
+        raise ModelError("model", "at least one row", "none")
     _check_rewards(names, rows)
     rows = _check_probabilities(names, rows)
     rows, table_of_step = _share_tables(rows, table_of_step, len(names.states))
+    rows = _renumber_laws(replace(rows, row_reward=rows.row_reward + 0.0))  # -0.0 is 0.0
     budgets: dict[str, Budget] | None = None
     if budget is not None:
         budgets = read_budgets(budget, names.resources, horizon)
@@ -155,8 +160,6 @@ def _check_probabilities(names: Names, rows: Rows) -> Rows:
     empty = np.flatnonzero(counts == 0)
     if len(empty):
         raise ModelError(_place(names, rows, int(empty[0])), "at least one outcome", "none")
-    if not len(counts):
-        return rows
     row_of = np.repeat(np.arange(len(counts)), counts)
     bad = np.flatnonzero(~(p >= 0) | np.isinf(p))
     if len(bad):
@@ -169,16 +172,16 @@ def _check_probabilities(names: Names, rows: Rows) -> Rows:
     if len(bad):
         where = f"{_place(names, rows, int(bad[0]))}, probabilities"
         raise ModelError(where, f"a sum of 1 (to within {PROBABILITY_TOLERANCE})", repr(float(totals[bad[0]])))
+    kept = np.flatnonzero(p > 0)
+    counts = np.bincount(row_of[kept], minlength=len(counts))
     # rows that already sum to one up to rounding stay as they are, so that a saved model loads unchanged
     off = np.abs(totals - 1) > 4 * np.finfo(float).eps * (counts + 2)
     if off.any():
-        p = np.where(off[row_of], p / totals[row_of], p)
-        p = np.where((rows.probability > 0) & (p == 0), rows.probability, p)
-    keep = p > 0
-    if keep.all():
+        # not below the least double: what can happen must not become impossible
+        p = np.where(off[row_of] & (p > 0), np.maximum(p / totals[row_of], 5e-324), p)
+    if len(kept) == len(p):
         return replace(rows, probability=p)
-    kept = np.flatnonzero(keep)
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(row_of[kept], minlength=len(counts)))])
+    indptr = np.concatenate([[0], np.cumsum(counts)])
     return replace(
         rows,
         outcome_indptr=indptr.astype(np.int64),
@@ -236,7 +239,22 @@ def _share_tables(rows: Rows, table_of_step: NDArray[np.int32], n_states: int) -
     return kept, np.array([number[table] for table in table_of_step.tolist()], np.int32)
 
 
-def _check_stranded(model: CMDP, terminal_at: Mapping[int, frozenset[int]]) -> None:
+def _renumber_laws(rows: Rows) -> Rows:
+    """Give the laws the order in which outcomes use them, and leave out those that none does."""
+    if rows.law_DO is None:
+        return replace(rows, laws=())
+    used, first = np.unique(rows.law_DO, return_index=True)
+    order = used[np.argsort(first)]
+    order = order[order != NO_LAW]
+    if not len(order):
+        return replace(rows, laws=(), law_DO=None)
+    number = np.full(len(rows.laws) + 1, NO_LAW, np.int32)
+    number[order] = np.arange(len(order))
+    laws = tuple(rows.laws[i] for i in order.tolist())
+    return replace(rows, laws=laws, law_DO=number[rows.law_DO])
+
+
+def _check_stranded(model: CMDP, terminal_at: Mapping[int, Container[int]]) -> None:
     """Refuse a state that can be reached at a step where it has no action, but has some at other steps."""
     if model.n_tables == 1:
         return

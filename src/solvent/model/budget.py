@@ -66,8 +66,8 @@ class Budget:
     def final(cls, limit: Number | None = None, *, lower: Number | None = None) -> Budget:
         """Limit only what has been spent at the end, after the last step."""
         for side, value in (("limit", limit), ("lower", lower)):
-            if value is not None and not isinstance(value, str) and not np.isscalar(value):
-                exact(value, f"budget, final {side}")
+            if value is not None:
+                _read_limit(value, f"budget, final {side}")
         budget = cls(upper=limit, lower=lower)
         object.__setattr__(budget, "only_final", True)
         return budget
@@ -136,7 +136,9 @@ def _show(side: _Exact) -> str:
 def _read_side(side: Any, name: str, where: str = "budget") -> _Exact:
     if side is None or callable(side):
         return side  # type: ignore[no-any-return]
-    if isinstance(side, list | tuple | np.ndarray):
+    if isinstance(side, np.ndarray) and side.ndim == 0:
+        side = side[()]
+    if isinstance(side, Sequence | np.ndarray) and not isinstance(side, str | bytes):
         return tuple(
             None if limit is None else _read_limit(limit, f"{where}, {name} after step {step}")
             for step, limit in enumerate(side)
@@ -174,8 +176,12 @@ class Limits:
 
     def largest(self, index: int) -> Fraction:
         """Return the largest absolute limit of a tracked resource."""
-        limits = (*self.upper[index], *self.lower[index])
-        return max((abs(limit) for limit in limits if limit is not None), default=Fraction(0))
+        return max(map(abs, self.distinct(index)), default=Fraction(0))
+
+    def distinct(self, index: int) -> list[Fraction]:
+        """Return the limits of a tracked resource, those that are one and the same object only once."""
+        by_id = {id(limit): limit for limit in (*self.upper[index], *self.lower[index])}
+        return [limit for limit in by_id.values() if limit is not None]
 
 
 def read_budgets(
@@ -238,6 +244,7 @@ def resolve(model: CMDP, budget: BudgetLike | None) -> Limits:
         budgets = dict(model.budget)
     else:
         budgets = read_budgets(budget, model.resources, model.horizon)
-    tracked = {name: b for name, b in budgets.items() if b.upper is not None or b.lower is not None}
-    sides = [b._per_step(model.horizon) for b in tracked.values()]
-    return Limits(tuple(tracked), tuple(side[0] for side in sides), tuple(side[1] for side in sides))
+    sides = {name: each._per_step(model.horizon) for name, each in budgets.items()}
+    tracked = {name: each for name, each in sides.items() if any(x is not None for side in each for x in side)}
+    upper, lower = (tuple(each[side] for each in tracked.values()) for side in (0, 1))
+    return Limits(tuple(tracked), upper, lower)

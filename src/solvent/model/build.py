@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -82,6 +83,8 @@ class Builder:
         self._start, self._budget, self._name, self._about = start, budget, name, about
         self._states = check_names(states, "states")
         self._actions = check_names(actions, "actions")
+        self._known = {"state": _as_set(self._states), "action": _as_set(self._actions)}
+        self._check_known(start, "state", "start")
         self._rows: list[_Row] = []
         self._taken: dict[tuple[Hashable, Hashable], set[int | None]] = {}
         self._terminal: dict[Hashable, set[int] | None] = {}
@@ -117,30 +120,28 @@ class Builder:
             If the row is there already, or anything in it is not what it should be.
         """
         place = f"{state}/{action}"
-        self._check_known(state, self._states, "state", place)
-        self._check_known(action, self._actions, "action", place)
+        self._check_known(state, "state", place)
+        self._check_known(action, "action", place)
         when = self._read_steps(steps, place)
-        self._take(state, action, when, place)
         probability: list[float] = []
         following: list[Hashable] = []
         costs: list[list[Any]] = []
         extra: list[float] = []
-        if isinstance(outcomes, str | Mapping):
+        if isinstance(outcomes, str | Mapping) or not isinstance(outcomes, Iterable):
             raise ModelError(f"{place}, outcomes", "a list of outcomes", quote(outcomes))
         for i, outcome in enumerate(outcomes):
             where = f"{place}, outcome {i}"
             if isinstance(outcome, str) or not isinstance(outcome, Sequence) or not 2 <= len(outcome) <= 4:
                 raise ModelError(where, _OUTCOME, quote(outcome))
             probability.append(read_probability(outcome[0], f"{where}, probability"))
-            self._check_known(outcome[1], self._states, "state", f"{where}, next state")
+            self._check_known(outcome[1], "state", f"{where}, next state")
             following.append(outcome[1])
             costs.append(read_costs(outcome[2] if len(outcome) > 2 else 0, self.resources, where))
             extra.append(read_reward(outcome[3], where) if len(outcome) > 3 else 0.0)
         if not probability:
             raise ModelError(place, "at least one outcome", "none")
-        total = math.fsum(probability) or 1.0
-        expected = math.fsum(p * r for p, r in zip(probability, extra, strict=True)) / total
-        row_reward = read_reward(reward, place) + expected
+        row_reward = read_reward(reward, place) + _expectation(probability, extra)
+        self._take(state, action, when, place)
         self._rows.append(_Row(state, action, when, row_reward, probability, following, costs))
 
     def terminal(self, *states: Hashable, steps: Iterable[int] | None = None) -> None:
@@ -149,7 +150,7 @@ class Builder:
         Once a state is declared terminal for all steps, every state without actions must be.
         """
         for state in states:
-            self._check_known(state, self._states, "state", "terminal")
+            self._check_known(state, "state", "terminal")
             when = self._read_steps(steps, f"terminal {quote(state)}")
             known = self._terminal.get(state, set())
             self._terminal[state] = None if when is None or known is None else known | set(when)
@@ -215,19 +216,22 @@ class Builder:
             raise ModelError(place, "each row once", f"a second one{when}")
         taken.update(steps if steps is not None else [None])
 
-    def _check_known(self, name: Hashable, declared: tuple[Hashable, ...] | None, kind: str, where: str) -> None:
+    def _check_known(self, name: Hashable, kind: str, where: str) -> None:
+        declared = self._known[kind]
         try:
-            unknown = declared is not None and name not in declared
+            unknown = name not in (declared or ())
             hash(name)
         except TypeError:
             raise ModelError(where, f"a hashable {kind} name", quote(name)) from None
-        if unknown:
-            assert declared is not None
+        if unknown and declared is not None:
             hint = did_you_mean(name, declared)
             raise ModelError(where, f"a declared {kind}", f"unknown {kind} {quote(name)}", hint)
 
     def _names_of_states(self) -> tuple[Hashable, ...]:
         acting = dict.fromkeys(row.state for row in self._rows)
+        if self._start not in acting and self._start not in self._terminal:
+            hint = did_you_mean(self._start, acting)
+            raise ModelError("start", "a state with actions or one declared terminal", quote(self._start), hint)
         names = dict.fromkeys([self._start, *acting])
         closed = any(steps is None for steps in self._terminal.values())
         for row in self._rows:
@@ -243,29 +247,27 @@ class Builder:
         names.update(dict.fromkeys(self._terminal))
         return tuple(names)
 
-    def _terminal_at(self, state_at: Mapping[Hashable, int]) -> dict[int, frozenset[int]]:
+    def _terminal_at(self, state_at: Mapping[Hashable, int]) -> dict[int, Container[int]]:
         for row in self._rows:
             declared = self._terminal.get(row.state, set())
             steps = range(self.horizon) if row.steps is None else row.steps
-            clash = list(steps) if declared is None else sorted(set(steps) & declared)
-            if clash:
-                raise ModelError(row.place, f"no action in a terminal state at step {clash[0]}", "this row")
-        return {
-            state_at[name]: frozenset(range(self.horizon) if steps is None else steps)
-            for name, steps in self._terminal.items()
-        }
+            clash = min(steps if declared is None else (step for step in declared if step in steps), default=None)
+            if clash is not None:
+                raise ModelError(row.place, f"no action in a terminal state at step {clash}", "this row")
+        always = range(self.horizon)
+        return {state_at[name]: always if steps is None else steps for name, steps in self._terminal.items()}
 
     def _tables(self) -> tuple[list[list[int]], np.ndarray[Any, np.dtype[np.int32]]]:
         """Return the rows of each distinct table, and the table of each step."""
-        special: list[list[int]] = [[] for _ in range(self.horizon)]
+        special: dict[int, list[int]] = {}
         for i, row in enumerate(self._rows):
             for step in row.steps or ():
-                special[step].append(i)
+                special.setdefault(step, []).append(i)
         always = [i for i, row in enumerate(self._rows) if row.steps is None]
-        known: dict[tuple[int, ...], int] = {}
-        table_of_step = np.empty(self.horizon, np.int32)
-        for step, rows in enumerate(special):
-            table_of_step[step] = known.setdefault(tuple(rows), len(known))
+        known: dict[tuple[int, ...], int] = {} if len(special) == self.horizon else {(): 0}
+        table_of_step = np.zeros(self.horizon, np.int32)
+        for step in sorted(special):
+            table_of_step[step] = known.setdefault(tuple(special[step]), len(known))
         return [sorted([*always, *rows]) for rows in known], table_of_step
 
     def _flatten(
@@ -321,22 +323,38 @@ class Builder:
         return columns, tuple(laws), law_DO if laws else None
 
 
+def _as_set(names: tuple[Hashable, ...] | None) -> frozenset[Hashable] | None:
+    return None if names is None else frozenset(names)
+
+
+def _expectation(probability: list[float], reward: list[float]) -> float:
+    if not any(reward):
+        return 0.0
+    try:
+        total = math.fsum(probability) or 1.0
+        return math.fsum(p * r for p, r in zip(probability, reward, strict=True)) / total
+    except OverflowError:  # refused by name when the model is built
+        return math.inf
+
+
 def read_probability(value: Any, where: str) -> float:
     """Return a probability as a float that is zero only if the number given is."""
-    if isinstance(value, float | np.floating):
-        return float(value)
-    number: Fraction = exact(value, where)
+    number = value if isinstance(value, float | np.floating) else exact(value, where)
+    if not 0 <= number <= 2:  # a sum a little above one is forgiven, when the model is built
+        raise ModelError(where, "a number from 0 to 1", str(value) if isinstance(value, float) else quote(value))
     return float(number) or (5e-324 if number > 0 else 0.0)
 
 
 def read_reward(value: Any, where: str) -> float:
     """Return a reward as a float."""
-    if isinstance(value, float | np.floating):
-        return float(value)
+    where = f"{where}, reward"
     try:
-        return float(exact(value, f"{where}, reward"))
+        number = float(value if isinstance(value, float | np.floating) else exact(value, where))
     except OverflowError:
-        raise ModelError(f"{where}, reward", "a number a float can hold", quote(value)) from None
+        raise ModelError(where, "a number a float can hold", quote(value)) from None
+    if not math.isfinite(number):
+        raise ModelError(where, "a finite number", str(number))
+    return number
 
 
 def read_costs(cost: Any, resources: tuple[str, ...], where: str) -> list[Any]:
@@ -348,14 +366,16 @@ def read_costs(cost: Any, resources: tuple[str, ...], where: str) -> list[Any]:
                 hint = did_you_mean(name, resources)
                 raise ModelError(f"{where}, cost", f"resources of the model ({known})", quote(name), hint)
         return [cost.get(name, 0) for name in resources]
-    if isinstance(cost, Sequence | np.ndarray) and not isinstance(cost, str):
+    if isinstance(cost, np.ndarray) and cost.ndim == 0:
+        cost = cost[()]
+    if isinstance(cost, Sequence | np.ndarray) and not isinstance(cost, str | bytes):
         if len(cost) != len(resources):
             raise ModelError(
                 f"{where}, cost", f"{len(resources)} costs, one per resource", f"{len(cost)}: {quote(cost)}"
             )
         return list(cost)
     if len(resources) != 1:
-        if isinstance(cost, int | float) and cost == 0:
+        if isinstance(cost, int | float | Fraction | Decimal | np.number) and cost == 0 and cost is not False:
             return [0] * len(resources)
         names = ", ".join(map(quote, resources)) or "none"
         raise ModelError(f"{where}, cost", f"a cost for each resource ({names}), by name or in order", quote(cost))

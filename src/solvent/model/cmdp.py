@@ -13,6 +13,7 @@ step is terminal there.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
@@ -237,15 +238,30 @@ class CMDP:
         return low, max((high for _, high in ends), default=Fraction(0))
 
     @cached_property
+    def cost_sums(self) -> tuple[tuple[int, int], ...]:
+        """Per resource, bounds in ticks on what the dearest and the most refunding course could add up to."""
+        bounds = self.outcome_indptr[self.row_indptr[:: self.n_states]]
+        used = np.bincount(self.table_of_step, minlength=self.n_tables)
+        filled = np.flatnonzero(np.diff(bounds) > 0)
+        sums = []
+        for column in self.cost:
+            highs: list[int] = np.maximum.reduceat(column.ticks, bounds[filled]).tolist() if len(filled) else []
+            lows: list[int] = np.minimum.reduceat(column.ticks, bounds[filled]).tolist() if len(filled) else []
+            up = sum(int(n) * max(0, int(high)) for n, high in zip(used[filled], highs, strict=True))
+            down = sum(int(n) * max(0, -int(low)) for n, low in zip(used[filled], lows, strict=True))
+            sums.append((up, down))
+        return tuple(sums)
+
+    @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that bears on a policy; names and texts for people do not."""
         digest = hashlib.sha256(
             repr(
                 (
                     self.horizon,
-                    self.start,
-                    self.states,
-                    self.actions,
+                    _bare(self.start),
+                    _bare(self.states),
+                    _bare(self.actions),
                     self.resources,
                     self.laws,
                     [c.unit for c in self.cost],
@@ -262,7 +278,8 @@ class CMDP:
         return all(_same(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
 
     def __hash__(self) -> int:
-        return hash(self.fingerprint)
+        # names such as 1 and 1.0 are equal but print differently, so a hash of the fingerprint would not do
+        return hash((self.horizon, self.start, self.states, self.actions, self.resources, self.n_outcomes))
 
     def __repr__(self) -> str:
         title = f"{self.name!r}: " if self.name else ""
@@ -357,6 +374,13 @@ def _same(mine: Any, other: Any) -> bool:
     return bool(mine == other)
 
 
+def _bare(name: Any) -> Any:
+    """Return a name without numpy's types, which print differently from what files give back."""
+    if isinstance(name, tuple):
+        return tuple(_bare(part) for part in name)
+    return name.item() if isinstance(name, np.generic) else name
+
+
 def _find(index: Mapping[Any, int], name: Any, kind: str) -> int:
     try:
         return index[name]
@@ -377,3 +401,24 @@ def format_amount(value: Fraction) -> str:
     ('1.5', '1/3')
     """
     return str(as_typed(value))
+
+
+def short_amount(value: Fraction, longest: int = 24) -> str:
+    """Return an amount as text of bounded length: exact if that is short, else "about" so much.
+
+    Examples
+    --------
+    >>> short_amount(Fraction(1, 3)), short_amount(Fraction(-1, 7**400))
+    ('1/3', 'about -9.137e-339')
+    """
+    # texts of integers of more than 4300 digits are refused by Python
+    if value.numerator.bit_length() + value.denominator.bit_length() <= 4 * longest:
+        text = format_amount(value)
+        if len(text) <= longest:
+            return text
+    size = abs(value)
+    power = math.floor((size.numerator.bit_length() - size.denominator.bit_length()) * math.log10(2))
+    lead = float(size / Fraction(10) ** power)
+    shift = math.floor(math.log10(lead))
+    text = f"{lead / 10**shift:.4g}e{power + shift:+d}" if abs(power) > 8 else f"{float(size):.6g}"
+    return f"about {'-' if value < 0 else ''}{text}"

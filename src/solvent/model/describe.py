@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from solvent.model.cmdp import CMDP, format_amount
+from solvent.model.cmdp import CMDP, short_amount
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -69,6 +69,7 @@ class Description:
     def __rich__(self) -> RenderableType:
         from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
         sizes = Table.grid(padding=(0, 2))
         tables = "stationary" if self.tables == 1 else f"{self.tables} tables"
@@ -85,8 +86,9 @@ class Description:
         for each in self.resources:
             low = "-inf" if each.low is None else _brief(each.low)
             bits = "continuous" if each.bits is None else str(each.bits)
-            facts.add_row(each.name, f"{low} to {_brief(each.high)}", _brief(each.unit), bits, each.limit)
-        return Group(self.title, sizes, *([facts] if self.resources else []))
+            cells = (each.name, f"{low} to {_brief(each.high)}", _brief(each.unit), bits, each.limit)
+            facts.add_row(*map(Text, cells))  # as plain text: a name may look like markup
+        return Group(Text(self.title), sizes, *([facts] if self.resources else []))
 
     def _diversity(self) -> str:
         if self.diversity_bound_log2 is None:
@@ -104,12 +106,9 @@ class Description:
 
 
 def _brief(value: Fraction) -> str:
-    text = format_amount(value)
-    if len(text) <= 14:
-        return text
-    if value.denominator & (value.denominator - 1) == 0 and value.numerator == 1:
+    if value.denominator > 2**13 and value.denominator & (value.denominator - 1) == 0 and value.numerator == 1:
         return f"2^-{value.denominator.bit_length() - 1}"
-    return f"{float(value):.6g}"
+    return short_amount(value, 14).removeprefix("about ")
 
 
 def describe(model: CMDP) -> Description:

@@ -181,7 +181,8 @@ def law(name: str, *, negate: bool = False, where: str = "cost", **parameters: N
             raise ModelError(where, f"parameters of {name} ({allowed})", quote(key))
     values: dict[str, Fraction] = {}
     for key in (*family.required, *family.optional):
-        given = parameters.get(key, family.optional.get(key))
+        given = parameters.get(key)
+        given = family.optional.get(key) if given is None else given
         if given is not None:
             values[key] = exact(given, f"{where}, {name} {key}")
         elif key in family.required:
@@ -214,6 +215,12 @@ def _check_range(name: str, family: Family, values: Mapping[str, Fraction], wher
             )
     if "mode" in chain and values["low"] == values["high"]:
         raise ModelError(f"{where}, {name}", "low below high", f"both {as_typed(values['low'])}")
+    try:
+        floats = {key: float(value) for key, value in values.items()}
+    except OverflowError:
+        raise ModelError(f"{where}, {name}", "parameters that floats can hold", "one far larger") from None
+    if floats.get("low", -math.inf) == floats.get("high", math.inf) or not all(floats[key] for key in family.positive):
+        raise ModelError(f"{where}, {name}", "parameters that floats can tell apart", "ones they cannot")
 
 
 def is_scipy(value: object) -> bool:
@@ -242,8 +249,10 @@ def from_scipy(frozen: Any, where: str = "cost") -> CostLaw:
             f"scipy's {frozen.dist.name}",
             "list discrete costs as outcomes",
         )
-    low, high = (float(end) for end in frozen.support())
     name = frozen.dist.name
+    if any(np.ndim(end) for end in frozen.support()):
+        raise ModelError(where, "one distribution", f"scipy's {name} with arrays of parameters")
+    low, high = (float(end) for end in frozen.support())
     if math.isnan(low) or math.isnan(high):
         raise ModelError(where, "valid parameters", f"scipy's {name} with a support of nan")
     if not math.isfinite(high):

@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from numbers import Rational
 from typing import Any
@@ -33,7 +33,9 @@ TYPED_DIGITS = 15
 MAX_TICKS = 2**63 - 2
 
 _LONGEST = 400
-_NUMBER = re.compile(r"[+-]?(\d+/\d+|(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?)")
+#: Powers of ten that doubles hold exactly; `10.0 ** k` need not be, where it is computed for a whole array.
+_POWERS = np.array([float(10**k) for k in range(23)])
+_NUMBER = re.compile(r"[+-]?(\d+/\d+|(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?)", re.ASCII)
 _EXPECTED = "a finite number (int, float, Fraction, Decimal, or text such as '1/3' or '0.25')"
 
 
@@ -43,7 +45,7 @@ def exact(value: Any, where: str = "number") -> Fraction:
     Raises
     ------
     ModelError
-        If it is not a finite number, or has more than 400 digits.
+        If it is not a finite number, or has many more than 400 digits.
 
     Examples
     --------
@@ -55,10 +57,8 @@ def exact(value: Any, where: str = "number") -> Fraction:
     if isinstance(value, bool | np.bool_):
         raise ModelError(where, _EXPECTED, quote(value))
     if isinstance(value, Rational | np.integer):
-        result = Fraction(value)  # type: ignore[arg-type]  # numpy registers its integers as Rational
-        if result.numerator.bit_length() + result.denominator.bit_length() > 4 * _LONGEST:
-            raise ModelError(where, f"a number of at most {_LONGEST} digits", "one far longer")
-        return result
+        # numpy registers its integers as Rational, but a Fraction made of them would overflow
+        return _bounded(Fraction(int(value) if isinstance(value, np.integer) else value), where)
     if isinstance(value, float | np.floating):
         if not np.isfinite(value):
             raise ModelError(where, _EXPECTED, str(value))
@@ -75,27 +75,42 @@ def exact(value: Any, where: str = "number") -> Fraction:
     raise ModelError(where, _EXPECTED, quote(value))
 
 
+def decimal(text: str) -> Decimal:
+    """Return the digits of a number in a file; an exponent beyond all reason is refused here already."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ModelError("file", f"numbers of at most {_LONGEST} digits", quote(text)) from None
+
+
 def _digits(value: Decimal) -> int:
     return len("".join(map(str, value.as_tuple().digits)).strip("0")) or 1
 
 
 def _from_decimal(value: Decimal, where: str) -> Fraction:
     _, digits, exponent = value.as_tuple()
-    if len(digits) > _LONGEST or abs(int(exponent)) > _LONGEST:
-        raise ModelError(where, f"a number of at most {_LONGEST} digits", quote(str(value)))
-    return Fraction(value)
+    if max(len(digits), abs(int(exponent))) > 2 * _LONGEST:  # its fraction may be too large to make
+        raise ModelError(where, f"a number of at most {_LONGEST} digits", quote(value))
+    return _bounded(Fraction(value), where)
+
+
+def _bounded(value: Fraction, where: str) -> Fraction:
+    """Return a number that any text form of it can be read back from; longer ones are refused in every form."""
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > 4 * _LONGEST:
+        raise ModelError(where, f"a number of at most {_LONGEST} digits", "one far longer")
+    return value
 
 
 def _from_text(text: str, where: str) -> Fraction:
     text = text.strip()
-    if len(text) > 2 * _LONGEST or not _NUMBER.fullmatch(text):
+    if len(text) > 3 * _LONGEST or not _NUMBER.fullmatch(text):
         raise ModelError(where, _EXPECTED, quote(text))
     if "/" not in text:
         return _from_decimal(Decimal(text), where)
     numerator, denominator = text.split("/")
     if int(denominator) == 0:
         raise ModelError(where, _EXPECTED, f"{quote(text)}, which divides by zero")
-    return Fraction(int(numerator), int(denominator))
+    return _bounded(Fraction(int(numerator), int(denominator)), where)
 
 
 def as_typed(value: Fraction) -> int | str:
@@ -224,9 +239,8 @@ def exact_column(
     """
     array = values if isinstance(values, np.ndarray) else None
     if array is not None and array.dtype.kind in "iu":
-        if array.dtype == np.uint64 and array.size and array.max() > MAX_TICKS:
-            array = array.astype(object)
-        return canonical(array.astype(np.int64) if array.dtype != object else array, Fraction(1))
+        wide = bool(array.size) and max(int(array.max()), -int(array.min())) > MAX_TICKS
+        return canonical(array.astype(object if wide else np.int64), Fraction(1))
     if array is not None and array.dtype == np.float64:
         distinct, inverse = np.unique(array, return_inverse=True)
         _refuse_non_finite(array, where)
@@ -248,8 +262,11 @@ def _read_mixed(values: list[Any], steps: int, where: Callable[[int], str]) -> E
     index = np.empty(len(values), np.int64)
     for i, value in enumerate(values):
         # -0.0 == 0 == False: the type keeps apart what compares equal
-        key = (type(value), value)
-        known = place.get(key)
+        key: Any = (type(value), value)
+        try:
+            known = place.get(key)
+        except TypeError:  # not hashable, and hardly a number: `exact` will say
+            key, known = i, None
         if known is None:
             if isinstance(value, float):
                 if not math.isfinite(value):
@@ -325,7 +342,8 @@ def _place(
     ticks = np.zeros(n_floats + len(fixed), object if wide else np.int64)
     for level in levels:
         factor = level.scale / unit
-        whole = level.mantissa.astype(object) if wide or factor.denominator != 1 else level.mantissa
+        plain = not wide and factor.denominator == 1 and factor.numerator <= MAX_TICKS
+        whole = level.mantissa if plain else level.mantissa.astype(object)
         ticks[level.index] = whole * factor.numerator // factor.denominator
     for i, value in enumerate(fixed):
         ticks[n_floats + i] = int(value / unit)
@@ -373,7 +391,7 @@ def _decimal_parts(
 
 def _rounded(values: NDArray[np.float64], shift: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return `values * 10**shift` rounded to whole numbers, and whether each leads back to its value."""
-    power = 10.0 ** np.abs(shift)
+    power = _POWERS[np.abs(shift)]
     mantissa = np.rint(np.where(shift >= 0, values * power, values / power))
     back = np.where(shift >= 0, mantissa / power, mantissa * power)
     return mantissa, (back == values) & (np.abs(mantissa) < 2**53)

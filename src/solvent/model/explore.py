@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from numbers import Number
 from typing import Any
+
+import numpy as np
 
 from solvent.errors import ModelError, quote
 from solvent.model.assemble import check_horizon
 from solvent.model.budget import BudgetLike
 from solvent.model.build import Builder
 from solvent.model.cmdp import CMDP
+from solvent.model.exact import exact
 
 #: Exploring for longer than this shows a progress bar on a terminal.
 _PATIENCE = 1.0
@@ -81,10 +85,11 @@ def from_function(
         for step in range(horizon):
             at = () if stationary else (step,)
             found: dict[Hashable, None] = {}
+            fresh: dict[Hashable, None] = {}
             for state in layer:
                 offered = list(actions(*at, state))
                 for action in offered:
-                    listed = list(outcomes(*at, state, action))
+                    listed = _possible(outcomes(*at, state, action))
                     builder.add(
                         state,
                         action,
@@ -92,24 +97,43 @@ def from_function(
                         reward=reward(*at, state, action),
                         steps=None if stationary else at,
                     )
-                    found.update(dict.fromkeys(outcome[1] for outcome in listed if outcome[0] != 0))
+                    for outcome in listed:
+                        found[outcome[1]] = None
+                        if outcome[1] not in seen:
+                            fresh[outcome[1]] = None
                 if not offered and not stationary:
                     builder.terminal(state, steps=at)
-                bar.advance(step, len(seen) + len(found))
-                if len(seen) + len(found) > max_states and len(seen.keys() | found.keys()) > max_states:
+                bar.advance(step, len(seen) + len(fresh))
+                if len(seen) + len(fresh) > max_states:
                     raise ModelError(
                         "from_function",
                         f"at most {max_states} reachable states (max_states)",
-                        f"more, by step {step}: among the newest is {quote(next(reversed(found)))}",
+                        f"more, by step {step}: among the newest is {quote(next(reversed(fresh)))}",
                         "raise max_states, or describe states by less",
                     )
-            layer = [state for state in found if state not in seen] if stationary else list(found)
-            seen.update(found)
+            layer = list(fresh if stationary else found)
+            seen.update(fresh)
             if not layer:
                 break
     if not builder.has_rows:
         raise ModelError(f"actions({quote(start)})", "at least one action at the start", "none")
     return builder.build()
+
+
+def _possible(outcomes: Iterable[Any]) -> list[Any]:
+    """Leave out what has probability zero, so that where it leads is not explored; the builder checks the rest."""
+    listed = list(outcomes)
+    kept = [each for each in listed if not (isinstance(each, Sequence) and len(each) and _is_zero(each[0]))]
+    return kept or listed
+
+
+def _is_zero(probability: Any) -> bool:
+    if not isinstance(probability, str):
+        return isinstance(probability, Number | np.number) and bool(probability == 0)
+    try:
+        return exact(probability) == 0
+    except ModelError:
+        return False
 
 
 def _hashable(state: Any, where: str) -> Hashable:
@@ -207,6 +231,7 @@ def from_gymnasium(
     entered = _entered(table, first)
     ended = {state for state, done in entered if done}
     twins = {state for state, done in entered if not done} & ended
+    final = ended - twins
 
     def state_name(state: int, done: bool) -> Hashable:
         return (state, "done") if done and state in twins else state
@@ -217,7 +242,7 @@ def from_gymnasium(
     def actions(state: Hashable) -> Iterable[Hashable]:
         if state == "reset":
             return ["reset"]
-        if isinstance(state, tuple) or state in ended - twins:
+        if isinstance(state, tuple) or state in final:
             return []
         return list(table[state])
 

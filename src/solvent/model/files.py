@@ -6,6 +6,7 @@ Numbers are read as the text that stands there, never through a float, and writt
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Callable, Hashable, Mapping
@@ -15,12 +16,14 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from solvent.errors import ModelError, SolventError, did_you_mean, quote
 from solvent.model.budget import Budget
 from solvent.model.build import Builder
 from solvent.model.cmdp import CMDP
 from solvent.model.distributions import CostLaw
-from solvent.model.exact import as_typed
+from solvent.model.exact import as_typed, decimal
 
 _KINDS = ".yaml, .yml, .json or .npz"
 
@@ -50,16 +53,13 @@ def load(path: str | Path) -> CMDP:
     except FileNotFoundError:
         hint = did_you_mean(path.name, _neighbours(path))
         raise ModelError(str(path), "a model file", "no such file", hint) from None
-    except OSError as error:
-        raise ModelError(str(path), "a model file that can be read", error.strerror or str(error)) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ModelError(str(path), "a model file that can be read", reason) from None
     try:
         return reader(content)
     except ModelError as error:
         raise error.within(str(path)) from None
-    except RecursionError:
-        raise ModelError(str(path), "a model", "a structure nested too deeply") from None
-    except MemoryError:
-        raise ModelError(str(path), "a model that fits into memory", "one that does not") from None
 
 
 def loads(text: str | bytes, kind: str = "yaml") -> CMDP:
@@ -83,34 +83,60 @@ def save(model: CMDP, path: str | Path) -> None:
 
         write_whole(path, to_bytes(model))
     elif kind == ".json":
-        write_whole(path, json.dumps(to_entries(model), indent=1, ensure_ascii=False).encode() + b"\n")
+        write_whole(path, _encode(json.dumps(to_entries(model), indent=1, ensure_ascii=False) + "\n"))
     elif kind in (".yaml", ".yml"):
         from solvent.model.yaml12 import dump
 
-        write_whole(path, dump(to_entries(model)).encode())
+        entries = to_entries(model)
+        _encode(json.dumps(entries, ensure_ascii=False))  # libyaml would stop at what UTF-8 cannot hold
+        write_whole(path, dump(entries).encode())
     else:
         raise ModelError(str(path), f"a name ending in {_KINDS}", quote(path.suffix))
+
+
+def _encode(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        found = quote(text[error.start : error.end])
+        raise ModelError("model", "names and texts that UTF-8 can hold", f"the lone surrogate {found}") from None
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file under a temporary name and move it into place, so that it is never seen half-written."""
     temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = file.name
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".solvent-", delete=False) as file:
+            temporary = Path(file.name)
             file.write(content)
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # noqa: PTH101
+        temporary.chmod(0o666 & ~umask)
         os.replace(temporary, path)  # noqa: PTH105
-    except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        reason = error.strerror or str(error)
+        temporary = None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
         raise ModelError(str(path), "a place that can be written", reason) from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 def _reader(path: Path) -> Callable[[bytes], CMDP]:
+    read = _parser(path)
+
+    def guarded(content: bytes) -> CMDP:
+        try:
+            return read(content)
+        except RecursionError:
+            raise ModelError("file", "a model", "a structure nested too deeply") from None
+        except MemoryError:
+            raise ModelError("file", "a model that fits into memory", "one that does not") from None
+
+    return guarded
+
+
+def _parser(path: Path) -> Callable[[bytes], CMDP]:
     kind = path.suffix.lower()
     if kind == ".npz":
         from solvent.model.npz import from_bytes
@@ -142,7 +168,7 @@ def _parse_json(content: bytes) -> Any:
         return result
 
     try:
-        return json.loads(content, parse_float=Decimal, object_pairs_hook=unique)
+        return json.loads(content, parse_float=decimal, object_pairs_hook=unique)
     except SolventError:
         raise
     except ValueError as error:
@@ -196,15 +222,16 @@ def _read_budget(limit: Mapping[str, Any], resource: str) -> Budget:
 def _refuse_strangers(file: Any) -> None:
     """Without a list of states, a state that is only ever led to must be declared terminal: it may be a typo."""
     known = {row.state for row in file.rows} | {entry.state for entry in file.terminal}
-    for i, row in enumerate(file.rows):
-        for j, outcome in enumerate(row.outcomes):
-            if outcome.next not in known:
-                raise ModelError(
-                    f"rows[{i}].outcomes[{j}].next",
-                    "a state that has rows, or one listed under terminal",
-                    f"unknown state {quote(outcome.next)}",
-                    did_you_mean(outcome.next, known),
-                )
+    named = [("start", file.start)]
+    named += [
+        (f"rows[{i}].outcomes[{j}].next", outcome.next)
+        for i, row in enumerate(file.rows)
+        for j, outcome in enumerate(row.outcomes)
+    ]
+    for where, state in named:
+        if state not in known:
+            expected = "a state that has rows, or one listed under terminal"
+            raise ModelError(where, expected, f"unknown state {quote(state)}", did_you_mean(state, known))
 
 
 def plain(value: Fraction | float) -> int | float | str:
@@ -233,7 +260,7 @@ def encode_name(name: Hashable, kind: str) -> Any:
         return [encode_name(part, kind) for part in name]
     if isinstance(name, Integral) and not isinstance(name, bool):
         return int(name)
-    if isinstance(name, str | float) and name == name:
+    if isinstance(name, str) or (isinstance(name, float) and math.isfinite(name)):
         return str(name) if isinstance(name, str) else float(name)
     raise ModelError(
         f"{kind} {quote(name)}",
@@ -274,11 +301,12 @@ def to_entries(model: CMDP) -> dict[str, Any]:
 
 def _terminal_entries(model: CMDP, states: list[Any]) -> list[Any]:
     entries: list[Any] = []
-    for state, name in enumerate(states):
-        ends = [step for step in range(model.horizon) if model.is_terminal(step, state)]
+    empty = np.diff(model.row_indptr).reshape(model.n_tables, model.n_states) == 0
+    for state in np.flatnonzero(empty.any(0)).tolist():
+        name, ends = states[state], np.flatnonzero(empty[model.table_of_step, state]).tolist()
         if len(ends) == model.horizon:
             entries.append(name)
-        elif ends:
+        else:
             entries.append({"state": name, "steps": _runs(ends)})
     return entries
 

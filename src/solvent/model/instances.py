@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from solvent.errors import ModelError, quote
+from solvent.model.assemble import check_horizon
 from solvent.model.build import Builder
 from solvent.model.cmdp import CMDP
 from solvent.model.exact import Number, exact
@@ -65,6 +66,7 @@ def paper(horizon: int, seed: int = 0, budget: Number | None = None, digits: int
     >>> paper(15, seed=1, budget=15).horizon
     15
     """
+    horizon = check_horizon(horizon)
     rng = np.random.default_rng(seed)
     rewards, costs = rng.random(horizon), rng.random(horizon)
     # the draws as they are: a double that happens to print short is still a multiple of 2**-53

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from solvent.errors import LatticeOverflowError, ModelError
 from solvent.model.budget import Limits
-from solvent.model.cmdp import CMDP, format_amount
+from solvent.model.cmdp import CMDP, short_amount
 from solvent.model.exact import MAX_TICKS, ExactColumn, common_unit
 
 Rounding = Literal["exact", "safe", "relaxed"]
@@ -86,18 +86,14 @@ class Lattice:
             resource = model.resource_index(name)
             _refuse_laws(model, resource)
             column = model.cost[resource]
-            reach = _reach(model, column, limits.largest(d))
+            reach = max(model.cost_sums[resource]) * column.unit + limits.largest(d)
             unit, is_exact = _choose_unit(model, resource, limits, d, reach, rounding)
             sides = _Sides.of(limits, d)
             cost_OD[:, d] = _round_costs(column, unit, sides.rounds_up(rounding))
             slack = 0 if is_exact or sides.one_sided else 1
-            for h in range(model.horizon):
-                up, down = limits.upper[d][h], limits.lower[d][h]
-                moved = slack * (h + 1)
-                if up is not None:
-                    upper_HD[h, d] = up // unit - (moved if rounding == "safe" else 0)
-                if down is not None:
-                    lower_HD[h, d] = -(-down // unit) - (moved if rounding == "relaxed" else 0)
+            moved = slack * np.arange(1, model.horizon + 1)
+            upper_HD[:, d] = _whole(limits.upper[d], unit, NO_UPPER, moved if rounding == "safe" else 0)
+            lower_HD[:, d] = _whole(limits.lower[d], unit, NO_LOWER, moved if rounding == "relaxed" else 0)
             units.append(unit)
             are_exact.append(is_exact)
         return cls(limits.resources, tuple(units), tuple(are_exact), cost_OD, upper_HD, lower_HD)
@@ -141,25 +137,11 @@ def _refuse_laws(model: CMDP, resource: int) -> None:
         )
 
 
-def _reach(model: CMDP, column: ExactColumn, limit: Fraction) -> Fraction:
-    """Return a bound on the absolute value of anything that will be computed for a resource."""
-    if not len(column):
-        return limit
-    bounds = model.outcome_indptr[model.row_indptr[:: model.n_states]]
-    up = down = 0
-    for table, steps in model.steps_of_table():
-        ticks = column.ticks[bounds[table] : bounds[table + 1]]
-        if len(ticks):
-            up += len(steps) * max(0, int(ticks.max()))
-            down += len(steps) * max(0, -int(ticks.min()))
-    return max(up, down) * column.unit + limit
-
-
 def _choose_unit(
     model: CMDP, resource: int, limits: Limits, d: int, reach: Fraction, rounding: Rounding
 ) -> tuple[Fraction, bool]:
     column = model.cost[resource]
-    bounds = [x for x in (*limits.upper[d], *limits.lower[d]) if x is not None]
+    bounds = limits.distinct(d)
     # a limit between two whole numbers of cost units is as good as the nearest one inside
     candidates = (common_unit([*([column.unit] if column.ticks.any() else []), *bounds]), column.unit)
     for unit in candidates:
@@ -178,30 +160,36 @@ def _choose_unit(
 def _overflow_message(model: CMDP, resource: int, limits: Limits, d: int, reach: Fraction) -> str:
     column = model.cost[resource]
     values = [(column.value(i), i) for i in range(len(column))]
-    finest, finest_at = max(((value, i) for value, i in values if value), key=lambda x: x[0].denominator)
+    finest, finest_at = max(values, key=lambda x: (x[0] != 0, x[0].denominator))
     largest, largest_at = max(values, key=lambda x: abs(x[0]))
+    limit = limits.largest(d)
+    beside = f"one of {short_amount(largest)} ({model.place_of(largest_at)})"
+    if limit > model.horizon * abs(largest):
+        beside = f"a limit of {short_amount(limit)}"
     return (
         f"resource {limits.resources[d]!r}: expected costs and limits with a common unit in which all sums fit "
         f"64-bit integers, "
-        f"found a cost of {_short(finest)} ({model.place_of(finest_at)}) beside one of {_short(largest)} "
-        f"({model.place_of(largest_at)}) over {model.horizon} steps: the finest unit is {_short(column.unit)} and sums "
-        f"reach {_short(reach / column.unit)} of it; give the costs fewer digits, or use a method that rounds them "
-        f'with a guarantee (method="additive" or "relative" with epsilon=..., or gap=...)'
+        f"found a cost of {short_amount(finest)} ({model.place_of(finest_at)}) beside {beside} over {model.horizon} "
+        f"steps: the finest unit is {short_amount(column.unit)} and sums reach {short_amount(reach / column.unit)} of "
+        f"it; give the costs and limits fewer digits (or no limit: None), or use a method that rounds them with a "
+        f'guarantee (method="additive" or "relative" with epsilon=..., or gap=...)'
     )
 
 
-def _short(value: Fraction) -> str:
-    text = format_amount(value)
-    return text if len(text) <= 24 else f"about {_scientific(value)}"
-
-
-def _scientific(value: Fraction) -> str:
-    sign, value = ("-" if value < 0 else ""), abs(value)
-    power = len(str(value.numerator)) - len(str(value.denominator))
-    lead = value / Fraction(10) ** power
-    if lead < 1:
-        lead, power = lead * 10, power - 1
-    return f"{sign}{float(lead):.4g}e{power:+d}" if power not in range(-3, 9) else f"{sign}{float(value):.6g}"
+def _whole(
+    side: tuple[Fraction | None, ...], unit: Fraction, open_end: int, moved: NDArray[np.int64] | int
+) -> NDArray[np.int64]:
+    """Return the limits of one side in ticks, rounded inwards."""
+    ticks: list[int] = []
+    for h, limit in enumerate(side):
+        if h and limit is side[h - 1]:
+            ticks.append(ticks[-1])
+        elif limit is None:
+            ticks.append(open_end)
+        else:
+            ticks.append(limit // unit if open_end == NO_UPPER else -(-limit // unit))
+    whole = np.array(ticks, np.int64)
+    return whole if isinstance(moved, int) else np.where(whole == open_end, open_end, whole - moved)
 
 
 def _round_costs(column: ExactColumn, unit: Fraction, up: bool) -> NDArray[Any]:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
-import struct
-import tokenize
+import warnings
 import zipfile
-import zlib
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +17,7 @@ from solvent._version import __version__
 from solvent.errors import ModelError, quote
 from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
 from solvent.model.cmdp import CMDP, NO_LAW
-from solvent.model.exact import ExactColumn, canonical, exact
+from solvent.model.exact import ExactColumn, canonical, common_unit, decimal, exact
 
 _ARRAYS = {
     "table_of_step": np.int32,
@@ -31,23 +28,9 @@ _ARRAYS = {
     "probability": np.float64,
     "next_state": np.int32,
 }
-_WHOLE = re.compile(r"-?[0-9]{1,2000}")
-#: Everything that reading a broken or hostile archive is known to raise.
-_BROKEN = (
-    ValueError,
-    OSError,
-    EOFError,
-    KeyError,
-    TypeError,
-    SyntaxError,
-    RuntimeError,
-    OverflowError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    tokenize.TokenError,
-)
+_UNIT = re.compile(r"[0-9]{1,2000}(/[0-9]{1,2000})?")
+#: What reading a hostile archive may raise: zipfile, its decompressors and numpy know a dozen unrelated types.
+_BROKEN = Exception
 
 
 def to_bytes(model: CMDP) -> bytes:
@@ -64,7 +47,7 @@ def to_bytes(model: CMDP) -> bytes:
         "states": [encode_name(name, "state") for name in model.states],
         "actions": [encode_name(name, "action") for name in model.actions],
         "resources": list(model.resources),
-        "units": [str(column.unit) for column in model.cost],
+        "units": [str(column.unit) if column.fits else "1" for column in model.cost],
         "decimal_digits": [column.decimal_digits for column in model.cost],
         "laws": [encode_cost(law) for law in model.laws],
         "budget": None
@@ -74,7 +57,9 @@ def to_bytes(model: CMDP) -> bytes:
     arrays: dict[str, NDArray[Any]] = {name: getattr(model, name) for name in _ARRAYS}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     for d, column in enumerate(model.cost):
-        arrays[f"cost{d}"] = column.ticks if column.fits else np.array([str(t) for t in column.ticks.tolist()])
+        arrays[f"cost{d}"] = column.ticks
+        if not column.fits:  # then its unit can be far longer than any of its entries
+            arrays[f"cost{d}"] = np.array([str(column.value(o)) for o in range(len(column))])
     if model.law_DO is not None:
         arrays["law_DO"] = model.law_DO
     buffer = io.BytesIO()
@@ -92,10 +77,14 @@ def from_bytes(content: bytes) -> CMDP:
     """
     try:
         _refuse_bombs(content)
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        with warnings.catch_warnings(), np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            warnings.simplefilter("ignore")  # of numpy, on headers it finds odd; they are checked below
             if "header" not in archive.files:
                 raise ModelError("file", "an NPZ of a model, with an array 'header'", quote(archive.files))
             arrays = {name: archive[name] for name in archive.files}
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray):
+                raise ModelError("file", "an NPZ of plain arrays", f"an entry {name!r} that is none")
     except ModelError:
         raise
     except _BROKEN as error:
@@ -117,7 +106,7 @@ def _read_header(array: NDArray[Any]) -> dict[str, Any]:
     if array.dtype != np.uint8 or array.ndim != 1:
         raise ModelError("header", "JSON as bytes", f"{array.dtype} of shape {array.shape}")
     try:
-        header = json.loads(array.tobytes(), parse_float=Decimal)
+        header = json.loads(array.tobytes(), parse_float=decimal)
     except (ValueError, RecursionError) as error:
         raise ModelError("header", "JSON", str(error)) from None
     if not isinstance(header, dict) or header.get("solvent") != FORMAT:
@@ -151,20 +140,23 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> CMDP:
         law_DO=_laws_used(arrays, len(resources), n_outcomes, len(laws)),
     )
     _check_layout(names, rows, parts["table_of_step"], horizon)
+    if rows.law_DO is not None:
+        for d, column in enumerate(rows.cost):
+            if column.ticks[rows.law_DO[d] != NO_LAW].any():
+                raise ModelError(f"cost{d}", "zero where law_DO names a law", "others")
     budget = _field(header, "budget", object)
     limits = None
     if budget is not None:
         if not isinstance(budget, dict):
             raise ModelError("header, budget", "limits by resource", quote(budget))
         limits = {k: _read_budget(read_limit(v, f"budget, {k}"), k) for k, v in budget.items()}
-    every_step = frozenset(range(horizon))
     return assemble(
         names,
         rows,
         horizon=horizon,
         table_of_step=parts["table_of_step"],
         budget=limits,
-        terminal_at=dict.fromkeys(range(len(states)), every_step),
+        terminal_at=dict.fromkeys(range(len(states)), range(horizon)),
     )
 
 
@@ -177,11 +169,9 @@ def _field(header: dict[str, Any], name: str, kind: type) -> Any:
 
 
 def _decode(name: Any) -> Any:
-    if isinstance(name, list):
-        return tuple(_decode(part) for part in name)
-    if isinstance(name, dict) or name is None or isinstance(name, bool):
-        raise ModelError("header, names", "text, numbers, or lists of them", quote(name))
-    return float(name) if isinstance(name, Decimal) else name
+    from solvent.model.schema import read_name
+
+    return read_name(name, "header, names")
 
 
 def _array(arrays: dict[str, NDArray[Any]], name: str, dtype: Any) -> NDArray[Any]:
@@ -199,17 +189,19 @@ def _column(header: dict[str, Any], arrays: dict[str, NDArray[Any]], d: int, n_o
     array = arrays.get(name)
     if array is None or d >= len(units) or d >= len(digits):
         raise ModelError(name, "an array, a unit and a count of digits", "not all of them")
-    unit = exact(units[d], f"header, units[{d}]") if isinstance(units[d], str) else Fraction(0)
-    if unit <= 0 or not isinstance(digits[d], int):
+    if not isinstance(units[d], str) or not _UNIT.fullmatch(units[d]) or not isinstance(digits[d], int):
         raise ModelError(f"header, units[{d}]", "a positive number as text", quote(units[d]))
+    numerator, _, denominator = units[d].partition("/")
+    if not int(numerator) or not int(denominator or 1):
+        raise ModelError(f"header, units[{d}]", "a positive number as text", quote(units[d]))
+    unit = Fraction(int(numerator), int(denominator or 1))
     if array.shape != (n_outcomes,) or (array.dtype != np.int64 and array.dtype.kind != "U"):
         raise ModelError(name, f"{n_outcomes} whole numbers", f"{array.dtype} of shape {array.shape}")
     if array.dtype.kind == "U":
-        for text in array.tolist():
-            if not _WHOLE.fullmatch(text):
-                raise ModelError(name, "whole numbers", quote(text))
-        array = np.array([int(text) for text in array.tolist()], object)
-    elif len(array) and array.min() == np.iinfo(np.int64).min:
+        values = [exact(text, name) * unit for text in array.tolist()]
+        unit = common_unit(values)
+        return canonical(np.array([int(value / unit) for value in values], object), unit, digits[d])
+    if len(array) and array.min() == np.iinfo(np.int64).min:
         raise ModelError(name, "numbers above -2**63", str(array.min()))
     return canonical(array, unit, digits[d])
 

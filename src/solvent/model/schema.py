@@ -7,6 +7,7 @@ checked by the builder, as for models stated in Python.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -25,6 +26,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from solvent.errors import ModelError, did_you_mean, quote
+from solvent.model.assemble import MAX_HORIZON
 from solvent.model.distributions import FAMILIES, CostLaw, law
 from solvent.model.exact import exact
 
@@ -90,11 +92,13 @@ def _number(value: Any) -> Any:
 
 
 def _name(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal | list) or value == []:
-        raise _refuse(ModelError("", "a name: text, a number, or a list of them", quote(value), "put it in quotes"))
-    if isinstance(value, list):
+    if isinstance(value, list) and value:
         return tuple(_name(part) for part in value)
-    return float(value) if isinstance(value, Decimal) else value
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, float | Decimal) and math.isfinite(float(value)):
+        return float(value)
+    raise _refuse(ModelError("", "a name: text, a number, or a list of them", quote(value), "put it in quotes"))
 
 
 def _one_cost(value: Any) -> Any:
@@ -135,7 +139,7 @@ def _steps(value: Any) -> list[int]:
     steps: list[int] = []
     for entry in value:
         match = _STEPS.fullmatch(entry) if isinstance(entry, str) else None
-        if match and int(match[2]) - int(match[1]) < 10**7:
+        if match and int(match[1]) <= int(match[2]) and len(steps) + int(match[2]) - int(match[1]) < MAX_HORIZON:
             steps.extend(range(int(match[1]), int(match[2]) + 1))
         elif isinstance(entry, int) and not isinstance(entry, bool):
             steps.append(entry)
@@ -300,10 +304,17 @@ def read_entries(data: Any) -> ModelFile:
         raise ModelError("file", "a mapping with fields solvent, horizon, start, rows", quote(data))
     if "solvent" not in data:
         raise ModelError("file", f"a model, which begins with 'solvent: {FORMAT}'", "no field 'solvent'")
+    if isinstance(data["solvent"], bool):  # which Python takes for 1
+        raise ModelError("solvent", str(FORMAT), quote(data["solvent"]))
     try:
         return ModelFile.model_validate(data)
     except ValidationError as error:
         raise _first(error) from None
+
+
+def read_name(value: Any, where: str) -> Any:
+    """Check one name that stands outside a file of entries."""
+    return _outside(_name, value, where)
 
 
 def read_limit(value: Any, where: str) -> dict[str, Any]:

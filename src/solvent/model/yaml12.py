@@ -13,9 +13,11 @@ from typing import Any, ClassVar
 import yaml
 
 from solvent.errors import ModelError, quote
+from solvent.model.exact import decimal
 
 _MAX_DEPTH = 60
-_MAX_EXPANDED = 20_000_000
+#: Aliases may multiply a document by so much, and may make a small one so large.
+_MAX_GROWTH, _MAX_EXPANDED = 10, 1_000_000
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -27,6 +29,7 @@ class _Loader(_LOADER):  # type: ignore[misc]
     """SafeLoader with the resolvers of the core schema and checked mappings."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+    yaml_constructors: ClassVar[dict[Any, Any]] = {}
 
 
 def _construct_float(loader: Any, node: Any) -> Decimal | float:
@@ -35,7 +38,14 @@ def _construct_float(loader: Any, node: Any) -> Decimal | float:
         raise ModelError(_place(node), "a number", quote(text))
     if text.lower().endswith(("inf", "nan")):
         return float(text.replace(".", ""))
-    return Decimal(text)
+    return decimal(text)
+
+
+def _construct_bool(loader: Any, node: Any) -> bool:
+    text = loader.construct_scalar(node).lower()
+    if text not in ("true", "false"):
+        raise ModelError(_place(node), "true or false", quote(text))
+    return bool(text == "true")
 
 
 def _construct_int(loader: Any, node: Any) -> int:
@@ -47,6 +57,8 @@ def _construct_int(loader: Any, node: Any) -> int:
 
 
 def _construct_map(loader: Any, node: Any) -> dict[Any, Any]:
+    if not isinstance(node, yaml.MappingNode):
+        raise ModelError(_place(node), "a mapping", "something else under the tag !!map")
     seen: set[Any] = set()
     for key_node, _ in node.value:
         if key_node.tag == "tag:yaml.org,2002:merge":
@@ -78,6 +90,10 @@ for _tag, _pattern, _first in (
 _Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 _Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 _Loader.add_constructor("tag:yaml.org,2002:map", _construct_map)
+_Loader.add_constructor("tag:yaml.org,2002:bool", _construct_bool)
+for _tag in ("null", "str", "seq"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", getattr(_LOADER, f"construct_yaml_{_tag}"))
+_Loader.add_constructor(None, _LOADER.construct_undefined)
 
 
 def parse(content: bytes) -> Any:
@@ -115,7 +131,7 @@ def _measure(text: str) -> None:
     sizes: list[int] = [0]
     anchors: list[str | None] = [None]
     known: dict[str, int] = {}
-    for event in yaml.parse(text, Loader=_LOADER):
+    for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in known:
                 raise ModelError(_place(event), "an alias of something before it", f"*{event.anchor}")
@@ -132,7 +148,7 @@ def _measure(text: str) -> None:
             sizes[-1] += size
             if anchor:
                 known[anchor] = size
-        if len(sizes) > _MAX_DEPTH or sizes[-1] > _MAX_EXPANDED:
+        if len(sizes) > _MAX_DEPTH or sizes[-1] > _MAX_EXPANDED + _MAX_GROWTH * count:
             found = "one nested too deeply" if len(sizes) > _MAX_DEPTH else "one whose aliases expand to far more"
             raise ModelError("file", "a document of reasonable size", found)
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from solvent.model.cmdp import CMDP
 from solvent.plan import frontier_kernels as kernels
-from solvent.plan.kernels import DOWN, UP, fill_bounds, row_bounds
+from solvent.plan.kernels import DOWN, TERMINAL, UP, fill_bounds, row_bounds
 from solvent.plan.limits import Allowance
 
 #: Values that differ by less than this, relative to the largest reward, are taken for equal.
@@ -52,38 +52,26 @@ class Purse:
 
 
 @dataclass(frozen=True)
-class Points:
-    """The step functions of all states at one step.
-
-    Attributes
-    ----------
-    indptr : ndarray of int64, shape (S + 1,)
-    need : ndarray of int64, shape (N,)
-        Increasing within a state.
-    row : ndarray of int32, shape (N,)
-        The row to take, or -1 where the episode is over.
-    """
-
-    indptr: NDArray[np.int64]
-    need: NDArray[np.int64]
-    row: NDArray[np.int32]
-
-
-@dataclass(frozen=True)
 class Frontier:
-    """The whole answer of a frontier solve.
+    """The step functions of all states at all steps.
 
     Attributes
     ----------
-    steps : list of Points
-        One for each of the H steps.
+    indptr_HS : ndarray of int64, shape (H, S + 1)
+        Where the points of each (step, state) begin.
+    need : ndarray of int64, shape (N,)
+        Increasing within a (step, state).
+    row : ndarray of int32, shape (N,)
+        The row to take, or `TERMINAL`.
     start_need, start_value : ndarray
         The function at the start.
     dense : bool
         Whether it was swept as arrays.
     """
 
-    steps: list[Points]
+    indptr_HS: NDArray[np.int64]
+    need: NDArray[np.int64]
+    row: NDArray[np.int32]
     start_need: NDArray[np.int64]
     start_value: NDArray[np.float64]
     dense: bool
@@ -92,6 +80,21 @@ class Frontier:
         """Return the optimal value with so many ticks; minus infinity if nothing is feasible."""
         at = int(np.searchsorted(self.start_need, left, side="right")) - 1
         return float(self.start_value[at]) if at >= 0 else -np.inf
+
+    @property
+    def layer_sizes(self) -> tuple[int, ...]:
+        """Number of points at each step."""
+        return tuple((self.indptr_HS[:, -1] - self.indptr_HS[:, 0]).tolist())
+
+    def layers(self, model: CMDP, used: NDArray[np.bool_]) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+        """Return (state, need, action) of the used points of each step at which something is to be done."""
+        found = []
+        for indptr in self.indptr_HS:
+            at = slice(int(indptr[0]), int(indptr[-1]))
+            keep = np.flatnonzero(used[at] & (self.row[at] >= 0))
+            state = np.repeat(np.arange(model.n_states), np.diff(indptr))[keep]
+            found.append((state, self.need[at][keep], model.row_action[self.row[at][keep]]))
+        return found
 
 
 def build(model: CMDP, purse: Purse, allowance: Allowance) -> Frontier:
@@ -136,7 +139,7 @@ class _Work:
         self.highest_HS = np.where(reached, purse.first_high - np.where(reached, least, 0), DOWN)
         self.lowest_HS = np.where(reached, purse.first_low - np.where(reached, most, 0), DOWN)
         self.need_HS = _negated(safe_high[:n_steps, :, 0])
-        settled = _negated(settled_high[:n_steps, :, 0])
+        self.settled_HS = settled = _negated(settled_high[:n_steps, :, 0])
         # sums in floats: only to decide whether arrays would be small
         self.top_HS = np.minimum(self.highest_HS, np.maximum(settled, self.need_HS))
         live = reached & (self.need_HS <= self.highest_HS) & (self.need_HS != UP)
@@ -168,6 +171,12 @@ class _Work:
         return np.maximum.accumulate(self.purse.floor[::-1])[::-1]
 
 
+def settled_need(model: CMDP, cost: NDArray[np.int64]) -> int:
+    """Return the ticks with which the start cannot run short whatever is done, if nothing may be overspent."""
+    floor = np.zeros(model.horizon, np.int64)
+    return int(_Work(model, Purse(cost, floor, 0, 0)).settled_HS[0, model.start_index])
+
+
 def _negated(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
     """Turn a bound on what was spent into one on what is left, open ends included."""
     return np.where(ticks == UP, DOWN, np.where(ticks == DOWN, UP, -np.where(ticks == DOWN, 0, ticks)))
@@ -175,41 +184,32 @@ def _negated(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _merge(work: _Work, tolerance: float, allowance: Allowance) -> Frontier:
     m, horizon, n_states = work.model, work.model.horizon, work.model.n_states
+    indptr = np.zeros((horizon + 1, n_states + 1), np.int64)
     # after the last step everything is worth 0, whatever is left
-    indptr = np.arange(n_states + 1, dtype=np.int64)
-    need, value = np.full(n_states, DOWN, np.int64), np.zeros(n_states)
-    steps: list[Points] = []
-    room = 4 * n_states + 64
-    for h in range(horizon - 1, -1, -1):
+    indptr[horizon] = np.arange(n_states + 1)
+    room = 1024 + 16 * n_states
+    allowance.take(12 * room + 8 * indptr.size, "the points of all steps")
+    need, row = np.empty(room, np.int64), np.empty(room, np.int32)
+    need[:n_states], row[:n_states] = DOWN, TERMINAL
+    step, value, wide = horizon, np.zeros(n_states), 1024 + 16 * n_states
+    while step > 0:
         allowance.check_time()
-        allowance.tell("backward", horizon - h, horizon, points=len(need))
-        rows, _, _ = work.rows_at(h)
-        room = max(room, 2 * len(need))
-        allowance.take(20 * room, f"the points of step {h}")
-        out_indptr = np.zeros(n_states + 1, np.int64)
-        out_need, out_value, out_row = np.empty(room, np.int64), np.empty(room), np.empty(room, np.int32)
-        begin = 0
-        while True:
-            begin = kernels.merge_layer(
-                begin, rows, m.outcome_indptr, m.probability, m.next_state, m.row_reward, work.purse.cost,
-                work.purse.floor[h], work.end_need[h], work.lowest_HS[h], work.highest_HS[h],
-                indptr, need, value, tolerance, out_indptr, out_need, out_value, out_row,
-            )  # fmt: skip
-            if begin == n_states:
-                break
-            allowance.check_time()
-            allowance.take(20 * room, f"the points of step {h}")
-            room *= 2
-            out_need, out_value, out_row = (_grown(array, room) for array in (out_need, out_value, out_row))
-        count = int(out_indptr[-1])
-        allowance.give_back(20 * room)
-        allowance.take(12 * count, f"the points of step {h}")
-        indptr, need, value = out_indptr, out_need[:count].copy(), out_value[:count].copy()
-        room = 2 * count + 64
-        steps.append(Points(indptr, need, out_row[:count].copy()))
-    steps.reverse()
-    at = slice(int(indptr[m.start_index]), int(indptr[m.start_index + 1]))
-    return Frontier(steps, need[at], value[at], dense=False)
+        allowance.tell("backward", horizon - step, horizon, points=int(indptr[step, -1]))
+        # a few steps at a time, if there is a clock to watch or somebody to tell
+        stop = max(0, step - 16) if allowance.watched and room > 1 << 20 else 0
+        before = step
+        step, value = kernels.merge(
+            m.table_of_step, m.row_indptr, m.outcome_indptr, m.probability, m.next_state, m.row_reward,
+            work.purse.cost, work.purse.floor, work.end_need, work.lowest_HS, work.highest_HS, tolerance, value,
+            before, stop, indptr, need, row, np.empty(wide),
+        )  # fmt: skip
+        if step > stop:
+            allowance.take(12 * room + 8 * wide, f"the points of step {step - 1}")
+            need, row = _grown(need, 2 * room), _grown(row, 2 * room)
+            room, wide = 2 * room, 2 * wide
+    at = slice(int(indptr[0, m.start_index]), int(indptr[0, m.start_index + 1]))
+    start = slice(at.start - int(indptr[0, 0]), at.stop - int(indptr[0, 0]))
+    return Frontier(indptr[:horizon], need, row, need[at], value[start], dense=False)
 
 
 def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
@@ -221,15 +221,16 @@ def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
 def _sweep(work: _Work, tolerance: float, allowance: Allowance) -> Frontier:
     m, horizon = work.model, work.model.horizon
     widths_HS = work.top_HS - work.need_HS + 1
-    steps: list[Points] = []
     none = np.empty(0, np.int64)
     next_need, next_top, next_offset, next_value = none, none, none, np.empty(0)
     most_rows = int(np.diff(m.row_indptr).max(initial=1))
     row_type = np.uint8 if most_rows <= 256 else np.int32
-    points = (none, np.empty(0))
+    indptr_HS = np.zeros((horizon, m.n_states + 1), np.int64)
+    pieces: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
+    made, point_value = 0, np.empty(0)
     for h in range(horizon - 1, -1, -1):
         allowance.check_time()
-        allowance.tell("backward", horizon - h, horizon, points=len(points[0]))
+        allowance.tell("backward", horizon - h, horizon, points=made)
         rows, first, last = work.rows_at(h)
         offset = np.concatenate([[0], np.cumsum(widths_HS[h])])
         size = int(offset[-1])
@@ -240,19 +241,21 @@ def _sweep(work: _Work, tolerance: float, allowance: Allowance) -> Frontier:
             work.row_need(h, first, last), first, work.need_HS[h], work.top_HS[h], offset,
             next_need, next_top, next_offset, next_value, value, row,
         )  # fmt: skip
-        indptr, need = np.zeros(m.n_states + 1, np.int64), np.empty(size, np.int64)
-        point_value, point_row = np.empty(size), np.empty(size, np.int32)
+        need, point_value, point_row = np.empty(size, np.int64), np.empty(size), np.empty(size, np.int32)
         count = kernels.compress_layer(
-            rows, work.need_HS[h], work.top_HS[h], offset, value, row, tolerance, indptr, need, point_value, point_row
-        )
-        points = (need[:count].copy(), point_value[:count].copy())
-        steps.append(Points(indptr, points[0], point_row[:count].copy()))
+            rows, work.need_HS[h], work.top_HS[h], offset, value, row, tolerance,
+            indptr_HS[h], need, point_value, point_row,
+        )  # fmt: skip
+        indptr_HS[h] += made
+        made += count
+        pieces.append((need[:count].copy(), point_row[:count].copy()))
         allowance.give_back(32 * size)
         allowance.take(12 * count, f"the points of step {h}")
         next_need, next_top, next_offset, next_value = work.need_HS[h], work.top_HS[h], offset, value
-    steps.reverse()
-    at = slice(int(steps[0].indptr[m.start_index]), int(steps[0].indptr[m.start_index + 1]))
-    return Frontier(steps, points[0][at], points[1][at], dense=True)
+    all_needs, all_rows = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    at = slice(int(indptr_HS[0, m.start_index]), int(indptr_HS[0, m.start_index + 1]))
+    start = slice(at.start - int(indptr_HS[0, 0]), at.stop - int(indptr_HS[0, 0]))
+    return Frontier(indptr_HS, all_needs, all_rows, all_needs[at], point_value[start], dense=True)
 
 
 @dataclass(frozen=True)
@@ -261,7 +264,7 @@ class Visit:
 
     Attributes
     ----------
-    used : list of ndarray of bool, one per step
+    used : ndarray of bool, shape (N,)
         Whether each point is ever followed.
     least_left, most_left : ndarray of int64, shape (H,)
         What can be left after each step.
@@ -270,7 +273,7 @@ class Visit:
         is a bound: what must be left.
     """
 
-    used: list[NDArray[np.bool_]]
+    used: NDArray[np.bool_]
     least_left: NDArray[np.int64]
     most_left: NDArray[np.int64]
     complete: bool
@@ -278,39 +281,12 @@ class Visit:
 
 def visit(model: CMDP, purse: Purse, frontier: Frontier, left: int, most_nodes: int = 2_000_000) -> Visit:
     """Follow a frontier's policy from the start with `left` ticks, merging equal nodes."""
-    horizon = model.horizon
-    least, most = np.full(horizon, UP, np.int64), np.full(horizon, DOWN, np.int64)
-    used = [np.zeros(len(points.need), bool) for points in frontier.steps]
-    state, lefts = np.array([model.start_index], np.int32), np.array([left], np.int64)
-    ended_low, ended_high = UP, DOWN
-    widest = int(np.diff(model.outcome_indptr).max(initial=1))
-    for h, points in enumerate(frontier.steps):
-        room = len(state) * widest
-        if room > most_nodes * 8:
-            everything = [np.ones(len(p.need), bool) for p in frontier.steps]
-            return Visit(everything, purse.floor.copy(), most, complete=False)
-        point = np.empty(len(state), np.int64)
-        out_state, out_left = np.empty(room, np.int32), np.empty(room, np.int64)
-        count = kernels.follow_points(
-            state, lefts, points.indptr, points.need, points.row, model.outcome_indptr, model.next_state, purse.cost,
-            point, out_state, out_left,
-        )  # fmt: skip
-        used[h][point] = True
-        over = points.row[point] < 0
-        if over.any():
-            ended_low, ended_high = min(ended_low, int(lefts[over].min())), max(ended_high, int(lefts[over].max()))
-        state, lefts = _distinct(out_state[:count], out_left[:count])
-        if len(state) > most_nodes:
-            everything = [np.ones(len(p.need), bool) for p in frontier.steps]
-            return Visit(everything, purse.floor.copy(), most, complete=False)
-        least[h], most[h] = min(int(lefts.min(initial=UP)), ended_low), max(int(lefts.max(initial=DOWN)), ended_high)
-    return Visit(used, least, most, complete=True)
-
-
-def _distinct(state: NDArray[np.int32], left: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    if len(state) < 2:
-        return state, left
-    order = np.lexsort((left, state))
-    state, left = state[order], left[order]
-    new = np.concatenate([[True], (np.diff(state) != 0) | (np.diff(left) != 0)])
-    return state[new], left[new]
+    used = np.zeros(len(frontier.need), bool)
+    least, most = np.empty(model.horizon, np.int64), np.empty(model.horizon, np.int64)
+    complete = kernels.follow(
+        model.start_index, left, frontier.indptr_HS, frontier.need, frontier.row, model.outcome_indptr,
+        model.next_state, purse.cost, most_nodes, used, least, most,
+    )  # fmt: skip
+    if complete:
+        return Visit(used, least, most, complete=True)
+    return Visit(np.ones(len(frontier.need), bool), purse.floor.copy(), np.full(model.horizon, UP), complete=False)

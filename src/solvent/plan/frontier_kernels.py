@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from solvent.plan.jit import jit
-from solvent.plan.kernels import DOWN, UP
+from solvent.plan.kernels import DOWN, EMPTY, TERMINAL, UP, enter
 
 
 @jit
@@ -74,117 +74,182 @@ def _last_within(need, begin, end, left):
 
 
 @jit
-def merge_layer(
-    begin_state, row_indptr, outcome_indptr, probability, next_state, row_reward, cost, floor, end_need,
-    lowest_S, highest_S, next_indptr, next_need, next_value, tolerance,
-    out_indptr, out_need, out_value, out_row,
+def _merge_single(
+    first, last, outcome_indptr, next_state, row_reward, cost, floor, lowest, highest,
+    next_indptr, next_need, next_value, value_base, tolerance, at, end, key, out_need, out_value, out_row, count,
 ):  # fmt: skip
-    """Write the points of a step's states from those of the next step, state by state from `begin_state` on.
+    """Merge the points of rows that have one outcome each; returns the new number of points."""
+    n_rows = last - first
+    fresh = True
+    for k in range(n_rows):
+        o = outcome_indptr[first + k]
+        begin, end[k] = next_indptr[next_state[o]], next_indptr[next_state[o] + 1]
+        key[k] = UP
+        if begin < end[k]:
+            start = max(next_need[begin], floor)
+            at[k] = _last_within(next_need, begin, end[k], start)
+            key[k] = start + cost[o]
+    while True:
+        now = UP
+        for k in range(n_rows):
+            now = min(now, key[k])
+        if now > highest or now == UP:
+            return count
+        best, best_row = -np.inf, TERMINAL
+        for k in range(n_rows):
+            if key[k] == now:
+                value = row_reward[first + k] + next_value[at[k] - value_base]
+                if value > best:
+                    best, best_row = value, first + k
+                at[k] += 1
+                key[k] = next_need[at[k]] + cost[outcome_indptr[first + k]] if at[k] < end[k] else UP
+        if fresh or best > out_value[count - 1] + tolerance:
+            if fresh or now > lowest:
+                count += 1
+            out_need[count - 1], out_value[count - 1], out_row[count - 1] = now, best, best_row
+            fresh = False
+
+
+@jit
+def _merge_many(
+    first, last, outcome_indptr, probability, next_state, row_reward, cost, floor, lowest, highest,
+    next_indptr, next_need, next_value, value_base, tolerance, key, item, at, row_of, started,
+    out_need, out_value, out_row, count,
+):  # fmt: skip
+    """Merge the points of all outcomes of all rows; returns the new number of points.
+
+    Events wait in a heap: a row that begins to be affordable (items below the number of rows), and an outcome that
+    moves on to its next point. A row's value is summed afresh at each of its events, so nothing drifts.
+    """
+    base, n_rows, size = outcome_indptr[first], last - first, 0
+    for r in range(first, last):
+        started[r - first] = False
+        start = DOWN
+        for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+            a, b = next_indptr[next_state[o]], next_indptr[next_state[o] + 1]
+            if a == b:
+                start = UP
+                break
+            start = max(start, max(next_need[a], floor) + cost[o])
+        if start > highest:
+            continue
+        for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+            k = o - base
+            row_of[k] = r
+            a, b = next_indptr[next_state[o]], next_indptr[next_state[o] + 1]
+            at[k] = _last_within(next_need, a, b, start - cost[o])
+            if at[k] + 1 < b and next_need[at[k] + 1] + cost[o] <= highest:
+                _push(key, item, size, next_need[at[k] + 1] + cost[o], n_rows + k)
+                size += 1
+        _push(key, item, size, start, r - first)
+        size += 1
+    fresh = True
+    while size > 0:
+        now = key[0]
+        best, best_row = -np.inf, TERMINAL
+        while size > 0 and key[0] == now:
+            which = item[0]
+            if which < n_rows:
+                r = first + which
+                started[which] = True
+                size -= 1
+                key[0], item[0] = key[size], item[size]
+            else:
+                k = which - n_rows
+                r, o = row_of[k], base + k
+                at[k] += 1
+                following = at[k] + 1
+                if following < next_indptr[next_state[o] + 1] and next_need[following] + cost[o] <= highest:
+                    key[0] = next_need[following] + cost[o]
+                else:
+                    size -= 1
+                    key[0], item[0] = key[size], item[size]
+            _sift_down(key, item, size)
+            # a sum taken before all events of this instant are in is only an underestimate
+            if started[r - first]:
+                value = row_reward[r]
+                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                    value += probability[o] * next_value[at[o - base] - value_base]
+                if value > best:
+                    best, best_row = value, r
+        if best_row >= 0 and (fresh or best > out_value[count - 1] + tolerance):
+            if fresh or now > lowest:
+                count += 1
+            out_need[count - 1], out_value[count - 1], out_row[count - 1] = now, best, best_row
+            fresh = False
+    return count
+
+
+@jit
+def merge(
+    table_of_step, row_indptr, outcome_indptr, probability, next_state, row_reward, cost, floor_H, end_need_H,
+    lowest_HS, highest_HS, tolerance, next_value, begin, stop, indptr_HS, need, row, value,
+):  # fmt: skip
+    """Write the points of steps `begin` - 1 down to `stop`, state by state, each step behind the one after it.
 
     Parameters
     ----------
-    floor : int
-        What must be left after this step.
-    end_need : int
+    floor_H : ndarray
+        What must be left after each step.
+    end_need_H : ndarray
         What must be left on arrival if the episode is over.
-    lowest_S, highest_S : ndarray
-        Between what values `left` can be in each state; no point is needed beyond, and one is enough below.
+    lowest_HS, highest_HS : ndarray
+        Between what values `left` can be; no point is needed beyond, and one is enough below.
     tolerance : float
         A value must be larger than the last by more than this to be a point.
+    next_value : ndarray
+        Values of the points of step `begin`.
+    indptr_HS : ndarray of shape (H + 1, S + 1)
+        Where the points of each state begin in `need`, `row` and, counted from the step's first, in `value`.
 
     Returns
     -------
-    int
-        The state at which room ran out, or the number of states.
+    step : int
+        The last step that is complete; larger than `stop` if room ran out.
+    value : ndarray
+        The values of its points.
     """
-    n_states = lowest_S.shape[0]
+    n_states = lowest_HS.shape[1]
     widest = 1
-    for s in range(n_states):
+    for s in range(row_indptr.shape[0] - 1):
         rows = row_indptr[s + 1] - row_indptr[s]
-        outcomes = outcome_indptr[row_indptr[s + 1]] - outcome_indptr[row_indptr[s]]
-        widest = max(widest, rows + outcomes)
-    key, item = np.empty(widest, np.int64), np.empty(widest, np.int64)
-    at = np.empty(widest, np.int64)
-    row_of = np.empty(widest, np.int64)
-    started = np.empty(widest, np.bool_)
-    for s in range(begin_state, n_states):
-        count = out_indptr[s]
-        if highest_S[s] == DOWN:
-            out_indptr[s + 1] = count
-            continue
-        first, last = row_indptr[s], row_indptr[s + 1]
-        base = outcome_indptr[first]
-        room = 1
-        for o in range(base, outcome_indptr[last]):
-            room += 1 + next_indptr[next_state[o] + 1] - next_indptr[next_state[o]]
-        if count + room > out_need.shape[0]:
-            return s
-        if first == last:
-            if end_need <= highest_S[s]:
-                out_need[count], out_value[count], out_row[count] = end_need, 0.0, -1
-                count += 1
-            out_indptr[s + 1] = count
-            continue
-        size = 0
-        n_rows = last - first
-        for r in range(first, last):
-            started[r - first] = False
-            start = DOWN
-            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                a, b = next_indptr[next_state[o]], next_indptr[next_state[o] + 1]
-                if a == b:
-                    start = UP
-                    break
-                start = max(start, max(next_need[a], floor) + cost[o])
-            if start > highest_S[s]:
+        widest = max(widest, rows + outcome_indptr[row_indptr[s + 1]] - outcome_indptr[row_indptr[s]])
+    key, item, at = np.empty(widest, np.int64), np.empty(widest, np.int64), np.empty(widest, np.int64)
+    row_of, end, started = np.empty(widest, np.int64), np.empty(widest, np.int64), np.empty(widest, np.bool_)
+    for h in range(begin - 1, stop - 1, -1):
+        later = indptr_HS[h + 1]
+        base, count = later[0], later[n_states]
+        out = need[count:]
+        out_row = row[count:]
+        made = 0
+        for s in range(n_states):
+            indptr_HS[h, s] = count + made
+            if highest_HS[h, s] == DOWN:
                 continue
-            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                k = o - base
-                row_of[k] = r
-                a, b = next_indptr[next_state[o]], next_indptr[next_state[o] + 1]
-                at[k] = _last_within(next_need, a, b, start - cost[o])
-                if at[k] + 1 < b and next_need[at[k] + 1] + cost[o] <= highest_S[s]:
-                    _push(key, item, size, next_need[at[k] + 1] + cost[o], n_rows + k)
-                    size += 1
-            _push(key, item, size, start, r - first)
-            size += 1
-        fresh = True
-        while size > 0:
-            now = key[0]
-            best, best_row = -np.inf, -1
-            while size > 0 and key[0] == now:
-                which = item[0]
-                if which < n_rows:
-                    r = first + which
-                    started[which] = True
-                    size -= 1
-                    key[0], item[0] = key[size], item[size]
-                else:
-                    k = which - n_rows
-                    r = row_of[k]
-                    at[k] += 1
-                    following = at[k] + 1
-                    o = base + k
-                    if following < next_indptr[next_state[o] + 1] and next_need[following] + cost[o] <= highest_S[s]:
-                        key[0] = next_need[following] + cost[o]
-                    else:
-                        size -= 1
-                        key[0], item[0] = key[size], item[size]
-                _sift_down(key, item, size)
-                # a sum taken before all events of this instant are in is only an underestimate
-                if started[r - first]:
-                    value = row_reward[r]
-                    for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                        value += probability[o] * next_value[at[o - base]]
-                    if value > best:
-                        best, best_row = value, r
-            if best_row >= 0 and (fresh or best > out_value[count - 1] + tolerance):
-                if fresh or now > lowest_S[s]:
-                    count += 1
-                out_need[count - 1], out_value[count - 1], out_row[count - 1] = now, best, best_row
-                fresh = False
-        out_indptr[s + 1] = count
-    return n_states
+            first, last = row_indptr[table_of_step[h] * n_states + s], row_indptr[table_of_step[h] * n_states + s + 1]
+            room = 1
+            for o in range(outcome_indptr[first], outcome_indptr[last]):
+                room += 1 + later[next_state[o] + 1] - later[next_state[o]]
+            if made + room > min(out.shape[0], value.shape[0]):
+                return h + 1, next_value
+            lowest, highest = lowest_HS[h, s], highest_HS[h, s]
+            if first == last:
+                if end_need_H[h] <= highest:
+                    out[made], value[made], out_row[made] = end_need_H[h], 0.0, TERMINAL
+                    made += 1
+            elif outcome_indptr[last] - outcome_indptr[first] == last - first:
+                made = _merge_single(
+                    first, last, outcome_indptr, next_state, row_reward, cost, floor_H[h], lowest, highest,
+                    later, need, next_value, base, tolerance, at, end, key, out, value, out_row, made,
+                )  # fmt: skip
+            else:
+                made = _merge_many(
+                    first, last, outcome_indptr, probability, next_state, row_reward, cost, floor_H[h], lowest, highest,
+                    later, need, next_value, base, tolerance, key, item, at, row_of, started, out, value, out_row, made,
+                )  # fmt: skip
+        indptr_HS[h, n_states] = count + made
+        next_value = value[:made].copy()
+    return stop, next_value
 
 
 @jit
@@ -252,7 +317,7 @@ def compress_layer(
                 continue
             out_need[count], out_value[count] = need_S[s] + i, v
             ends = row_indptr[s] == row_indptr[s + 1]
-            out_row[count] = -1 if ends else row_indptr[s] + row[offset_S[s] + i]
+            out_row[count] = TERMINAL if ends else row_indptr[s] + row[offset_S[s] + i]
             count += 1
             fresh = False
         out_indptr[s + 1] = count
@@ -260,19 +325,51 @@ def compress_layer(
 
 
 @jit
-def follow_points(state, left, indptr, need, row, outcome_indptr, next_state, cost, out_point, out_state, out_left):
-    """Write which point each node follows and the nodes it leads to; returns their number, or -1 if room ran out."""
-    count = 0
-    for i in range(state.shape[0]):
-        s = state[i]
-        j = _last_within(need, indptr[s], indptr[s + 1], left[i])
-        out_point[i] = j
-        r = row[j]
-        if r < 0:
-            continue
-        for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-            if count == out_state.shape[0]:
-                return -1
-            out_state[count], out_left[count] = next_state[o], left[i] - cost[o]
-            count += 1
-    return count
+def follow(
+    start, left, indptr_HS, need, row, outcome_indptr, next_state, cost, most_nodes,
+    out_used, out_least_H, out_most_H,
+):  # fmt: skip
+    """Mark the points that are followed from the start with `left`, and write what can be left after each step.
+
+    Returns whether that was possible with at most `most_nodes` distinct nodes in a step.
+    """
+    n_steps = out_least_H.shape[0]
+    node_state, node_left = np.full(1, start, np.int32), np.full((1, 1), left, np.int64)
+    ended_least, ended_most = UP, DOWN
+    no_grid = np.zeros(1, np.int64)
+    for h in range(n_steps):
+        indptr = indptr_HS[h]
+        room = 0
+        for i in range(node_state.shape[0]):
+            s = node_state[i]
+            j = _last_within(need, indptr[s], indptr[s + 1], node_left[i, 0])
+            out_used[j] = True
+            if row[j] >= 0:
+                room += outcome_indptr[row[j] + 1] - outcome_indptr[row[j]]
+        size = 16
+        while size < 2 * min(room, most_nodes + 1):
+            size *= 2
+        slots = np.full(size, EMPTY, np.int32)
+        after_state, after_left = np.empty(min(room, size // 2), np.int32), np.empty((min(room, size // 2), 1), np.int64)
+        count = 0
+        least, most = ended_least, ended_most
+        for i in range(node_state.shape[0]):
+            s = node_state[i]
+            r = row[_last_within(need, indptr[s], indptr[s + 1], node_left[i, 0])]
+            if r < 0:
+                ended_least, ended_most = min(ended_least, node_left[i, 0]), max(ended_most, node_left[i, 0])
+                continue
+            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                rest = node_left[i, 0] - cost[o]
+                least, most = min(least, rest), max(most, rest)
+                if h + 1 == n_steps:
+                    continue
+                if count >= most_nodes:
+                    return False
+                after_left[count, 0] = rest
+                after_state[count] = next_state[o]
+                if enter(count, after_state, after_left, slots, no_grid):
+                    count += 1
+        out_least_H[h], out_most_H[h] = min(least, ended_least), max(most, ended_most)
+        node_state, node_left = after_state[:count].copy(), after_left[:count].copy()
+    return True

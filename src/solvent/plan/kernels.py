@@ -24,7 +24,7 @@ TERMINAL = np.int32(-1)
 DEAD_END = np.int32(-2)
 
 
-@jit
+@jit(inline="always")
 def _less(limit, cost):
     return limit if limit == UP or limit == DOWN else limit - cost
 
@@ -115,144 +115,269 @@ def fill_plain_bounds(table_of_step, row_indptr, upper_HD, lower_HD, out_safe_hi
                 out_safe_high[h, s], out_safe_low[h, s] = tail_upper[h], tail_lower[h]
 
 
-@jit
-def _slot(state, spent, mask):
+@jit(inline="always")
+def _key(state, spent_ND, i, grid):
+    """Return where a node stands on the grid, or a hash of it where there is no grid.
+
+    `grid` holds the number of keys per state, then the lowest ticks and the stride of each resource; a first entry of 0
+    says that the amounts are too scattered for a grid.
+    """
+    n_resources = spent_ND.shape[1]
+    if grid[0] > 0:
+        key = state * grid[0]
+        for d in range(n_resources):
+            ticks = spent_ND[i, d]
+            if ticks != COLLAPSED:
+                key += (ticks - grid[1 + d] + 1) * grid[1 + n_resources + d]
+        return key
     mixed = np.uint64(state + 1) * np.uint64(0x9E3779B97F4A7C15)
-    for d in range(spent.shape[0]):
-        mixed ^= np.uint64(spent[d])
+    for d in range(n_resources):
+        mixed ^= np.uint64(spent_ND[i, d])
         mixed *= np.uint64(0xD6E8FEB86659FD93)
         mixed ^= mixed >> np.uint64(32)
-    return np.int64(mixed & np.uint64(mask))
+    return np.int64(mixed >> np.uint64(1))
 
 
-@jit
-def find(state, spent, node_state, node_spent, slots):
-    """Return the position of a node in its layer, or that of the empty slot's sentinel."""
+@jit(inline="always")
+def find(state, spent_ND, i, node_state, node_spent, slots, grid):
+    """Return the position in a layer of the node (state, spent_ND[i]); `EMPTY` if it is not there."""
+    key = _key(state, spent_ND, i, grid)
+    if grid[0] > 0:
+        return slots[key]
     mask = slots.shape[0] - 1
-    at = _slot(state, spent, mask)
+    at = key & mask
     while slots[at] != EMPTY:
-        i = slots[at]
-        if node_state[i] == state:
+        j = slots[at]
+        if node_state[j] == state:
             same = True
-            for d in range(spent.shape[0]):
-                if node_spent[i, d] != spent[d]:
+            for d in range(spent_ND.shape[1]):
+                if node_spent[j, d] != spent_ND[i, d]:
                     same = False
                     break
             if same:
-                return i
+                return j
         at = (at + 1) & mask
     return EMPTY
 
 
-@jit
-def fill_slots(node_state, node_spent, count, slots):
-    """Enter the first `count` nodes into an empty table."""
+@jit(inline="always")
+def enter(i, node_state, node_spent, slots, grid):
+    """Enter node `i` of a layer into its table unless an equal one is there; returns whether it was new."""
+    key = _key(node_state[i], node_spent, i, grid)
+    if grid[0] > 0:
+        if slots[key] != EMPTY:
+            return False
+        slots[key] = i
+        return True
     mask = slots.shape[0] - 1
-    for i in range(count):
-        at = _slot(node_state[i], node_spent[i], mask)
-        while slots[at] != EMPTY:
-            at = (at + 1) & mask
-        slots[at] = i
+    at = key & mask
+    while slots[at] != EMPTY:
+        j = slots[at]
+        if node_state[j] == node_state[i]:
+            same = True
+            for d in range(node_spent.shape[1]):
+                if node_spent[j, d] != node_spent[i, d]:
+                    same = False
+                    break
+            if same:
+                return False
+        at = (at + 1) & mask
+    slots[at] = i
+    return True
 
 
 @jit
-def arrive(spent, cost_OD, o, settled_low_D, settled_high_D, out_spent):
-    """Write what has been spent after an outcome, settled resources collapsed."""
-    for d in range(spent.shape[0]):
-        ticks = spent[d]
+def fill_slots(node_state, node_spent, count, slots, grid):
+    """Enter the first `count` nodes, all different, into an empty table."""
+    for i in range(count):
+        enter(i, node_state, node_spent, slots, grid)
+
+
+@jit(inline="always")
+def _arrive(spent_ND, i, cost_OD, o, after, settled_low_SD, settled_high_SD, out_ND, j):
+    """Write what has been spent after an outcome, settled resources collapsed, into row j of `out_ND`."""
+    for d in range(spent_ND.shape[1]):
+        ticks = spent_ND[i, d]
         if ticks != COLLAPSED:
             ticks += cost_OD[o, d]
-            if settled_low_D[d] <= ticks <= settled_high_D[d]:
+            if settled_low_SD[after, d] <= ticks <= settled_high_SD[after, d]:
                 ticks = COLLAPSED
-        out_spent[d] = ticks
+        out_ND[j, d] = ticks
 
 
-@jit
-def allows(spent, low_D, high_D):
-    """Whether every resource that still matters lies within bounds."""
-    for d in range(spent.shape[0]):
-        if spent[d] != COLLAPSED and not low_D[d] <= spent[d] <= high_D[d]:
+@jit(inline="always")
+def _allows(spent_ND, i, low_KD, high_KD, k):
+    """Whether every resource that still matters lies within row k of the bounds."""
+    for d in range(spent_ND.shape[1]):
+        if spent_ND[i, d] != COLLAPSED and not low_KD[k, d] <= spent_ND[i, d] <= high_KD[k, d]:
             return False
     return True
 
 
 @jit
-def expand(
-    node_state, node_spent, begin, row_indptr, outcome_indptr, next_state, cost_OD, row_low_RD, row_high_RD,
-    settled_low_SD, settled_high_SD, first_row, count, out_state, out_spent, slots,
-):  # fmt: skip
-    """Add to the next layer everything that safe rows of the nodes from `begin` on can lead to.
+def _pick_safe(begin, end, node_spent, low_KD, high_KD, k, out_safe):
+    """List the nodes from `begin` to `end` that row k of the bounds allows; returns their number."""
+    count = 0
+    for i in range(begin, end):
+        if _allows(node_spent, i, low_KD, high_KD, k):
+            out_safe[count] = i
+            count += 1
+    return count
 
-    Returns the number of nodes in the next layer and the node at which room ran out (or the number of nodes).
-    """
+
+@jit(inline="always")
+def _key_after(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD, grid):
+    """Return the key of where an outcome leads to from node i, on the grid."""
     n_resources = node_spent.shape[1]
-    mask = slots.shape[0] - 1
+    key = after * grid[0]
+    for d in range(n_resources):
+        ticks = node_spent[i, d]
+        if ticks != COLLAPSED:
+            ticks += cost_OD[o, d]
+            if not settled_low_SD[after, d] <= ticks <= settled_high_SD[after, d]:
+                key += (ticks - grid[1 + d] + 1) * grid[1 + n_resources + d]
+    return key
+
+
+def _mark(
+    node_indptr, node_spent, row_indptr, outcome_indptr, next_state, cost_OD, row_low_RD, row_high_RD,
+    settled_low_SD, settled_high_SD, first_row, grid, marks,
+):  # fmt: skip
+    """Mark on the grid everything that safe rows of a layer's nodes can lead to."""
+    n_states = node_indptr.shape[0] - 1
+    n_parts = min(n_states, 32)
+    for part in prange(n_parts):
+        safe = np.empty(node_spent.shape[0], np.int64)
+        for s in range(n_states * part // n_parts, n_states * (part + 1) // n_parts):
+            for r in range(row_indptr[s], row_indptr[s + 1]):
+                count = _pick_safe(
+                    node_indptr[s], node_indptr[s + 1], node_spent, row_low_RD, row_high_RD, r - first_row, safe
+                )
+                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                    after = next_state[o]
+                    for k in range(count):
+                        key = _key_after(node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, grid)
+                        marks[key] = True
+
+
+mark = jit(_mark)
+mark_parallel = jit(_mark, parallel=True)
+
+
+@jit
+def count_marks(marks):
+    """Return how many keys are marked."""
+    count = 0
+    for key in range(marks.shape[0]):
+        count += marks[key]
+    return count
+
+
+@jit
+def collect(marks, grid, out_indptr, out_spent):
+    """List the marked nodes, state by state, and wipe the marks."""
+    n_resources = out_spent.shape[1]
+    count = 0
+    for s in range(out_indptr.shape[0] - 1):
+        out_indptr[s] = count
+        for place in range(grid[0]):
+            if marks[s * grid[0] + place]:
+                marks[s * grid[0] + place] = False
+                rest = place
+                for d in range(n_resources - 1, -1, -1):
+                    digit = rest // grid[1 + n_resources + d]
+                    rest -= digit * grid[1 + n_resources + d]
+                    out_spent[count, d] = COLLAPSED if digit == 0 else digit - 1 + grid[1 + d]
+                count += 1
+    out_indptr[out_indptr.shape[0] - 1] = count
+
+
+@jit
+def expand(
+    begin_state, node_indptr, node_spent, row_indptr, outcome_indptr, next_state, cost_OD, row_low_RD, row_high_RD,
+    settled_low_SD, settled_high_SD, first_row, grid, count, out_state, out_spent, slots,
+):  # fmt: skip
+    """Add to the next layer, by hash, everything that safe rows of the nodes of states from `begin_state` on lead to.
+
+    Returns the number of nodes in the next layer and the state at which room ran out (or the number of states).
+    """
     room = min(out_state.shape[0], slots.shape[0] // 2)
-    spent = np.empty(n_resources, np.int64)
-    for i in range(begin, node_state.shape[0]):
-        s = node_state[i]
+    safe = np.empty(node_spent.shape[0], np.int64)
+    n_states = node_indptr.shape[0] - 1
+    for s in range(begin_state, n_states):
         for r in range(row_indptr[s], row_indptr[s + 1]):
-            if not allows(node_spent[i], row_low_RD[r - first_row], row_high_RD[r - first_row]):
-                continue
+            n_safe = _pick_safe(
+                node_indptr[s], node_indptr[s + 1], node_spent, row_low_RD, row_high_RD, r - first_row, safe
+            )
             for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                 after = next_state[o]
-                arrive(node_spent[i], cost_OD, o, settled_low_SD[after], settled_high_SD[after], spent)
-                at = _slot(after, spent, mask)
-                known = False
-                while slots[at] != EMPTY:
-                    j = slots[at]
-                    if out_state[j] == after:
-                        known = True
-                        for d in range(n_resources):
-                            if out_spent[j, d] != spent[d]:
-                                known = False
-                                break
-                        if known:
-                            break
-                    at = (at + 1) & mask
-                if not known:
+                for k in range(n_safe):
                     if count >= room:
-                        return count, i
-                    slots[at] = count
+                        return count, s
                     out_state[count] = after
-                    for d in range(n_resources):
-                        out_spent[count, d] = spent[d]
-                    count += 1
-    return count, node_state.shape[0]
+                    _arrive(node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, out_spent, count)
+                    if enter(count, out_state, out_spent, slots, grid):
+                        count += 1
+    return count, n_states
+
+
+@jit
+def put_values(node_indptr, node_spent, value, grid, out_value):
+    """Write a layer's values to their places on the grid."""
+    for s in range(node_indptr.shape[0] - 1):
+        for i in range(node_indptr[s], node_indptr[s + 1]):
+            out_value[_key(s, node_spent, i, grid)] = value[i]
 
 
 def _sweep(
-    node_state, node_spent, row_indptr, outcome_indptr, probability, next_state, row_reward, cost_OD,
-    row_low_RD, row_high_RD, ends_low_SD, ends_high_SD, settled_low_SD, settled_high_SD, first_row,
-    next_node_state, next_node_spent, next_slots, next_value, out_value, out_row,
+    node_indptr, node_spent, row_indptr, outcome_indptr, probability, next_state, row_reward, cost_OD,
+    row_low_RD, row_high_RD, ends_low_SD, ends_high_SD, settled_low_SD, settled_high_SD, first_row, last,
+    grid, next_node_state, next_node_spent, next_slots, next_value, out_value, out_row,
 ):  # fmt: skip
     """Write the value and the best row of each node of a layer, from the values of the next.
 
-    An empty `next_value` says that this is the last step, after which everything is worth 0.
+    On a grid, `next_value` holds them by key; else it holds them by position, which `next_slots` gives. After the
+    `last` step everything is worth 0.
     """
-    last = next_value.shape[0] == 0
-    for i in prange(node_state.shape[0]):
-        s = node_state[i]
-        if row_indptr[s] == row_indptr[s + 1]:
-            over = allows(node_spent[i], ends_low_SD[s], ends_high_SD[s])
-            out_value[i] = 0.0 if over else -np.inf
-            out_row[i] = TERMINAL if over else DEAD_END
-            continue
-        best, best_row = -np.inf, DEAD_END
-        spent = np.empty(node_spent.shape[1], np.int64)
-        for r in range(row_indptr[s], row_indptr[s + 1]):
-            if not allows(node_spent[i], row_low_RD[r - first_row], row_high_RD[r - first_row]):
+    n_states = node_indptr.shape[0] - 1
+    n_parts = min(n_states, 32)
+    for part in prange(n_parts):
+        safe = np.empty(node_spent.shape[0], np.int64)
+        total = np.empty(node_spent.shape[0])
+        spent = np.empty((1, node_spent.shape[1]), np.int64)
+        for s in range(n_states * part // n_parts, n_states * (part + 1) // n_parts):
+            begin, end = node_indptr[s], node_indptr[s + 1]
+            if row_indptr[s] == row_indptr[s + 1]:
+                for i in range(begin, end):
+                    over = _allows(node_spent, i, ends_low_SD, ends_high_SD, s)
+                    out_value[i] = 0.0 if over else -np.inf
+                    out_row[i] = TERMINAL if over else DEAD_END
                 continue
-            value = row_reward[r]
-            if not last:
-                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    after = next_state[o]
-                    arrive(node_spent[i], cost_OD, o, settled_low_SD[after], settled_high_SD[after], spent)
-                    j = find(after, spent, next_node_state, next_node_spent, next_slots)
-                    value += probability[o] * next_value[j]
-            if value > best:
-                best, best_row = value, np.int32(r)
-        out_value[i], out_row[i] = best, best_row
+            for i in range(begin, end):
+                out_value[i], out_row[i] = -np.inf, DEAD_END
+            for r in range(row_indptr[s], row_indptr[s + 1]):
+                count = _pick_safe(begin, end, node_spent, row_low_RD, row_high_RD, r - first_row, safe)
+                for k in range(count):
+                    total[k] = row_reward[r]
+                if not last:
+                    for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                        after, p = next_state[o], probability[o]
+                        if grid[0] > 0:
+                            for k in range(count):
+                                key = _key_after(
+                                    node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, grid
+                                )
+                                total[k] += p * next_value[key]
+                        else:
+                            for k in range(count):
+                                _arrive(
+                                    node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, spent, 0
+                                )
+                                j = find(after, spent, 0, next_node_state, next_node_spent, next_slots, grid)
+                                total[k] += p * next_value[j]
+                for k in range(count):
+                    if total[k] > out_value[safe[k]]:
+                        out_value[safe[k]], out_row[safe[k]] = total[k], r
 
 
 sweep = jit(_sweep)
@@ -262,7 +387,7 @@ sweep_parallel = jit(_sweep, parallel=True)
 @jit
 def follow(
     node_spent, node_row, weight, most_ND, least_ND, outcome_indptr, probability, next_state, cost_OD,
-    settled_low_SD, settled_high_SD, next_node_state, next_node_spent, next_slots,
+    settled_low_SD, settled_high_SD, next_node_state, next_node_spent, next_slots, grid,
     out_weight, out_most, out_least, peak_D, trough_D, ended_most_D, ended_least_D,
 ):  # fmt: skip
     """Carry probability and the extremes of true spending from a layer to the next along the chosen rows.
@@ -271,7 +396,7 @@ def follow(
     over into `ended_most_D` and `ended_least_D`. The next layer is empty at the last step.
     """
     n_resources = node_spent.shape[1]
-    spent = np.empty(n_resources, np.int64)
+    spent = np.empty((1, n_resources), np.int64)
     for i in range(node_row.shape[0]):
         if weight[i] == 0.0:
             continue
@@ -285,11 +410,11 @@ def follow(
             for d in range(n_resources):
                 peak_D[d] = max(peak_D[d], most_ND[i, d] + cost_OD[o, d])
                 trough_D[d] = min(trough_D[d], least_ND[i, d] + cost_OD[o, d])
-            if next_slots.shape[0] == 0:
+            if next_node_state.shape[0] == 0:
                 continue
             after = next_state[o]
-            arrive(node_spent[i], cost_OD, o, settled_low_SD[after], settled_high_SD[after], spent)
-            j = find(after, spent, next_node_state, next_node_spent, next_slots)
+            _arrive(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD, spent, 0)
+            j = find(after, spent, 0, next_node_state, next_node_spent, next_slots, grid)
             # probabilities may underflow to 0, but a node once reached stays reached
             out_weight[j] += max(weight[i] * probability[o], 5e-324)
             for d in range(n_resources):

@@ -12,14 +12,16 @@ from solvent.errors import ModelError, quote
 
 _SCALE = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SHARE_OF_FREE = 0.7
+#: Below this nobody need ask what is free.
+_NO_MATTER = 64_000_000
 
 
 class LimitReached(Exception):  # noqa: N818  # caught by `solve`; a status, not an error
     """The time or memory allowed is used up."""
 
 
-def read_memory(limit: int | str | None) -> int:
-    """Return a memory limit in bytes; most of what is free, if there is none.
+def read_memory(limit: int | str | None) -> int | None:
+    """Return a memory limit in bytes, or None if there is none.
 
     Examples
     --------
@@ -27,7 +29,7 @@ def read_memory(limit: int | str | None) -> int:
     (8000000000, 1000)
     """
     if limit is None:
-        return int(_SHARE_OF_FREE * free_memory())
+        return None
     if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
         return limit
     text = str(limit).strip().upper().replace("IB", "B")
@@ -57,18 +59,23 @@ class Allowance:
     ----------
     seconds : float or None
         Allowed in all.
-    bytes : int
-        Allowed at any one time.
+    bytes : int or None
+        Allowed at any one time; most of what is free, if None.
     report : callable or None
         Told how far the work has come: (phase, done, total, facts).
     """
 
     seconds: float | None = None
-    bytes: int = 0
+    bytes: int | None = None
     report: Callable[[str, int, int, dict[str, Any]], None] | None = None
     began: float = field(default_factory=time.perf_counter)
     used: int = 0
     peak: int = 0
+
+    @property
+    def watched(self) -> bool:
+        """Whether there is a clock to watch or somebody to tell."""
+        return self.seconds is not None or self.report is not None
 
     def check_time(self) -> None:
         """Raise `LimitReached` once time is up."""
@@ -77,7 +84,9 @@ class Allowance:
 
     def take(self, size: int, what: str) -> None:
         """Reserve memory before it is used, or raise `LimitReached`."""
-        if self.bytes and self.used + size > self.bytes:
+        if self.bytes is None and self.used + size > _NO_MATTER:
+            self.bytes = int(_SHARE_OF_FREE * free_memory()) + self.used
+        if self.bytes is not None and self.used + size > self.bytes:
             raise LimitReached(
                 f"{what} would need {(self.used + size) / 1e6:,.0f} MB, more than the memory limit of "
                 f"{self.bytes / 1e6:,.0f} MB"

@@ -24,6 +24,8 @@ from solvent.model.lattice import Lattice
 from solvent.plan import kernels
 from solvent.plan.limits import Allowance
 
+#: A grid of at most so many keys is used to look up nodes; a larger one would not stay in the caches.
+_GRID_KEYS = 8_000_000
 #: Layers with at least this many nodes are swept on all cores.
 PARALLEL_FROM = 20_000
 
@@ -40,26 +42,82 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Layer:
-    """The nodes of a step.
+    """The nodes of a step, state by state.
 
     Attributes
     ----------
-    state : ndarray of int32, shape (N,)
+    indptr : ndarray of int64, shape (S + 1,)
+        Where the nodes of each state begin.
     spent : ndarray of int64, shape (N, D)
         Ticks, or `kernels.COLLAPSED`.
     """
 
-    state: NDArray[np.int32]
+    indptr: NDArray[np.int64]
     spent: NDArray[np.int64]
 
     def __len__(self) -> int:
-        return len(self.state)
+        return len(self.spent)
 
-    def table(self) -> NDArray[np.int32]:
-        """Return the lookup table of the layer's nodes."""
-        slots = np.full(_power_of_two(2 * len(self)), kernels.EMPTY, np.int32)
-        kernels.fill_slots(self.state, self.spent, len(self), slots)
+    @property
+    def state(self) -> NDArray[np.int32]:
+        """The state of each node, shape (N,)."""
+        return np.repeat(np.arange(len(self.indptr) - 1, dtype=np.int32), np.diff(self.indptr))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How nodes are looked up: by position on a grid of all states and amounts if that is small, else by hash.
+
+    Attributes
+    ----------
+    facts : ndarray of int64, shape (1 + 2 D,)
+        Keys per state (0: no grid), and the lowest ticks and the stride of each resource.
+    size : int
+        Number of keys.
+    """
+
+    facts: NDArray[np.int64]
+    size: int
+
+    @classmethod
+    def over(cls, bounds: Bounds, n_states: int) -> Grid:
+        """Return the grid of what can be spent in any node that is neither doomed nor settled, if it is small."""
+        n_resources = bounds.safe_low.shape[2]
+        lows, strides, keys = [], [], 1
+        for d in range(n_resources):
+            low, high = _span(bounds, d)
+            lows.append(low)
+            strides.append(keys)
+            keys *= high - low + 2
+            if keys * n_states > _GRID_KEYS:
+                return cls(np.zeros(1, np.int64), 0)
+        return cls(np.array([keys, *lows, *strides], np.int64), keys * n_states)
+
+    def table(self, layer: Layer) -> NDArray[np.int32]:
+        """Return a lookup table that holds a layer's nodes."""
+        slots = self.empty(len(layer))
+        kernels.fill_slots(layer.state, layer.spent, len(layer), slots, self.facts)
         return slots
+
+    def empty(self, room: int) -> NDArray[np.int32]:
+        """Return a table without nodes; off the grid, one with room for so many."""
+        return np.full(self.size or _power_of_two(2 * room), kernels.EMPTY, np.int32)
+
+
+def _span(bounds: Bounds, d: int) -> tuple[int, int]:
+    """Return between which ticks a resource can be in a node that is neither doomed nor settled."""
+    safe_low, safe_high = bounds.safe_low[..., d], bounds.safe_high[..., d]
+    settled_low, settled_high = bounds.settled_low[..., d], bounds.settled_high[..., d]
+    # below safe_high but not settled: from above settled_high or below settled_low
+    some = settled_low <= settled_high
+    low = np.where(some & (settled_low == kernels.DOWN), settled_high, safe_low)
+    high = np.where(some & (settled_high == kernels.UP), settled_low, safe_high)
+    live = (safe_low <= safe_high) & ~(some & (settled_low <= safe_low) & (settled_high >= safe_high))
+    live[-1] = False
+    if not live.any():
+        return 0, 0
+    lowest, highest = int(low[live].min()), int(high[live].max())
+    return min(lowest, 0), max(highest, 0)
 
 
 @dataclass(frozen=True)
@@ -109,19 +167,24 @@ def reduce(model: CMDP, lattice: Lattice, allowance: Allowance, *, prune: bool =
     LimitReached
         If a layer would not fit into the memory allowed, or time is up.
     """
-    steps = _Steps(model, lattice, bounds_of(model, lattice, allowance, prune=prune))
-    layers = _forward(steps, allowance)
+    steps = Steps(model, lattice, bounds_of(model, lattice, allowance, prune=prune))
+    layers = forward(steps, allowance)
     value, rows = _backward(steps, layers, allowance)
     return Sweep(value, layers, rows, steps.bounds)
 
 
 @dataclass
-class _Steps:
+class Steps:
     """The arrays that the kernels need of one step."""
 
     model: CMDP
     lattice: Lattice
     bounds: Bounds
+
+    def __post_init__(self) -> None:
+        self.grid = Grid.over(self.bounds, self.model.n_states)
+        # ticks of each resource, and the row to be taken
+        self.bytes_per_node = 8 * len(self.lattice.resources) + 4
 
     def at(self, h: int) -> dict[str, Any]:
         m, table, n = self.model, int(self.model.table_of_step[h]), self.model.n_states
@@ -140,48 +203,71 @@ class _Steps:
         start = self.model.start_index
         settled = (self.bounds.settled_low[0, start] <= 0) & (self.bounds.settled_high[0, start] >= 0)
         spent[0, settled] = kernels.COLLAPSED
-        return Layer(np.array([start], np.int32), spent)
+        indptr = np.zeros(self.model.n_states + 1, np.int64)
+        indptr[start + 1 :] = 1
+        return Layer(indptr, spent)
+
+    def moves(self, h: int) -> tuple[Any, ...]:
+        """Return what leads from step h to the next: rows, outcomes, and bounds on both ends."""
+        now, m = self.at(h), self.model
+        return (
+            now["row_indptr"], m.outcome_indptr, m.next_state, self.lattice.cost_OD, now["row_low"], now["row_high"],
+            self.bounds.settled_low[h + 1], self.bounds.settled_high[h + 1], now["first_row"], self.grid.facts,
+        )  # fmt: skip
 
 
 def _power_of_two(least: int) -> int:
     return 1 << max(4, (least - 1).bit_length())
 
 
-def _forward(steps: _Steps, allowance: Allowance) -> list[Layer]:
-    m, horizon = steps.model, steps.model.horizon
+def forward(steps: Steps, allowance: Allowance) -> list[Layer]:
+    """Return the layers of safe nodes at each of the H steps."""
     layers = [steps.first_layer()]
-    per_node = 4 + 8 * len(steps.lattice.resources)
-    for h in range(horizon - 1):
+    marks = np.zeros(steps.grid.size, bool)
+    allowance.take(len(marks), "a grid of all amounts")
+    for h in range(steps.model.horizon - 1):
         allowance.check_time()
-        allowance.tell("forward", h + 1, horizon, nodes=len(layers[-1]))
-        now = steps.at(h)
-        room = max(64, 2 * len(layers[-1]))
-        room_bytes = room * per_node + 4 * _power_of_two(2 * room)
-        allowance.take(room_bytes, f"the nodes of step {h + 1}")
-        state, spent = np.empty(room, np.int32), np.empty((room, layers[-1].spent.shape[1]), np.int64)
-        slots = np.full(_power_of_two(2 * room), kernels.EMPTY, np.int32)
-        count = begin = 0
-        while True:
-            count, begin = kernels.expand(
-                layers[-1].state, layers[-1].spent, begin, now["row_indptr"], m.outcome_indptr, m.next_state,
-                steps.lattice.cost_OD, now["row_low"], now["row_high"], steps.bounds.settled_low[h + 1],
-                steps.bounds.settled_high[h + 1], now["first_row"], count, state, spent, slots,
-            )  # fmt: skip
-            if begin == len(layers[-1]):
-                break
-            allowance.check_time()
-            room *= 2
-            grown = room * per_node + 4 * _power_of_two(2 * room)
-            allowance.take(grown, f"the nodes of step {h + 1}")
-            state, spent = _grown(state, room), _grown(spent, room)
-            slots = np.full(_power_of_two(2 * room), kernels.EMPTY, np.int32)
-            kernels.fill_slots(state, spent, count, slots)
-            allowance.give_back(room_bytes)
-            room_bytes = grown
-        layers.append(Layer(state[:count].copy(), spent[:count].copy()))
-        allowance.give_back(room_bytes)
-        allowance.take(count * (per_node + 4), f"the nodes of step {h + 1}")
+        allowance.tell("forward", h + 1, steps.model.horizon, nodes=len(layers[-1]))
+        if steps.grid.size:
+            layers.append(_next_on_grid(steps, h, layers[-1], marks, allowance))
+        else:
+            layers.append(_next_by_hash(steps, h, layers[-1], allowance))
+    allowance.give_back(len(marks))
     return layers
+
+
+def _next_on_grid(steps: Steps, h: int, layer: Layer, marks: NDArray[np.bool_], allowance: Allowance) -> Layer:
+    kernel = kernels.mark_parallel if len(layer) >= PARALLEL_FROM else kernels.mark
+    kernel(layer.indptr, layer.spent, *steps.moves(h), marks)
+    count = int(kernels.count_marks(marks))
+    allowance.take(steps.bytes_per_node * count, f"the nodes of step {h + 1}")
+    indptr, spent = np.empty_like(layer.indptr), np.empty((count, layer.spent.shape[1]), np.int64)
+    kernels.collect(marks, steps.grid.facts, indptr, spent)
+    return Layer(indptr, spent)
+
+
+def _next_by_hash(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> Layer:
+    moves = steps.moves(h)
+    room, count, begin, taken = max(64, 2 * len(layer)), 0, 0, 0
+    state, spent = np.empty(0, np.int32), np.empty((0, layer.spent.shape[1]), np.int64)
+    while True:
+        needed = room * (steps.bytes_per_node + 4) + 4 * _power_of_two(2 * room)
+        allowance.take(needed, f"the nodes of step {h + 1}")
+        state, spent = _grown(state, room), _grown(spent, room)
+        slots = steps.grid.empty(room)
+        kernels.fill_slots(state, spent, count, slots, steps.grid.facts)
+        allowance.give_back(taken)
+        taken = needed
+        count, begin = kernels.expand(begin, layer.indptr, layer.spent, *moves, count, state, spent, slots)
+        if begin == steps.model.n_states:
+            break
+        allowance.check_time()
+        room *= 2
+    order = np.argsort(state[:count], kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(state[:count], minlength=steps.model.n_states))])
+    allowance.give_back(taken)
+    allowance.take(steps.bytes_per_node * count, f"the nodes of step {h + 1}")
+    return Layer(indptr.astype(np.int64), spent[order])
 
 
 def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
@@ -190,35 +276,36 @@ def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
     return larger
 
 
-def _backward(
-    steps: _Steps, layers: list[Layer], allowance: Allowance
-) -> tuple[float, list[NDArray[np.int32]]]:
-    m, horizon = steps.model, steps.model.horizon
-    empty = Layer(np.empty(0, np.int32), np.empty((0, layers[0].spent.shape[1]), np.int64))
-    after, slots, after_value = empty, np.empty(0, np.int32), np.empty(0)
+def _backward(steps: Steps, layers: list[Layer], allowance: Allowance) -> tuple[float, list[NDArray[np.int32]]]:
+    m, horizon, grid = steps.model, steps.model.horizon, steps.grid
+    no_state, no_spent = np.empty(0, np.int32), np.empty((0, layers[0].spent.shape[1]), np.int64)
+    after_state, after_spent, slots, after_value = no_state, no_spent, np.empty(0, np.int32), np.empty(0)
+    on_grid = np.empty(grid.size)
+    allowance.take(8 * grid.size, "a grid of all amounts")
     rows: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * horizon
+    value = np.empty(0)
     for h in range(horizon - 1, -1, -1):
         allowance.check_time()
         allowance.tell("backward", horizon - h, horizon, nodes=len(layers[h]))
-        now, layer = steps.at(h), layers[h]
-        size = 8 * len(layer) + 4 * len(slots)
+        layer = layers[h]
+        size = 20 * len(layer) + 4 * len(slots)
         allowance.take(size, f"the values of step {h}")
         value, row = np.empty(len(layer)), np.empty(len(layer), np.int32)
+        indptr, outcome_indptr, next_state, cost_OD, low, high, settled_low, settled_high, first, facts = steps.moves(h)
         kernel = kernels.sweep_parallel if len(layer) >= PARALLEL_FROM else kernels.sweep
-        # a last step without nodes after it and a layer that is really empty must not be confused
-        if h < horizon - 1 and len(after) == 0:
-            row_low = np.full_like(now["row_low"], kernels.UP)
-            now["row_low"] = row_low
         kernel(
-            layer.state, layer.spent, now["row_indptr"], m.outcome_indptr, m.probability, m.next_state, m.row_reward,
-            steps.lattice.cost_OD, now["row_low"], now["row_high"], steps.bounds.safe_low[h],
-            steps.bounds.safe_high[h], steps.bounds.settled_low[h + 1], steps.bounds.settled_high[h + 1],
-            now["first_row"], after.state, after.spent, slots, after_value, value, row,
+            layer.indptr, layer.spent, indptr, outcome_indptr, m.probability, next_state, m.row_reward, cost_OD,
+            low, high, steps.bounds.safe_low[h], steps.bounds.safe_high[h], settled_low, settled_high, first,
+            h == horizon - 1, facts, after_state, after_spent, slots, on_grid if grid.size else after_value, value, row,
         )  # fmt: skip
         rows[h] = row
-        after, slots, after_value = layer, layer.table() if h else slots, value
+        if grid.size:
+            kernels.put_values(layer.indptr, layer.spent, value, facts, on_grid)
+        elif h:
+            after_state, after_spent, slots, after_value = layer.state, layer.spent, grid.table(layer), value
         allowance.give_back(size)
-    return float(after_value[0]), rows
+    allowance.give_back(8 * grid.size)
+    return float(value[0]), rows
 
 
 @dataclass(frozen=True)
@@ -247,16 +334,17 @@ def trace(model: CMDP, lattice: Lattice, sweep: Sweep) -> Trace:
     trough_HD = np.full((horizon, n_resources), kernels.UP, np.int64)
     ended_most, ended_least = np.full(n_resources, kernels.DOWN), np.full(n_resources, kernels.UP)
     no_slots = np.empty(0, np.int32)
+    grid = Grid.over(sweep.bounds, model.n_states)
     for h in range(horizon):
-        after = sweep.layers[h + 1] if h + 1 < horizon else Layer(no_slots, np.empty((0, n_resources), np.int64))
+        after = sweep.layers[h + 1] if h + 1 < horizon else Layer(np.zeros(1, np.int64), least[:0])
         weight = np.zeros(len(after))
         next_most = np.full((len(after), n_resources), kernels.DOWN, np.int64)
         next_least = np.full((len(after), n_resources), kernels.UP, np.int64)
         kernels.follow(
             sweep.layers[h].spent, sweep.rows[h], weights[-1], most, least, model.outcome_indptr, model.probability,
             model.next_state, lattice.cost_OD, sweep.bounds.settled_low[h + 1], sweep.bounds.settled_high[h + 1],
-            after.state, after.spent, after.table() if len(after) else no_slots, weight, next_most, next_least,
-            peak_HD[h], trough_HD[h], ended_most, ended_least,
+            after.state, after.spent, grid.table(after) if len(after) else no_slots, grid.facts, weight, next_most,
+            next_least, peak_HD[h], trough_HD[h], ended_most, ended_least,
         )  # fmt: skip
         peak_HD[h], trough_HD[h] = np.maximum(peak_HD[h], ended_most), np.minimum(trough_HD[h], ended_least)
         weights.append(weight)

@@ -1,0 +1,59 @@
+"""The delivery van, from question to answer: plan, check, use and price a tank of fuel.
+
+Run it with `make demo`, or with any Python that has Solvent installed. It writes a policy and a picture into `out/`.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+import solvent
+
+HERE = Path(__file__).parent
+OUT = Path("out")
+
+
+def main() -> None:
+    console = Console()
+    console.rule("The question")
+    model = solvent.load(HERE / "delivery-van.yaml")
+    console.print(model.about)
+    console.print(model.describe())
+
+    console.rule("A policy that never runs dry")
+    solution = solvent.solve(model)
+    console.print(solution)
+    report = solvent.verify(model, solution.policy)
+    console.print(
+        f"checked independently: feasible {report.feasible}, value {report.value:.4f}, "
+        f"worst spent {max(report.worst_spent['fuel'])} of 30, over budget with probability {report.violation_probability:g}"
+    )
+    runs = solvent.simulate(model, solution.policy, episodes=100_000, seed=1)
+    console.print(f"100,000 simulated days: mean reward {runs.mean_reward:.3f}, days over budget {runs.violations}")
+
+    console.rule("One day")
+    agent = solution.policy.agent()
+    console.print(f"at {model.start} with {agent.remaining['fuel']} of fuel the policy says: {agent.act()}")
+
+    console.rule("What another litre is worth")
+    began = time.perf_counter()
+    curve = solvent.frontier(model, resource="fuel", up_to=60)
+    took = time.perf_counter() - began
+    table = Table("tank", "best value", "next litre adds")
+    for tank in (0, 3, 6, 12, 20, 30, 45, 59):
+        table.add_row(str(tank), f"{curve.value(tank):.3f}", f"{curve.marginal(tank):.3f}")
+    console.print(table)
+    console.print(f"every tank up to 60 at once: {len(curve)} levels, in {1000 * took:.1f} ms")
+
+    OUT.mkdir(exist_ok=True)
+    solution.policy.save(OUT / "van.policy")
+    curve.plot().figure.savefig(OUT / "van-frontier.png", dpi=150)
+    console.print(f"written: {OUT / 'van.policy'} ({len(solution.policy)} nodes), {OUT / 'van-frontier.png'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Doubting policies: exact verification and simulation, with nothing of the planner."""

@@ -1,0 +1,321 @@
+"""Simulation: many episodes side by side, one step of all of them at a time, with exact accounts.
+
+Outcomes are drawn with a guide table (Chen and Asau): cell j of a row with n outcomes holds the first outcome whose
+cumulative probability exceeds j / n, so that a draw needs about one comparison, whatever n is. What was spent is
+counted in whole ticks. Draws of continuous costs are rounded to a tick, chosen so small that it does not show, and
+never beyond the ends of their support.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.check.account import Ledger
+from solvent.check.layers import NO_OUTCOME, Layer, Walk
+from solvent.check.sweep import no_decision
+from solvent.check.verify import PolicyLike, limits_of, prepare
+from solvent.errors import ModelError, quote
+from solvent.model.budget import BudgetLike, Limits
+from solvent.model.cmdp import CMDP, NO_LAW
+from solvent.policy.choices import Choices
+from solvent.policy.nodes import NodeTable
+from solvent.policy.search import compact
+
+#: Levels of `Simulation.spent_quantiles`.
+LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+_MOST_KEPT = 10_000
+NO_LIMITS = Limits((), (), ())
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How often each amount was seen: values increasing, counts summing to the number of episodes."""
+
+    values: NDArray[np.float64]
+    counts: NDArray[np.int64]
+
+    def quantile(self, level: float) -> float:
+        """Return the least value that at least this share of the episodes does not exceed."""
+        total = np.cumsum(self.counts)
+        place = int(np.searchsorted(total, level * total[-1] * (1 - 1e-12)))
+        return float(self.values[min(place, len(total) - 1)])
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """What happened in simulated episodes.
+
+    Attributes
+    ----------
+    rewards : ndarray of float64, shape (episodes,)
+        The sum of expected rewards along each episode.
+    max_spent : dict of str to Fraction
+        The most that was spent at any time in any episode.
+    violations : int
+        Episodes that broke a limit.
+    distributions : dict of str to tuple of Distribution
+        What had been spent after each step; thinned to 10,000 values where there are more.
+    """
+
+    rewards: NDArray[np.float64]
+    max_spent: dict[str, Fraction]
+    violations: int
+    distributions: dict[str, tuple[Distribution, ...]]
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes there were."""
+        return len(self.rewards)
+
+    @property
+    def mean_reward(self) -> float:
+        """The mean of the rewards: an estimate of the policy's value."""
+        return float(self.rewards.mean())
+
+    @property
+    def standard_error(self) -> float:
+        """Of `mean_reward`; not a number for a single episode."""
+        if self.episodes < 2:
+            return float("nan")
+        return float(self.rewards.std(ddof=1) / np.sqrt(self.episodes))
+
+    def quantile(self, resource: str, level: float) -> NDArray[np.float64]:
+        """Return a quantile of what was spent of a resource after each step, shape (H,).
+
+        Raises
+        ------
+        ModelError
+            If there is no such resource, or the level is not between 0 and 1.
+        """
+        if resource not in self.distributions:
+            raise ModelError("resource", f"one of {', '.join(map(quote, self.distributions))}", quote(resource))
+        if not 0 <= level <= 1:
+            raise ModelError("level", "a number from 0 to 1", quote(level))
+        return np.array([each.quantile(level) for each in self.distributions[resource]])
+
+    @property
+    def spent_quantiles(self) -> dict[str, NDArray[np.float64]]:
+        """Quantiles of what was spent after each step, shape (len(LEVELS), H), by resource."""
+        return {name: np.array([self.quantile(name, q) for q in LEVELS]) for name in self.distributions}
+
+    def __repr__(self) -> str:
+        return (
+            f"Simulation({self.episodes:,} episodes, mean reward {self.mean_reward:.6g} "
+            f"± {self.standard_error:.2g}, {self.violations:,} violations)"
+        )
+
+
+def simulate(
+    model: CMDP, policy: PolicyLike, episodes: int = 10_000, seed: int = 0, budget: BudgetLike | None = None
+) -> Simulation:
+    """Play a policy many times.
+
+    Parameters
+    ----------
+    model : CMDP
+    policy : AugmentedPolicy, RandomisedPolicy, MarkovPolicy, array or callable
+        As for `verify`.
+    episodes : int
+        How many.
+    seed : int
+        Of the draws; the same seed gives the same episodes.
+    budget : number, Budget or mapping, optional
+        The limits whose violations are counted; the policy's own if not given, or else the model's
+        default, if it has one.
+
+    Raises
+    ------
+    PolicyError
+        If the policy takes an action that is not available, or decides nothing where it leads to within its limits.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> from solvent.policy.markov import MarkovPolicy
+    >>> model = instances.markov_gap(prize=10)
+    >>> result = simulate(model, MarkovPolicy(model, [[0], [1]]), episodes=1000, seed=1)
+    >>> result.mean_reward, 450 < result.violations < 550, result.quantile("cost", 1).tolist()
+    (10.0, True, [1.0, 2.0])
+    """
+    if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
+        raise ModelError("episodes", "a whole number of at least 1", quote(episodes))
+    unlimited = budget is None and model.budget is None and not isinstance(policy, NodeTable)
+    walk = prepare(model, policy, NO_LIMITS if unlimited else limits_of(model, policy, budget))
+    return _Players(walk, episodes, np.random.default_rng(seed)).play()
+
+
+class _Players:
+    """All episodes of a simulation at once; an episode is a node of a layer."""
+
+    def __init__(self, walk: Walk, episodes: int, rng: np.random.Generator) -> None:
+        self.walk, self.model, self.rng, self.episodes = walk, walk.model, rng, episodes
+        self.draw = _OutcomeDraw(walk.model)
+        self.scales = [_scale(ledger, walk.model.horizon) for ledger in walk.ledgers]
+
+    def play(self) -> Simulation:
+        walk, model = self.walk, self.model
+        start = walk.start(traced=False)
+        state = np.repeat(start.state, self.episodes)
+        fine = [np.zeros_like(ledger.high_O, shape=self.episodes) for ledger in walk.ledgers]
+        rewards, broken = np.zeros(self.episodes), np.zeros(self.episodes, bool)
+        seen: list[list[Distribution]] = [[] for _ in walk.ledgers]
+        most: list[Any] = [None] * len(walk.ledgers)
+        for step in range(model.horizon):
+            row = self._decide(step, state, fine, broken)
+            still = row < 0
+            moving = np.flatnonzero(~still) if still.any() else slice(None)
+            rows = row[moving]
+            outcome = self.draw(rows, self.rng.random(len(rows)))
+            rewards[moving] += model.row_reward[rows]
+            state[moving] = model.next_state[outcome]
+            for r, ledger in enumerate(walk.ledgers):
+                fine[r][moving] += self._costs(r, outcome)
+                scaled = _rescale(ledger, self.scales[r])
+                broken |= (scaled.excess(step, fine[r], fine[r]) > 0).astype(bool)
+                top = fine[r].max()
+                most[r] = top if most[r] is None else max(most[r], top)
+                seen[r].append(_distribution(fine[r], float(scaled.unit)))
+            state[still] = walk.ended
+            state = walk.end(step + 1, state)
+        names = [ledger.name for ledger in walk.ledgers]
+        return Simulation(
+            rewards,
+            {
+                name: int(most[r]) * _rescale(ledger, self.scales[r]).unit
+                for r, (name, ledger) in enumerate(zip(names, walk.ledgers, strict=True))
+            },
+            int(broken.sum()),
+            {name: tuple(seen[r]) for r, name in enumerate(names)},
+        )
+
+    def _decide(
+        self, step: int, state: NDArray[np.int64], fine: list[NDArray[Any]], broken: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Return the row each episode takes; `NO_OUTCOME` for one that has ended or stops here."""
+        coarse = [spent if scale == 1 else spent // scale for spent, scale in zip(fine, self.scales, strict=True)]
+        empty = np.zeros(0, np.int64)
+        layer = Layer(step, state, np.zeros(0), coarse, coarse, [], empty, empty)
+        choices, rows, missing = self.walk.choices(layer)
+        innocent = missing[~broken[missing]]
+        if len(innocent):
+            raise no_decision(self.walk, layer, int(innocent[0]))
+        chosen = np.full(self.episodes, NO_OUTCOME, np.int64)
+        picked = self._pick(choices)
+        chosen[choices.node[picked]] = rows[picked]
+        return chosen
+
+    def _pick(self, choices: Choices) -> NDArray[np.int64]:
+        """Return one of the choices of each node that has any, drawn by their probabilities."""
+        is_first = np.ones(len(choices.node), bool)
+        np.not_equal(choices.node[1:], choices.node[:-1], out=is_first[1:])
+        first = np.flatnonzero(is_first)
+        if len(first) == len(choices.node):
+            return first
+        group = np.cumsum(is_first) - 1
+        total = np.cumsum(choices.probability)
+        within = total - (total - choices.probability)[first][group]
+        passed = within <= self.rng.random(len(first))[group]
+        sizes = np.bincount(group)
+        return first + np.minimum(np.bincount(group, passed).astype(np.int64), sizes - 1)
+
+    def _costs(self, r: int, outcome: NDArray[np.int64]) -> NDArray[Any]:
+        """Return a cost of each outcome in fine ticks, drawn where it is continuous."""
+        ledger, scale = self.walk.ledgers[r], self.scales[r]
+        costs: NDArray[Any] = ledger.high_O[outcome]
+        if not ledger.continuous:
+            return costs
+        assert self.model.law_DO is not None
+        costs = costs * scale
+        laws = self.model.law_DO[r, outcome]
+        unit = float(ledger.unit) / scale
+        for i in np.unique(laws[laws != NO_LAW]):
+            law, at = self.model.laws[i], np.flatnonzero(laws == i)
+            ticks = np.rint(law.sample(len(at), self.rng) / unit)
+            most = int(law.high / ledger.unit) * scale
+            least = None if law.low is None else int(law.low / ledger.unit) * scale
+            costs[at] = np.clip(ticks.astype(costs.dtype), least, most)
+        return costs
+
+
+class _OutcomeDraw:
+    """Draws outcomes of rows by guide tables."""
+
+    def __init__(self, model: CMDP) -> None:
+        self.first = model.outcome_indptr[:-1]
+        self.size = np.diff(model.outcome_indptr)
+        self.total = _running_total(model.probability, self.first, self.size)
+        owner = np.repeat(np.arange(len(self.size)), self.size)
+        last = (self.first + self.size - 1)[owner]
+        # nothing is beyond the last outcome, however its probabilities add up in floats
+        self.total[last] = np.inf
+        target = (np.arange(len(owner)) - self.first[owner]) / self.size[owner]
+        self.guide = self.first[owner]
+        self._climb(self.guide, target)
+
+    def _climb(self, place: NDArray[np.int64], target: NDArray[np.float64]) -> None:
+        """Move each place up to the first outcome whose running total exceeds its target."""
+        moving = np.flatnonzero(self.total[place] <= target)
+        while len(moving):
+            place[moving] += 1
+            moving = moving[self.total[place[moving]] <= target[moving]]
+
+    def __call__(self, rows: NDArray[np.int64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        cell = self.first[rows] + (uniform * self.size[rows]).astype(np.int64)
+        place = self.guide[cell]
+        self._climb(place, uniform)
+        return place
+
+
+def _running_total(
+    probability: NDArray[np.float64], first: NDArray[np.int64], size: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    total = probability.copy()
+    for k in range(1, int(size.max()) if len(size) else 0):
+        at = first[size > k] + k
+        total[at] += total[at - 1]
+    return total
+
+
+def _scale(ledger: Ledger, horizon: int) -> int:
+    """Return into how many fine ticks a tick is divided, so that draws of continuous costs lose nothing that shows."""
+    if not ledger.continuous:
+        return 1
+    low = [float(x) for x in ledger.low_O.tolist() if x != -np.inf]
+    reach = max([abs(float(x)) for x in ledger.high_O.tolist()] + [abs(x) for x in low] + [1.0]) * (horizon + 1)
+    limits = [abs(limit) for limit in (*ledger.upper, *ledger.lower) if limit is not None]
+    room = 2.0**60 / max([reach, *map(float, limits)])
+    return 2 ** max(0, min(40, int(np.log2(room)))) if room > 1 else 1
+
+
+def _rescale(ledger: Ledger, scale: int) -> Ledger:
+    if scale == 1:
+        return ledger
+    return Ledger(
+        ledger.name,
+        ledger.unit / scale,
+        ledger.high_O,
+        ledger.low_O,
+        tuple(None if limit is None else limit * scale for limit in ledger.upper),
+        tuple(None if limit is None else limit * scale for limit in ledger.lower),
+        ledger.continuous,
+    )
+
+
+def _distribution(ticks: NDArray[Any], unit: float) -> Distribution:
+    if ticks.dtype == object:
+        values, counts = np.unique(ticks, return_counts=True)
+    else:
+        values, position = compact(ticks)
+        counts = np.bincount(position, minlength=len(values))
+    amounts = np.array([float(value) for value in values.tolist()]) * unit
+    if len(amounts) > _MOST_KEPT:
+        total = np.cumsum(counts)
+        ranks = np.linspace(1, total[-1], _MOST_KEPT).astype(np.int64)
+        kept, position = np.unique(np.searchsorted(total, ranks), return_inverse=True)
+        amounts, counts = amounts[kept], np.bincount(position)
+    return Distribution(amounts, counts.astype(np.int64))

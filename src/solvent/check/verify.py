@@ -1,0 +1,159 @@
+"""Verification: what a policy can do at worst, found without the help of whoever made it.
+
+A first sweep merges every history the policy cannot tell apart and carries the extremes of spending, so its size is
+that of the policy, not of the histories. If these extremes keep all limits, nothing ever breaks one. Otherwise a second
+sweep tells nodes apart by what was spent and by how much limits were broken so far, which gives probabilities and
+a shortest history to look at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.check.account import open_ledgers
+from solvent.check.callables import CallablePolicy
+from solvent.check.layers import Walk
+from solvent.check.report import PerStep, Report
+from solvent.check.sweep import Findings, StraddleError, Sweep
+from solvent.check.trace import Trace, Traced
+from solvent.errors import quote
+from solvent.model.budget import BudgetLike, Limits, resolve
+from solvent.model.cmdp import CMDP
+from solvent.policy.choices import TabularPolicy
+from solvent.policy.errors import PolicyError
+from solvent.policy.markov import MarkovPolicy
+from solvent.policy.nodes import NodeTable
+
+#: Everything that can be checked: a policy of ours, an array of actions or probabilities, or a function.
+PolicyLike = NodeTable | MarkovPolicy | NDArray[Any] | Callable[[int, Any, Any], Any]
+
+
+def verify(model: CMDP, policy: PolicyLike, budget: BudgetLike | None = None, *, max_nodes: int = 20_000_000) -> Report:
+    """Return what a policy can spend at worst, what it is worth, and how it breaks a limit if it can.
+
+    Parameters
+    ----------
+    model : CMDP
+    policy : AugmentedPolicy, RandomisedPolicy, MarkovPolicy, array or callable
+        An array holds positions of actions, shape (H, S), or probabilities, shape (H, S, A). A callable is given the
+        step, the state's name and what was spent (an exact fraction for a model of one resource, else a dict by name)
+        and returns an action's name or a dict of probabilities by action.
+    budget : number, Budget or mapping, optional
+        The limits to check; the policy's own if not given, or else the model's default.
+    max_nodes : int
+        Give up beyond so many nodes.
+
+    Raises
+    ------
+    PolicyError
+        If the policy takes an action that is not available, or decides nothing where it leads to. Only where a limit
+        is already broken need a policy on nodes decide nothing: that history then stops, and counts as one that breaks
+        a limit.
+    ModelError
+        If a callable looks at what was spent of a resource with continuous costs.
+
+    Notes
+    -----
+    Spending is compared in whole numbers, the probability of histories is not asked: one of probability 1e-300 that
+    breaks a limit makes a policy infeasible. A history that reaches a terminal state spends nothing more, and is held
+    to the limits of the remaining steps.
+
+    Examples
+    --------
+    The bold Markov policy of the paper's Proposition 1 goes over budget half of the time:
+
+    >>> from solvent.model import instances
+    >>> model = instances.markov_gap(prize=10)
+    >>> report = verify(model, MarkovPolicy(model, [[0], [1]]))
+    >>> report.feasible, report.value, report.violation_probability
+    (False, 10.0, 0.5)
+    >>> report.worst_spent
+    {'cost': (Fraction(1, 1), Fraction(2, 1))}
+    >>> print(report.witness)
+    goes over cost after step 1
+    ┏━━━━━━┳━━━━━━━┳━━━━━━━━┳━━━━━━┳━━━━━━━┳━━━━━━━┓
+    ┃ step ┃ state ┃ action ┃ cost ┃ spent ┃ limit ┃
+    ┡━━━━━━╇━━━━━━━╇━━━━━━━━╇━━━━━━╇━━━━━━━╇━━━━━━━┩
+    │ 0    │ 0     │ 0      │    1 │     1 │  <= 1 │
+    │ 1    │ 0     │ 1      │    1 │   2 ! │  <= 1 │
+    └──────┴───────┴────────┴──────┴───────┴───────┘
+    """
+    limits = limits_of(model, policy, budget)
+    walk = prepare(model, policy, limits)
+    try:
+        found = Sweep(walk, max_nodes, settled=True).run()
+    except StraddleError:
+        found = Sweep(walk, max_nodes, settled=False).run()
+    if found.complete and not found.broken:
+        return _report(walk, found, limits)
+    suspects = [r for r, ledger in enumerate(walk.ledgers) if ledger.limited]
+    if found.complete:
+        suspects = [r for r in suspects if r in found.broken]
+    traced = Trace(walk, max_nodes, suspects, found).run()
+    return _report(walk, traced.findings, limits, traced)
+
+
+def limits_of(model: CMDP, policy: PolicyLike, budget: BudgetLike | None) -> Limits:
+    """Return the limits a policy is held to: those asked for, or its own, or the model's."""
+    if budget is None and isinstance(policy, NodeTable):
+        return policy.limits
+    return resolve(model, budget)
+
+
+def prepare(model: CMDP, policy: PolicyLike, limits: Limits) -> Walk:
+    """Return the walk of any kind of policy through the model.
+
+    Raises
+    ------
+    PolicyError
+        If it is no policy, or one for another model.
+    """
+    if isinstance(policy, np.ndarray):
+        policy = MarkovPolicy(model, policy)
+    tabular: TabularPolicy
+    if isinstance(policy, MarkovPolicy):
+        if policy.model is not model and policy.model.fingerprint != model.fingerprint:
+            raise PolicyError("policy", "a policy for this model", "one for another")
+        tabular, ledgers = policy, open_ledgers(model, limits, {})
+    elif isinstance(policy, NodeTable):
+        policy.cost_ticks(model)  # refuses other models, and costs that are no whole numbers of its ticks
+        assert hasattr(policy, "choices_at")
+        tabular = policy
+        ledgers = open_ledgers(model, limits, dict(zip(policy.resources, policy.units, strict=True)))
+    elif callable(policy):
+        ledgers = open_ledgers(model, limits, {})
+        tabular = CallablePolicy(model, policy, ledgers)
+    else:
+        raise PolicyError(
+            "policy", "a policy, an array of actions, or a function of step, state and spent", quote(policy)
+        )
+    return Walk(model, tabular, ledgers)
+
+
+def _report(walk: Walk, found: Findings, limits: Limits, traced: Traced | None = None) -> Report:
+    names = [ledger.name for ledger in walk.ledgers]
+
+    def amounts(extremes: list[tuple[Any, ...]], r: int) -> PerStep:
+        return tuple(walk.ledgers[r].amount(extreme[r]) for extreme in extremes)
+
+    excess: dict[str, float | None] = dict.fromkeys(limits.resources, 0.0)
+    if traced is not None:
+        excess |= {names[r]: value for r, value in traced.excess.items()}
+    feasible = traced is None or traced.witness is None
+    return Report(
+        feasible=feasible,
+        value=math.fsum(found.earned),
+        worst_spent={name: amounts(found.worst, r) for r, name in enumerate(names)},
+        least_spent={name: amounts(found.least, r) for r, name in enumerate(names)},
+        violation_probability=0.0 if traced is None else traced.probability,
+        expected_excess=excess,
+        witness=None if traced is None else traced.witness,
+        nodes=found.nodes,
+        upper=dict(zip(limits.resources, limits.upper, strict=True)),
+        lower=dict(zip(limits.resources, limits.lower, strict=True)),
+    )

@@ -1,0 +1,213 @@
+"""`frontier`: the optimal value of every budget of one resource, from a single solve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.errors import BudgetError, ModelError, SolventError, quote
+from solvent.model.budget import Limits, resolve
+from solvent.model.cmdp import CMDP, format_amount
+from solvent.model.exact import Number, exact
+from solvent.model.lattice import Lattice
+from solvent.plan import frontier as frontiers
+from solvent.plan.kernels import DOWN
+from solvent.plan.limits import Allowance, LimitReached, read_memory
+from solvent.plan.progress import Progress
+from solvent.policy.table import AugmentedPolicy
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The optimal value as a function of the budget: a non-decreasing step function.
+
+    Attributes
+    ----------
+    model : CMDP
+    resource : str
+    up_to : Fraction
+        The largest budget it speaks of; any budget at all, if `flat_beyond`.
+    flat_beyond : bool
+        Whether more than `up_to` could never be spent, so that the curve goes on flat.
+    budgets : tuple of Fraction
+        Where it rises, the first being the least budget that is feasible; empty if none is.
+    values : ndarray of float64
+        The optimal value from each of them on.
+    """
+
+    model: CMDP
+    resource: str
+    up_to: Fraction
+    flat_beyond: bool
+    budgets: tuple[Fraction, ...]
+    values: NDArray[np.float64]
+    _lattice: Lattice = field(repr=False)
+    _purse: frontiers.Purse = field(repr=False)
+    _points: frontiers.Frontier = field(repr=False)
+
+    @property
+    def least_budget(self) -> Fraction | None:
+        """The least budget with which any policy is feasible; None if none up to `up_to` is."""
+        return self.budgets[0] if self.budgets else None
+
+    def value(self, budget: Number) -> float:
+        """Return the optimal value for a budget; minus infinity if it is infeasible.
+
+        Raises
+        ------
+        BudgetError
+            If the budget lies beyond `up_to`.
+        """
+        return self._points.value(self._ticks(budget))
+
+    def marginal(self, budget: Number, extra: Number = 1) -> float:
+        """Return what `extra` more of the budget would be worth: `value(budget + extra) - value(budget)`."""
+        now, more = self.value(budget), self.value(exact(budget, "budget") + exact(extra, "extra"))
+        return 0.0 if now == more else more - now
+
+    def policy(self, budget: Number) -> AugmentedPolicy:
+        """Return the optimal policy for a budget.
+
+        Raises
+        ------
+        SolventError
+            If no policy is feasible with it.
+        """
+        left = self._ticks(budget)
+        if self._points.value(left) == -np.inf:
+            least = "none is" if self.least_budget is None else f"the least is {format_amount(self.least_budget)}"
+            raise SolventError(f"no policy is feasible with a budget of {quote(budget)} of {self.resource}: {least}")
+        visit = frontiers.visit(self.model, self._purse, self._points, left)
+        limits = _only(self.model, self.resource, exact(budget, "budget"))
+        layers = [
+            (state, (left - need)[:, None], action)
+            for state, need, action in self._points.layers(self.model, visit.used)
+        ]
+        return AugmentedPolicy.from_nodes(self.model, self._lattice, limits, layers=layers, lookup="at_most")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the curve and return the matplotlib Axes."""
+        from matplotlib import pyplot as plt
+
+        ax = ax if ax is not None else plt.subplots(figsize=(6.4, 3.6), layout="constrained")[1]
+        if self.budgets:
+            ends = [float(budget) for budget in (*self.budgets, max(self.up_to, self.budgets[-1]))]
+            ax.stairs(self.values, ends, baseline=None, color="#0072B2", linewidth=1.8)
+            ax.axvline(ends[0], color="#D55E00", linewidth=1.2, linestyle="--")
+            label = f"least budget {format_amount(self.budgets[0])}"
+            ax.annotate(
+                label, (ends[0], 0.95), xycoords=("data", "axes fraction"), xytext=(6, 0),
+                textcoords="offset points", color="#D55E00",
+            )  # fmt: skip
+        ax.set(xlabel=f"budget of {self.resource}", ylabel="optimal value")
+        ax.spines[["top", "right"]].set_visible(False)
+        return ax
+
+    def __len__(self) -> int:
+        return len(self.budgets)
+
+    def __repr__(self) -> str:
+        least = "infeasible" if self.least_budget is None else f"least budget {format_amount(self.least_budget)}"
+        return f"Curve({self.resource} up to {format_amount(self.up_to)}, {len(self)} points, {least})"
+
+    def _ticks(self, budget: Number) -> int:
+        amount = exact(budget, "budget")
+        if amount > self.up_to:
+            if not self.flat_beyond:
+                raise BudgetError(
+                    f"budget of {self.resource}", f"at most {format_amount(self.up_to)}", quote(budget),
+                    "make the curve with a larger up_to",
+                )  # fmt: skip
+            amount = self.up_to
+        return int(amount // self._lattice.units[0])
+
+
+def frontier(
+    model: CMDP,
+    resource: str | None = None,
+    up_to: Number | None = None,
+    *,
+    time_limit: float | None = None,
+    memory_limit: int | str | None = None,
+    progress: bool = False,
+) -> Curve:
+    """Solve for every budget of one resource at once.
+
+    Parameters
+    ----------
+    model : CMDP
+    resource : str, optional
+        Whose budget to vary; the only one, if not given. The others are left unlimited.
+    up_to : number, optional
+        The largest budget of interest; what the dearest course could cost, if not given.
+    time_limit, memory_limit, progress
+        As for `solve`.
+
+    Returns
+    -------
+    Curve
+
+    Raises
+    ------
+    ModelError
+        If there is no such resource.
+    SolventError
+        If a limit of time or memory was reached: there is no part of a curve.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> curve = frontier(instances.knapsack([60, 100, 120], [10, 20, 30]))
+    >>> curve
+    Curve(weight up to 60, 7 points, least budget 0)
+    >>> curve.value(50), curve.marginal(50, extra=10)
+    (220.0, 60.0)
+    """
+    name = _read_resource(model, resource)
+    column = model.cost[model.resource_index(name)]
+    dearest = _dearest(model, _only(model, name, Fraction(0)))
+    most = dearest if up_to is None else exact(up_to, "up_to")
+    lattice = Lattice.fit(model, _only(model, name, most))
+    first_high = int(most // lattice.units[0])
+    purse = frontiers.Purse(
+        np.ascontiguousarray(lattice.cost_OD[:, 0]),
+        np.zeros(model.horizon, np.int64),
+        # no budget below what is spent at once can matter: one point is enough there
+        -int(np.abs(lattice.cost_OD).max(initial=0)) * model.horizon if column.fits else DOWN + 1,
+        first_high,
+    )
+    with Progress(show=progress) as bar:
+        allowance = Allowance(time_limit, read_memory(memory_limit), bar.report if progress else None)
+        try:
+            points = frontiers.build(model, purse, allowance)
+        except LimitReached as reached:
+            raise SolventError(f"the curve was not finished: {reached}; raise the limit or lower up_to") from None
+    unit = lattice.units[0]
+    budgets = tuple(int(need) * unit for need in points.start_need)
+    return Curve(model, name, most, most >= dearest, budgets, points.start_value, lattice, purse, points)
+
+
+def _read_resource(model: CMDP, resource: str | None) -> str:
+    if resource is not None:
+        return model.resources[model.resource_index(resource)]
+    if model.n_resources != 1:
+        names = ", ".join(map(quote, model.resources)) or "none"
+        raise ModelError("resource", f"one of the model's resources ({names})", "none given")
+    return model.resources[0]
+
+
+def _only(model: CMDP, name: str, limit: Fraction) -> Limits:
+    """Return the limits of a budget for one resource, the others being free."""
+    budgets: dict[str, Any] = dict.fromkeys(model.resources)
+    return resolve(model, {**budgets, name: limit})
+
+
+def _dearest(model: CMDP, limits: Limits) -> Fraction:
+    """Return the most that any course could ever have spent; no budget beyond it can matter."""
+    lattice = Lattice.fit(model, limits)
+    settled = frontiers.settled_need(model, np.ascontiguousarray(lattice.cost_OD[:, 0]))
+    return max(settled, 0) * lattice.units[0]

@@ -1,0 +1,141 @@
+"""Why nothing is feasible: how much budget it would take, and how far anyone can get."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from solvent.model.budget import Limits
+from solvent.model.cmdp import CMDP
+from solvent.model.lattice import NO_LOWER, NO_UPPER, Lattice
+from solvent.plan import kernels, reduction
+from solvent.plan.limits import Allowance, LimitReached
+from solvent.plan.solution import Diagnosis
+
+
+def relaxed_value(model: CMDP) -> float:
+    """Return the optimal value without any limits: an upper bound, whatever the budget."""
+    value_S = np.zeros(model.n_states)
+    row_of = np.repeat(np.arange(model.n_rows), np.diff(model.outcome_indptr))
+    for table in model.table_of_step[::-1].tolist():
+        weighted = model.probability * value_S[model.next_state]
+        value_R = model.row_reward + np.bincount(row_of, weighted, model.n_rows)
+        starts = model.row_indptr[table * model.n_states : (table + 1) * model.n_states + 1]
+        acting = np.flatnonzero(np.diff(starts))
+        value_S = np.zeros(model.n_states)
+        if len(acting):
+            best = np.maximum.reduceat(value_R[: starts[-1]], starts[acting])
+            value_S[acting] = best
+    return float(value_S[model.start_index])
+
+
+def diagnose(model: CMDP, lattice: Lattice, limits: Limits, seconds: float) -> Diagnosis:
+    """Say what stands in the way of any feasible policy, taking about so many seconds for what is not cheap to find."""
+    allowance = Allowance(max(seconds, 0.1))
+    least: dict[str, Fraction | None] = {}
+    shortfall: dict[str, Fraction | None] = {}
+    for d, name in enumerate(limits.resources):
+        missing = _missing_ticks(model, lattice, d, allowance)
+        if missing == 0:
+            continue
+        shortfall[name] = None if missing is None else lattice.amount(d, missing)
+        upper = {limit for limit in limits.upper[d] if limit is not None}
+        if len(upper) == 1 and all(limit is None for limit in limits.lower[d]):
+            least[name] = None if missing is None else next(iter(upper)) + lattice.amount(d, missing)
+    return Diagnosis(least, shortfall, *_stuck_step(model, lattice, allowance))
+
+
+def _alone(lattice: Lattice, d: int) -> Lattice:
+    """Return the lattice of one of its resources."""
+    return replace(
+        lattice,
+        resources=(lattice.resources[d],),
+        units=(lattice.units[d],),
+        exact=(lattice.exact[d],),
+        cost_OD=np.ascontiguousarray(lattice.cost_OD[:, d : d + 1]),
+        upper_HD=np.ascontiguousarray(lattice.upper_HD[:, d : d + 1]),
+        lower_HD=np.ascontiguousarray(lattice.lower_HD[:, d : d + 1]),
+    )
+
+
+def _missing_ticks(model: CMDP, lattice: Lattice, d: int, allowance: Allowance) -> int | None:
+    """Return by how many ticks one resource's limits are too tight by themselves; None if slack cannot help."""
+    alone = _alone(lattice, d)
+    if (alone.upper_HD != NO_UPPER).any() and (alone.lower_HD != NO_LOWER).any():
+        return _missing_interval(model, alone, allowance)
+    bounds = reduction.bounds_of(model, alone, Allowance())
+    start = model.start_index
+    # with limits on one side only one of these is finite: how far 0 lies outside of what is safe
+    high, low = int(bounds.safe_high[0, start, 0]), int(bounds.safe_low[0, start, 0])
+    if high == kernels.DOWN or low == kernels.UP:
+        return None
+    above = 0 if high == kernels.UP else -high
+    below = 0 if low == kernels.DOWN else low
+    return max(0, above, below)
+
+
+def _missing_interval(model: CMDP, alone: Lattice, allowance: Allowance) -> int | None:
+    """Find, by bisection on exact solves, by how much an interval must be widened on both sides."""
+
+    def feasible(extra: int) -> bool:
+        upper = np.where(alone.upper_HD == NO_UPPER, NO_UPPER, alone.upper_HD + extra)
+        lower = np.where(alone.lower_HD == NO_LOWER, NO_LOWER, alone.lower_HD - extra)
+        return _feasible(model, replace(alone, upper_HD=upper, lower_HD=lower), allowance)
+
+    try:
+        if feasible(0):
+            return 0
+        most = int(np.abs(alone.cost_OD).max(initial=0)) * model.horizon
+        finite = [int(abs(x)) for x in (*alone.upper_HD.flat, *alone.lower_HD.flat) if x not in (NO_UPPER, NO_LOWER)]
+        low, high = 0, min(most + max(finite, default=0), 2**61)
+        if not feasible(high):
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if feasible(middle) else (middle, high)
+    except LimitReached:
+        return None
+    return high
+
+
+def _feasible(model: CMDP, lattice: Lattice, allowance: Allowance) -> bool:
+    allowance.used = 0
+    return reduction.reduce(model, lattice, allowance).value > -np.inf
+
+
+def _until(lattice: Lattice, steps: int) -> Lattice:
+    """Return the lattice with limits only on the first so many steps."""
+    upper, lower = lattice.upper_HD.copy(), lattice.lower_HD.copy()
+    upper[steps:], lower[steps:] = NO_UPPER, NO_LOWER
+    return replace(lattice, upper_HD=upper, lower_HD=lower)
+
+
+def _stuck_step(model: CMDP, lattice: Lattice, allowance: Allowance) -> tuple[int, bool]:
+    """Return the first step that no policy is sure to survive, and whether it is the first or only the latest it can be.
+
+    The limits are cut off after some step; the more of them are left, the less can survive them, so bisection will do.
+    The bounds of each resource by itself are cheap and cap the search; the rest takes exact solves.
+    """
+
+    def start_is_safe(steps: int) -> bool:
+        bounds = reduction.bounds_of(model, _until(lattice, steps), Allowance())
+        start = model.start_index
+        return bool((bounds.safe_low[0, start] <= 0).all() and (bounds.safe_high[0, start] >= 0).all())
+
+    good, bad = 0, model.horizon
+    if not start_is_safe(bad):
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            good, bad = (middle, bad) if start_is_safe(middle) else (good, middle)
+    good = 0
+    try:
+        if len(lattice.resources) > 1 or (lattice.lower_HD != NO_LOWER).any() and (lattice.upper_HD != NO_UPPER).any():
+            while bad - good > 1:
+                middle = (good + bad) // 2
+                survives = _feasible(model, _until(lattice, middle), allowance)
+                good, bad = (middle, bad) if survives else (good, middle)
+    except LimitReached:
+        return bad - 1, False
+    return bad - 1, True

@@ -1,0 +1,48 @@
+"""A progress line for long solves, on a terminal only."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+
+class Progress:
+    """Shows the phase, how far it is, and a fact or two; silent for the first second and where nobody watches."""
+
+    _patience = 1.0
+
+    def __init__(self, *, show: bool) -> None:
+        self._show = show
+        self._began = time.perf_counter()
+        self._bar: Any = None
+        self._tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def report(self, phase: str, done: int, total: int, facts: dict[str, Any]) -> None:
+        """Take note of progress and show it once the work has taken a while."""
+        if not self._show or time.perf_counter() - self._began < self._patience:
+            return
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Bar
+
+            console = Console(stderr=True)
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("step {task.completed}/{task.total}  {task.fields[facts]}"),
+                TimeElapsedColumn(),
+            )
+            self._bar = Bar(*columns, console=console, disable=not console.is_terminal, transient=True)
+            self._bar.start()
+        if phase not in self._tasks:
+            self._tasks[phase] = self._bar.add_task(phase, total=total, facts="")
+        text = ", ".join(f"{value:,} {name}" for name, value in facts.items())
+        self._bar.update(self._tasks[phase], completed=done, facts=text)

@@ -1,0 +1,148 @@
+"""What a solve returns: a status, bounds, a policy, and how it was found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+
+from solvent.errors import SolventError
+from solvent.model.cmdp import format_amount
+from solvent.policy.table import AugmentedPolicy
+
+
+class Status(StrEnum):
+    """How a solve ended."""
+
+    OPTIMAL = "optimal"
+    INFEASIBLE = "infeasible"
+    LIMIT = "limit"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why nothing is feasible.
+
+    Attributes
+    ----------
+    least_budget : dict of str to Fraction or None
+        Per resource that can be the reason by itself: the least limit that would do for it, the other resources
+        unlimited; None if no limit would. For limits that vary by step, see `shortfall`.
+    shortfall : dict of str to Fraction or None
+        Per resource that cannot keep its limits even by itself: by how much they would all have to be raised (lower
+        limits: be lowered); None if that would not help.
+    stuck_step : int
+        The first step that no policy can be sure to survive: every one of them may break a limit by then.
+    stuck_is_first : bool
+        Whether that is certain; else, as finding out would have taken too long, it may be an earlier one.
+    """
+
+    least_budget: Mapping[str, Fraction | None]
+    shortfall: Mapping[str, Fraction | None]
+    stuck_step: int
+    stuck_is_first: bool = True
+
+    def __str__(self) -> str:
+        parts = [f"no policy can be sure to get past step {self.stuck_step}"]
+        for name, least in self.least_budget.items():
+            if least is None:
+                parts.append(f"no budget of {name} would do")
+            else:
+                parts.append(f"the least budget of {name} that would do by itself is {format_amount(least)}")
+        for name, extra in self.shortfall.items():
+            if extra is not None and name not in self.least_budget:
+                parts.append(f"the limits of {name} are too tight by {format_amount(extra)}")
+        if not self.least_budget and not self.shortfall:
+            parts.append("each resource could be kept by itself, but not all of them together")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class Stats:
+    """How much work it was.
+
+    Attributes
+    ----------
+    seconds : float
+        Wall time of the whole solve.
+    nodes : int
+        Nodes (reduction) or points (frontier) in all layers.
+    layer_sizes : tuple of int
+        The same, per step.
+    cost_diversity : int or None
+        The paper's D_M (`def: diversity`): the most distinct amounts spent in one layer. Counted by the reduction; it
+        is the paper's own number when solved with `prune=False`.
+    peak_bytes : int
+        Most memory planned at one time.
+    representation : str
+        "nodes", or for frontiers "points" or "arrays".
+    """
+
+    seconds: float
+    nodes: int
+    layer_sizes: tuple[int, ...]
+    cost_diversity: int | None
+    peak_bytes: int
+    representation: str
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The answer to a problem.
+
+    Attributes
+    ----------
+    status : Status
+        "optimal", "infeasible" or "limit".
+    value : float
+        Of the policy; minus infinity if there is none.
+    value_lower, value_upper : float
+        Bounds that enclose the optimum.
+    worst_spent : dict of str to Fraction
+        The most that the policy can ever have spent, per tracked resource, over all its histories.
+    method : str
+        The method that found it.
+    message : str
+        What happened, and what to try if that was not an answer.
+    stats : Stats
+    diagnosis : Diagnosis or None
+        Why, if nothing is feasible.
+    worst_is_exact : bool
+        Whether `worst_spent` is attained; else it is a bound, since there were too many nodes to follow.
+    """
+
+    status: Status
+    value: float
+    value_lower: float
+    value_upper: float
+    worst_spent: Mapping[str, Fraction]
+    method: str
+    message: str
+    stats: Stats
+    diagnosis: Diagnosis | None = None
+    worst_is_exact: bool = True
+    _make_policy: Callable[[], AugmentedPolicy] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def gap(self) -> float:
+        """Relative distance of the bounds: 0 if the optimum is known, infinity if nothing is."""
+        if self.value_lower == self.value_upper:
+            return 0.0
+        if not math.isfinite(self.value_lower) or not math.isfinite(self.value_upper):
+            return math.inf
+        return (self.value_upper - self.value_lower) / max(abs(self.value_lower), 1e-10)
+
+    @cached_property
+    def policy(self) -> AugmentedPolicy:
+        """The policy; a `SolventError` if there is none."""
+        if self._make_policy is None:
+            raise SolventError(f"there is no policy: the status is {self.status.value!r}. {self.message}")
+        return self._make_policy()
+
+    def __repr__(self) -> str:
+        worst = ", ".join(f"{name} {format_amount(spent)}" for name, spent in self.worst_spent.items())
+        detail = f", worst spent {worst}" if worst else ""
+        return f"Solution({self.status.value}, value {self.value:.10g}{detail}, {self.method})"

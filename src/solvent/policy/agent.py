@@ -1,0 +1,293 @@
+"""The interaction protocol: act, observe, and never lose count.
+
+The agent holds what the paper's Algorithm 2 holds, the state and what was spent of each resource, exactly. It compares
+what it is told with the model, since a guarantee that rests on the model ends where the world leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from solvent.errors import ModelError, SolventError, quote
+from solvent.model.budget import Limits, resolve
+from solvent.model.build import read_costs
+from solvent.model.cmdp import CMDP, format_amount
+from solvent.model.distributions import CostLaw
+from solvent.model.exact import exact
+from solvent.policy.errors import PolicyError, UnmodelledOutcome
+from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
+from solvent.policy.nodes import NO_NODE, NodeTable
+from solvent.policy.table import AugmentedPolicy
+
+#: Next state and exact costs of the outcomes an observation can be, and whether it says so to the letter.
+Matches = dict[tuple[int, tuple[Fraction, ...]], bool]
+_NO_LIMITS = Limits((), (), ())
+
+
+class Event(NamedTuple):
+    """One step that has been taken: what was done where, what it cost, and where it led."""
+
+    step: int
+    state: Hashable
+    action: Hashable
+    cost: dict[str, Fraction]
+    next_state: Hashable
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A cost as reported: its exact number, and the float it came as, if it did."""
+
+    value: Fraction
+    as_float: float | None
+
+    @classmethod
+    def of(cls, cost: Any, where: str) -> _Reading:
+        is_float = isinstance(cost, float | np.floating)
+        return cls(exact(cost, where), float(cost) if is_float else None)
+
+    def match(self, modelled: Fraction | CostLaw) -> Fraction | None:
+        """Return the modelled amount this can be, or None; a float is also the double nearest to an amount."""
+        if isinstance(modelled, CostLaw):
+            low, high = modelled.low, modelled.high
+            if self.value <= high and (low is None or self.value >= low):
+                return self.value
+            ends = [end for end in (low, high) if end is not None and self._is_double_of(end)]
+            return ends[0] if ends else None
+        return modelled if self.value == modelled or self._is_double_of(modelled) else None
+
+    def _is_double_of(self, amount: Fraction) -> bool:
+        try:
+            return self.as_float is not None and float(amount) == self.as_float
+        except OverflowError:
+            return False
+
+
+class Agent:
+    """Follows a policy through one episode at a time; made by `policy.agent()`.
+
+    Parameters
+    ----------
+    model : CMDP
+    policy : AugmentedPolicy, RandomisedPolicy or MarkovPolicy
+    seed : int
+        Of its choices, if it makes any at random.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> model = instances.markov_gap()
+    >>> agent = MarkovPolicy(model, [[0], [0]]).agent()
+    >>> agent.act()
+    0
+    >>> agent.observe(state=0, cost=1)
+    >>> agent.step, agent.spent, agent.remaining
+    (1, {'cost': Fraction(1, 1)}, {'cost': Fraction(0, 1)})
+    >>> agent.act()
+    0
+    >>> agent.observe(state=0, cost=2)
+    Traceback (most recent call last):
+    ...
+    solvent.policy.errors.UnmodelledOutcome: step 1, state 0, action 0: expected state 0 at cost 0, found state 0 at
+    cost 2
+    """
+
+    def __init__(self, model: CMDP, policy: NodeTable | MarkovPolicy, *, seed: int = 0) -> None:
+        self.model, self.policy = model, policy
+        self._rng = np.random.default_rng(seed)
+        if isinstance(policy, NodeTable):
+            policy.check_model(model)
+            self._limits = policy.limits
+            self._tracked = [model.resource_index(name) for name in policy.resources]
+        else:
+            self._limits = resolve(model, None) if model.budget is not None else _NO_LIMITS
+        self.reset()
+
+    def reset(self) -> None:
+        """Go back to the start of an episode, with nothing spent."""
+        self._step = 0
+        self._state = self.model.start_index
+        self._spent = [Fraction(0)] * self.model.n_resources
+        self._history: list[Event] = []
+        self._chosen: int | None = None
+        self._broken: SolventError | None = None
+
+    @property
+    def step(self) -> int:
+        """The coming step, from 0; the horizon when all are taken."""
+        return self._step
+
+    @property
+    def state(self) -> Hashable:
+        """Where it is."""
+        return self.model.states[self._state]
+
+    @property
+    def spent(self) -> dict[str, Fraction]:
+        """What was spent so far of every resource."""
+        return dict(zip(self.model.resources, self._spent, strict=True))
+
+    @property
+    def remaining(self) -> dict[str, Fraction | None]:
+        """What may still be spent up to and including the coming step; None where it has no upper limit.
+
+        After the last step, what was left of that step's limit.
+        """
+        step = min(self._step, self.model.horizon - 1)
+        spent = self.spent
+        uppers = zip(self._limits.resources, self._limits.upper, strict=True)
+        return {name: None if upper[step] is None else upper[step] - spent[name] for name, upper in uppers}  # type: ignore[operator]
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode is over: all steps taken, or a terminal state reached."""
+        return self._step >= self.model.horizon or self.model.is_terminal(self._step, self._state)
+
+    @property
+    def history(self) -> list[Event]:
+        """The steps taken so far."""
+        return list(self._history)
+
+    def act(self) -> Hashable:
+        """Return the action to take now; the same again until something is observed.
+
+        Raises
+        ------
+        PolicyError
+            If the episode is over, the policy decides nothing here, or an outcome was observed that the model
+            excludes.
+        """
+        if self._broken is not None:
+            raise PolicyError(
+                "act",
+                "outcomes that the model allows",
+                f"one that it does not ({self._broken})",
+                "agent.reset() begins a new episode",
+            )
+        if self.done:
+            raise PolicyError("act", "an episode that goes on", f"one that is over after {self._step} steps")
+        if self._chosen is None:
+            self._chosen = self._choose()
+        return self.model.actions[self._chosen]
+
+    def _choose(self) -> int:
+        actions, weights = self._choices()
+        action = int(actions[0] if len(actions) == 1 else self._rng.choice(actions, p=weights))
+        if self._row(action) is None:
+            offered = [self.model.actions[self.model.row_action[r]] for r in self.model.rows(self._step, self._state)]
+            raise PolicyError(self._place(), f"one of its actions, {quote(offered)}", quote(self.model.actions[action]))
+        return action
+
+    def _choices(self) -> tuple[Any, Any]:
+        policy = self.policy
+        if isinstance(policy, MarkovPolicy):
+            actions, weights = policy.choices(self._step, self._state)
+            if not len(actions):
+                raise PolicyError(self._place(), "a decision", "none")
+            return actions, weights
+        node = policy.node(self._step, self._state, [self._ticks(d) for d in range(len(self._tracked))])
+        if node == NO_NODE:
+            raise policy.no_decision(self._step, self._state, self._place())
+        if isinstance(policy, RandomisedPolicy):
+            return policy.choices(node)
+        assert isinstance(policy, AugmentedPolicy)
+        return policy.action_N[node : node + 1], None
+
+    def _ticks(self, d: int) -> int:
+        assert isinstance(self.policy, NodeTable)
+        ticks = self._spent[self._tracked[d]] / self.policy.units[d]
+        if ticks.denominator != 1:
+            raise PolicyError(
+                self._place(), f"whole multiples of {format_amount(self.policy.units[d])}", "an amount between them"
+            )
+        return ticks.numerator
+
+    def _row(self, action: int) -> int | None:
+        rows = self.model.rows(self._step, self._state)
+        return next((row for row in rows if self.model.row_action[row] == action), None)
+
+    def _place(self) -> str:
+        spent = ", ".join(f"{name} {format_amount(amount)}" for name, amount in self.spent.items())
+        return f"step {self._step}, state {quote(self.state)}" + (f", spent {spent}" if spent else "")
+
+    def observe(self, state: Hashable, cost: Any = 0) -> None:
+        """Take in what came of the last action.
+
+        Parameters
+        ----------
+        state : hashable
+            Where it led.
+        cost : number, sequence or mapping
+            What it cost: a number for one resource, else one per resource in the model's order or by name (those not
+            named cost nothing). A float stands for the modelled cost it is the double of.
+
+        Raises
+        ------
+        UnmodelledOutcome
+            If the model says this cannot happen; from then on `act` refuses until `reset`.
+        PolicyError
+            If no action was asked for.
+        """
+        if self._broken is not None or self._chosen is None:
+            raise PolicyError("observe", "act() first", "no action to which this could be the outcome")
+        row = self._row(self._chosen)
+        assert row is not None
+        matches: Matches = {}
+        try:
+            given = read_costs(cost, self.model.resources, "observed")
+            readings = [_Reading.of(c, f"cost of {r}") for c, r in zip(given, self.model.resources, strict=True)]
+            matches = self._matches(row, self.model.state_index(state), readings)
+        except ModelError:
+            pass  # neither a state nor a cost of the model: an outcome it does not allow
+        if len(matches) != 1:
+            self._broken = self._unmodelled(row, state, cost, ambiguous=bool(matches))
+            raise self._broken
+        ((next_state, costs),) = matches
+        self._history.append(
+            Event(
+                self._step,
+                self.state,
+                self.model.actions[self._chosen],
+                dict(zip(self.model.resources, costs, strict=True)),
+                self.model.states[next_state],
+            )
+        )
+        self._spent = [spent + c for spent, c in zip(self._spent, costs, strict=True)]
+        self._step, self._state, self._chosen = self._step + 1, next_state, None
+
+    def _matches(self, row: int, state: int, readings: list[_Reading]) -> Matches:
+        """Return the outcomes this can be, with the exact costs; those that match to the letter, if any do."""
+        found: Matches = {}
+        model = self.model
+        for o in range(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1])):
+            if model.next_state[o] != state:
+                continue
+            costs = [reading.match(model.cost_of(d, o)) for d, reading in enumerate(readings)]
+            if None not in costs:
+                amounts = tuple(c for c in costs if c is not None)
+                literal = all(c == reading.value for c, reading in zip(amounts, readings, strict=True))
+                found[state, amounts] = literal
+        return {key: True for key, literal in found.items() if literal} or found
+
+    def _unmodelled(self, row: int, state: Hashable, cost: Any, *, ambiguous: bool) -> UnmodelledOutcome:
+        possible = []
+        for outcome in self.model.outcomes(row):
+            costs = ", ".join(
+                (f"{name} " if len(outcome.cost) > 1 else "") + (str(c) if isinstance(c, CostLaw) else format_amount(c))
+                for name, c in outcome.cost.items()
+            )
+            possible.append(f"state {quote(outcome.next_state)}" + (f" at cost {costs}" if costs else ""))
+        assert self._chosen is not None
+        found = f"state {quote(state)}" + (f" at cost {quote(cost)}" if self.model.resources else "")
+        if ambiguous:
+            found += ", a float that several of these round to"
+        action = self.model.actions[self._chosen]
+        return UnmodelledOutcome(self._step, self.state, action, found, tuple(dict.fromkeys(possible)))
+
+    def __repr__(self) -> str:
+        return f"Agent({self._place()}{', done' if self.done else ''})"

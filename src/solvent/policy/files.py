@@ -1,0 +1,265 @@
+"""Policies as files: the flat arrays in an NPZ archive, with a JSON header that speaks in names. No pickle."""
+
+from __future__ import annotations
+
+import io
+import json
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent._version import __version__
+from solvent.errors import ModelError, did_you_mean, quote
+from solvent.model.assemble import check_names, check_resources
+from solvent.model.budget import Limits
+from solvent.model.cmdp import CMDP
+from solvent.model.exact import exact
+from solvent.model.files import encode_name, write_whole
+from solvent.model.npz import _BROKEN, _decode, _refuse_bombs
+from solvent.policy.errors import PolicyError
+from solvent.policy.table import AugmentedPolicy
+
+#: The version of the format that this code writes and reads.
+FORMAT = 1
+_ARRAYS: dict[str, tuple[Any, int]] = {
+    "step_indptr": (np.int64, 1),
+    "group_state": (np.int32, 1),
+    "node_indptr": (np.int64, 1),
+    "spent_ND": (np.int64, 2),
+}
+_SETTLED = ("settled_low_GD", "settled_high_GD")
+
+
+def save_policy(policy: AugmentedPolicy, path: str | Path) -> None:
+    """Write a policy to a file, whole or not at all; the same as `policy.save(path)`."""
+    write_whole(Path(path), to_bytes(policy))
+
+
+def to_bytes(policy: AugmentedPolicy) -> bytes:
+    """Return a policy as the content of a file."""
+    header = {
+        "solvent_policy": FORMAT,
+        "version": __version__,
+        "fingerprint": policy.fingerprint,
+        "horizon": policy.horizon,
+        "start": encode_name(policy.start, "state"),
+        "states": [encode_name(name, "state") for name in policy.states],
+        "actions": [encode_name(name, "action") for name in policy.actions],
+        "resources": list(policy.resources),
+        "units": [str(unit) for unit in policy.units],
+        "upper": [_encode(side) for side in policy.limits.upper],
+        "lower": [_encode(side) for side in policy.limits.lower],
+        "lookup": policy.lookup,
+    }
+    arrays: dict[str, NDArray[Any]] = {name: getattr(policy, name) for name in _ARRAYS}
+    arrays["action_N"] = policy.action_N
+    arrays |= {name: getattr(policy, name) for name in _SETTLED if getattr(policy, name) is not None}
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def load_policy(path: str | Path, model: CMDP | None = None) -> AugmentedPolicy:
+    """Load a policy that `AugmentedPolicy.save` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+    model : CMDP, optional
+        The model it was made for; with it the policy can act (`policy.agent()`).
+
+    Raises
+    ------
+    PolicyError
+        If there is no such file, it does not hold a policy, or it was made for another model.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from solvent.model import instances
+    >>> from solvent.model.budget import resolve
+    >>> from solvent.model.lattice import Lattice
+    >>> model = instances.knapsack([3, 4], [2, 3], capacity=4)
+    >>> limits = resolve(model, None)
+    >>> policy = AugmentedPolicy.from_nodes(
+    ...     model, Lattice.fit(model, limits), limits, layers=[([0], [[0]], [0]), ([0], [[0]], [1])]
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "knapsack.policy"
+    ...     policy.save(file)
+    ...     load_policy(file, model) == policy
+    True
+    """
+    path = Path(path)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        near = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise PolicyError(str(path), "a policy file", "no such file", did_you_mean(path.name, near)) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise PolicyError(str(path), "a policy file that can be read", reason) from None
+    try:
+        policy = from_bytes(content, model)
+    except (PolicyError, ModelError) as error:
+        raise PolicyError(f"{path}: {error.where}", error.expected, error.found, error.hint) from None
+    except MemoryError:
+        raise PolicyError(str(path), "a policy that fits into memory", "one that does not") from None
+    return policy
+
+
+def from_bytes(content: bytes, model: CMDP | None = None) -> AugmentedPolicy:
+    """Return the policy in the content of a file.
+
+    Raises
+    ------
+    PolicyError, ModelError
+        If it is not one; object arrays are refused, so nothing in it can run.
+    """
+    try:
+        _refuse_bombs(content)
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except ModelError:
+        raise
+    except _BROKEN as error:
+        raise PolicyError("file", "a policy file", str(error).split("\n")[0] or "a broken one") from None
+    header = _read_header(arrays)
+    policy = _rebuild(header, arrays, model)
+    if model is not None:
+        policy.check_model(model)
+    return policy
+
+
+def _encode(side: tuple[Fraction | None, ...]) -> list[str | None]:
+    return [None if limit is None else str(limit) for limit in side]
+
+
+def _read_header(arrays: dict[str, Any]) -> dict[str, Any]:
+    array = arrays.get("header")
+    if not isinstance(array, np.ndarray) or array.dtype != np.uint8 or array.ndim != 1:
+        raise PolicyError("file", "a policy file, with a header", "none")
+    try:
+        header = json.loads(array.tobytes(), parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise PolicyError("header", "JSON", str(error)) from None
+    if not isinstance(header, dict) or header.get("solvent_policy") != FORMAT:
+        raise PolicyError("header", f"a policy of format {FORMAT}", quote(header))
+    return header
+
+
+def _field(header: dict[str, Any], name: str, kind: type) -> Any:
+    value = header.get(name)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise PolicyError(f"header, {name}", f"a {kind.__name__}", quote(value))
+    return value
+
+
+def _rebuild(header: dict[str, Any], arrays: dict[str, Any], model: CMDP | None) -> AugmentedPolicy:
+    horizon = _field(header, "horizon", int)
+    try:
+        names = {
+            key: check_names([_decode(name) for name in _field(header, key, list)], key) or ()
+            for key in ("states", "actions")
+        }
+        start = _decode(header.get("start"))
+    except RecursionError:
+        raise PolicyError("header, names", "names", "a structure nested too deeply") from None
+    resources = check_resources(_field(header, "resources", list))
+    if start not in names["states"]:
+        raise PolicyError("header, start", "one of the states", quote(start))
+    n_tracked = len(resources)
+    units = tuple(_number(text, "units") for text in _field(header, "units", list))
+    if len(units) != n_tracked or any(unit <= 0 for unit in units):
+        raise PolicyError("header, units", f"{n_tracked} positive numbers", quote(header["units"]))
+    upper, lower = (_read_side(header, key, n_tracked, horizon) for key in ("upper", "lower"))
+    lookup = header.get("lookup")
+    if lookup not in ("equal", "at_most", "at_least"):
+        raise PolicyError("header, lookup", "equal, at_most or at_least", quote(lookup))
+    parts = {key: _array(arrays, key, dtype, ndim) for key, (dtype, ndim) in _ARRAYS.items()}
+    actions = _array(arrays, "action_N", np.min_scalar_type(max(len(names["actions"]) - 1, 0)), 1)
+    settled = {key: _array(arrays, key, np.int64, 2) for key in _SETTLED if key in arrays}
+    policy = AugmentedPolicy(
+        fingerprint=_field(header, "fingerprint", str),
+        horizon=horizon,
+        start=start,
+        states=names["states"],
+        actions=names["actions"],
+        resources=resources,
+        units=units,
+        limits=Limits(resources, upper, lower),
+        action_N=actions,
+        lookup=lookup,
+        model=model,
+        **parts,
+        **settled,
+    )
+    _check_layout(policy)
+    return policy
+
+
+def _number(text: Any, where: str) -> Fraction:
+    if not isinstance(text, str):
+        raise PolicyError(f"header, {where}", "numbers as text", quote(text))
+    return exact(text, f"header, {where}")
+
+
+def _read_side(
+    header: dict[str, Any], key: str, n_tracked: int, horizon: int
+) -> tuple[tuple[Fraction | None, ...], ...]:
+    sides = _field(header, key, list)
+    if len(sides) != n_tracked or any(not isinstance(side, list) or len(side) != horizon for side in sides):
+        raise PolicyError(f"header, {key}", f"{n_tracked} lists of {horizon} limits", quote(sides))
+    return tuple(tuple(None if limit is None else _number(limit, key) for limit in side) for side in sides)
+
+
+def _array(arrays: dict[str, Any], name: str, dtype: Any, ndim: int) -> NDArray[Any]:
+    array = arrays.get(name)
+    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != ndim:
+        found = "none" if not isinstance(array, np.ndarray) else f"{array.dtype} in {array.ndim}"
+        raise PolicyError(name, f"{np.dtype(dtype)} in {ndim} dimensions", found)
+    return array
+
+
+def _check_layout(policy: AugmentedPolicy) -> None:
+    """Check that every position points to something and that look-ups find what is there."""
+    n_groups, n_nodes, n_tracked = len(policy.group_state), len(policy.spent_ND), len(policy.resources)
+    _check_indptr("step_indptr", policy.step_indptr, policy.horizon, n_groups, empty=True)
+    _check_indptr("node_indptr", policy.node_indptr, n_groups, n_nodes, empty=False)
+    if policy.spent_ND.shape[1] != n_tracked or len(policy.action_N) != n_nodes:
+        raise PolicyError("spent_ND", f"{len(policy.action_N)} rows of {n_tracked}", f"shape {policy.spent_ND.shape}")
+    for name, array, size in (
+        ("group_state", policy.group_state, len(policy.states)),
+        ("action_N", policy.action_N, len(policy.actions)),
+    ):
+        if len(array) and not 0 <= int(array.min()) <= int(array.max()) < size:
+            raise PolicyError(name, f"positions from 0 to {size - 1}", f"{array.min()} to {array.max()}")
+    step_of = np.repeat(np.arange(policy.horizon), np.diff(policy.step_indptr))
+    if ((np.diff(policy.group_state) <= 0) & (np.diff(step_of) == 0)).any():
+        raise PolicyError("group_state", "states that increase within a step", "others")
+    tied = np.diff(np.repeat(np.arange(n_groups), np.diff(policy.node_indptr))) == 0
+    for d in range(n_tracked):
+        column = policy.spent_ND[:, d]
+        if (tied & (column[1:] < column[:-1])).any():
+            break
+        tied = tied & (column[1:] == column[:-1])
+    if tied.any():
+        raise PolicyError("spent_ND", "amounts that increase within a group", "others")
+    ends = (policy.settled_low_GD, policy.settled_high_GD)
+    given = [end for end in ends if end is not None]
+    if len(given) == 1 or any(end.shape != (n_groups, n_tracked) for end in given):
+        raise PolicyError("settled", f"both ends, of shape ({n_groups}, {n_tracked})", "others")
+    if policy.lookup != "equal" and (n_tracked != 1 or given):
+        raise PolicyError("lookup", "one resource and nothing settled", f"{policy.lookup} with {n_tracked}")
+
+
+def _check_indptr(name: str, array: NDArray[Any], n_pieces: int, total: int, *, empty: bool) -> None:
+    if len(array) != n_pieces + 1 or array[0] != 0 or array[-1] != total:
+        raise PolicyError(name, f"{n_pieces + 1} positions from 0 to {total}", f"{len(array)} others")
+    if (array[1:] < array[:-1] if empty else array[1:] <= array[:-1]).any():
+        raise PolicyError(name, "increasing positions", "others")

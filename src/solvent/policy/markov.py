@@ -1,0 +1,241 @@
+"""Policies that choose at random, or that look at the state alone."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.errors import quote
+from solvent.model.budget import Limits
+from solvent.model.cmdp import CMDP
+from solvent.model.lattice import Lattice
+from solvent.policy.arrange import arrange
+from solvent.policy.choices import Choices, spread
+from solvent.policy.errors import PolicyError
+from solvent.policy.nodes import NO_NODE, Lookup, NodeTable, Spent
+
+if TYPE_CHECKING:
+    from solvent.policy.agent import Agent
+
+#: In a table of actions: nothing is decided here, because it is never reached or terminal.
+UNDECIDED = -1
+#: By how much probabilities may miss one in sum.
+SUM_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MarkovPolicy:
+    """A policy that looks at the step and the state, not at what was spent.
+
+    Parameters
+    ----------
+    model : CMDP
+    table : array-like
+        Positions of actions, shape (H, S), with `UNDECIDED` where nothing is decided; or probabilities, shape
+        (H, S, A), all zero there.
+
+    Raises
+    ------
+    PolicyError
+        If the table has another shape, or entries that are no actions or no probabilities. Whether an action is
+        available where it is taken shows when the policy is followed.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> model = instances.markov_gap()
+    >>> MarkovPolicy(model, [[0], [1]]).probabilities(1, 0)
+    {1: 1.0}
+    """
+
+    model: CMDP
+    table: NDArray[Any] = field()
+
+    def __post_init__(self) -> None:
+        model, table = self.model, np.asarray(self.table)
+        shape = (model.horizon, model.n_states)
+        if table.shape == shape and table.dtype.kind in "iu":
+            table = table.astype(np.int32)
+            if table.min() < UNDECIDED or table.max() >= model.n_actions:
+                raise PolicyError(
+                    "table", f"actions from 0 to {model.n_actions - 1}, or -1", f"{table.min()} to {table.max()}"
+                )
+        elif table.shape == (*shape, model.n_actions) and table.dtype.kind in "iuf":
+            table = table.astype(np.float64)
+            total = table.sum(2)
+            wrong = (table < 0).any(2) | ~((np.abs(total - 1) <= SUM_TOLERANCE) | (total == 0))
+            if wrong.any():
+                step, state = (int(i) for i in np.argwhere(wrong)[0])
+                raise PolicyError(
+                    f"step {step}, state {quote(model.states[state])}",
+                    "probabilities that sum to 1, or all 0",
+                    quote(table[step, state].tolist()),
+                )
+        else:
+            raise PolicyError(
+                "table",
+                f"whole numbers of shape {shape}, or probabilities of shape {(*shape, model.n_actions)}",
+                f"{table.dtype} of shape {table.shape}",
+            )
+        table.flags.writeable = False
+        object.__setattr__(self, "table", table)
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether it was given as actions, not as probabilities."""
+        return self.table.ndim == 2
+
+    def probabilities(self, step: int, state: Hashable) -> dict[Hashable, float]:
+        """Return the actions taken with positive probability, by name; empty where nothing is decided."""
+        chosen, weight = self.choices(step, self.model.state_index(state))
+        return {self.model.actions[a]: p for a, p in zip(chosen.tolist(), weight.tolist(), strict=True)}
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """What it looks at besides step and state: nothing."""
+        return ()
+
+    @property
+    def units(self) -> tuple[Fraction, ...]:
+        """Nothing, as there is nothing to count."""
+        return ()
+
+    def choices_at(self, step: int, states: NDArray[Any], ticks_MD: NDArray[np.int64] | None = None) -> Choices:
+        """Return the supported actions of many states of a step."""
+        table = self.table[step][states]
+        if self.is_deterministic:
+            known = np.flatnonzero(table != UNDECIDED)
+            return Choices(known, table[known].astype(np.int64), np.ones(len(known)))
+        node, action = np.nonzero(table)
+        return Choices(node, action, table[node, action] / table.sum(1)[node])
+
+    def choices(self, step: int, state: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return positions and probabilities of the supported actions of a state, by position."""
+        if self.is_deterministic:
+            chosen = self.table[step, state : state + 1].astype(np.int64)
+            return chosen[chosen != UNDECIDED], np.ones(int(chosen[0] != UNDECIDED))
+        row = self.table[step, state]
+        return np.flatnonzero(row), row[row > 0] / row.sum()
+
+    def agent(self, *, seed: int = 0) -> Agent:
+        """Return an agent that follows this policy and keeps the account."""
+        from solvent.policy.agent import Agent
+
+        return Agent(self.model, self, seed=seed)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MarkovPolicy):
+            return NotImplemented
+        return self.model == other.model and bool(np.array_equal(self.table, other.table))
+
+    def __hash__(self) -> int:
+        return hash((self.model, self.table.tobytes()))
+
+    def __repr__(self) -> str:
+        kind = "deterministic" if self.is_deterministic else "randomised"
+        return f"MarkovPolicy({kind}, horizon {self.model.horizon}, {self.model.n_states} states)"
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RandomisedPolicy(NodeTable):
+    """A randomised policy on nodes; the fields of `NodeTable` say where it decides.
+
+    Attributes
+    ----------
+    choice_indptr : ndarray of int64, shape (N + 1,)
+        Where the choices of each node begin.
+    action_C : ndarray of int64, shape (C,)
+        Actions of positive probability; increasing within a node.
+    probability_C : ndarray of float64, shape (C,)
+        Summing to one over each node.
+    """
+
+    choice_indptr: NDArray[np.int64]
+    action_C: NDArray[np.int64]
+    probability_C: NDArray[np.float64]
+
+    @classmethod
+    def from_nodes(
+        cls,
+        model: CMDP,
+        lattice: Lattice | NodeTable,
+        limits: Limits,
+        *,
+        layers: Sequence[tuple[Any, Any, Any, Any]],
+        settled: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]] | None = None,
+        lookup: Lookup = "equal",
+    ) -> RandomisedPolicy:
+        """Return the policy of unordered choices.
+
+        Parameters
+        ----------
+        layers : sequence of (state, spent, action, probability), one per step
+            Arrays of shape (C,), (C, D), (C,) and (C,): one entry per choice of a node, in any order.
+
+        Raises
+        ------
+        PolicyError
+            If the probabilities of a node do not sum to one.
+
+        Examples
+        --------
+        >>> from solvent.model import instances
+        >>> from solvent.model.budget import resolve
+        >>> model = instances.markov_gap()
+        >>> limits = resolve(model, None)
+        >>> fair = ([0, 0], [[0], [0]], [0, 1], [0.5, 0.5])
+        >>> policy = RandomisedPolicy.from_nodes(model, Lattice.fit(model, limits), limits, layers=[fair, fair])
+        >>> policy.probabilities(1, 0, 0)
+        {0: 0.5, 1: 0.5}
+        """
+        arranged = arrange(model, lattice, limits, [layer[:2] for layer in layers], settled, lookup)
+        pairs = list(zip(layers, arranged.order, strict=True))
+        node = np.concatenate(arranged.node)
+        action = np.concatenate([np.asarray(layer[2], np.int64)[order] for layer, order in pairs])
+        weight = np.concatenate([np.asarray(layer[3], np.float64)[order] for layer, order in pairs])
+        if len(action) and not 0 <= action.min() <= action.max() < model.n_actions:
+            raise PolicyError("layers", f"actions from 0 to {model.n_actions - 1}", f"{action.min()} to {action.max()}")
+        n_nodes = len(arranged.parts["spent_ND"])
+        total = np.bincount(node, weight, n_nodes)
+        wrong = np.flatnonzero(~(np.abs(total - 1) <= SUM_TOLERANCE))
+        if len(wrong) or (weight < 0).any():
+            found = f"{total[wrong[0]]} in sum" if len(wrong) else "a negative one"
+            raise PolicyError("layers", "probabilities that sum to 1 at each node", found)
+        keys, position = np.unique(node * model.n_actions + action, return_inverse=True)
+        merged = np.bincount(position, weight, len(keys))
+        keys, merged = keys[merged > 0], merged[merged > 0]
+        node, action = np.divmod(keys, model.n_actions)
+        return cls(
+            choice_indptr=np.concatenate([[0], np.cumsum(np.bincount(node, minlength=n_nodes))]).astype(np.int64),
+            action_C=action,
+            probability_C=merged / total[node],
+            **arranged.parts,
+        )
+
+    def probabilities(self, step: int, state: Hashable, spent: Spent) -> dict[Hashable, float]:
+        """Return the actions taken with positive probability at a node, by name.
+
+        Raises
+        ------
+        PolicyError
+            If the policy decides nothing there.
+        """
+        chosen, weight = self.choices(self.node_of(step, state, spent))
+        return {self.actions[a]: p for a, p in zip(chosen.tolist(), weight.tolist(), strict=True)}
+
+    def choices(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return positions and probabilities of the supported actions of a node."""
+        part = slice(int(self.choice_indptr[node]), int(self.choice_indptr[node + 1]))
+        return self.action_C[part], self.probability_C[part]
+
+    def choices_at(self, step: int, states: NDArray[Any], ticks_MD: NDArray[np.int64]) -> Choices:
+        """Return the supported actions of many nodes of a step."""
+        nodes = self.locate(step, states, ticks_MD)
+        known = np.flatnonzero(nodes != NO_NODE)
+        owner, choice = spread(self.choice_indptr, nodes[known])
+        return Choices(known[owner], self.action_C[choice], self.probability_C[choice])

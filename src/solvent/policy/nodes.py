@@ -1,0 +1,345 @@
+"""Nodes in flat arrays: who decides at (step, state, spent), found by binary search.
+
+The nodes of a step lie together, grouped by state, and within a group they increase by what was spent, in ticks:
+
+    groups of a step    step_indptr[step] : step_indptr[step + 1]     with states group_state, increasing
+    nodes of a group    node_indptr[group] : node_indptr[group + 1]   with spending spent_ND, increasing
+
+A resource is *settled* in a group where what was spent of it, as long as it lies within an interval, no longer
+matters; nodes then hold `COLLAPSED` in place of an amount.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.errors import did_you_mean, quote
+from solvent.model.budget import Limits
+from solvent.model.cmdp import CMDP, format_amount
+from solvent.model.exact import exact
+from solvent.policy.errors import PolicyError
+from solvent.policy.locate import COLLAPSED, locate_equal, locate_nearest
+from solvent.policy.search import NOT_FOUND, find
+
+if TYPE_CHECKING:
+    from solvent.policy.agent import Agent
+
+#: What `NodeTable.locate` returns where the table has no node.
+NO_NODE = NOT_FOUND
+
+Lookup = Literal["equal", "at_most", "at_least"]
+#: What was spent, as users say it: a number for one tracked resource, else a sequence or a mapping by name.
+Spent = Any
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class NodeTable:
+    """The nodes at which something is decided; what is decided is for the classes built on it.
+
+    Attributes
+    ----------
+    fingerprint : str
+        Of the model it was made for.
+    horizon : int
+        Number of steps H.
+    start : hashable
+    states, actions : tuple of hashables
+        The model's names.
+    resources : tuple of str
+        The tracked ones, D of them.
+    units : tuple of Fraction
+        What one tick of each is worth.
+    limits : Limits
+        The budget it was made for.
+    step_indptr : ndarray of int64, shape (H + 1,)
+    group_state : ndarray of int32, shape (G,)
+    node_indptr : ndarray of int64, shape (G + 1,)
+    spent_ND : ndarray of int64, shape (N, D)
+    settled_low_GD, settled_high_GD : ndarray of int64, shape (G, D), or None
+        The settled interval of each group and resource; empty where the low end lies above the high one.
+    lookup : {"equal", "at_most", "at_least"}
+        Which node answers for an amount: the one of that very amount; or, for one resource, the first node of no
+        less (having spent less than it allows is fine); or the last of no more.
+    model : CMDP or None
+        The model itself, if it is at hand; no part of the saved policy.
+    """
+
+    fingerprint: str
+    horizon: int
+    start: Hashable
+    states: tuple[Hashable, ...]
+    actions: tuple[Hashable, ...]
+    resources: tuple[str, ...]
+    units: tuple[Fraction, ...]
+    limits: Limits
+    step_indptr: NDArray[np.int64]
+    group_state: NDArray[np.int32]
+    node_indptr: NDArray[np.int64]
+    spent_ND: NDArray[np.int64]
+    settled_low_GD: NDArray[np.int64] | None = None
+    settled_high_GD: NDArray[np.int64] | None = None
+    lookup: Lookup = "equal"
+    model: CMDP | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.spent_ND)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if f.compare)
+
+    def __hash__(self) -> int:
+        return hash((self.fingerprint, len(self)))
+
+    def __repr__(self) -> str:
+        tracked = ", ".join(map(str, self.resources)) or "nothing"
+        return f"{type(self).__name__}({len(self):,} nodes over {self.horizon} steps, tracking {tracked})"
+
+    @cached_property
+    def _state_index(self) -> dict[Hashable, int]:
+        return {name: index for index, name in enumerate(self.states)}
+
+    def covers(self, step: int, state: Hashable) -> bool:
+        """Whether there is any decision for this state at this step."""
+        return self._group(self._check_step(step), self._find_state(state)) != NO_NODE
+
+    def locate(self, step: int, states: NDArray[Any], ticks_MD: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the node of each (state, ticks) at a step, or `NO_NODE`.
+
+        Parameters
+        ----------
+        step : int
+        states : ndarray of int, shape (M,)
+            Positions of states.
+        ticks_MD : ndarray of int64, shape (M, D)
+            What was spent.
+        """
+        first, last = int(self.step_indptr[step]), int(self.step_indptr[step + 1])
+        groups = find(self.group_state[first:last], states)
+        known = groups != NO_NODE
+        if not known.any():
+            return groups
+        groups[~known] = 0
+        bounds = self.node_indptr[first : last + 1]
+        node_groups = np.repeat(np.arange(last - first), np.diff(bounds))
+        spent_ND, keys_MD = self.spent_ND[bounds[0] : bounds[-1]], ticks_MD
+        if self.lookup != "equal":
+            position = locate_nearest(spent_ND[:, 0], node_groups, ticks_MD[:, 0], groups, self.lookup == "at_most")
+        else:
+            if self.settled_low_GD is not None and self.settled_high_GD is not None:
+                low, high = self.settled_low_GD[first + groups], self.settled_high_GD[first + groups]
+                keys_MD = np.where((low <= ticks_MD) & (ticks_MD <= high), COLLAPSED, ticks_MD)
+            position = locate_equal(spent_ND, node_groups, keys_MD, groups)
+        return np.where(known & (position != NO_NODE), position + bounds[0], NO_NODE)
+
+    def settled_at(
+        self, step: int, states: NDArray[Any]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]] | None:
+        """Return the settled intervals (M, D) of states at a step, and which states have a group; None if none are."""
+        if self.settled_low_GD is None or self.settled_high_GD is None:
+            return None
+        first, last = int(self.step_indptr[step]), int(self.step_indptr[step + 1])
+        groups = find(self.group_state[first:last], states)
+        known = groups != NO_NODE
+        at = np.where(known, groups + first, 0)
+        return self.settled_low_GD[at], self.settled_high_GD[at], known
+
+    def node(self, step: int, state: int, ticks: Sequence[int]) -> int:
+        """Return the node of one state (by position) and spending, or `NO_NODE`."""
+        group = self._group(step, state)
+        if group == NO_NODE:
+            return NO_NODE
+        low, high = int(self.node_indptr[group]), int(self.node_indptr[group + 1])
+        if self.lookup == "at_most":
+            place = low + int(np.searchsorted(self.spent_ND[low:high, 0], ticks[0]))
+            return place if place < high else NO_NODE
+        if self.lookup == "at_least":
+            place = low + int(np.searchsorted(self.spent_ND[low:high, 0], ticks[0], side="right")) - 1
+            return place if place >= low else NO_NODE
+        for d, amount in enumerate(ticks):
+            if (
+                self.settled_low_GD is not None
+                and self.settled_high_GD is not None
+                and self.settled_low_GD[group, d] <= amount <= self.settled_high_GD[group, d]
+            ):
+                amount = COLLAPSED
+            column = self.spent_ND[low:high, d]
+            low, high = (
+                low + int(np.searchsorted(column, amount)),
+                low + int(np.searchsorted(column, amount, side="right")),
+            )
+            if low == high:
+                return NO_NODE
+        return low
+
+    def _group(self, step: int, state: int) -> int:
+        first, last = int(self.step_indptr[step]), int(self.step_indptr[step + 1])
+        group = first + int(np.searchsorted(self.group_state[first:last], state))
+        return group if group < last and self.group_state[group] == state else NO_NODE
+
+    def node_of(self, step: int, state: Hashable, spent: Spent) -> int:
+        """Return the node of a state and spending in the user's words.
+
+        Raises
+        ------
+        PolicyError
+            If there is none.
+        """
+        step, index = self._check_step(step), self._find_state(state)
+        amounts = self.read_spent(spent)
+        ticks = [self._to_ticks(d, amount) for d, amount in enumerate(amounts)]
+        place = f"step {step}, state {quote(state)}, spent {self._show(amounts)}"
+        for d, amount in enumerate(ticks):
+            if amount is None:
+                unit = format_amount(self.units[d])
+                raise PolicyError(place, f"{self.resources[d]} in whole multiples of {unit}", format_amount(amounts[d]))
+        node = self.node(step, index, [amount for amount in ticks if amount is not None])
+        if node == NO_NODE:
+            raise self.no_decision(step, index, place)
+        return node
+
+    def no_decision(self, step: int, state: int, place: str) -> PolicyError:
+        """Return the error for a node that is not in the table."""
+        group = self._group(step, state)
+        if group == NO_NODE:
+            return PolicyError(
+                place,
+                "a state in which the policy decides at this step",
+                "one that is terminal there, or that the policy never leads to",
+            )
+        low, high = int(self.node_indptr[group]), int(self.node_indptr[group + 1])
+        known = [self._show(self.amounts(node)) for node in range(low, min(high, low + 4))]
+        more = f" or {high - low - 4:,} more" if high - low > 4 else ""
+        bound = {"equal": "", "at_most": "at most ", "at_least": "at least "}[self.lookup]
+        if self.lookup == "at_most":
+            known, more = [self._show(self.amounts(high - 1))], ""
+        elif self.lookup == "at_least":
+            known, more = known[:1], ""
+        return PolicyError(
+            place, f"to have spent {bound}{' or '.join(known)}{more}", "spending the policy never leads to"
+        )
+
+    def amounts(self, node: int) -> list[Fraction | None]:
+        """Return what was spent at a node; None where it no longer matters."""
+        return [
+            None if ticks == COLLAPSED else int(ticks) * unit
+            for ticks, unit in zip(self.spent_ND[node].tolist(), self.units, strict=True)
+        ]
+
+    def read_spent(self, spent: Spent) -> list[Fraction]:
+        """Return the amounts of the tracked resources out of what a user gives.
+
+        Raises
+        ------
+        PolicyError
+            If one is missing or too many are given.
+        """
+        if isinstance(spent, Mapping):
+            for name in self.resources:
+                if name not in spent:
+                    raise PolicyError("spent", f"an amount of {quote(name)}", quote(dict(spent)))
+            values = [spent[name] for name in self.resources]
+        elif isinstance(spent, Sequence | np.ndarray) and not isinstance(spent, str) and np.ndim(spent) == 1:
+            values = list(spent)
+        else:
+            values = [spent] if self.resources or spent else []
+        if len(values) != len(self.resources):
+            wanted = ", ".join(map(quote, self.resources)) or "nothing"
+            raise PolicyError("spent", f"amounts of {wanted}, by name or in this order", quote(spent))
+        return [exact(value, f"spent, {name}") for value, name in zip(values, self.resources, strict=True)]
+
+    def _to_ticks(self, d: int, amount: Fraction) -> int | None:
+        whole = amount / self.units[d]
+        if whole.denominator == 1 or self.lookup == "at_least":
+            return whole.__floor__()
+        return whole.__ceil__() if self.lookup == "at_most" else None
+
+    def _show(self, amounts: Sequence[Fraction | None]) -> str:
+        shown = ["anything" if amount is None else format_amount(amount) for amount in amounts]
+        if len(shown) == 1:
+            return shown[0]
+        named = (f"{name} {text}" for name, text in zip(self.resources, shown, strict=True))
+        return ", ".join(named) or "nothing tracked"
+
+    def _check_step(self, step: int) -> int:
+        if isinstance(step, bool) or not isinstance(step, int | np.integer) or not 0 <= step < self.horizon:
+            raise PolicyError("step", f"a step from 0 to {self.horizon - 1}", quote(step))
+        return int(step)
+
+    def _find_state(self, state: Hashable) -> int:
+        try:
+            return self._state_index[state]
+        except (KeyError, TypeError):
+            hint = did_you_mean(state, self.states)
+            raise PolicyError("state", "a state of the policy's model", quote(state), hint) from None
+
+    def check_model(self, model: CMDP) -> None:
+        """Raise a `PolicyError` unless `model` is the one this policy was made for."""
+        if model.fingerprint != self.fingerprint:
+            raise PolicyError(
+                "policy",
+                f"a policy for this model ({quote(model.name or 'unnamed')}, fingerprint {model.fingerprint})",
+                f"one made for the model with fingerprint {self.fingerprint}",
+            )
+
+    def cost_ticks(self, model: CMDP) -> NDArray[np.int64]:
+        """Return the cost of each of the model's outcomes in this policy's ticks, shape (O, D).
+
+        Raises
+        ------
+        PolicyError
+            If a cost is no whole number of them, or continuous.
+        """
+        self.check_model(model)
+        cost_OD = np.zeros((model.n_outcomes, len(self.resources)), np.int64)
+        for d, name in enumerate(self.resources):
+            r = model.resource_index(name)
+            factor = model.cost[r].unit / self.units[d]
+            continuous = model.law_DO is not None and bool((model.law_DO[r] >= 0).any())
+            if continuous or (factor.denominator != 1 and model.cost[r].ticks.any()):
+                raise PolicyError(
+                    f"costs of {name}",
+                    f"whole multiples of the policy's unit, {format_amount(self.units[d])}",
+                    "a continuous law" if continuous else f"multiples of {format_amount(model.cost[r].unit)}",
+                )
+            cost_OD[:, d] = model.cost[r].ticks * factor.numerator if model.cost[r].ticks.any() else 0
+        return cost_OD
+
+    def agent(self, model: CMDP | None = None, *, seed: int = 0) -> Agent:
+        """Return an agent that follows this policy and keeps the account.
+
+        Parameters
+        ----------
+        model : CMDP, optional
+            What the world is held to; needed only if the policy was loaded without it.
+        seed : int
+            Of its choices, if it makes any at random.
+        """
+        from solvent.policy.agent import Agent
+
+        model = model or self.model
+        if model is None:
+            raise PolicyError(
+                "agent", "the policy's model", "none", "use policy.agent(model), or load_policy(path, model)"
+            )
+        return Agent(model, self, seed=seed)
+
+
+def _same(mine: Any, other: Any) -> bool:
+    if isinstance(mine, np.ndarray) or isinstance(other, np.ndarray):
+        return isinstance(mine, np.ndarray) and isinstance(other, np.ndarray) and bool(np.array_equal(mine, other))
+    return bool(mine == other)

@@ -1,0 +1,213 @@
+"""The augmented policy: one action for each (step, state, spent) it can lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.errors import quote
+from solvent.model.budget import Limits
+from solvent.model.cmdp import CMDP
+from solvent.model.lattice import Lattice
+from solvent.policy.arrange import arrange
+from solvent.policy.choices import Choices
+from solvent.policy.errors import PolicyError
+from solvent.policy.locate import COLLAPSED
+from solvent.policy.nodes import NO_NODE, Lookup, NodeTable, Spent
+
+__all__ = ["COLLAPSED", "NO_ACTION", "NO_NODE", "AugmentedPolicy", "Decision"]
+
+#: What `AugmentedPolicy.action_indices` returns where the policy decides nothing.
+NO_ACTION = -1
+
+
+class Decision(NamedTuple):
+    """What is done at one node; an amount is None where it no longer matters."""
+
+    step: int
+    state: Hashable
+    spent: dict[str, Fraction | None]
+    action: Hashable
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class AugmentedPolicy(NodeTable):
+    """A deterministic policy on nodes.
+
+    Made by `solvent.solve` or `load_policy`; the fields are read-only. Those of `NodeTable` say where it decides.
+
+    Attributes
+    ----------
+    action_N : ndarray of uint8, uint16 or uint32, shape (N,)
+        The action of each node.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> from solvent.model.budget import resolve
+    >>> model = instances.knapsack([3, 4], [2, 3], capacity=4)
+    >>> limits = resolve(model, None)
+    >>> lattice = Lattice.fit(model, limits)
+    >>> policy = AugmentedPolicy.from_nodes(model, lattice, limits, layers=[([0], [[0]], [0]), ([0], [[0]], [1])])
+    >>> policy
+    AugmentedPolicy(2 nodes over 2 steps, tracking weight)
+    >>> policy.action(1, "knapsack", 0)
+    'take'
+    """
+
+    action_N: NDArray[Any]
+
+    @classmethod
+    def from_nodes(
+        cls,
+        model: CMDP,
+        lattice: Lattice | NodeTable,
+        limits: Limits,
+        *,
+        layers: Sequence[tuple[Any, Any, Any]],
+        settled: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]] | None = None,
+        lookup: Lookup = "equal",
+    ) -> AugmentedPolicy:
+        """Return the policy of unordered nodes.
+
+        Parameters
+        ----------
+        model : CMDP
+        lattice : Lattice or NodeTable
+            Has the tracked resources and their units.
+        limits : Limits
+            The budget it keeps.
+        layers : sequence of (state, spent, action), one per step
+            Arrays of shape (N,), (N, D) and (N,): positions of states, ticks, positions of actions. A node may be
+            repeated if its action is.
+        settled : sequence of (low, high), one per step, optional
+            Arrays of shape (S, D): within this interval an amount no longer matters; empty if low lies above high.
+            Amounts may be given as they are or as `COLLAPSED`.
+        lookup : {"equal", "at_most", "at_least"}
+
+        Raises
+        ------
+        PolicyError
+            If a node has two different actions.
+        """
+        arranged = arrange(model, lattice, limits, [layer[:2] for layer in layers], settled, lookup)
+        n_nodes = len(arranged.parts["spent_ND"])
+        action_N = np.zeros(n_nodes, np.min_scalar_type(max(model.n_actions - 1, 0)))
+        for step, (_, _, given) in enumerate(layers):
+            actions = np.asarray(given)[arranged.order[step]]
+            nodes = arranged.node[step]
+            if len(actions) and not 0 <= actions.min() <= actions.max() < model.n_actions:
+                raise PolicyError(
+                    f"step {step}", f"actions from 0 to {model.n_actions - 1}", f"{actions.min()} to {actions.max()}"
+                )
+            action_N[nodes] = actions
+            clash = np.flatnonzero(action_N[nodes] != actions)
+            if len(clash):
+                state = model.states[int(np.asarray(layers[step][0])[arranged.order[step][clash[0]]])]
+                raise PolicyError(f"step {step}, state {quote(state)}", "one action for each node", "two")
+        return cls(action_N=action_N, **arranged.parts)
+
+    def action(self, step: int, state: Hashable, spent: Spent) -> Hashable:
+        """Return the action at a node, in names.
+
+        Parameters
+        ----------
+        step : int
+            From 0.
+        state : hashable
+        spent : number, sequence or mapping
+            What has been spent so far: a number where one resource is tracked, else amounts in the order of
+            `resources` or by name; resources that are not tracked may be named too.
+
+        Raises
+        ------
+        PolicyError
+            If the policy decides nothing there.
+        """
+        return self.actions[int(self.action_N[self.node_of(step, state, spent)])]
+
+    def action_index(self, step: int, state: int, ticks: Sequence[int]) -> int:
+        """Return the action, by position, for a state by position and ticks; `NO_ACTION` if there is none."""
+        node = self.node(step, state, ticks)
+        return NO_ACTION if node == NO_NODE else int(self.action_N[node])
+
+    def action_indices(self, step: int, states: NDArray[Any], ticks_MD: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the actions, by position, of many nodes of a step; `NO_ACTION` where there is none.
+
+        Parameters
+        ----------
+        step : int
+        states : ndarray of int, shape (M,)
+        ticks_MD : ndarray of int64, shape (M, D)
+        """
+        nodes = self.locate(step, states, ticks_MD)
+        known = nodes != NO_NODE
+        result = np.full(len(nodes), NO_ACTION, np.int64)
+        result[known] = self.action_N[nodes[known]]
+        return result
+
+    def choices_at(self, step: int, states: NDArray[Any], ticks_MD: NDArray[np.int64]) -> Choices:
+        """Return the action of each of many nodes of a step as a certain choice."""
+        actions = self.action_indices(step, states, ticks_MD)
+        known = np.flatnonzero(actions != NO_ACTION)
+        return Choices(known, actions[known], np.ones(len(known)))
+
+    def __iter__(self) -> Iterator[Decision]:
+        for step in range(self.horizon):
+            for group in range(int(self.step_indptr[step]), int(self.step_indptr[step + 1])):
+                state = self.states[int(self.group_state[group])]
+                for node in range(int(self.node_indptr[group]), int(self.node_indptr[group + 1])):
+                    spent = dict(zip(self.resources, self.amounts(node), strict=True))
+                    yield Decision(step, state, spent, self.actions[int(self.action_N[node])])
+
+    def to_frame(self) -> Any:
+        """Return the decisions as a pandas DataFrame, one row per node.
+
+        Amounts are integers where the unit is whole, else floats; missing where they no longer matter.
+
+        Raises
+        ------
+        PolicyError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd  # type: ignore[import-untyped, import-not-found, unused-ignore]
+        except ImportError:
+            raise PolicyError("to_frame", "pandas", "no such package", "pip install pandas") from None
+        sizes = np.diff(self.node_indptr)
+        step = np.repeat(np.arange(self.horizon), np.diff(self.step_indptr))
+        columns: dict[str, Any] = {
+            "step": np.repeat(step, sizes),
+            "state": pd.Series(_names(self.states, np.repeat(self.group_state, sizes)), dtype=object),
+        }
+        for d, name in enumerate(self.resources):
+            ticks, unit = self.spent_ND[:, d], self.units[d]
+            missing = ticks == COLLAPSED
+            whole = np.where(missing, 0, ticks)
+            if unit.denominator == 1:
+                columns[f"spent_{name}"] = pd.Series(whole * unit.numerator, dtype="Int64").mask(missing)
+            else:
+                amounts = whole * unit.numerator / unit.denominator
+                columns[f"spent_{name}"] = np.where(missing, np.nan, amounts)
+        columns["action"] = pd.Series(_names(self.actions, self.action_N), dtype=object)
+        return pd.DataFrame(columns)
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy to a file of any name, whole or not at all; `load_policy` reads it back."""
+        from solvent.policy.files import save_policy
+
+        save_policy(self, path)
+
+
+def _names(names: tuple[Hashable, ...], index: NDArray[Any]) -> NDArray[Any]:
+    table = np.empty(len(names), object)
+    for i, name in enumerate(names):
+        table[i] = name
+    result: NDArray[Any] = table[index]
+    return result

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from solvent import CMDP, Budget, ModelError
+
+
+def walk(limit: int = 10**9) -> dict[str, Any]:
+    """A counter that goes up or stays, and ends at the limit."""
+    return {
+        "start": 0,
+        "actions": lambda n: ["up", "stay"] if n < limit else [],
+        "outcomes": lambda n, a: [(1, n + 1, 2, 10)] if a == "up" else [(1, n, 0)],
+    }
+
+
+def test_only_what_can_be_reached_within_the_horizon() -> None:
+    model = CMDP.from_function(**walk(), horizon=3, reward=lambda n, a: n)
+    assert model.states == (0, 1, 2, 3)
+    assert model.is_stationary
+    # the last one is entered only after the last step, so nothing is asked of it
+    assert [model.is_terminal(0, s) for s in range(4)] == [False, False, False, True]
+    assert model.row_reward.tolist() == [10, 0, 11, 1, 12, 2]
+    assert model.outcomes(2) == [(1.0, 2, {"cost": 2})]
+
+
+def test_a_state_with_no_actions_ends_the_episode() -> None:
+    model = CMDP.from_function(**walk(limit=2), horizon=10)
+    assert model.states == (0, 1, 2)
+    assert model.is_terminal(5, 2)
+    assert model.n_rows == 4
+
+
+def test_any_hashable_will_do() -> None:
+    def outcomes(state: Any, action: Any) -> Any:
+        yield Fraction(1, 2), frozenset({action}), {"x": 1}
+        yield Fraction(1, 2), None, {"y": "1/3"}
+
+    model = CMDP.from_function(
+        (0, "a"),
+        lambda s: [True, "go"] if s is not None else [],
+        outcomes,
+        2,
+        resources=["x", "y"],
+        budget={"x": 1, "y": 2},
+    )
+    assert set(model.states) == {(0, "a"), frozenset({True}), frozenset({"go"}), None}
+    assert model.budget == {"x": Budget(1), "y": Budget(2)}
+    assert model.is_terminal(1, model.state_index(None))
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, "0", "0/5", Fraction(0)])
+def test_impossible_outcomes_are_not_explored(zero: Any) -> None:
+    def outcomes(n: int, action: str) -> Any:
+        return [(zero, n + 1, 5), (1, n, 1)]
+
+    model = CMDP.from_function(0, lambda n: ["go"], outcomes, 4)
+    assert model.states == (0,)
+    assert model.n_outcomes == 1
+
+
+def test_time_varying_functions_take_the_step() -> None:
+    model = CMDP.from_function(
+        "s",
+        lambda step, state: ["go"] if step < 2 else [],
+        lambda step, state, action: [(1, "s", step % 2)],
+        4,
+        stationary=False,
+        reward=lambda step, state, action: 10 * step,
+    )
+    assert [model.is_terminal(step, 0) for step in range(4)] == [False, False, True, True]
+    assert [model.row_reward[model.rows(step, 0)[0]] for step in (0, 1)] == [0, 10]
+    assert [model.outcomes(model.rows(step, 0)[0])[0].cost["cost"] for step in (0, 1)] == [0, 1]
+    assert model.n_tables == 3
+
+
+def test_time_varying_layers_hold_only_what_is_reached_then() -> None:
+    model = CMDP.from_function(0, lambda step, n: ["go"], lambda step, n, action: [(1, n + 1, 0)], 3, stationary=False)
+    for step in range(3):
+        assert [s for s in range(4) if not model.is_terminal(step, s)] == [step]
+
+
+def test_equal_steps_are_one_table() -> None:
+    model = CMDP.from_function(0, lambda h, n: ["go"], lambda h, n, a: [(1, 0, 1)], 9, stationary=False)
+    assert model.is_stationary
+
+
+def test_the_cap_is_exact_and_says_what_to_do() -> None:
+    assert CMDP.from_function(**walk(), horizon=9, max_states=10).n_states == 10
+    message = (
+        r"from_function: expected at most 9 reachable states \(max_states\), found more, by step 8: among the newest"
+    )
+    with pytest.raises(ModelError, match=message + r" is 9; raise max_states, or describe states by less"):
+        CMDP.from_function(**walk(), horizon=9, max_states=9)
+    with pytest.raises(ModelError, match="max_states: expected a whole number of at least 1, found 0"):
+        CMDP.from_function(**walk(), horizon=9, max_states=0)
+
+
+def test_states_seen_before_do_not_count_again() -> None:
+    model = CMDP.from_function(
+        0, lambda h, n: [0, 1], lambda h, n, a: [(1, (n + a) % 3, 1)], 20, stationary=False, max_states=3
+    )
+    assert model.n_states == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"start": [1]}, r"start: expected a hashable state"),
+        ({"actions": lambda n: []}, r"actions\(0\): expected at least one action at the start, found none"),
+        ({"actions": lambda n: ["up", "up"]}, r"0/up: expected each row once"),
+        ({"outcomes": lambda n, a: [(0.5, n, 0)]}, r"0/up, probabilities: expected a sum of 1"),
+        ({"outcomes": lambda n, a: [(1, [n], 0)]}, r"0/up, outcome 0, next state: expected a hashable state name"),
+        ({"outcomes": lambda n, a: [5]}, r"0/up, outcome 0: expected \(probability, next state\)"),
+        ({"outcomes": lambda n, a: [(0, n, 0)]}, r"0/up, probabilities: expected a sum of 1"),
+        ({"outcomes": lambda n, a: []}, r"0/up: expected at least one outcome"),
+        ({"horizon": 0}, r"horizon"),
+    ],
+)
+def test_functions_that_make_no_model(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        CMDP.from_function(**{**walk(), "horizon": 3, **change})
+
+
+def test_errors_of_the_users_functions_are_theirs() -> None:
+    with pytest.raises(ZeroDivisionError):
+        CMDP.from_function(0, lambda n: ["go"], lambda n, a: [(1, 1 / n, 0)], 3)
+
+
+def test_a_progress_bar_does_no_harm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("solvent.model.explore._PATIENCE", 0.0)
+    model = CMDP.from_function(**walk(), horizon=600)
+    assert model.n_states == 601
+    assert capsys.readouterr().out == ""

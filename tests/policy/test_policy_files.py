@@ -1,0 +1,190 @@
+"""Saved policies: exact, whole, and harmless whatever stands in the file."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvent
+from solvent.errors import SolventError
+from solvent.model import instances
+from solvent.model.budget import resolve
+from solvent.model.lattice import Lattice
+from solvent.policy.errors import PolicyError
+from solvent.policy.files import from_bytes, load_policy, to_bytes
+from solvent.policy.table import AugmentedPolicy
+
+
+def some_policy(n_resources=2, settle=True, lookup="equal", names=True):
+    b = solvent.CMDP.builder(horizon=2, start=("a", 1), resources=[f"r{i}" for i in range(n_resources)])
+    for state in [("a", 1), "b", 2.5]:
+        for action in ("x", 7):
+            b.add(state, action, outcomes=[(0.5, "b", ["1/3"] * n_resources), (0.5, 2.5, [-1] * n_resources)])
+    model = b.build()
+    limits = resolve(
+        model, {f"r{i}": solvent.Budget(upper=[None, 5], lower=["-7/2", None]) for i in range(n_resources)}
+    )
+    rng = np.random.default_rng(3)
+    layers = []
+    for _ in range(2):
+        spent = rng.integers(-9, 9, (40, n_resources))
+        state, spent = rng.integers(0, 3, 40), np.unique(spent, axis=0) if n_resources else spent[:1]
+        state = state[: len(spent)]
+        layers.append((state, spent, (spent.sum(1) + state) % 2))
+    low = np.full((3, n_resources), 20)
+    settled = [(low, low + 3)] * 2 if settle else None
+    lattice = Lattice.fit(model, limits)
+    return model, AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers, settled=settled, lookup=lookup)
+
+
+CASES = [some_policy(), some_policy(settle=False), some_policy(0, settle=False), some_policy(1, False, "at_most")]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_saved_is_loaded(case, tmp_path):
+    model, policy = case
+    policy.save(tmp_path / "some.policy")
+    assert [each.name for each in tmp_path.iterdir()] == ["some.policy"]
+    loaded = load_policy(tmp_path / "some.policy")
+    assert loaded == policy
+    assert list(loaded) == list(policy)
+    assert loaded.limits == policy.limits
+    assert loaded.model is None
+    assert load_policy(str(tmp_path / "some.policy"), model).model is model
+
+
+def test_the_file_is_readable_without_us(tmp_path):
+    _, policy = CASES[0]
+    policy.save(tmp_path / "p")
+    with np.load(tmp_path / "p", allow_pickle=False) as archive:
+        header = json.loads(archive["header"].tobytes())
+    assert header["version"] == solvent.__version__
+    assert header["states"] == [["a", 1], "b", 2.5]
+    assert header["actions"] == ["x", 7]
+    assert header["units"] == ["1/6", "1/6"]
+    assert header["lower"][0] == ["-7/2", None]
+
+
+def test_another_model_is_an_error(tmp_path):
+    model, policy = CASES[0]
+    other = instances.markov_gap()
+    policy.save(tmp_path / "p")
+    with pytest.raises(PolicyError, match=rf"{other.fingerprint}.*{model.fingerprint}"):
+        load_policy(tmp_path / "p", other)
+
+
+def test_files_that_are_not_there(tmp_path):
+    CASES[0][1].save(tmp_path / "van.policy")
+    with pytest.raises(PolicyError, match=r"no such file; did you mean 'van.policy'"):
+        load_policy(tmp_path / "van.polcy")
+    with pytest.raises(PolicyError, match="can be read"):
+        load_policy(tmp_path)
+    with pytest.raises(SolventError, match="a place that can be written"):
+        CASES[0][1].save(tmp_path / "nowhere" / "p")
+
+
+def parts_of(content):
+    with np.load(io.BytesIO(content)) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    return arrays, json.loads(arrays.pop("header").tobytes())
+
+
+def rebuilt(arrays, header):
+    buffer = io.BytesIO()
+    np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+    return buffer.getvalue()
+
+
+WRONG_HEADERS = {
+    "solvent_policy": [2, None],
+    "horizon": [3, -1, "2", True, 10**15],
+    "start": ["nowhere", None, {}],
+    "states": [["b"], "b", [["a", 1], "b", "b"], None],
+    "actions": [["x"], []],
+    "resources": [["r0"], ["r0", "r0"], [1, 2], None],
+    "units": [["1/6"], ["0", "1"], ["-1", "1"], [1, 2], ["x", "1"]],
+    "upper": [[["1"]], [[None], [None]], None, [["x", "y"], ["x", "y"]], [1, 2]],
+    "lookup": ["at_most", "near", None, []],
+    "fingerprint": [None, 3],
+}
+
+
+@pytest.mark.parametrize(("field", "value"), [(k, v) for k, values in WRONG_HEADERS.items() for v in values])
+def test_wrong_headers_are_refused(field, value):
+    arrays, header = parts_of(to_bytes(CASES[0][1]))
+    with pytest.raises(SolventError):
+        from_bytes(rebuilt(arrays, {**header, field: value}))
+    header.pop(field)
+    with pytest.raises(SolventError):
+        from_bytes(rebuilt(arrays, header))
+
+
+def wrong_arrays():
+    arrays, _ = parts_of(to_bytes(CASES[0][1]))
+    for name, array in arrays.items():
+        yield name, None
+        yield name, array.astype(np.float64)
+        yield name, array[:-1]
+        yield name, array[None]
+        if name != "settled_low_GD" and name != "settled_high_GD":
+            yield name, array[::-1].copy()
+            if name != "spent_ND":
+                yield name, array + array.dtype.type(100)
+    yield "group_state", np.zeros_like(arrays["group_state"])
+    yield "group_state", -arrays["group_state"]
+    yield "spent_ND", np.zeros_like(arrays["spent_ND"])
+
+
+@pytest.mark.parametrize(("name", "array"), list(wrong_arrays()))
+def test_wrong_arrays_are_refused(name, array):
+    arrays, header = parts_of(to_bytes(CASES[0][1]))
+    arrays[name] = array
+    if array is None:
+        arrays.pop(name)
+    elif name == "action_N" and array.dtype == np.uint8 and array.ndim == 1 and array.max() < 2 and len(array) > 60:
+        return  # other actions are another policy
+    with pytest.raises(SolventError):
+        from_bytes(rebuilt(arrays, header))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=300))
+def test_any_bytes_are_an_error(content):
+    with pytest.raises(SolventError):
+        from_bytes(content)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_damaged_files_are_policies_or_errors(data):
+    content = bytearray(to_bytes(CASES[data.draw(st.integers(0, 3))][1]))
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    if data.draw(st.booleans()):
+        del content[data.draw(st.integers(0, len(content))) :]
+    try:
+        policy = from_bytes(bytes(content))
+    except SolventError:
+        return
+    assert all(decision.action in policy.actions for decision in policy)
+
+
+def test_nothing_in_a_file_runs():
+    arrays, _ = parts_of(to_bytes(CASES[0][1]))
+    buffer = io.BytesIO()
+    np.savez(buffer, header=np.array([print], object), **arrays)
+    with pytest.raises(SolventError):
+        from_bytes(buffer.getvalue())
+
+
+def test_what_expands_without_end_is_refused():
+    content = bytearray(to_bytes(CASES[0][1]))
+    size_in_directory = content.index(b"PK\x01\x02") + 24
+    content[size_in_directory : size_in_directory + 4] = (2**32 - 2).to_bytes(4, "little")
+    with pytest.raises(SolventError, match="reasonable size"):
+        from_bytes(bytes(content))

@@ -1,0 +1,143 @@
+"""Hypothesis strategies: tiny random problems, small enough to go through all their histories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hypothesis import strategies as st
+
+from solvent.model.budget import Budget, resolve
+from solvent.model.cmdp import CMDP
+
+COSTS = [Fraction(text) for text in "0 0 0 1 1 2 1/2 1/3 3/2 0.1 0.7 -1 -1 -1/2 -2 -1/3".split()]
+LIMITS = [Fraction(text) for text in "0 1 1 2 2 3 4 1/2 5/2 1/3 0.3 10 -1 -1/2 -2".split()]
+limits = st.sampled_from(LIMITS)
+REWARDS = [0, 1, 2, 3, -1, -2, 0.5, 0.1, -0.25, 10]
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """A problem: a model and a budget for it."""
+
+    model: CMDP
+    budget: Any
+
+
+@st.composite
+def costs(draw: st.DrawFn, n_resources: int) -> list[Fraction]:
+    return [draw(st.sampled_from(COSTS)) for _ in range(n_resources)]
+
+
+@st.composite
+def outcomes(draw: st.DrawFn, n_states: int, n_resources: int) -> list[tuple[Any, ...]]:
+    weights = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    listed = [
+        (Fraction(weight, sum(weights)), draw(st.integers(0, n_states - 1)), draw(costs(n_resources)))
+        for weight in weights
+    ]
+    if n_resources and draw(st.integers(0, 9)) == 0:
+        # what cannot happen does not count, whatever it would cost
+        listed.append((0, 0, [Fraction(10**6)] * n_resources))
+    return listed
+
+
+@st.composite
+def models(
+    draw: st.DrawFn,
+    max_resources: int = 3,
+    min_resources: int = 0,
+    terminals: bool = True,
+    rest: bool | None = None,
+    max_horizon: int = 4,
+) -> CMDP:
+    """Models of 1-4 states, 1-3 actions and 0-3 resources.
+
+    Parameters
+    ----------
+    terminals : bool
+        Whether the episode may end early, in some states always and in others at some steps.
+    rest : bool, optional
+        Whether every state has an action that costs nothing; drawn if not given.
+    """
+    n_states, n_actions = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    horizon, n_resources = draw(st.integers(1, max_horizon)), draw(st.integers(min_resources, max_resources))
+    resources = [f"r{i}" for i in range(n_resources)]
+    b = CMDP.builder(horizon=horizon, start=0, resources=resources)
+    has_rest = draw(st.booleans()) if rest is None else rest
+    for state in range(n_states):
+        if terminals and state and draw(st.integers(0, 3)) == 0:
+            b.terminal(state)
+            continue
+        idle = set(range(horizon))
+        for action in range(n_actions):
+            # the first action of a model without ends holds at all steps, the others come and go
+            always = draw(st.booleans()) or (action == 0 and (not terminals or state == 0))
+            steps = range(horizon) if always else draw(st.sets(st.integers(0, horizon - 1)))
+            varying = draw(st.booleans())
+            for when in [[step] for step in sorted(steps)] if varying else [sorted(steps)]:
+                if when:
+                    reward = draw(st.sampled_from(REWARDS))
+                    rows = draw(outcomes(n_states, n_resources))
+                    b.add(state, f"a{action}", reward=reward, outcomes=rows, steps=when)
+            idle -= set(steps)
+        if has_rest and (not terminals or len(idle) < horizon):
+            b.add(state, "rest", reward=draw(st.sampled_from([0, -1])), outcomes=[(1, state)])
+        elif idle:
+            b.terminal(state, steps=sorted(idle))
+    return b.build()
+
+
+@st.composite
+def side(draw: st.DrawFn, horizon: int, shift: int = 0) -> list[Fraction | None]:
+    """One limit per step, some of them open."""
+    return [draw(st.none() | limits.map(lambda x: x + shift)) for _ in range(horizon)]
+
+
+#: Kinds of budgets: what frontiers take, and everything.
+ONE_SIDED = "number number upper lower final final_lower"
+ALL_KINDS = f"{ONE_SIDED} none interval box final_box"
+
+
+@st.composite
+def budgets(draw: st.DrawFn, horizon: int, kinds: str = ALL_KINDS) -> Any:
+    """The budget of one resource."""
+    kind = draw(st.sampled_from(kinds.split()))
+    if kind == "none":
+        return None
+    if kind == "number":
+        return draw(limits)
+    if kind == "upper":
+        return Budget(upper=draw(side(horizon)))
+    if kind == "lower":
+        return Budget(lower=_negative(draw(side(horizon))))
+    if kind == "final":
+        return Budget.final(draw(limits))
+    if kind == "final_lower":
+        return Budget.final(lower=-draw(limits))
+    if kind == "final_box":
+        low, high = sorted(draw(st.tuples(limits, limits)))
+        return Budget.final(high, lower=low - 1)
+    if kind == "box":
+        return Budget(upper=draw(limits) + 3, lower=-draw(limits) - 1)
+    upper, lower = draw(side(horizon, 1)), _negative(draw(side(horizon)))
+    pairs = zip(upper, lower, strict=True)
+    return Budget(upper=upper, lower=[None if None not in (high, low) and low > high else low for high, low in pairs])
+
+
+def _negative(limits_of_steps: list[Fraction | None]) -> list[Fraction | None]:
+    return [None if limit is None else -limit for limit in limits_of_steps]
+
+
+@st.composite
+def problems(draw: st.DrawFn, kinds: str = ALL_KINDS, **options: Any) -> Tiny:
+    """A model and a budget for each of its resources."""
+    model = draw(models(**options))
+    return Tiny(model, {name: draw(budgets(model.horizon, kinds)) for name in model.resources})
+
+
+def one_sided_problems(**options: Any) -> st.SearchStrategy[Tiny]:
+    """Problems that frontiers take: one resource, limited on one side."""
+    tiny = problems(ONE_SIDED, min_resources=1, max_resources=1, **options)
+    return tiny.filter(lambda problem: len(resolve(problem.model, problem.budget).resources) == 1)
