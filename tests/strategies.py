@@ -137,7 +137,7 @@ def problems(draw: st.DrawFn, kinds: str = ALL_KINDS, **options: Any) -> Tiny:
     return Tiny(model, {name: draw(budgets(model.horizon, kinds)) for name in model.resources})
 
 
-def one_sided_problems(**options: Any) -> st.SearchStrategy[Tiny]:
+def one_sided_problems(kinds: str = ONE_SIDED, **options: Any) -> st.SearchStrategy[Tiny]:
     """Problems that frontiers take: one resource, limited on one side."""
-    tiny = problems(ONE_SIDED, min_resources=1, max_resources=1, **options)
+    tiny = problems(kinds, min_resources=1, max_resources=1, **options)
     return tiny.filter(lambda problem: len(resolve(problem.model, problem.budget).resources) == 1)

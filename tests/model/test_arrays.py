@@ -198,6 +198,13 @@ def test_a_state_masked_at_a_step_where_it_is_reached() -> None:
         CMDP.from_arrays(np.ones((1, 1, 1)), [[0]], [[0]], horizon=2, available=available)
 
 
+def test_minus_zero_is_zero() -> None:
+    P, C = np.ones((1, 1, 1)), [[1]]
+    zero = CMDP.from_arrays(P, [[0.0]], C, horizon=2)
+    assert CMDP.from_arrays(P, [[-0.0]], C, horizon=2).fingerprint == zero.fingerprint
+    assert CMDP.from_arrays(P, [[[0.0]], [[-0.0]]], C, horizon=2) == zero
+
+
 def test_single_entries_are_not_ambiguous() -> None:
     model = CMDP.from_arrays([[[1]]], [[[2]]], [[[3]]], horizon=1)
     assert model.row_reward.tolist() == [2]

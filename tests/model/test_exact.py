@@ -104,6 +104,7 @@ def test_floats_are_short_decimals_or_binary(x: float) -> None:
 
 @given(st.lists(any_double, max_size=8))
 @example([0.0, 1e-300])
+@example([99999999999999.9, -9999999999999.99, 0.000999999999999999, 1e-4])
 @example([1e-300, 1e300])
 @example([0.0, -0.0])
 def test_columns_agree_with_single_numbers(values: list[float]) -> None:

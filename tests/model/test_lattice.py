@@ -194,6 +194,21 @@ def test_directed_rounding(costs: list[list[Fraction]], sides: str, data: Any) -
     assert all(np.abs(each.cost_OD).max() <= MAX_TICKS for each in (safe, relaxed))
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_both_sides_at_once_move_by_what_rounding_hides(sign: int) -> None:
+    costs = [sign * Fraction(2**62, 3), sign * Fraction(2**62, 7), sign * Fraction(1, 10**30)]
+    totals = list(itertools.accumulate(costs))
+    model = spend([[cost] for cost in costs])
+    lattice = fit(model, Budget(upper=totals, lower=totals), "relaxed")
+    assert lattice.exact == (False,)
+    ticks = list(itertools.accumulate(int(lattice.cost_OD[model.rows(h, 0)[0], 0]) for h in range(3)))
+    assert all(lattice.lower_HD[h, 0] <= ticks[h] <= lattice.upper_HD[h, 0] for h in range(3))
+    # one tick of slack per step and no more
+    assert all(lattice.upper_HD[h, 0] - lattice.lower_HD[h, 0] <= h + 2 for h in range(3))
+    strict = fit(model, Budget(upper=totals, lower=totals), "safe")
+    assert all(strict.lower_HD[h, 0] > strict.upper_HD[h, 0] for h in range(3))
+
+
 def test_rounding_is_reported_and_fine() -> None:
     model = instances.knapsack([1, 1], [1e300, 1e-300])
     safe, relaxed = fit(model, 1e300, "safe"), fit(model, 1e300, "relaxed")

@@ -121,9 +121,9 @@ def assemble(
     if not len(rows.row_action):
         raise ModelError("model", "at least one row", "none")
     _check_rewards(names, rows)
-    rows = _check_probabilities(names, rows)
+    rows = _check_probabilities(names, replace(rows, row_reward=rows.row_reward + 0.0))  # -0.0 is 0.0
     rows, table_of_step = _share_tables(rows, table_of_step, len(names.states))
-    rows = _renumber_laws(replace(rows, row_reward=rows.row_reward + 0.0))  # -0.0 is 0.0
+    rows = _renumber_laws(rows)
     budgets: dict[str, Budget] | None = None
     if budget is not None:
         budgets = read_budgets(budget, names.resources, horizon)

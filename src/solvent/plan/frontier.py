@@ -25,11 +25,17 @@ from solvent.model.cmdp import CMDP
 from solvent.plan import frontier_kernels as kernels
 from solvent.plan.kernels import DOWN, TERMINAL, UP, fill_bounds, row_bounds
 from solvent.plan.limits import Allowance
+from solvent.plan.pooling import pool
+from solvent.plan.pooling_kernels import average
 
 #: Values that differ by less than this, relative to the largest reward, are taken for equal.
 RELATIVE_TOLERANCE = 1e-12
 #: With at most so many ticks between need and settled, functions are swept as arrays.
 DENSE_WIDTH = 4096
+
+
+#: A node costs about so many times what a point does.
+_NODES_PER_POINT = 8
 
 
 @dataclass(frozen=True)
@@ -97,15 +103,17 @@ class Frontier:
         return found
 
 
-def build(model: CMDP, purse: Purse, allowance: Allowance) -> Frontier:
+def build(model: CMDP, purse: Purse, allowance: Allowance, work: Work | None = None) -> Frontier:
     """Build the frontiers of a model backward.
+
+    `work` saves time if it was made already.
 
     Raises
     ------
     LimitReached
         If a layer would not fit into the memory allowed, or time is up.
     """
-    work = _Work(model, purse)
+    work = work or Work(model, purse)
     allowance.take(6 * 8 * work.need_HS.size, "bounds per step and state")
     size = np.maximum(np.abs(model.row_reward).max(initial=0.0), np.finfo(float).tiny)
     tolerance = RELATIVE_TOLERANCE * float(size)
@@ -113,7 +121,7 @@ def build(model: CMDP, purse: Purse, allowance: Allowance) -> Frontier:
     return (_sweep if dense else _merge)(work, tolerance, allowance)
 
 
-class _Work:
+class Work:
     """Bounds on `left`, and the model's arrays step by step."""
 
     def __init__(self, model: CMDP, purse: Purse) -> None:
@@ -150,6 +158,23 @@ class _Work:
         self.top_HS = np.where(live, np.maximum(self.top_HS, self.need_HS), -1)
         self.widest = float(np.max(self.top_HS.astype(float) - self.need_HS.astype(float), initial=0.0)) + 1
 
+    def is_quicker_by_nodes(self) -> bool:
+        """Whether the reduction is likely to be much quicker: few nodes from the start, many points for all amounts.
+
+        Both counts are bounded by how many amounts there can be at a step, and grow by at most the number of outcomes
+        from one step to the next: nodes forward, points backward.
+        """
+        amounts = np.where(self.top_HS >= self.need_HS, (self.top_HS - self.need_HS).astype(float) + 1, 0).sum(1)
+        per_state = np.diff(self.model.outcome_indptr[self.model.row_indptr])
+        growth = float(per_state.max(initial=1))
+        live = (self.top_HS >= self.need_HS).sum(1).astype(float)
+        nodes, points = np.ones(len(amounts)), live.copy()
+        for h in range(1, len(amounts)):
+            nodes[h] = min(nodes[h - 1] * growth, amounts[h])
+        for h in range(len(amounts) - 2, -1, -1):
+            points[h] = min(max(points[h + 1] * growth, live[h]), amounts[h])
+        return bool(_NODES_PER_POINT * nodes.sum() < points.sum())
+
     def rows_at(self, h: int) -> tuple[NDArray[np.int64], int, int]:
         n = self.model.n_states
         table = int(self.model.table_of_step[h])
@@ -174,7 +199,7 @@ class _Work:
 def settled_need(model: CMDP, cost: NDArray[np.int64]) -> int:
     """Return the ticks with which the start cannot run short whatever is done, if nothing may be overspent."""
     floor = np.zeros(model.horizon, np.int64)
-    return int(_Work(model, Purse(cost, floor, 0, 0)).settled_HS[0, model.start_index])
+    return int(Work(model, Purse(cost, floor, 0, 0)).settled_HS[0, model.start_index])
 
 
 def _negated(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -182,7 +207,7 @@ def _negated(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(ticks == UP, DOWN, np.where(ticks == DOWN, UP, -np.where(ticks == DOWN, 0, ticks)))
 
 
-def _merge(work: _Work, tolerance: float, allowance: Allowance) -> Frontier:
+def _merge(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
     m, horizon, n_states = work.model, work.model.horizon, work.model.n_states
     indptr = np.zeros((horizon + 1, n_states + 1), np.int64)
     # after the last step everything is worth 0, whatever is left
@@ -218,11 +243,12 @@ def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
     return larger
 
 
-def _sweep(work: _Work, tolerance: float, allowance: Allowance) -> Frontier:
+def _sweep(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
     m, horizon = work.model, work.model.horizon
     widths_HS = work.top_HS - work.need_HS + 1
     none = np.empty(0, np.int64)
-    next_need, next_top, next_offset, next_value = none, none, none, np.empty(0)
+    next_need, next_top, next_offset, next_value_L = none, none, none, np.empty((0, 0))
+    pooled = pool(m, work.purse.cost)
     most_rows = int(np.diff(m.row_indptr).max(initial=1))
     row_type = np.uint8 if most_rows <= 256 else np.int32
     indptr_HS = np.zeros((horizon, m.n_states + 1), np.int64)
@@ -234,12 +260,12 @@ def _sweep(work: _Work, tolerance: float, allowance: Allowance) -> Frontier:
         rows, first, last = work.rows_at(h)
         offset = np.concatenate([[0], np.cumsum(widths_HS[h])])
         size = int(offset[-1])
-        allowance.take(32 * size, f"the values of step {h}")
+        allowance.take((32 + 8 * pooled.n_laws) * size, f"the values of step {h}")
         value, row = np.empty(size), np.empty(size, row_type)
         kernels.sweep_layer(
-            rows, m.outcome_indptr, m.probability, m.next_state, m.row_reward, work.purse.cost,
+            rows, pooled.indptr, pooled.probability, pooled.next_state, pooled.cost, pooled.law, m.row_reward,
             work.row_need(h, first, last), first, work.need_HS[h], work.top_HS[h], offset,
-            next_need, next_top, next_offset, next_value, value, row,
+            next_need, next_top, next_offset, next_value_L, value, row,
         )  # fmt: skip
         need, point_value, point_row = np.empty(size, np.int64), np.empty(size), np.empty(size, np.int32)
         count = kernels.compress_layer(
@@ -249,9 +275,14 @@ def _sweep(work: _Work, tolerance: float, allowance: Allowance) -> Frontier:
         indptr_HS[h] += made
         made += count
         pieces.append((need[:count].copy(), point_row[:count].copy()))
-        allowance.give_back(32 * size)
+        allowance.give_back((32 + 8 * pooled.n_laws) * size)
         allowance.take(12 * count, f"the points of step {h}")
-        next_need, next_top, next_offset, next_value = work.need_HS[h], work.top_HS[h], offset, value
+        next_need, next_top, next_offset = work.need_HS[h], work.top_HS[h], offset
+        next_value_L = np.empty((1 + pooled.n_laws, size))
+        average(
+            next_need, next_top, next_offset, pooled.law_indptr, pooled.law_cost, pooled.law_probability, value,
+            next_value_L,
+        )  # fmt: skip
     all_needs, all_rows = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     at = slice(int(indptr_HS[0, m.start_index]), int(indptr_HS[0, m.start_index + 1]))
     start = slice(at.start - int(indptr_HS[0, 0]), at.stop - int(indptr_HS[0, 0]))

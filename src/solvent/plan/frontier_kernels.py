@@ -13,6 +13,9 @@ from solvent.plan.jit import jit
 from solvent.plan.kernels import DOWN, EMPTY, TERMINAL, UP, enter
 
 
+_GRID_KEYS = 1_000_000
+
+
 @jit
 def fill_reach(table_of_step, row_indptr, outcome_indptr, next_state, cost, start, out_min_HS, out_max_HS):
     """Write the least and the most that any policy can have spent at each (step, state); UP and DOWN if never there."""
@@ -254,14 +257,15 @@ def merge(
 
 @jit
 def sweep_layer(
-    row_indptr, outcome_indptr, probability, next_state, row_reward, cost, row_need_R, first_row,
-    need_S, top_S, offset_S, next_need_S, next_top_S, next_offset_S, next_value, out_value, out_row,
+    row_indptr, outcome_indptr, probability, next_state, cost, law, row_reward, row_need_R, first_row,
+    need_S, top_S, offset_S, next_need_S, next_top_S, next_offset_S, next_value_L, out_value, out_row,
 ):  # fmt: skip
     """Write the value and best row for every `left` from need_S to top_S, state by state.
 
-    `next_value` is empty at the last step. Beyond `top` the value does not change any more.
+    Each outcome takes its values from the row of `next_value_L` that its law names. That is empty at the last step.
+    Beyond `top` the value does not change any more.
     """
-    last = next_value.shape[0] == 0
+    last = next_value_L.shape[0] == 0
     n_states = need_S.shape[0]
     widest = 1
     for s in range(n_states):
@@ -287,6 +291,7 @@ def sweep_layer(
             if not last:
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     after, p = next_state[o], probability[o]
+                    next_value = next_value_L[law[o]]
                     shift = next_offset_S[after] + need - cost[o] - next_need_S[after]
                     # from here on `left` is beyond what matters in the next state
                     flat = min(max(next_top_S[after] + cost[o] - need + 1, skip), width)
@@ -336,26 +341,34 @@ def follow(
     n_steps = out_least_H.shape[0]
     node_state, node_left = np.full(1, start, np.int32), np.full((1, 1), left, np.int64)
     ended_least, ended_most = UP, DOWN
-    no_grid = np.zeros(1, np.int64)
+    cheapest, dearest = cost.min(), cost.max()
+    n_states = indptr_HS.shape[1] - 1
     for h in range(n_steps):
         indptr = indptr_HS[h]
         room = 0
+        taken = np.empty(node_state.shape[0], np.int32)
         for i in range(node_state.shape[0]):
             s = node_state[i]
             j = _last_within(need, indptr[s], indptr[s + 1], node_left[i, 0])
             out_used[j] = True
+            taken[i] = row[j]
             if row[j] >= 0:
                 room += outcome_indptr[row[j] + 1] - outcome_indptr[row[j]]
-        size = 16
-        while size < 2 * min(room, most_nodes + 1):
+        # amounts that lie close together are told apart by position, others by hash
+        lowest, highest = node_left.min() - dearest, node_left.max() - cheapest
+        grid, size = np.zeros(3, np.int64), 16
+        if 0 <= highest - lowest < _GRID_KEYS // n_states - 1:
+            grid[0], grid[1], grid[2] = highest - lowest + 2, lowest, 1
+            size = n_states * grid[0]
+        while grid[0] == 0 and size < 2 * min(room, most_nodes + 1):
             size *= 2
         slots = np.full(size, EMPTY, np.int32)
-        after_state, after_left = np.empty(min(room, size // 2), np.int32), np.empty((min(room, size // 2), 1), np.int64)
+        room = min(room, most_nodes + 1)
+        after_state, after_left = np.empty(room, np.int32), np.empty((room, 1), np.int64)
         count = 0
         least, most = ended_least, ended_most
         for i in range(node_state.shape[0]):
-            s = node_state[i]
-            r = row[_last_within(need, indptr[s], indptr[s + 1], node_left[i, 0])]
+            r = taken[i]
             if r < 0:
                 ended_least, ended_most = min(ended_least, node_left[i, 0]), max(ended_most, node_left[i, 0])
                 continue
@@ -368,7 +381,7 @@ def follow(
                     return False
                 after_left[count, 0] = rest
                 after_state[count] = next_state[o]
-                if enter(count, after_state, after_left, slots, no_grid):
+                if enter(count, after_state, after_left, slots, grid):
                     count += 1
         out_least_H[h], out_most_H[h] = min(least, ended_least), max(most, ended_most)
         node_state, node_left = after_state[:count].copy(), after_left[:count].copy()

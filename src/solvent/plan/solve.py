@@ -88,12 +88,12 @@ def solve(
         raise ModelError("time_limit", "a number of seconds above 0", quote(time_limit))
     limits = resolve(model, budget)
     lattice = Lattice.fit(model, limits)
-    chosen = _choose(model, lattice, method)
+    chosen, work = _choose(model, lattice, method)
     with Progress(show=progress) as bar:
         allowance = Allowance(time_limit, read_memory(memory_limit), bar.report if progress else None)
         try:
             if chosen == "frontier":
-                solution = _by_frontier(model, limits, lattice, allowance)
+                solution = _by_frontier(model, limits, lattice, allowance, work)
             else:
                 solution = _by_reduction(model, limits, lattice, allowance, prune=prune)
         except LimitReached as reached:
@@ -107,7 +107,8 @@ def _one_sided(lattice: Lattice) -> bool:
     return bool((lattice.lower_HD == NO_LOWER).all() or (lattice.upper_HD == NO_UPPER).all())
 
 
-def _choose(model: CMDP, lattice: Lattice, method: str) -> str:
+def _choose(model: CMDP, lattice: Lattice, method: str) -> tuple[str, frontier.Work | None]:
+    """Return the method to use, and the frontier's bounds if they were needed to decide."""
     if method == "frontier" and not _one_sided(lattice):
         found = (
             f"{len(lattice.resources)} limited resources ({', '.join(lattice.resources)})"
@@ -121,8 +122,11 @@ def _choose(model: CMDP, lattice: Lattice, method: str) -> str:
             'use method="reduction", which takes any limits',
         )
     if method != "auto":
-        return method
-    return "frontier" if _one_sided(lattice) else "reduction"
+        return method, None
+    if not _one_sided(lattice):
+        return "reduction", None
+    work = frontier.Work(model, purse_of(lattice)[0])
+    return ("reduction", None) if work.is_quicker_by_nodes() else ("frontier", work)
 
 
 def purse_of(lattice: Lattice) -> tuple[frontier.Purse, bool]:
@@ -136,9 +140,11 @@ def purse_of(lattice: Lattice) -> tuple[frontier.Purse, bool]:
     return frontier.Purse(cost, np.where(upper == NO_UPPER, DOWN, -upper), 0, 0), False
 
 
-def _by_frontier(model: CMDP, limits: Limits, lattice: Lattice, allowance: Allowance) -> Solution:
+def _by_frontier(
+    model: CMDP, limits: Limits, lattice: Lattice, allowance: Allowance, work: frontier.Work | None
+) -> Solution:
     purse, turned = purse_of(lattice)
-    found = frontier.build(model, purse, allowance)
+    found = frontier.build(model, purse, allowance, work)
     value = found.value(0)
     sizes = found.layer_sizes
     stats = Stats(0.0, sum(sizes), sizes, None, allowance.peak, "arrays" if found.dense else "points")
