@@ -19,8 +19,9 @@ from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.plan import augment_kernels, kernels
 from solvent.plan.augmented import AugmentedMDP
+from solvent.plan.bounds import bounds_of
 from solvent.plan.limits import Allowance, LimitReached, read_memory
-from solvent.plan.reduction import Layer, Steps, bounds_of, forward
+from solvent.plan.reduction import Layer, Steps, forward
 
 
 def augment(

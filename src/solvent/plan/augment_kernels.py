@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from solvent.plan.jit import jit
-from solvent.plan.kernels import _allows, _arrive, enter, find
+from solvent.plan.kernels import allows, arrive, enter, find
 
 
 @jit
@@ -22,7 +22,7 @@ def _has_way_on(
         return True
     for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
         after = next_state[o]
-        _arrive(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD, scratch, 0)
+        arrive(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD, scratch, 0)
         if not next_alive[find(after, scratch, 0, next_node_state, next_node_spent, next_slots, grid)]:
             return False
     return True
@@ -45,12 +45,12 @@ def judge(
     for i in range(node_state.shape[0]):
         s = node_state[i]
         if row_indptr[s] == row_indptr[s + 1]:
-            out_alive[i] = _allows(node_spent, i, ends_low_SD, ends_high_SD, s)
+            out_alive[i] = allows(node_spent, i, ends_low_SD, ends_high_SD, s)
             out_stuck[i] = not out_alive[i]
             continue
         out_alive[i], out_stuck[i] = False, True
         for r in range(row_indptr[s], row_indptr[s + 1]):
-            if not _allows(node_spent, i, row_low_RD, row_high_RD, r - first_row):
+            if not allows(node_spent, i, row_low_RD, row_high_RD, r - first_row):
                 continue
             out_stuck[i] = False
             good = _has_way_on(
@@ -87,7 +87,7 @@ def emit(
             continue
         s = node_state[i]
         for r in range(row_indptr[s], row_indptr[s + 1]):
-            if not _allows(node_spent, i, row_low_RD, row_high_RD, r - first_row):
+            if not allows(node_spent, i, row_low_RD, row_high_RD, r - first_row):
                 continue
             begin, good = n_entries, True
             tries += 1
@@ -97,7 +97,7 @@ def emit(
             else:
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     after = next_state[o]
-                    _arrive(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD, scratch, 0)
+                    arrive(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD, scratch, 0)
                     j = find(after, scratch, 0, next_node_state, next_node_spent, next_slots, grid)
                     if not keep_all and not next_alive[j]:
                         good = False
@@ -133,14 +133,14 @@ def explore(
     for i in range(begin, end):
         s = node_state[i]
         for r in range(row_indptr[s], row_indptr[s + 1]):
-            if not _allows(node_spent, i, row_low_RD, row_high_RD, r - first_row):
+            if not allows(node_spent, i, row_low_RD, row_high_RD, r - first_row):
                 continue
             for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                 if count >= room:
                     return count, i
                 after = next_state[o]
                 node_state[count] = after
-                _arrive(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD, node_spent, count)
+                arrive(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD, node_spent, count)
                 if enter(count, node_state, node_spent, slots, grid):
                     count += 1
     return count, end

@@ -15,7 +15,7 @@ from solvent.model.cmdp import CMDP, format_amount
 from solvent.model.exact import Number, exact
 from solvent.model.lattice import Lattice
 from solvent.plan import frontier as frontiers
-from solvent.plan.kernels import DOWN
+from solvent.plan.bound_kernels import DOWN
 from solvent.plan.limits import Allowance, LimitReached, read_memory
 from solvent.plan.progress import Progress
 from solvent.policy.table import AugmentedPolicy

@@ -10,7 +10,9 @@ import numpy as np
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import NO_LOWER, NO_UPPER, Lattice
-from solvent.plan import kernels, reduction
+from solvent.plan import reduction
+from solvent.plan.bound_kernels import DOWN, UP
+from solvent.plan.bounds import bounds_of
 from solvent.plan.limits import Allowance, LimitReached
 from solvent.plan.solution import Diagnosis
 
@@ -65,14 +67,14 @@ def _missing_ticks(model: CMDP, lattice: Lattice, d: int, allowance: Allowance) 
     alone = _alone(lattice, d)
     if (alone.upper_HD != NO_UPPER).any() and (alone.lower_HD != NO_LOWER).any():
         return _missing_interval(model, alone, allowance)
-    bounds = reduction.bounds_of(model, alone, Allowance())
+    bounds = bounds_of(model, alone, Allowance())
     start = model.start_index
     # with limits on one side only one of these is finite: how far 0 lies outside of what is safe
     high, low = int(bounds.safe_high[0, start, 0]), int(bounds.safe_low[0, start, 0])
-    if high == kernels.DOWN or low == kernels.UP:
+    if high == DOWN or low == UP:
         return None
-    above = 0 if high == kernels.UP else -high
-    below = 0 if low == kernels.DOWN else low
+    above = 0 if high == UP else -high
+    below = 0 if low == DOWN else low
     return max(0, above, below)
 
 
@@ -113,14 +115,14 @@ def _until(lattice: Lattice, steps: int) -> Lattice:
 
 
 def _stuck_step(model: CMDP, lattice: Lattice, allowance: Allowance) -> tuple[int, bool]:
-    """Return the first step that no policy is sure to survive, and whether it is the first or only the latest it can be.
+    """Return the first step that no policy is sure to survive, and whether an earlier one can be ruled out.
 
     The limits are cut off after some step; the more of them are left, the less can survive them, so bisection will do.
     The bounds of each resource by itself are cheap and cap the search; the rest takes exact solves.
     """
 
     def start_is_safe(steps: int) -> bool:
-        bounds = reduction.bounds_of(model, _until(lattice, steps), Allowance())
+        bounds = bounds_of(model, _until(lattice, steps), Allowance())
         start = model.start_index
         return bool((bounds.safe_low[0, start] <= 0).all() and (bounds.safe_high[0, start] >= 0).all())
 
@@ -131,7 +133,9 @@ def _stuck_step(model: CMDP, lattice: Lattice, allowance: Allowance) -> tuple[in
             good, bad = (middle, bad) if start_is_safe(middle) else (good, middle)
     good = 0
     try:
-        if len(lattice.resources) > 1 or (lattice.lower_HD != NO_LOWER).any() and (lattice.upper_HD != NO_UPPER).any():
+        if len(lattice.resources) > 1 or (
+            (lattice.lower_HD != NO_LOWER).any() and (lattice.upper_HD != NO_UPPER).any()
+        ):
             while bad - good > 1:
                 middle = (good + bad) // 2
                 survives = _feasible(model, _until(lattice, middle), allowance)

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from solvent.model.cmdp import CMDP
 from solvent.plan import frontier_kernels as kernels
-from solvent.plan.kernels import DOWN, TERMINAL, UP, fill_bounds, row_bounds
+from solvent.plan.bound_kernels import DOWN, UP, fill_bounds, row_bounds
+from solvent.plan.kernels import TERMINAL
 from solvent.plan.limits import Allowance
 from solvent.plan.pooling import pool
 from solvent.plan.pooling_kernels import average
@@ -176,12 +177,14 @@ class Work:
         return bool(_NODES_PER_POINT * nodes.sum() < points.sum())
 
     def rows_at(self, h: int) -> tuple[NDArray[np.int64], int, int]:
+        """Return where the rows of each state at a step begin, and the first and last of all."""
         n = self.model.n_states
         table = int(self.model.table_of_step[h])
         indptr = self.model.row_indptr[table * n : (table + 1) * n + 1]
         return indptr, int(indptr[0]), int(indptr[-1])
 
     def row_need(self, h: int, first: int, last: int) -> NDArray[np.int64]:
+        """Return what must be left for each row of a step to be safe, now and later."""
         m = self.model
         high, low = np.empty((last - first, 1), np.int64), np.empty((last - first, 1), np.int64)
         row_bounds(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvent.plan.bound_kernels import DOWN, UP
 from solvent.plan.jit import jit
-from solvent.plan.kernels import DOWN, EMPTY, TERMINAL, UP, enter
-
+from solvent.plan.kernels import EMPTY, TERMINAL, enter
 
 _GRID_KEYS = 1_000_000
 

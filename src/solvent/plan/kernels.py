@@ -12,9 +12,6 @@ from numba import prange
 
 from solvent.plan.jit import jit
 
-#: Open sides of limits, and of what follows from them.
-UP = np.iinfo(np.int64).max
-DOWN = np.iinfo(np.int64).min
 #: In place of ticks: this resource is settled.
 COLLAPSED = np.iinfo(np.int64).min
 #: An unused entry of `slots`.
@@ -22,97 +19,6 @@ EMPTY = np.int32(-1)
 #: In place of a row: the episode is over, or there is no safe way on.
 TERMINAL = np.int32(-1)
 DEAD_END = np.int32(-2)
-
-
-@jit(inline="always")
-def _less(limit, cost):
-    return limit if limit == UP or limit == DOWN else limit - cost
-
-
-@jit
-def _fill_tails(upper_HD, lower_HD, out_upper_HD, out_lower_HD):
-    """Write the tightest limit from each step on, which is what binds once an episode is over."""
-    n_steps, n_resources = upper_HD.shape
-    for d in range(n_resources):
-        tightest_up, tightest_low = UP, DOWN
-        for h in range(n_steps - 1, -1, -1):
-            tightest_up = min(tightest_up, upper_HD[h, d])
-            tightest_low = max(tightest_low, lower_HD[h, d])
-            out_upper_HD[h, d], out_lower_HD[h, d] = tightest_up, tightest_low
-
-
-@jit
-def row_bounds(
-    first_row, last_row, outcome_indptr, next_state, cost_OD, upper_D, lower_D, high_SD, low_SD, out_high_RD, out_low_RD
-):
-    """Write, per row, the most and least that may have been spent before it if no outcome shall break a bound.
-
-    `high_SD` and `low_SD` bound what may have been spent on arrival in each next state.
-    """
-    for r in range(first_row, last_row):
-        for d in range(cost_OD.shape[1]):
-            most, least = UP, DOWN
-            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                cost = cost_OD[o, d]
-                most = min(most, _less(min(upper_D[d], high_SD[next_state[o], d]), cost))
-                least = max(least, _less(max(lower_D[d], low_SD[next_state[o], d]), cost))
-            out_high_RD[r - first_row, d], out_low_RD[r - first_row, d] = most, least
-
-
-@jit
-def fill_bounds(
-    table_of_step, row_indptr, outcome_indptr, next_state, cost_OD, upper_HD, lower_HD,
-    out_safe_high, out_safe_low, out_settled_high, out_settled_low,
-):  # fmt: skip
-    """Write what may have been spent at each (step, state), resource by resource; arrays of shape (H + 1, S, D).
-
-    Outside [safe_low, safe_high] even the most careful continuation breaks a limit: the node is doomed. Inside
-    [settled_low, settled_high] even the most careless cannot: the resource is settled.
-    """
-    n_steps, n_resources = upper_HD.shape
-    n_states = out_safe_high.shape[1]
-    tail_upper, tail_lower = np.empty_like(upper_HD), np.empty_like(lower_HD)
-    _fill_tails(upper_HD, lower_HD, tail_upper, tail_lower)
-    out_safe_high[n_steps], out_safe_low[n_steps] = UP, DOWN
-    out_settled_high[n_steps], out_settled_low[n_steps] = UP, DOWN
-    for h in range(n_steps - 1, -1, -1):
-        for s in range(n_states):
-            first = table_of_step[h] * n_states + s
-            terminal = row_indptr[first] == row_indptr[first + 1]
-            for d in range(n_resources):
-                if terminal:
-                    out_safe_high[h, s, d] = out_settled_high[h, s, d] = tail_upper[h, d]
-                    out_safe_low[h, s, d] = out_settled_low[h, s, d] = tail_lower[h, d]
-                    continue
-                safe_high, safe_low, settled_high, settled_low = DOWN, UP, UP, DOWN
-                for r in range(row_indptr[first], row_indptr[first + 1]):
-                    row_high, row_low = UP, DOWN
-                    for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                        cost, after = cost_OD[o, d], next_state[o]
-                        row_high = min(row_high, _less(min(upper_HD[h, d], out_safe_high[h + 1, after, d]), cost))
-                        row_low = max(row_low, _less(max(lower_HD[h, d], out_safe_low[h + 1, after, d]), cost))
-                        high = min(upper_HD[h, d], out_settled_high[h + 1, after, d])
-                        low = max(lower_HD[h, d], out_settled_low[h + 1, after, d])
-                        settled_high = min(settled_high, _less(high, cost))
-                        settled_low = max(settled_low, _less(low, cost))
-                    safe_high, safe_low = max(safe_high, row_high), min(safe_low, row_low)
-                out_safe_high[h, s, d], out_safe_low[h, s, d] = safe_high, safe_low
-                out_settled_high[h, s, d], out_settled_low[h, s, d] = settled_high, settled_low
-
-
-@jit
-def fill_plain_bounds(table_of_step, row_indptr, upper_HD, lower_HD, out_safe_high, out_safe_low):
-    """Write the bounds of the paper's plain layers: nothing is looked ahead, except where the episode is over."""
-    n_steps = upper_HD.shape[0]
-    n_states = out_safe_high.shape[1]
-    tail_upper, tail_lower = np.empty_like(upper_HD), np.empty_like(lower_HD)
-    _fill_tails(upper_HD, lower_HD, tail_upper, tail_lower)
-    out_safe_high[:], out_safe_low[:] = UP, DOWN
-    for h in range(n_steps):
-        for s in range(n_states):
-            first = table_of_step[h] * n_states + s
-            if row_indptr[first] == row_indptr[first + 1]:
-                out_safe_high[h, s], out_safe_low[h, s] = tail_upper[h], tail_lower[h]
 
 
 @jit(inline="always")
@@ -194,7 +100,7 @@ def fill_slots(node_state, node_spent, count, slots, grid):
 
 
 @jit(inline="always")
-def _arrive(spent_ND, i, cost_OD, o, after, settled_low_SD, settled_high_SD, out_ND, j):
+def arrive(spent_ND, i, cost_OD, o, after, settled_low_SD, settled_high_SD, out_ND, j):
     """Write what has been spent after an outcome, settled resources collapsed, into row j of `out_ND`."""
     for d in range(spent_ND.shape[1]):
         ticks = spent_ND[i, d]
@@ -206,7 +112,7 @@ def _arrive(spent_ND, i, cost_OD, o, after, settled_low_SD, settled_high_SD, out
 
 
 @jit(inline="always")
-def _allows(spent_ND, i, low_KD, high_KD, k):
+def allows(spent_ND, i, low_KD, high_KD, k):
     """Whether every resource that still matters lies within row k of the bounds."""
     for d in range(spent_ND.shape[1]):
         if spent_ND[i, d] != COLLAPSED and not low_KD[k, d] <= spent_ND[i, d] <= high_KD[k, d]:
@@ -219,7 +125,7 @@ def _pick_safe(begin, end, node_spent, low_KD, high_KD, k, out_safe):
     """List the nodes from `begin` to `end` that row k of the bounds allows; returns their number."""
     count = 0
     for i in range(begin, end):
-        if _allows(node_spent, i, low_KD, high_KD, k):
+        if allows(node_spent, i, low_KD, high_KD, k):
             out_safe[count] = i
             count += 1
     return count
@@ -315,7 +221,7 @@ def expand(
                     if count >= room:
                         return count, s
                     out_state[count] = after
-                    _arrive(node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, out_spent, count)
+                    arrive(node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, out_spent, count)
                     if enter(count, out_state, out_spent, slots, grid):
                         count += 1
     return count, n_states
@@ -349,7 +255,7 @@ def _sweep(
             begin, end = node_indptr[s], node_indptr[s + 1]
             if row_indptr[s] == row_indptr[s + 1]:
                 for i in range(begin, end):
-                    over = _allows(node_spent, i, ends_low_SD, ends_high_SD, s)
+                    over = allows(node_spent, i, ends_low_SD, ends_high_SD, s)
                     out_value[i] = 0.0 if over else -np.inf
                     out_row[i] = TERMINAL if over else DEAD_END
                 continue
@@ -370,7 +276,7 @@ def _sweep(
                                 total[k] += p * next_value[key]
                         else:
                             for k in range(count):
-                                _arrive(
+                                arrive(
                                     node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, spent, 0
                                 )
                                 j = find(after, spent, 0, next_node_state, next_node_spent, next_slots, grid)
@@ -413,7 +319,7 @@ def follow(
             if next_node_state.shape[0] == 0:
                 continue
             after = next_state[o]
-            _arrive(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD, spent, 0)
+            arrive(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD, spent, 0)
             j = find(after, spent, 0, next_node_state, next_node_spent, next_slots, grid)
             # probabilities may underflow to 0, but a node once reached stays reached
             out_weight[j] += max(weight[i] * probability[o], 5e-324)

@@ -20,8 +20,8 @@ def _find(values, count, value):
 
 @jit
 def factor_rows(
-    outcome_indptr, probability, next_state, cost, most_costs, out_law, out_mix_count, out_mix_state, out_mix_probability,
-    out_law_indptr, out_law_cost, out_law_probability,
+    outcome_indptr, probability, next_state, cost, most_costs, out_law, out_mix_count, out_mix_state,
+    out_mix_probability, out_law_indptr, out_law_cost, out_law_probability,
 ):  # fmt: skip
     """Find the rows whose costs are independent of the next state, and the distinct laws of these costs.
 
@@ -50,7 +50,9 @@ def factor_rows(
             continue
         independent = True
         for o in range(begin, end):
-            product = law_probability[_find(law_cost, n_costs, cost[o])] * masses[_find(states, n_states, next_state[o])]
+            product = (
+                law_probability[_find(law_cost, n_costs, cost[o])] * masses[_find(states, n_states, next_state[o])]
+            )
             if abs(product - probability[o]) > _ROUNDING * probability[o]:
                 independent = False
                 break

@@ -22,22 +22,14 @@ from numpy.typing import NDArray
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.plan import kernels
+from solvent.plan.bound_kernels import DOWN, UP, row_bounds
+from solvent.plan.bounds import Bounds, bounds_of
 from solvent.plan.limits import Allowance
 
 #: A grid of at most so many keys is used to look up nodes; a larger one would not stay in the caches.
 _GRID_KEYS = 8_000_000
 #: Layers with at least this many nodes are swept on all cores.
 PARALLEL_FROM = 20_000
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What may have been spent at each (step, state); int64 arrays of shape (H + 1, S, D)."""
-
-    safe_low: NDArray[np.int64]
-    safe_high: NDArray[np.int64]
-    settled_low: NDArray[np.int64]
-    settled_high: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -110,8 +102,8 @@ def _span(bounds: Bounds, d: int) -> tuple[int, int]:
     settled_low, settled_high = bounds.settled_low[..., d], bounds.settled_high[..., d]
     # below safe_high but not settled: from above settled_high or below settled_low
     some = settled_low <= settled_high
-    low = np.where(some & (settled_low == kernels.DOWN), settled_high, safe_low)
-    high = np.where(some & (settled_high == kernels.UP), settled_low, safe_high)
+    low = np.where(some & (settled_low == DOWN), settled_high, safe_low)
+    high = np.where(some & (settled_high == UP), settled_low, safe_high)
     live = (safe_low <= safe_high) & ~(some & (settled_low <= safe_low) & (settled_high >= safe_high))
     live[-1] = False
     if not live.any():
@@ -139,24 +131,6 @@ class Sweep:
     layers: list[Layer]
     rows: list[NDArray[np.int32]]
     bounds: Bounds
-
-
-def bounds_of(model: CMDP, lattice: Lattice, allowance: Allowance, *, prune: bool = True) -> Bounds:
-    """Return the doomed and settled bounds of a problem, or those of the paper's plain layers."""
-    shape = (model.horizon + 1, model.n_states, len(lattice.resources))
-    allowance.take(4 * 8 * int(np.prod(shape)), "bounds per step and state")
-    safe_low, safe_high, settled_low, settled_high = (np.empty(shape, np.int64) for _ in range(4))
-    if prune:
-        kernels.fill_bounds(
-            model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, lattice.cost_OD,
-            lattice.upper_HD, lattice.lower_HD, safe_high, safe_low, settled_high, settled_low,
-        )  # fmt: skip
-    else:
-        kernels.fill_plain_bounds(
-            model.table_of_step, model.row_indptr, lattice.upper_HD, lattice.lower_HD, safe_high, safe_low
-        )
-        settled_low[:], settled_high[:] = kernels.UP, kernels.DOWN
-    return Bounds(safe_low, safe_high, settled_low, settled_high)
 
 
 def reduce(model: CMDP, lattice: Lattice, allowance: Allowance, *, prune: bool = True) -> Sweep:
@@ -187,18 +161,20 @@ class Steps:
         self.bytes_per_node = 8 * len(self.lattice.resources) + 4
 
     def at(self, h: int) -> dict[str, Any]:
+        """Return the rows of a step and the bounds between which each is safe."""
         m, table, n = self.model, int(self.model.table_of_step[h]), self.model.n_states
         indptr = m.row_indptr[table * n : (table + 1) * n + 1]
         first, last = int(indptr[0]), int(indptr[-1])
         row_low = np.empty((last - first, len(self.lattice.resources)), np.int64)
         row_high = np.empty_like(row_low)
-        kernels.row_bounds(
+        row_bounds(
             first, last, m.outcome_indptr, m.next_state, self.lattice.cost_OD, self.lattice.upper_HD[h],
             self.lattice.lower_HD[h], self.bounds.safe_high[h + 1], self.bounds.safe_low[h + 1], row_high, row_low,
         )  # fmt: skip
         return {"row_indptr": indptr, "first_row": first, "row_low": row_low, "row_high": row_high}
 
     def first_layer(self) -> Layer:
+        """Return the start as a layer."""
         spent = np.zeros((1, len(self.lattice.resources)), np.int64)
         start = self.model.start_index
         settled = (self.bounds.settled_low[0, start] <= 0) & (self.bounds.settled_high[0, start] >= 0)
@@ -330,16 +306,16 @@ def trace(model: CMDP, lattice: Lattice, sweep: Sweep) -> Trace:
     n_resources, horizon = len(lattice.resources), model.horizon
     weights = [np.ones(1)]
     most = least = np.zeros((1, n_resources), np.int64)
-    peak_HD = np.full((horizon, n_resources), kernels.DOWN, np.int64)
-    trough_HD = np.full((horizon, n_resources), kernels.UP, np.int64)
-    ended_most, ended_least = np.full(n_resources, kernels.DOWN), np.full(n_resources, kernels.UP)
+    peak_HD = np.full((horizon, n_resources), DOWN, np.int64)
+    trough_HD = np.full((horizon, n_resources), UP, np.int64)
+    ended_most, ended_least = np.full(n_resources, DOWN), np.full(n_resources, UP)
     no_slots = np.empty(0, np.int32)
     grid = Grid.over(sweep.bounds, model.n_states)
     for h in range(horizon):
         after = sweep.layers[h + 1] if h + 1 < horizon else Layer(np.zeros(1, np.int64), least[:0])
         weight = np.zeros(len(after))
-        next_most = np.full((len(after), n_resources), kernels.DOWN, np.int64)
-        next_least = np.full((len(after), n_resources), kernels.UP, np.int64)
+        next_most = np.full((len(after), n_resources), DOWN, np.int64)
+        next_least = np.full((len(after), n_resources), UP, np.int64)
         kernels.follow(
             sweep.layers[h].spent, sweep.rows[h], weights[-1], most, least, model.outcome_indptr, model.probability,
             model.next_state, lattice.cost_OD, sweep.bounds.settled_low[h + 1], sweep.bounds.settled_high[h + 1],

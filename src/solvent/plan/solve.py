@@ -14,8 +14,8 @@ from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import NO_LOWER, NO_UPPER, Lattice
 from solvent.plan import frontier, reduction
+from solvent.plan.bound_kernels import DOWN
 from solvent.plan.diagnose import diagnose, relaxed_value
-from solvent.plan.kernels import DOWN
 from solvent.plan.limits import Allowance, LimitReached, read_memory
 from solvent.plan.progress import Progress
 from solvent.plan.solution import Solution, Stats, Status
@@ -169,9 +169,7 @@ def _by_frontier(
     )  # fmt: skip
 
 
-def _by_reduction(
-    model: CMDP, limits: Limits, lattice: Lattice, allowance: Allowance, *, prune: bool
-) -> Solution:
+def _by_reduction(model: CMDP, limits: Limits, lattice: Lattice, allowance: Allowance, *, prune: bool) -> Solution:
     found = reduction.reduce(model, lattice, allowance, prune=prune)
     sizes = tuple(len(layer) for layer in found.layers)
     diversity = max(_distinct_rows(layer.spent) for layer in found.layers)
@@ -186,10 +184,10 @@ def _by_reduction(
     )
     size = max(1.0, abs(found.value), model.horizon * float(np.abs(model.row_reward).max()))
     if abs(expected - found.value) > _AGREEMENT * size:
-        raise SolventError(f"the policy is worth {expected!r} followed forward, but {found.value!r} was computed backward")
-    worst = {
-        name: lattice.amount(d, int(traced.peak_HD[:, d].max())) for d, name in enumerate(limits.resources)
-    }
+        raise SolventError(
+            f"the policy is worth {expected!r} followed forward, but {found.value!r} was computed backward"
+        )
+    worst = {name: lattice.amount(d, int(traced.peak_HD[:, d].max())) for d, name in enumerate(limits.resources)}
 
     def make_policy() -> AugmentedPolicy:
         layers = []
@@ -207,7 +205,9 @@ def _by_reduction(
 
 def _check_limits(kept: NDArray[np.bool_]) -> None:
     if not kept.all():
-        raise SolventError(f"the policy found breaks a limit at step {int(np.argwhere(~kept)[0][0])}; please report this")
+        raise SolventError(
+            f"the policy found breaks a limit at step {int(np.argwhere(~kept)[0][0])}; please report this"
+        )
 
 
 def _distinct_rows(spent: NDArray[np.int64]) -> int:

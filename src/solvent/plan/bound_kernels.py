@@ -1,0 +1,102 @@
+"""Kernels of bounds: between what amounts a node is neither doomed nor settled, resource by resource."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvent.plan.jit import jit
+
+#: Open sides of limits, and of what follows from them.
+UP = np.iinfo(np.int64).max
+DOWN = np.iinfo(np.int64).min
+
+
+@jit(inline="always")
+def _less(limit, cost):
+    return limit if limit in (UP, DOWN) else limit - cost
+
+
+@jit
+def _fill_tails(upper_HD, lower_HD, out_upper_HD, out_lower_HD):
+    """Write the tightest limit from each step on, which is what binds once an episode is over."""
+    n_steps, n_resources = upper_HD.shape
+    for d in range(n_resources):
+        tightest_up, tightest_low = UP, DOWN
+        for h in range(n_steps - 1, -1, -1):
+            tightest_up = min(tightest_up, upper_HD[h, d])
+            tightest_low = max(tightest_low, lower_HD[h, d])
+            out_upper_HD[h, d], out_lower_HD[h, d] = tightest_up, tightest_low
+
+
+@jit
+def row_bounds(
+    first_row, last_row, outcome_indptr, next_state, cost_OD, upper_D, lower_D, high_SD, low_SD, out_high_RD, out_low_RD
+):
+    """Write, per row, the most and least that may have been spent before it if no outcome shall break a bound.
+
+    `high_SD` and `low_SD` bound what may have been spent on arrival in each next state.
+    """
+    for r in range(first_row, last_row):
+        for d in range(cost_OD.shape[1]):
+            most, least = UP, DOWN
+            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                cost = cost_OD[o, d]
+                most = min(most, _less(min(upper_D[d], high_SD[next_state[o], d]), cost))
+                least = max(least, _less(max(lower_D[d], low_SD[next_state[o], d]), cost))
+            out_high_RD[r - first_row, d], out_low_RD[r - first_row, d] = most, least
+
+
+@jit
+def fill_bounds(
+    table_of_step, row_indptr, outcome_indptr, next_state, cost_OD, upper_HD, lower_HD,
+    out_safe_high, out_safe_low, out_settled_high, out_settled_low,
+):  # fmt: skip
+    """Write what may have been spent at each (step, state), resource by resource; arrays of shape (H + 1, S, D).
+
+    Outside [safe_low, safe_high] even the most careful continuation breaks a limit: the node is doomed. Inside
+    [settled_low, settled_high] even the most careless cannot: the resource is settled.
+    """
+    n_steps, n_resources = upper_HD.shape
+    n_states = out_safe_high.shape[1]
+    tail_upper, tail_lower = np.empty_like(upper_HD), np.empty_like(lower_HD)
+    _fill_tails(upper_HD, lower_HD, tail_upper, tail_lower)
+    out_safe_high[n_steps], out_safe_low[n_steps] = UP, DOWN
+    out_settled_high[n_steps], out_settled_low[n_steps] = UP, DOWN
+    for h in range(n_steps - 1, -1, -1):
+        for s in range(n_states):
+            first = table_of_step[h] * n_states + s
+            terminal = row_indptr[first] == row_indptr[first + 1]
+            for d in range(n_resources):
+                if terminal:
+                    out_safe_high[h, s, d] = out_settled_high[h, s, d] = tail_upper[h, d]
+                    out_safe_low[h, s, d] = out_settled_low[h, s, d] = tail_lower[h, d]
+                    continue
+                safe_high, safe_low, settled_high, settled_low = DOWN, UP, UP, DOWN
+                for r in range(row_indptr[first], row_indptr[first + 1]):
+                    row_high, row_low = UP, DOWN
+                    for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                        cost, after = cost_OD[o, d], next_state[o]
+                        row_high = min(row_high, _less(min(upper_HD[h, d], out_safe_high[h + 1, after, d]), cost))
+                        row_low = max(row_low, _less(max(lower_HD[h, d], out_safe_low[h + 1, after, d]), cost))
+                        high = min(upper_HD[h, d], out_settled_high[h + 1, after, d])
+                        low = max(lower_HD[h, d], out_settled_low[h + 1, after, d])
+                        settled_high = min(settled_high, _less(high, cost))
+                        settled_low = max(settled_low, _less(low, cost))
+                    safe_high, safe_low = max(safe_high, row_high), min(safe_low, row_low)
+                out_safe_high[h, s, d], out_safe_low[h, s, d] = safe_high, safe_low
+                out_settled_high[h, s, d], out_settled_low[h, s, d] = settled_high, settled_low
+
+
+@jit
+def fill_plain_bounds(table_of_step, row_indptr, upper_HD, lower_HD, out_safe_high, out_safe_low):
+    """Write the bounds of the paper's plain layers: nothing is looked ahead, except where the episode is over."""
+    n_steps = upper_HD.shape[0]
+    n_states = out_safe_high.shape[1]
+    tail_upper, tail_lower = np.empty_like(upper_HD), np.empty_like(lower_HD)
+    _fill_tails(upper_HD, lower_HD, tail_upper, tail_lower)
+    out_safe_high[:], out_safe_low[:] = UP, DOWN
+    for h in range(n_steps):
+        for s in range(n_states):
+            first = table_of_step[h] * n_states + s
+            if row_indptr[first] == row_indptr[first + 1]:
+                out_safe_high[h, s], out_safe_low[h, s] = tail_upper[h], tail_lower[h]

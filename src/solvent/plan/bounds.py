@@ -1,0 +1,41 @@
+"""What may have been spent at each step and state: the doomed and the settled, one backward pass for each resource."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.model.cmdp import CMDP
+from solvent.model.lattice import Lattice
+from solvent.plan.bound_kernels import DOWN, UP, fill_bounds, fill_plain_bounds
+from solvent.plan.limits import Allowance
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What may have been spent at each (step, state); int64 arrays of shape (H + 1, S, D)."""
+
+    safe_low: NDArray[np.int64]
+    safe_high: NDArray[np.int64]
+    settled_low: NDArray[np.int64]
+    settled_high: NDArray[np.int64]
+
+
+def bounds_of(model: CMDP, lattice: Lattice, allowance: Allowance, *, prune: bool = True) -> Bounds:
+    """Return the doomed and settled bounds of a problem, or those of the paper's plain layers."""
+    shape = (model.horizon + 1, model.n_states, len(lattice.resources))
+    allowance.take(4 * 8 * int(np.prod(shape)), "bounds per step and state")
+    safe_low, safe_high, settled_low, settled_high = (np.empty(shape, np.int64) for _ in range(4))
+    if prune:
+        fill_bounds(
+            model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, lattice.cost_OD,
+            lattice.upper_HD, lattice.lower_HD, safe_high, safe_low, settled_high, settled_low,
+        )  # fmt: skip
+    else:
+        fill_plain_bounds(
+            model.table_of_step, model.row_indptr, lattice.upper_HD, lattice.lower_HD, safe_high, safe_low
+        )
+        settled_low[:], settled_high[:] = UP, DOWN
+    return Bounds(safe_low, safe_high, settled_low, settled_high)

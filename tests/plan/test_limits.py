@@ -1,0 +1,175 @@
+"""Time and memory end a solve with a status and a bound; arguments that make no sense end it with an error."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+
+import catalogue
+import oracle
+import pytest
+import strategies
+from hypothesis import given, settings
+from test_methods import run
+
+from solvent.errors import BudgetError, ModelError, SolventError
+from solvent.model import instances
+from solvent.model.budget import Budget
+from solvent.plan.limits import Allowance, LimitReached, read_memory
+from solvent.plan.solve import solve
+
+METHODS = pytest.mark.parametrize("method", ["reduction", "frontier"])
+TINY_LIMITS = pytest.mark.parametrize("limit", [{"time_limit": 1e-9}, {"memory_limit": 100}])
+
+
+def check(solution, optimum):
+    assert solution.status == "limit"
+    assert solution.value == solution.value_lower == -math.inf
+    assert solution.value_upper >= optimum - 1e-9
+    assert math.isfinite(solution.value_upper)
+    assert solution.gap == math.inf
+    assert solution.worst_spent == {}
+    assert solution.message.startswith("stopped: ")
+    with pytest.raises(SolventError, match="there is no policy: the status is 'limit'"):
+        _ = solution.policy
+
+
+@METHODS
+@TINY_LIMITS
+def test_a_limit_is_a_status(method, limit):
+    model = instances.fuel_grid(4)
+    solution = solve(model, method=method, **limit)
+    check(solution, catalogue.FUEL_GRIDS[4])
+    assert solution.method == method
+
+
+@TINY_LIMITS
+@pytest.mark.parametrize("name", ["ridge", "gloom", "gloom-idle", "covering", "two-stores", "paper-10-3", "crowd-300"])
+def test_the_bound_holds(name, limit):
+    case = next(case for case in catalogue.CASES if case.name == name)
+    check(solve(case.model, case.budget, **limit), case.value)
+
+
+@given(strategies.problems())
+@settings(max_examples=30)
+def test_the_bound_holds_on_random_problems(tiny):
+    solution = solve(tiny.model, tiny.budget, time_limit=1e-9)
+    if solution.status == "limit":
+        check(solution, oracle.optimum(tiny.model, tiny.budget))
+
+
+@METHODS
+def test_the_message_says_what_to_try(method):
+    model = instances.fuel_grid(3)
+    timed = solve(model, method=method, time_limit=1e-9).message
+    assert "the time limit of 1e-09 s was reached" in timed
+    full = solve(model, method=method, memory_limit=100).message
+    assert "more than the memory limit of" in full
+    for message in (timed, full):
+        assert "raise the limit" in message
+        assert "coarser unit" in message
+
+
+def test_points_end_at_a_memory_limit_too(monkeypatch):
+    monkeypatch.setattr("solvent.plan.frontier.DENSE_WIDTH", -1)
+    check(solve(instances.fuel_grid(4), memory_limit="1KB"), catalogue.FUEL_GRIDS[4])
+
+
+def test_a_large_layer_is_not_begun():
+    """Plain layers of the paper's family double with each step: the limit must stop them on the way."""
+    model = instances.paper(40, seed=0, budget=40)
+    tracemalloc.start()
+    try:
+        solution = solve(model, method="reduction", prune=False, memory_limit="2MB")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    check(solution, run("points", model).value)
+    assert peak < 8_000_000
+    assert solution.stats.peak_bytes <= 2_000_000
+
+
+def test_a_time_limit_stops_what_would_take_forever():
+    solution = solve(instances.paper(60, seed=0, budget=30), method="reduction", prune=False, time_limit=0.2)
+    assert solution.status == "limit"
+    assert "time limit of 0.2 s" in solution.message
+
+
+def hard_and_infeasible(horizon):
+    """Keeping the budget until the end is a knapsack problem of real weights; at the end it is out of reach."""
+    return instances.paper(horizon, seed=0), Budget(upper=[horizon / 4] * (horizon - 1) + [-1])
+
+
+@METHODS
+def test_limits_hold_for_the_diagnosis(method):
+    """Finding out why nothing is feasible must not take more memory than the solve was allowed."""
+    model, budget = hard_and_infeasible(17)
+    tracemalloc.start()
+    try:
+        solution = solve(model, budget, method=method, memory_limit="500KB")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert solution.status in ("infeasible", "limit")
+    assert peak < 2_000_000
+
+
+def test_generous_limits_change_nothing():
+    model = instances.fuel_grid(3)
+    for limits in ({"time_limit": 1000}, {"time_limit": math.inf}, {"memory_limit": "1GB"}, {"memory_limit": 10**9}):
+        solution = solve(model, **limits)
+        assert solution.status == "optimal"
+        assert solution.value == pytest.approx(catalogue.FUEL_GRIDS[3], rel=1e-9)
+
+
+@pytest.mark.parametrize("limit", [0, -1, math.nan, -math.inf, "soon", [1]])
+def test_time_limits_that_make_no_sense(limit):
+    with pytest.raises(ModelError, match="time_limit: expected a number of seconds above 0, found"):
+        solve(instances.fuel_grid(3), time_limit=limit)
+
+
+@pytest.mark.parametrize(
+    "limit", ["lots", "8XB", "", "GB", "-8GB", "0GB", 0, -5, True, math.nan, math.inf, "infGB", [1], "1e3e3"]
+)
+def test_memory_limits_that_make_no_sense(limit):
+    with pytest.raises(ModelError, match="memory_limit: expected bytes, or text such as '8GB', found"):
+        solve(instances.fuel_grid(3), memory_limit=limit)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("8GB", 8 * 10**9), ("8 gb", 8 * 10**9), ("1.5MB", 1_500_000), ("100", 100), ("100B", 100), (2048, 2048)],
+)
+def test_memory_limits_that_do(text, size):
+    assert read_memory(text) == size
+
+
+@pytest.mark.parametrize("method", ["simplex", "frontiers", "", None, 3])
+def test_methods_that_do_not_exist(method):
+    with pytest.raises(ModelError, match="method: expected one of auto, reduction, frontier"):
+        solve(instances.fuel_grid(3), method=method)
+
+
+def test_a_misspelt_method_is_recognised():
+    with pytest.raises(ModelError, match="did you mean 'frontier'"):
+        solve(instances.fuel_grid(3), method="fronteir")
+
+
+def test_budgets_that_do_not_fit():
+    with pytest.raises(BudgetError, match="the model carries no default"):
+        solve(instances.knapsack([1], [1]))
+    with pytest.raises(BudgetError, match="did you mean 'fuel'"):
+        solve(instances.fuel_grid(3), {"feul": 3})
+    with pytest.raises(BudgetError, match="9 limits, one for after each step"):
+        solve(instances.fuel_grid(3), Budget(upper=[1, 2]))
+
+
+def test_an_allowance_keeps_account():
+    allowance = Allowance(None, 100)
+    allowance.take(60, "a thing")
+    allowance.give_back(60)
+    allowance.take(90, "another")
+    assert (allowance.used, allowance.peak) == (90, 90)
+    with pytest.raises(LimitReached, match="a third would need"):
+        allowance.take(20, "a third")
+    assert allowance.used == 90
