@@ -1,6 +1,6 @@
 """Exact planning: how long it takes, beside what we set out to reach.
 
-Medians over repeated solves in one process, kernels compiled beforehand. Machines differ and are noisy: read the ratios.
+Medians over repeated solves in one process, kernels compiled beforehand. Machines are noisy: read the ratios.
 The peer in the same run is a literal transcription of the paper's Algorithms 1 and 5 with Python dictionaries.
 """
 

@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 from solvent.model.budget import Budget, resolve
 from solvent.model.cmdp import CMDP
 
-COSTS = [Fraction(text) for text in "0 0 0 1 1 2 1/2 1/3 3/2 0.1 0.7 -1 -1 -1/2 -2 -1/3".split()]
-LIMITS = [Fraction(text) for text in "0 1 1 2 2 3 4 1/2 5/2 1/3 0.3 10 -1 -1/2 -2".split()]
+COSTS = [
+    Fraction(text)
+    for text in ["0", "0", "0", "1", "1", "2", "1/2", "1/3", "3/2", "0.1", "0.7", "-1", "-1", "-1/2", "-2", "-1/3"]
+]
+LIMITS = [
+    Fraction(text) for text in ["0", "1", "1", "2", "2", "3", "4", "1/2", "5/2", "1/3", "0.3", "10", "-1", "-1/2", "-2"]
+]
 limits = st.sampled_from(LIMITS)
 REWARDS = [0, 1, 2, 3, -1, -2, 0.5, 0.1, -0.25, 10]
 

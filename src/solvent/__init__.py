@@ -15,7 +15,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from solvent._version import __version__
-from solvent.errors import BudgetError, LatticeOverflowError, ModelError, SolventError
+from solvent.errors import (
+    BudgetError,
+    LatticeOverflowError,
+    ModelError,
+    PolicyError,
+    SolventError,
+    UnmodelledOutcome,
+)
 
 if TYPE_CHECKING:
     from solvent.check.simulate import simulate
@@ -31,7 +38,6 @@ if TYPE_CHECKING:
     from solvent.plan.solution import Solution, Status
     from solvent.plan.solve import solve
     from solvent.policy.derandomize import derandomize
-    from solvent.policy.errors import PolicyError, UnmodelledOutcome
     from solvent.policy.files import load_policy
     from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
     from solvent.policy.table import AugmentedPolicy
@@ -45,11 +51,9 @@ _HOME = {
     "CostLaw": "solvent.model.distributions",
     "Curve": "solvent.plan.curve",
     "MarkovPolicy": "solvent.policy.markov",
-    "PolicyError": "solvent.policy.errors",
     "RandomisedPolicy": "solvent.policy.markov",
     "Solution": "solvent.plan.solution",
     "Status": "solvent.plan.solution",
-    "UnmodelledOutcome": "solvent.policy.errors",
     "augment": "solvent.plan.augment",
     "derandomize": "solvent.policy.derandomize",
     "frontier": "solvent.plan.curve",

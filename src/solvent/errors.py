@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from decimal import Decimal
+from typing import Self
 
 _LONGEST_QUOTE = 80
 _MOST_COMPARED = 10_000
@@ -19,8 +20,8 @@ class SolventError(Exception):
     """Base of all errors raised by Solvent."""
 
 
-class ModelError(SolventError, ValueError):
-    """Something a user stated about a problem does not hold together.
+class LocatedError(SolventError, ValueError):
+    """Base of errors that say where, what was expected and what was found.
 
     Parameters
     ----------
@@ -47,10 +48,14 @@ class ModelError(SolventError, ValueError):
         text = f"{self.where}: expected {self.expected}, found {self.found}"
         return f"{text}; {self.hint}" if self.hint else text
 
-    def within(self, place: str) -> ModelError:
+    def within(self, place: str) -> Self:
         """Return the same error, seen from further out (a file, an enclosing field)."""
         separator = "" if self.where.startswith("[") else ": "
         return type(self)(place + separator + self.where, self.expected, self.found, self.hint)
+
+
+class ModelError(LocatedError):
+    """Something a user stated about a problem does not hold together."""
 
 
 class BudgetError(ModelError):
@@ -59,6 +64,33 @@ class BudgetError(ModelError):
 
 class LatticeOverflowError(SolventError, OverflowError):
     """The costs and limits of a resource have no common unit in which all sums fit 64-bit integers."""
+
+
+class PolicyError(LocatedError):
+    """A policy has no answer, does not fit its model, or is used out of turn."""
+
+
+class UnmodelledOutcome(PolicyError):  # noqa: N818
+    """What was observed is impossible in the model, so its guarantees have ended.
+
+    Parameters
+    ----------
+    step : int
+    state, action : hashable
+        Where, and what was done.
+    observed : str
+        What came of it.
+    possible : tuple of str
+        What the model allows there.
+    """
+
+    def __init__(self, step: int, state: Hashable, action: Hashable, observed: str, possible: tuple[str, ...]) -> None:
+        self.step, self.state, self.action, self.observed, self.possible = step, state, action, observed, possible
+        shown = " or ".join(possible[:6]) + (f" or {len(possible) - 6} more" if len(possible) > 6 else "")
+        super().__init__(f"step {step}, state {quote(state)}, action {quote(action)}", shown, observed)
+
+    def __reduce__(self) -> tuple[type[UnmodelledOutcome], tuple[object, ...]]:
+        return type(self), (self.step, self.state, self.action, self.observed, self.possible)
 
 
 def quote(value: object) -> str:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import solvent
 from solvent.check.verify import verify
+from solvent.errors import PolicyError
 from solvent.model import instances
 from solvent.policy.derandomize import derandomize
-from solvent.policy.errors import PolicyError
 from solvent.policy.markov import MarkovPolicy
 from solvent.policy.table import AugmentedPolicy
 

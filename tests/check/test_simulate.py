@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solvent
-from solvent.check.simulate import LEVELS, _OutcomeDraw, simulate
+from solvent.check.simulate import LEVELS, _Draw, simulate
 from solvent.check.verify import verify
+from solvent.errors import PolicyError
 from solvent.model import instances
-from solvent.policy.errors import PolicyError
 from solvent.policy.markov import MarkovPolicy
 
 MAKERS = [
@@ -100,7 +100,7 @@ def test_draws_follow_the_probabilities_of_a_row():
     b.add(0, 0, outcomes=[(p, 0, i) for i, p in enumerate(weights)])
     b.add(0, 1, outcomes=[(1, 0, 99)])
     model = b.build()
-    draw = _OutcomeDraw(model)
+    draw = _Draw(model.outcome_indptr, model.probability)
     uniform = (np.arange(100_000) + 0.5) / 100_000
     outcome = draw(np.zeros(100_000, int), uniform)
     share = np.bincount(outcome, minlength=model.n_outcomes)[: len(model.probability) - 1] / 100_000

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import solvent
 from solvent.check.verify import verify
+from solvent.errors import PolicyError
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
-from solvent.policy.errors import PolicyError
 from solvent.policy.markov import MarkovPolicy
 from solvent.policy.table import AugmentedPolicy
 

@@ -208,7 +208,7 @@ def archive_of(**entries: bytes) -> bytes:
         (b"", r"file: expected an NPZ of plain arrays, found"),
         (b"PK\x03\x04", r"file: expected an NPZ of plain arrays"),
         (b"\x93NUMPY", r"file: expected an NPZ of plain arrays"),
-        (archive_of(), r"file: expected an NPZ of a model, with an array 'header', found \[\]"),
+        (archive_of(), r"file: expected an NPZ with an array 'header', found \[\]"),
         (archive_of(header=b"raw"), r"file: expected an NPZ of plain arrays, found an entry 'header' that is none"),
         (archive_of(header_npy=b"\x93NUMPY\x01\x00\x04\x00{{{{"), r"file: expected an NPZ of plain arrays"),
     ],

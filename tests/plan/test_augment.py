@@ -8,13 +8,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from solvent.errors import ModelError, SolventError
+from solvent.errors import ModelError, PolicyError, SolventError
 from solvent.model import instances
 from solvent.model.budget import Budget, resolve
 from solvent.model.build import Builder
 from solvent.plan.augment import augment
 from solvent.plan.solve import solve
-from solvent.policy.errors import PolicyError
 
 SEEDS = range(60)
 FORMS = [{"prune": True}, {"prune": False}]

@@ -7,14 +7,14 @@ from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 
-import catalogue
-import oracle
 import pytest
-import strategies
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from test_methods import check, run
 
+import catalogue
+import oracle
+import strategies
 from solvent.errors import ModelError
 from solvent.model import instances
 from solvent.model.budget import Budget

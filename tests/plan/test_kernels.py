@@ -9,11 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import catalogue
 import pytest
 from test_methods import run
 
+import catalogue
 import solvent
+from solvent.plan import kernels
 
 TESTS = Path(__file__).parents[1]
 PACKAGE = Path(solvent.__file__).parent
@@ -74,42 +75,55 @@ def test_kernels_mean_the_same_without_compilation():
         assert found[name] == facts, name
 
 
-SOLVE = """
-import sys
+PROBE = """
+from solvent.plan.jit import jit
+
+@jit
+def double(x):
+    return 2 * x
+"""
+
+IMPORT = """
+import importlib, pkgutil, sys
 sys.path.insert(0, {source!r})
-import solvent
-from solvent.model import instances
-from solvent.plan import jit
-from solvent.plan.solve import solve
-assert solvent.__file__.startswith({source!r})
-print(solve(instances.knapsack([60, 100, 120], [10, 20, 30], capacity=50), method="frontier"))
+from solvent import plan
+assert plan.__file__.startswith({source!r})
+for module in pkgutil.iter_modules(plan.__path__, "solvent.plan."):
+    importlib.import_module(module.name)
+from solvent.plan import kernels, probe
+print(probe.double(21), probe.double.signatures, kernels.fill_slots.stats.cache_path)
 """
 
 
 def test_a_folder_that_cannot_be_written_is_survived(tmp_path):
     """No cache beside the source, none in the home folder, none where the variable says."""
     shutil.copytree(PACKAGE, tmp_path / "solvent", ignore=shutil.ignore_patterns("__pycache__"))
-    for folder in [tmp_path / "solvent", *(tmp_path / "solvent").glob("*/")]:
-        if folder.is_dir():
-            # a file in place of the folder holds even against root, as permissions would not
-            (folder / "__pycache__").write_text("")
+    (tmp_path / "solvent" / "plan" / "probe.py").write_text(PROBE)
+    for folder in {path.parent for path in (tmp_path / "solvent").rglob("*.py")}:
+        # a file in place of the folder holds even against root, as permissions would not
+        (folder / "__pycache__").write_text("")
     nowhere = "/dev/null/x"
     environment = {"HOME": nowhere, "XDG_CACHE_HOME": nowhere, "NUMBA_CACHE_DIR": nowhere, "PYTHONPATH": ""}
-    solved = python(SOLVE.format(source=str(tmp_path)), **environment)
+    solved = python(IMPORT.format(source=str(tmp_path)), **environment)
     assert solved.returncode == 0, solved.stderr
-    assert solved.stdout.strip() == "Solution(optimal, value 220, worst spent weight 50, frontier)"
+    assert solved.stdout.strip() == "42 [(int64,)] None"
     assert not list(tmp_path.rglob("*.nbi"))
 
 
-PARALLEL = """
-import os, sys
-sys.path.insert(0, {source!r})
-from solvent.model import instances
-from solvent.plan import kernels, reduction
-from solvent.plan.solve import solve
-reduction.PARALLEL_FROM = {threshold}
-solve(instances.knapsack([60, 100, 120], [10, 20, 30], capacity=50), method="reduction")
-chosen = kernels.{kernel}
-(signature,) = chosen.signatures
-print("parallel" if "numba_parfor" in str(chosen.inspect_llvm(signature)) else "serial")
-"""
+def test_kernels_are_cached_where_there_is_a_place(tmp_path):
+    shutil.copytree(PACKAGE, tmp_path / "solvent", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "solvent" / "plan" / "probe.py").write_text(PROBE)
+    solved = python(IMPORT.format(source=str(tmp_path)), PYTHONPATH="", NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    assert solved.returncode == 0, solved.stderr
+    assert solved.stdout.startswith("42 ")
+    assert [path.name.split("-")[0] for path in (tmp_path / "cache").rglob("*.nbi")] == ["probe.double"]
+
+
+def test_kernels_of_one_function_do_not_share_a_cache():
+    """Numba's key of a cached kernel leaves out how it was compiled: a serial one would be loaded for a parallel one."""
+    files = {}
+    for name, kernel in vars(kernels).items():
+        if hasattr(kernel, "targetoptions") and kernel.stats.cache_path is not None:
+            files.setdefault(kernel._cache._impl.filename_base, {})[name] = bool(kernel.targetoptions.get("parallel"))
+    assert len(files) > 3
+    assert [sharing for sharing in files.values() if len(set(sharing.values())) > 1] == []

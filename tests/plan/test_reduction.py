@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import catalogue
-import oracle
 import pytest
-import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import catalogue
+import oracle
+import strategies
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import solvent
+from solvent.errors import PolicyError, UnmodelledOutcome
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
 from solvent.policy.agent import Agent
-from solvent.policy.errors import PolicyError, UnmodelledOutcome
 from solvent.policy.files import load_policy
 from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
 from solvent.policy.table import AugmentedPolicy

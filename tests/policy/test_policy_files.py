@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solvent
-from solvent.errors import SolventError
+from solvent.errors import PolicyError, SolventError
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
-from solvent.policy.errors import PolicyError
 from solvent.policy.files import from_bytes, load_policy, to_bytes
 from solvent.policy.table import AugmentedPolicy
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solvent
+from solvent.errors import PolicyError
 from solvent.model import instances
 from solvent.model.budget import Limits, resolve
 from solvent.model.lattice import Lattice
-from solvent.policy.errors import PolicyError
 from solvent.policy.search import compact, count_below, find, pack
 from solvent.policy.table import COLLAPSED, NO_ACTION, AugmentedPolicy, Decision
 

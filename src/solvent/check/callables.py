@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.check.account import Ledger
-from solvent.errors import ModelError, quote
+from solvent.errors import ModelError, PolicyError, quote
 from solvent.model.cmdp import CMDP
 from solvent.policy.choices import Choices, is_terminal, spread
-from solvent.policy.errors import PolicyError
 from solvent.policy.markov import SUM_TOLERANCE
 from solvent.policy.search import compact, pack
 

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.check.account import Ledger
-from solvent.errors import quote
-from solvent.model.cmdp import CMDP, format_amount
+from solvent.errors import PolicyError, quote
+from solvent.model.amounts import format_amount
+from solvent.model.cmdp import CMDP
 from solvent.policy.choices import NO_ROW, Choices, TabularPolicy, find_rows, spread
-from solvent.policy.errors import PolicyError
 from solvent.policy.nodes import NodeTable
 from solvent.policy.search import compact, pack
 

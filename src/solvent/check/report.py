@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from solvent.model.cmdp import format_amount
+from solvent.model.amounts import format_amount
 from solvent.model.distributions import CostLaw
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from solvent.check.verify import PolicyLike, limits_of, prepare
 from solvent.errors import ModelError, quote
 from solvent.model.budget import BudgetLike, Limits
 from solvent.model.cmdp import CMDP, NO_LAW
-from solvent.policy.choices import Choices
 from solvent.policy.nodes import NodeTable
-from solvent.policy.search import compact
+from solvent.policy.search import compact, pack
 
 #: Levels of `Simulation.spent_quantiles`.
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -154,7 +153,7 @@ class _Players:
 
     def __init__(self, walk: Walk, episodes: int, rng: np.random.Generator) -> None:
         self.walk, self.model, self.rng, self.episodes = walk, walk.model, rng, episodes
-        self.draw = _OutcomeDraw(walk.model)
+        self.draw = _Draw(walk.model.outcome_indptr, walk.model.probability)
         self.scales = [_scale(ledger, walk.model.horizon) for ledger in walk.ledgers]
 
     def play(self) -> Simulation:
@@ -198,30 +197,27 @@ class _Players:
     ) -> NDArray[np.int64]:
         """Return the row each episode takes; `NO_OUTCOME` for one that has ended or stops here."""
         coarse = [spent if scale == 1 else spent // scale for spent, scale in zip(fine, self.scales, strict=True)]
+        keys, node = compact(pack([state, *(coarse[r] for r, _ in self.walk.tracked)]))
+        example = np.zeros(len(keys), np.int64)
+        example[node] = np.arange(len(node))
+        spent = [each[example] for each in coarse]
         empty = np.zeros(0, np.int64)
-        layer = Layer(step, state, np.zeros(0), coarse, coarse, [], empty, empty)
+        layer = Layer(step, state[example], np.zeros(0), spent, spent, [], empty, empty)
         choices, rows, missing = self.walk.choices(layer)
-        innocent = missing[~broken[missing]]
-        if len(innocent):
-            raise no_decision(self.walk, layer, int(innocent[0]))
+        if len(missing):
+            innocent = node[np.isin(node, missing) & ~broken]
+            if len(innocent):
+                raise no_decision(self.walk, layer, int(innocent[0]))
+        counts = np.bincount(choices.node, minlength=len(keys))
+        if not len(rows) or counts.max() == 1:
+            row_of = np.full(len(keys), NO_OUTCOME, np.int64)
+            row_of[choices.node] = rows
+            return row_of[node]
         chosen = np.full(self.episodes, NO_OUTCOME, np.int64)
-        picked = self._pick(choices)
-        chosen[choices.node[picked]] = rows[picked]
+        deciding = np.flatnonzero((counts > 0)[node])
+        draw = _Draw(np.concatenate([[0], np.cumsum(counts)]), choices.probability)
+        chosen[deciding] = rows[draw(node[deciding], self.rng.random(len(deciding)))]
         return chosen
-
-    def _pick(self, choices: Choices) -> NDArray[np.int64]:
-        """Return one of the choices of each node that has any, drawn by their probabilities."""
-        is_first = np.ones(len(choices.node), bool)
-        np.not_equal(choices.node[1:], choices.node[:-1], out=is_first[1:])
-        first = np.flatnonzero(is_first)
-        if len(first) == len(choices.node):
-            return first
-        group = np.cumsum(is_first) - 1
-        total = np.cumsum(choices.probability)
-        within = total - (total - choices.probability)[first][group]
-        passed = within <= self.rng.random(len(first))[group]
-        sizes = np.bincount(group)
-        return first + np.minimum(np.bincount(group, passed).astype(np.int64), sizes - 1)
 
     def _costs(self, r: int, outcome: NDArray[np.int64]) -> NDArray[Any]:
         """Return a cost of each outcome in fine ticks, drawn where it is continuous."""
@@ -242,30 +238,30 @@ class _Players:
         return costs
 
 
-class _OutcomeDraw:
-    """Draws outcomes of rows by guide tables."""
+class _Draw:
+    """Draws entries of pieces, by their probabilities, with guide tables."""
 
-    def __init__(self, model: CMDP) -> None:
-        self.first = model.outcome_indptr[:-1]
-        self.size = np.diff(model.outcome_indptr)
-        self.total = _running_total(model.probability, self.first, self.size)
+    def __init__(self, indptr: NDArray[np.int64], probability: NDArray[np.float64]) -> None:
+        filled = np.diff(indptr) > 0
+        self.first, self.size = indptr[:-1], np.diff(indptr)
+        self.total = _running_total(probability, self.first, self.size)
         owner = np.repeat(np.arange(len(self.size)), self.size)
-        last = (self.first + self.size - 1)[owner]
-        # nothing is beyond the last outcome, however its probabilities add up in floats
+        last = (self.first + self.size - 1)[filled]
+        # nothing is beyond the last entry, however the probabilities add up in floats
         self.total[last] = np.inf
         target = (np.arange(len(owner)) - self.first[owner]) / self.size[owner]
         self.guide = self.first[owner]
         self._climb(self.guide, target)
 
     def _climb(self, place: NDArray[np.int64], target: NDArray[np.float64]) -> None:
-        """Move each place up to the first outcome whose running total exceeds its target."""
+        """Move each place up to the first entry whose running total exceeds its target."""
         moving = np.flatnonzero(self.total[place] <= target)
         while len(moving):
             place[moving] += 1
             moving = moving[self.total[place[moving]] <= target[moving]]
 
-    def __call__(self, rows: NDArray[np.int64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-        cell = self.first[rows] + (uniform * self.size[rows]).astype(np.int64)
+    def __call__(self, pieces: NDArray[np.int64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        cell = self.first[pieces] + (uniform * self.size[pieces]).astype(np.int64)
         place = self.guide[cell]
         self._climb(place, uniform)
         return place

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.check.layers import Layer, Walk
+from solvent.errors import PolicyError
 from solvent.model.cmdp import CMDP
 from solvent.policy.choices import Choices
-from solvent.policy.errors import PolicyError
 from solvent.policy.nodes import NodeTable
 
 

@@ -21,11 +21,10 @@ from solvent.check.layers import Walk
 from solvent.check.report import PerStep, Report
 from solvent.check.sweep import Findings, StraddleError, Sweep
 from solvent.check.trace import Trace, Traced
-from solvent.errors import quote
+from solvent.errors import PolicyError, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP
 from solvent.policy.choices import TabularPolicy
-from solvent.policy.errors import PolicyError
 from solvent.policy.markov import MarkovPolicy
 from solvent.policy.nodes import NodeTable
 

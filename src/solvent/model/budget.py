@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from solvent.errors import BudgetError, ModelError, did_you_mean, quote
-from solvent.model.exact import Number, as_typed, exact
+from solvent.model.amounts import as_typed
+from solvent.model.exact import Number, exact
 
 if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP

@@ -13,7 +13,6 @@ step is terminal there.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.budget import Budget
 from solvent.model.distributions import CostLaw
-from solvent.model.exact import ExactColumn, as_typed
+from solvent.model.exact import ExactColumn
 
 if TYPE_CHECKING:
     from solvent.model.build import Builder
@@ -390,35 +389,3 @@ def _find(index: Mapping[Any, int], name: Any, kind: str) -> int:
         raise ModelError(
             kind, f"one of the model's {kind}s ({known})", quote(name), did_you_mean(name, names)
         ) from None
-
-
-def format_amount(value: Fraction) -> str:
-    """Return an exact amount as text for people.
-
-    Examples
-    --------
-    >>> format_amount(Fraction(3, 2)), format_amount(Fraction(1, 3))
-    ('1.5', '1/3')
-    """
-    return str(as_typed(value))
-
-
-def short_amount(value: Fraction, longest: int = 24) -> str:
-    """Return an amount as text of bounded length: exact if that is short, else "about" so much.
-
-    Examples
-    --------
-    >>> short_amount(Fraction(1, 3)), short_amount(Fraction(-1, 7**400))
-    ('1/3', 'about -9.137e-339')
-    """
-    # texts of integers of more than 4300 digits are refused by Python
-    if value.numerator.bit_length() + value.denominator.bit_length() <= 4 * longest:
-        text = format_amount(value)
-        if len(text) <= longest:
-            return text
-    size = abs(value)
-    power = math.floor((size.numerator.bit_length() - size.denominator.bit_length()) * math.log10(2))
-    lead = float(size / Fraction(10) ** power)
-    shift = math.floor(math.log10(lead))
-    text = f"{lead / 10**shift:.4g}e{power + shift:+d}" if abs(power) > 8 else f"{float(size):.6g}"
-    return f"about {'-' if value < 0 else ''}{text}"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from solvent.model.cmdp import CMDP, short_amount
+from solvent.model.amounts import short_amount
+from solvent.model.cmdp import CMDP
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

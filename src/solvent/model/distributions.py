@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvent.errors import ModelError, did_you_mean, quote
-from solvent.model.exact import Number, as_typed, exact
+from solvent.model.amounts import as_typed
+from solvent.model.exact import Number, exact
 
 
 @dataclass(frozen=True)

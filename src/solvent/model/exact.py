@@ -113,34 +113,6 @@ def _from_text(text: str, where: str) -> Fraction:
     return _bounded(Fraction(int(numerator), int(denominator)), where)
 
 
-def as_typed(value: Fraction) -> int | str:
-    """Return an int where `value` is one, else its shortest exact text: a decimal if it has one, or "p/q".
-
-    Examples
-    --------
-    >>> as_typed(Fraction(3)), as_typed(Fraction(3, 2)), as_typed(Fraction(1, 3))
-    (3, '1.5', '1/3')
-    """
-    if value.denominator == 1:
-        return value.numerator
-    twos, rest = _strip_factor(value.denominator, 2)
-    fives, rest = _strip_factor(rest, 5)
-    places = max(twos, fives)
-    if rest != 1 or places > 40:
-        return f"{value.numerator}/{value.denominator}"
-    scaled = abs(value.numerator) * 10**places // value.denominator
-    whole, part = divmod(scaled, 10**places)
-    return f"{'-' if value < 0 else ''}{whole}.{part:0{places}d}"
-
-
-def _strip_factor(value: int, factor: int) -> tuple[int, int]:
-    count = 0
-    while value % factor == 0:
-        value //= factor
-        count += 1
-    return count, value
-
-
 def common_unit(values: Iterable[Fraction]) -> Fraction:
     """Return the greatest rational of which every value is a whole multiple; 1 if all are zero.
 

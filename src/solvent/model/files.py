@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from solvent.errors import ModelError, SolventError, did_you_mean, quote
+from solvent.model.amounts import as_typed
 from solvent.model.budget import Budget
 from solvent.model.build import Builder
 from solvent.model.cmdp import CMDP
 from solvent.model.distributions import CostLaw
-from solvent.model.exact import as_typed, decimal
+from solvent.model.exact import decimal
 
 _KINDS = ".yaml, .yml, .json or .npz"
 

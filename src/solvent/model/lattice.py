@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.errors import LatticeOverflowError, ModelError
+from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
-from solvent.model.cmdp import CMDP, short_amount
+from solvent.model.cmdp import CMDP
 from solvent.model.exact import MAX_TICKS, ExactColumn, common_unit
 
 Rounding = Literal["exact", "safe", "relaxed"]

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import json
 import re
-import warnings
-import zipfile
 from fractions import Fraction
 from typing import Any
 
@@ -15,9 +11,10 @@ from numpy.typing import NDArray
 
 from solvent._version import __version__
 from solvent.errors import ModelError, quote
+from solvent.model.archive import decode_name, read_archive, write_archive
 from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
 from solvent.model.cmdp import CMDP, NO_LAW
-from solvent.model.exact import ExactColumn, canonical, common_unit, decimal, exact
+from solvent.model.exact import ExactColumn, canonical, common_unit, exact
 
 _ARRAYS = {
     "table_of_step": np.int32,
@@ -29,8 +26,6 @@ _ARRAYS = {
     "next_state": np.int32,
 }
 _UNIT = re.compile(r"[0-9]{1,2000}(/[0-9]{1,2000})?")
-#: What reading a hostile archive may raise: zipfile, its decompressors and numpy know a dozen unrelated types.
-_BROKEN = Exception
 
 
 def to_bytes(model: CMDP) -> bytes:
@@ -55,16 +50,13 @@ def to_bytes(model: CMDP) -> bytes:
         else {name: encode_budget(budget) for name, budget in model.budget.items()},
     }
     arrays: dict[str, NDArray[Any]] = {name: getattr(model, name) for name in _ARRAYS}
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     for d, column in enumerate(model.cost):
         arrays[f"cost{d}"] = column.ticks
         if not column.fits:  # then its unit can be far longer than any of its entries
             arrays[f"cost{d}"] = np.array([str(column.value(o)) for o in range(len(column))])
     if model.law_DO is not None:
         arrays["law_DO"] = model.law_DO
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    return buffer.getvalue()
+    return write_archive(arrays, header)
 
 
 def from_bytes(content: bytes) -> CMDP:
@@ -75,43 +67,12 @@ def from_bytes(content: bytes) -> CMDP:
     ModelError
         If it is not one; object arrays are refused, so nothing in it can run.
     """
-    try:
-        _refuse_bombs(content)
-        with warnings.catch_warnings(), np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            warnings.simplefilter("ignore")  # of numpy, on headers it finds odd; they are checked below
-            if "header" not in archive.files:
-                raise ModelError("file", "an NPZ of a model, with an array 'header'", quote(archive.files))
-            arrays = {name: archive[name] for name in archive.files}
-        for name, array in arrays.items():
-            if not isinstance(array, np.ndarray):
-                raise ModelError("file", "an NPZ of plain arrays", f"an entry {name!r} that is none")
-    except ModelError:
-        raise
-    except _BROKEN as error:
-        raise ModelError("file", "an NPZ of plain arrays", str(error).split("\n")[0] or "a broken one") from None
-    header = _read_header(arrays["header"])
-    return _rebuild(header, arrays)
-
-
-def _refuse_bombs(content: bytes) -> None:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        total = sum(entry.file_size for entry in archive.infolist())
-    if total > max(2**30, 1000 * len(content)):
-        raise ModelError("file", "an NPZ of reasonable size", f"one that expands to {total:,} bytes")
-
-
-def _read_header(array: NDArray[Any]) -> dict[str, Any]:
     from solvent.model.schema import FORMAT
 
-    if array.dtype != np.uint8 or array.ndim != 1:
-        raise ModelError("header", "JSON as bytes", f"{array.dtype} of shape {array.shape}")
-    try:
-        header = json.loads(array.tobytes(), parse_float=decimal)
-    except (ValueError, RecursionError) as error:
-        raise ModelError("header", "JSON", str(error)) from None
-    if not isinstance(header, dict) or header.get("solvent") != FORMAT:
+    arrays, header = read_archive(content)
+    if header.get("solvent") != FORMAT:
         raise ModelError("header", f"a model of format {FORMAT}", quote(header))
-    return header
+    return _rebuild(header, arrays)
 
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> CMDP:
@@ -120,10 +81,10 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> CMDP:
 
     horizon = check_horizon(_field(header, "horizon", int))
     resources = check_resources(_field(header, "resources", list))
-    states = check_names([_decode(name) for name in _field(header, "states", list)], "states") or ()
-    actions = check_names([_decode(name) for name in _field(header, "actions", list)], "actions") or ()
+    states = check_names([decode_name(name) for name in _field(header, "states", list)], "states") or ()
+    actions = check_names([decode_name(name) for name in _field(header, "actions", list)], "actions") or ()
     names = Names(
-        _decode(_field(header, "start", object)),
+        decode_name(_field(header, "start", object)),
         states,
         actions,
         resources,
@@ -166,12 +127,6 @@ def _field(header: dict[str, Any], name: str, kind: type) -> Any:
     if not isinstance(header[name], kind):
         raise ModelError(f"header, {name}", f"a {kind.__name__}", quote(header[name]))
     return header[name]
-
-
-def _decode(name: Any) -> Any:
-    from solvent.model.schema import read_name
-
-    return read_name(name, "header, names")
 
 
 def _array(arrays: dict[str, NDArray[Any]], name: str, dtype: Any) -> NDArray[Any]:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.errors import BudgetError, ModelError, SolventError, quote
+from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits, resolve
-from solvent.model.cmdp import CMDP, format_amount
+from solvent.model.cmdp import CMDP
 from solvent.model.exact import Number, exact
 from solvent.model.lattice import Lattice
 from solvent.plan import frontier as frontiers

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from solvent.errors import SolventError
-from solvent.model.cmdp import format_amount
+from solvent.model.amounts import format_amount
 from solvent.policy.table import AugmentedPolicy
 
 

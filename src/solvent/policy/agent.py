@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solvent.errors import ModelError, SolventError, quote
+from solvent.errors import ModelError, PolicyError, SolventError, UnmodelledOutcome, quote
+from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits, resolve
 from solvent.model.build import read_costs
-from solvent.model.cmdp import CMDP, format_amount
+from solvent.model.cmdp import CMDP
 from solvent.model.distributions import CostLaw
 from solvent.model.exact import exact
-from solvent.policy.errors import PolicyError, UnmodelledOutcome
 from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
 from solvent.policy.nodes import NO_NODE, NodeTable
 from solvent.policy.table import AugmentedPolicy
@@ -93,7 +93,7 @@ class Agent:
     >>> agent.observe(state=0, cost=2)
     Traceback (most recent call last):
     ...
-    solvent.policy.errors.UnmodelledOutcome: step 1, state 0, action 0: expected state 0 at cost 0, found state 0 at
+    solvent.errors.UnmodelledOutcome: step 1, state 0, action 0: expected state 0 at cost 0, found state 0 at
     cost 2
     """
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.errors import PolicyError
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
-from solvent.policy.errors import PolicyError
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import Lookup, NodeTable
 

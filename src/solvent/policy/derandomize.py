@@ -13,10 +13,9 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.errors import quote
+from solvent.errors import PolicyError, quote
 from solvent.model.cmdp import CMDP
 from solvent.policy.choices import NO_ROW, Choices, find_rows, is_terminal, spread
-from solvent.policy.errors import PolicyError
 from solvent.policy.markov import UNDECIDED, MarkovPolicy, RandomisedPolicy
 from solvent.policy.search import compact, pack
 from solvent.policy.table import AugmentedPolicy

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent._version import __version__
-from solvent.errors import ModelError, did_you_mean, quote
+from solvent.errors import ModelError, PolicyError, did_you_mean, quote
+from solvent.model.archive import decode_name, read_archive, write_archive
 from solvent.model.assemble import check_names, check_resources
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.exact import exact
 from solvent.model.files import encode_name, write_whole
-from solvent.model.npz import _BROKEN, _decode, _refuse_bombs
-from solvent.policy.errors import PolicyError
 from solvent.policy.table import AugmentedPolicy
 
 #: The version of the format that this code writes and reads.
@@ -58,10 +54,7 @@ def to_bytes(policy: AugmentedPolicy) -> bytes:
     arrays: dict[str, NDArray[Any]] = {name: getattr(policy, name) for name in _ARRAYS}
     arrays["action_N"] = policy.action_N
     arrays |= {name: getattr(policy, name) for name in _SETTLED if getattr(policy, name) is not None}
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    return buffer.getvalue()
+    return write_archive(arrays, header)
 
 
 def load_policy(path: str | Path, model: CMDP | None = None) -> AugmentedPolicy:
@@ -121,15 +114,9 @@ def from_bytes(content: bytes, model: CMDP | None = None) -> AugmentedPolicy:
     PolicyError, ModelError
         If it is not one; object arrays are refused, so nothing in it can run.
     """
-    try:
-        _refuse_bombs(content)
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except ModelError:
-        raise
-    except _BROKEN as error:
-        raise PolicyError("file", "a policy file", str(error).split("\n")[0] or "a broken one") from None
-    header = _read_header(arrays)
+    arrays, header = read_archive(content)
+    if header.get("solvent_policy") != FORMAT:
+        raise PolicyError("header", f"a policy of format {FORMAT}", quote(header))
     policy = _rebuild(header, arrays, model)
     if model is not None:
         policy.check_model(model)
@@ -138,19 +125,6 @@ def from_bytes(content: bytes, model: CMDP | None = None) -> AugmentedPolicy:
 
 def _encode(side: tuple[Fraction | None, ...]) -> list[str | None]:
     return [None if limit is None else str(limit) for limit in side]
-
-
-def _read_header(arrays: dict[str, Any]) -> dict[str, Any]:
-    array = arrays.get("header")
-    if not isinstance(array, np.ndarray) or array.dtype != np.uint8 or array.ndim != 1:
-        raise PolicyError("file", "a policy file, with a header", "none")
-    try:
-        header = json.loads(array.tobytes(), parse_float=Decimal)
-    except (ValueError, RecursionError) as error:
-        raise PolicyError("header", "JSON", str(error)) from None
-    if not isinstance(header, dict) or header.get("solvent_policy") != FORMAT:
-        raise PolicyError("header", f"a policy of format {FORMAT}", quote(header))
-    return header
 
 
 def _field(header: dict[str, Any], name: str, kind: type) -> Any:
@@ -164,10 +138,10 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any], model: CMDP | None)
     horizon = _field(header, "horizon", int)
     try:
         names = {
-            key: check_names([_decode(name) for name in _field(header, key, list)], key) or ()
+            key: check_names([decode_name(name) for name in _field(header, key, list)], key) or ()
             for key in ("states", "actions")
         }
-        start = _decode(header.get("start"))
+        start = decode_name(header.get("start"))
     except RecursionError:
         raise PolicyError("header, names", "names", "a structure nested too deeply") from None
     resources = check_resources(_field(header, "resources", list))

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.errors import quote
+from solvent.errors import PolicyError, quote
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.policy.arrange import arrange
 from solvent.policy.choices import Choices, spread
-from solvent.policy.errors import PolicyError
 from solvent.policy.nodes import NO_NODE, Lookup, NodeTable, Spent
 
 if TYPE_CHECKING:

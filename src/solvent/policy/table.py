@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.errors import quote
+from solvent.errors import PolicyError, quote
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.policy.arrange import arrange
 from solvent.policy.choices import Choices
-from solvent.policy.errors import PolicyError
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import NO_NODE, Lookup, NodeTable, Spent
 

@@ -1,0 +1,66 @@
+"""Exact amounts as text: the shortest that reads back the same, or one that people can take in."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+
+def as_typed(value: Fraction) -> int | str:
+    """Return an int where `value` is one, else its shortest exact text: a decimal if it has one, or "p/q".
+
+    Examples
+    --------
+    >>> as_typed(Fraction(3)), as_typed(Fraction(3, 2)), as_typed(Fraction(1, 3))
+    (3, '1.5', '1/3')
+    """
+    if value.denominator == 1:
+        return value.numerator
+    twos, rest = _strip_factor(value.denominator, 2)
+    fives, rest = _strip_factor(rest, 5)
+    places = max(twos, fives)
+    if rest != 1 or places > 40:
+        return f"{value.numerator}/{value.denominator}"
+    scaled = abs(value.numerator) * 10**places // value.denominator
+    whole, part = divmod(scaled, 10**places)
+    return f"{'-' if value < 0 else ''}{whole}.{part:0{places}d}"
+
+
+def _strip_factor(value: int, factor: int) -> tuple[int, int]:
+    count = 0
+    while value % factor == 0:
+        value //= factor
+        count += 1
+    return count, value
+
+
+def format_amount(value: Fraction) -> str:
+    """Return an exact amount as text for people.
+
+    Examples
+    --------
+    >>> format_amount(Fraction(3, 2)), format_amount(Fraction(1, 3))
+    ('1.5', '1/3')
+    """
+    return str(as_typed(value))
+
+
+def short_amount(value: Fraction, longest: int = 24) -> str:
+    """Return an amount as text of bounded length: exact if that is short, else "about" so much.
+
+    Examples
+    --------
+    >>> short_amount(Fraction(1, 3)), short_amount(Fraction(-1, 7**400))
+    ('1/3', 'about -9.137e-339')
+    """
+    # texts of integers of more than 4300 digits are refused by Python
+    if value.numerator.bit_length() + value.denominator.bit_length() <= 4 * longest:
+        text = format_amount(value)
+        if len(text) <= longest:
+            return text
+    size = abs(value)
+    power = math.floor((size.numerator.bit_length() - size.denominator.bit_length()) * math.log10(2))
+    lead = float(size / Fraction(10) ** power)
+    shift = math.floor(math.log10(lead))
+    text = f"{lead / 10**shift:.4g}e{power + shift:+d}" if abs(power) > 8 else f"{float(size):.6g}"
+    return f"about {'-' if value < 0 else ''}{text}"
