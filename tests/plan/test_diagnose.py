@@ -35,7 +35,7 @@ def moved(model, name, budget, by):
 
 
 def stuck_step(model, budget):
-    """Return the first step that no policy is sure to survive: the first whose limits cannot be kept with the earlier."""
+    """Return the first step whose limits cannot be kept together with the earlier ones."""
     limits = resolve(model, budget)
 
     def until(step):

@@ -39,7 +39,7 @@ def one_state(horizon, *actions):
 
 def test_it_refuses_lower_and_upper_limits():
     model = catalogue.tenths(3, 1, None)
-    with pytest.raises(ModelError, match="both lower and upper limits of money.*use method=.reduction."):
+    with pytest.raises(ModelError, match=r"both lower and upper limits of money.*use method=.reduction."):
         solve(model, Budget(upper=3, lower=0), method="frontier")
     with pytest.raises(ModelError, match="limits on one side"):
         solve(model, Budget(upper=[3, None, None], lower=[None, None, 0]), method="frontier")
@@ -52,7 +52,7 @@ def test_it_refuses_several_limited_resources():
 
 
 def test_it_refuses_when_nothing_is_limited():
-    with pytest.raises(ModelError, match="expected one limited resource.*found 0 limited resources"):
+    with pytest.raises(ModelError, match=r"expected one limited resource.*found 0 limited resources"):
         solve(catalogue.tenths(3, 1, None), {"money": None}, method="frontier")
 
 

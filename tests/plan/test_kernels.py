@@ -120,7 +120,7 @@ def test_kernels_are_cached_where_there_is_a_place(tmp_path):
 
 
 def test_kernels_of_one_function_do_not_share_a_cache():
-    """Numba's key of a cached kernel leaves out how it was compiled: a serial one would be loaded for a parallel one."""
+    """Numba's key of a cached kernel leaves out its options: a serial one would be loaded for a parallel one."""
     files = {}
     for name, kernel in vars(kernels).items():
         if hasattr(kernel, "targetoptions") and kernel.stats.cache_path is not None:

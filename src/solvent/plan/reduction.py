@@ -50,6 +50,15 @@ class Layer:
     def __len__(self) -> int:
         return len(self.spent)
 
+    def distinct_amounts(self) -> int:
+        """Return how many different amounts have been spent in the layer, whatever the state."""
+        key = np.zeros(len(self), np.int64)
+        for ticks in self.spent.T:
+            amounts, rank = np.unique(ticks, return_inverse=True)
+            # ranks keep the key small enough: it never exceeds the square of the number of nodes
+            key = np.unique(key, return_inverse=True)[1] * len(amounts) + rank
+        return len(np.unique(key))
+
     @property
     def state(self) -> NDArray[np.int32]:
         """The state of each node, shape (N,)."""

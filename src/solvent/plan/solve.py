@@ -172,7 +172,7 @@ def _by_frontier(
 def _by_reduction(model: CMDP, limits: Limits, lattice: Lattice, allowance: Allowance, *, prune: bool) -> Solution:
     found = reduction.reduce(model, lattice, allowance, prune=prune)
     sizes = tuple(len(layer) for layer in found.layers)
-    diversity = max(_distinct_rows(layer.spent) for layer in found.layers)
+    diversity = max(layer.distinct_amounts() for layer in found.layers)
     stats = Stats(0.0, sum(sizes), sizes, diversity, allowance.peak, "nodes")
     if found.value == -np.inf:
         return _infeasible(model, lattice, limits, "reduction", stats, allowance)
@@ -208,14 +208,6 @@ def _check_limits(kept: NDArray[np.bool_]) -> None:
         raise SolventError(
             f"the policy found breaks a limit at step {int(np.argwhere(~kept)[0][0])}; please report this"
         )
-
-
-def _distinct_rows(spent: NDArray[np.int64]) -> int:
-    if spent.shape[1] == 0:
-        return 1
-    if spent.shape[1] == 1:
-        return len(np.unique(spent[:, 0]))
-    return len(np.unique(spent, axis=0))
 
 
 def _infeasible(
