@@ -387,10 +387,9 @@ def _grids() -> Iterator[Case]:
 
 def _examples() -> Iterator[Case]:
     for name, answers in OPTIMA.items():
-        path = EXAMPLES / f"{name}.yaml"
-        if not solvent.load(path).has_continuous_costs:
+        model = solvent.load(EXAMPLES / f"{name}.yaml")
+        if not model.has_continuous_costs:
             for resource, by, value in answers:
-                model = solvent.load(path)
                 yield Case(f"{name}-{resource}{by}", lambda m=model: m, value, moved(model, resource, by))
 
 

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from solvent.errors import ModelError, SolventError, quote
+from solvent.errors import ModelError, SolventError
 from solvent.model.budget import BudgetLike, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.plan import augment_kernels, kernels
 from solvent.plan.augmented import AugmentedMDP
 from solvent.plan.bounds import bounds_of
-from solvent.plan.limits import Allowance, LimitReached, read_memory
+from solvent.plan.limits import Allowance, LimitReached, read_memory, read_seconds
 from solvent.plan.reduction import Layer, Steps, forward
 
 
@@ -76,14 +76,12 @@ def augment(
     >>> augment(instances.partition([3, 1, 1]))
     AugmentedMDP(2 nodes, 0 rows, horizon 3, tracking left, right, infeasible)
     """
-    if time_limit is not None and not time_limit > 0:
-        raise ModelError("time_limit", "a number of seconds above 0", quote(time_limit))
     limits = resolve(model, budget)
     lattice = Lattice.fit(model, limits)
     if stationary:
         _check_stationary(model, lattice)
     prune = prune and not stationary
-    allowance = Allowance(time_limit, read_memory(memory_limit))
+    allowance = Allowance(read_seconds(time_limit), read_memory(memory_limit))
     try:
         steps = Steps(model, lattice, bounds_of(model, lattice, allowance, prune=prune))
         parts = _stationary(steps, allowance) if stationary else _expanded(steps, allowance, prune=prune)

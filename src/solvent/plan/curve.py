@@ -16,8 +16,7 @@ from solvent.model.cmdp import CMDP
 from solvent.model.exact import Number, exact
 from solvent.model.lattice import Lattice
 from solvent.plan import frontier as frontiers
-from solvent.plan.bound_kernels import DOWN
-from solvent.plan.limits import Allowance, LimitReached, read_memory
+from solvent.plan.limits import Allowance, LimitReached, read_memory, read_seconds
 from solvent.plan.progress import Progress
 from solvent.policy.table import AugmentedPolicy
 
@@ -169,7 +168,6 @@ def frontier(
     (220.0, 60.0)
     """
     name = _read_resource(model, resource)
-    column = model.cost[model.resource_index(name)]
     dearest = _dearest(model, _only(model, name, Fraction(0)))
     most = dearest if up_to is None else exact(up_to, "up_to")
     lattice = Lattice.fit(model, _only(model, name, most))
@@ -177,12 +175,11 @@ def frontier(
     purse = frontiers.Purse(
         np.ascontiguousarray(lattice.cost_OD[:, 0]),
         np.zeros(model.horizon, np.int64),
-        # no budget below what is spent at once can matter: one point is enough there
-        -int(np.abs(lattice.cost_OD).max(initial=0)) * model.horizon if column.fits else DOWN + 1,
+        None,
         first_high,
     )
     with Progress(show=progress) as bar:
-        allowance = Allowance(time_limit, read_memory(memory_limit), bar.report if progress else None)
+        allowance = Allowance(read_seconds(time_limit), read_memory(memory_limit), bar.report if progress else None)
         try:
             points = frontiers.build(model, purse, allowance)
         except LimitReached as reached:

@@ -45,7 +45,8 @@ def diagnose(model: CMDP, lattice: Lattice, limits: Limits, seconds: float) -> D
         shortfall[name] = None if missing is None else lattice.amount(d, missing)
         upper = {limit for limit in limits.upper[d] if limit is not None}
         if len(upper) == 1 and all(limit is None for limit in limits.lower[d]):
-            least[name] = None if missing is None else next(iter(upper)) + lattice.amount(d, missing)
+            ticks = int(lattice.upper_HD[:, d].min())
+            least[name] = None if missing is None else lattice.amount(d, ticks + missing)
     return Diagnosis(least, shortfall, *_stuck_step(model, lattice, allowance))
 
 

@@ -37,6 +37,8 @@ DENSE_WIDTH = 4096
 
 #: A node costs about so many times what a point does.
 _NODES_PER_POINT = 8
+#: Further than any amount that is compared with it.
+_FAR = 2**62
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,12 @@ class Purse:
     floor : ndarray of int64, shape (H,)
         What must be left after each step; `DOWN` if that is open.
     first_low, first_high : int
-        Between which values `left` at the start is asked for.
+        Between which values `left` at the start is asked for; a `first_low` of None stands for the least feasible.
     """
 
     cost: NDArray[np.int64]
     floor: NDArray[np.int64]
-    first_low: int
+    first_low: int | None
     first_high: int
 
 
@@ -145,18 +147,19 @@ class Work:
             model.start_index, least, most,
         )  # fmt: skip
         reached = least != UP
+        self.settled_HS = _negated(settled_high[:n_steps, :, 0])
+        need_HS = _negated(safe_high[:n_steps, :, 0])
+        least_need = int(need_HS[0, model.start_index])
+        first_low = least_need if purse.first_low is None else purse.first_low
         self.highest_HS = np.where(reached, purse.first_high - np.where(reached, least, 0), DOWN)
-        self.lowest_HS = np.where(reached, purse.first_low - np.where(reached, most, 0), DOWN)
-        self.need_HS = _negated(safe_high[:n_steps, :, 0])
-        self.settled_HS = settled = _negated(settled_high[:n_steps, :, 0])
-        # sums in floats: only to decide whether arrays would be small
-        self.top_HS = np.minimum(self.highest_HS, np.maximum(settled, self.need_HS))
-        live = reached & (self.need_HS <= self.highest_HS) & (self.need_HS != UP)
-        self.open_HS = live & (self.need_HS == DOWN)
-        # without a floor ahead any amount will do: one point, at the lowest there can be
-        self.need_HS = np.where(self.open_HS, np.minimum(self.lowest_HS, self.top_HS), self.need_HS)
-        self.need_HS = np.where(live, self.need_HS, 0)
-        self.top_HS = np.where(live, np.maximum(self.top_HS, self.need_HS), -1)
+        self.lowest_HS = _reduced(first_low, np.where(reached, most, 0))
+        live = reached & (need_HS <= self.highest_HS) & (self.lowest_HS <= self.highest_HS) & (least_need != UP)
+        # from the least there can be to where more of it makes no difference
+        least_HS = np.maximum(need_HS, self.lowest_HS)
+        top_HS = np.minimum(self.highest_HS, np.maximum(self.settled_HS, least_HS))
+        self.need_HS = np.where(live, np.minimum(least_HS, top_HS), 0)
+        self.top_HS = np.where(live, top_HS, -1)
+        # in floats: only to decide whether arrays would be small
         self.widest = float(np.max(self.top_HS.astype(float) - self.need_HS.astype(float), initial=0.0)) + 1
 
     def is_quicker_by_nodes(self) -> bool:
@@ -191,7 +194,8 @@ class Work:
             first, last, m.outcome_indptr, m.next_state, self._cost, self._upper[h], self._lower[h],
             self._safe_high[h + 1], self._safe_low[h + 1], high, low,
         )  # fmt: skip
-        return _negated(high[:, 0])
+        need = _negated(high[:, 0])
+        return np.where(need == DOWN, -_FAR, need)
 
     @property
     def end_need(self) -> NDArray[np.int64]:
@@ -203,6 +207,12 @@ def settled_need(model: CMDP, cost: NDArray[np.int64]) -> int:
     """Return the ticks with which the start cannot run short whatever is done, if nothing may be overspent."""
     floor = np.zeros(model.horizon, np.int64)
     return int(Work(model, Purse(cost, floor, 0, 0)).settled_HS[0, model.start_index])
+
+
+def _reduced(first: int, spent: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return `first - spent`, stopping at the lowest number there is."""
+    rest = first - spent.astype(object) if first < -_FAR else first - spent
+    return np.maximum(rest, DOWN + 1).astype(np.int64) if rest.dtype == object else rest
 
 
 def _negated(ticks: NDArray[np.int64]) -> NDArray[np.int64]:

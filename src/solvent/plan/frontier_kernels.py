@@ -63,6 +63,12 @@ def _push(key, item, size, new_key, new_item):
         i = parent
 
 
+@jit(inline="always")
+def _more(need, cost):
+    """Return a need raised by a cost; where nothing is needed, that stays so."""
+    return need if need == DOWN else need + cost
+
+
 @jit
 def _last_within(need, begin, end, left):
     """Return the last position of an increasing stretch whose need `left` covers; begin - 1 if there is none."""
@@ -91,7 +97,7 @@ def _merge_single(
         if begin < end[k]:
             start = max(next_need[begin], floor)
             at[k] = _last_within(next_need, begin, end[k], start)
-            key[k] = start + cost[o]
+            key[k] = _more(start, cost[o])
     while True:
         now = UP
         for k in range(n_rows):
@@ -109,7 +115,7 @@ def _merge_single(
         if fresh or best > out_value[count - 1] + tolerance:
             if fresh or now > lowest:
                 count += 1
-            out_need[count - 1], out_value[count - 1], out_row[count - 1] = now, best, best_row
+            out_need[count - 1], out_value[count - 1], out_row[count - 1] = max(now, lowest), best, best_row
             fresh = False
 
 
@@ -133,14 +139,14 @@ def _merge_many(
             if a == b:
                 start = UP
                 break
-            start = max(start, max(next_need[a], floor) + cost[o])
+            start = max(start, _more(max(next_need[a], floor), cost[o]))
         if start > highest:
             continue
         for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
             k = o - base
             row_of[k] = r
             a, b = next_indptr[next_state[o]], next_indptr[next_state[o] + 1]
-            at[k] = _last_within(next_need, a, b, start - cost[o])
+            at[k] = _last_within(next_need, a, b, _more(start, -cost[o]))
             if at[k] + 1 < b and next_need[at[k] + 1] + cost[o] <= highest:
                 _push(key, item, size, next_need[at[k] + 1] + cost[o], n_rows + k)
                 size += 1
@@ -178,7 +184,7 @@ def _merge_many(
         if best_row >= 0 and (fresh or best > out_value[count - 1] + tolerance):
             if fresh or now > lowest:
                 count += 1
-            out_need[count - 1], out_value[count - 1], out_row[count - 1] = now, best, best_row
+            out_need[count - 1], out_value[count - 1], out_row[count - 1] = max(now, lowest), best, best_row
             fresh = False
     return count
 
@@ -339,11 +345,15 @@ def follow(
     Returns whether that was possible with at most `most_nodes` distinct nodes in a step.
     """
     n_steps = out_least_H.shape[0]
+    out_least_H[:], out_most_H[:] = left, left
     node_state, node_left = np.full(1, start, np.int32), np.full((1, 1), left, np.int64)
     ended_least, ended_most = UP, DOWN
     cheapest, dearest = cost.min(), cost.max()
     n_states = indptr_HS.shape[1] - 1
     for h in range(n_steps):
+        if node_state.shape[0] == 0:
+            out_least_H[h], out_most_H[h] = ended_least, ended_most
+            continue
         indptr = indptr_HS[h]
         room = 0
         taken = np.empty(node_state.shape[0], np.int32)

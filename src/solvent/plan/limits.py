@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from solvent.errors import ModelError, quote
 
@@ -30,14 +33,27 @@ def read_memory(limit: int | str | None) -> int | None:
     """
     if limit is None:
         return None
-    if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
-        return limit
-    text = str(limit).strip().upper().replace("IB", "B")
-    digits = text.rstrip("BKMGT ")
-    try:
-        return int(float(digits) * _SCALE[text[len(digits) :].strip()])
-    except (ValueError, KeyError):
-        raise ModelError("memory_limit", "bytes, or text such as '8GB'", quote(limit)) from None
+    if isinstance(limit, int) and not isinstance(limit, bool):
+        size = float(limit)
+    else:
+        text = str(limit).strip().upper().replace("IB", "B")
+        digits = text.rstrip("BKMGT ")
+        try:
+            size = float(digits) * _SCALE[text[len(digits) :].strip()]
+        except (ValueError, KeyError):
+            size = math.nan
+    if not 1 <= size < math.inf:
+        raise ModelError("memory_limit", "bytes, or text such as '8GB'", quote(limit))
+    return int(size)
+
+
+def read_seconds(limit: Any) -> float | None:
+    """Return a time limit in seconds, or None if there is none."""
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int | float | np.number) or not limit > 0:
+        raise ModelError("time_limit", "a number of seconds above 0", quote(limit))
+    return float(limit)
 
 
 def free_memory() -> int:

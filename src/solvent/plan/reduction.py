@@ -134,12 +134,15 @@ class Sweep:
     rows : list of ndarray of int32
         The row to take at each node, or `kernels.TERMINAL` or `kernels.DEAD_END`.
     bounds : Bounds
+    cost_diversity : int
+        The most distinct amounts in a layer; without pruning, the paper's D_M.
     """
 
     value: float
     layers: list[Layer]
     rows: list[NDArray[np.int32]]
     bounds: Bounds
+    cost_diversity: int
 
 
 def reduce(model: CMDP, lattice: Lattice, allowance: Allowance, *, prune: bool = True) -> Sweep:
@@ -153,7 +156,10 @@ def reduce(model: CMDP, lattice: Lattice, allowance: Allowance, *, prune: bool =
     steps = Steps(model, lattice, bounds_of(model, lattice, allowance, prune=prune))
     layers = forward(steps, allowance)
     value, rows = _backward(steps, layers, allowance)
-    return Sweep(value, layers, rows, steps.bounds)
+    # the paper counts amounts after the last step too; without pruning that is its own number
+    counted = layers if prune else [*layers, next_layer(steps, model.horizon - 1, layers[-1], allowance)]
+    diversity = max(layer.distinct_amounts() for layer in counted)
+    return Sweep(value, layers, rows, steps.bounds, diversity)
 
 
 @dataclass
@@ -163,6 +169,7 @@ class Steps:
     model: CMDP
     lattice: Lattice
     bounds: Bounds
+    marks: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         self.grid = Grid.over(self.bounds, self.model.n_states)
@@ -208,20 +215,25 @@ def _power_of_two(least: int) -> int:
 def forward(steps: Steps, allowance: Allowance) -> list[Layer]:
     """Return the layers of safe nodes at each of the H steps."""
     layers = [steps.first_layer()]
-    marks = np.zeros(steps.grid.size, bool)
-    allowance.take(len(marks), "a grid of all amounts")
     for h in range(steps.model.horizon - 1):
         allowance.check_time()
         allowance.tell("forward", h + 1, steps.model.horizon, nodes=len(layers[-1]))
-        if steps.grid.size:
-            layers.append(_next_on_grid(steps, h, layers[-1], marks, allowance))
-        else:
-            layers.append(_next_by_hash(steps, h, layers[-1], allowance))
-    allowance.give_back(len(marks))
+        layers.append(next_layer(steps, h, layers[-1], allowance))
     return layers
 
 
-def _next_on_grid(steps: Steps, h: int, layer: Layer, marks: NDArray[np.bool_], allowance: Allowance) -> Layer:
+def next_layer(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> Layer:
+    """Return what safe rows of the layer of step h lead to."""
+    if steps.grid.size:
+        return _next_on_grid(steps, h, layer, allowance)
+    return _next_by_hash(steps, h, layer, allowance)
+
+
+def _next_on_grid(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> Layer:
+    if steps.marks is None:
+        allowance.take(steps.grid.size, "a grid of all amounts")
+        steps.marks = np.zeros(steps.grid.size, bool)
+    marks = steps.marks
     kernel = kernels.mark_parallel if len(layer) >= PARALLEL_FROM else kernels.mark
     kernel(layer.indptr, layer.spent, *steps.moves(h), marks)
     count = int(kernels.count_marks(marks))

@@ -16,7 +16,7 @@ from solvent.model.lattice import NO_LOWER, NO_UPPER, Lattice
 from solvent.plan import frontier, reduction
 from solvent.plan.bound_kernels import DOWN
 from solvent.plan.diagnose import diagnose, relaxed_value
-from solvent.plan.limits import Allowance, LimitReached, read_memory
+from solvent.plan.limits import Allowance, LimitReached, read_memory, read_seconds
 from solvent.plan.progress import Progress
 from solvent.plan.solution import Solution, Stats, Status
 from solvent.policy.table import AugmentedPolicy
@@ -84,13 +84,12 @@ def solve(
     began = time.perf_counter()
     if method not in METHODS:
         raise ModelError("method", f"one of {', '.join(METHODS)}", quote(method), did_you_mean(method, METHODS))
-    if time_limit is not None and not time_limit > 0:
-        raise ModelError("time_limit", "a number of seconds above 0", quote(time_limit))
+    seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     limits = resolve(model, budget)
     lattice = Lattice.fit(model, limits)
     chosen, work = _choose(model, lattice, method)
     with Progress(show=progress) as bar:
-        allowance = Allowance(time_limit, read_memory(memory_limit), bar.report if progress else None)
+        allowance = Allowance(seconds, memory, bar.report if progress else None)
         try:
             if chosen == "frontier":
                 solution = _by_frontier(model, limits, lattice, allowance, work)
@@ -172,8 +171,7 @@ def _by_frontier(
 def _by_reduction(model: CMDP, limits: Limits, lattice: Lattice, allowance: Allowance, *, prune: bool) -> Solution:
     found = reduction.reduce(model, lattice, allowance, prune=prune)
     sizes = tuple(len(layer) for layer in found.layers)
-    diversity = max(layer.distinct_amounts() for layer in found.layers)
-    stats = Stats(0.0, sum(sizes), sizes, diversity, allowance.peak, "nodes")
+    stats = Stats(0.0, sum(sizes), sizes, found.cost_diversity, allowance.peak, "nodes")
     if found.value == -np.inf:
         return _infeasible(model, lattice, limits, "reduction", stats, allowance)
     traced = reduction.trace(model, lattice, found)
