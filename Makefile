@@ -4,13 +4,14 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint format schema clean
+.PHONY: help setup demo test lint format bench schema clean
 
 help:
 	@echo "make demo    set up and solve an example"
 	@echo "make test    set up and run the test suite"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  rewrite the code in the project's format"
+	@echo "make bench   time exact planning on this machine"
 	@echo "make schema  write the JSON Schema of model files"
 	@echo "make clean   remove .venv and caches"
 
@@ -35,6 +36,9 @@ lint: $(READY)
 format: $(READY)
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
+
+bench: $(READY)
+	$(RUN) bench/exact.py
 
 schema: $(READY)
 	$(RUN) -c "from solvent.model.schema import write_schema; write_schema()"

@@ -25,7 +25,7 @@ def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(block, f"{page.name}", "exec"), namespace)
-        expected = re.findall(r"^#> ?(.*)$", block, re.M)
+        expected = re.findall(r"^# ?> ?(.*)$", block, re.M)
         if expected:
             assert [line.rstrip() for line in printed.getvalue().splitlines()] == [e.rstrip() for e in expected]
 

@@ -79,7 +79,7 @@ BAD_STRUCTURES: list[tuple[dict[str, Any], str]] = [
     ({"terminal": [{"state": "away", "stepz": [1]}]}, r"^terminal\[0\].stepz: .*did you mean 'steps'\?"),
     ({"terminal": [{"steps": [1]}]}, r"^terminal\[0\]: expected a field 'state', found none"),
     ({"name": 5}, r"^name: expected a valid string, found 5"),
-    ({"budget": 3}, r"^budget: expected a valid dictionary, found 3"),
+    ({"budget": "x"}, r"^budget: expected a finite number .* found 'x'"),
     ({"budget": {"fuel": "x"}}, r"^budget.fuel: expected a finite number .* found 'x'"),
     (
         {"budget": {"fuel": {"uper": 3}}},

@@ -97,7 +97,10 @@ def test_the_models_own_budget_is_the_default() -> None:
         (True, r"budget, weight, upper: expected a finite number .* found True"),
         ("much", r"found 'much'"),
         ({"weight": {"upper": 3}}, r"budget, weight, upper: expected a finite number .* found \{'upper': 3\}"),
-        ([1, 2], r"budget, weight, upper: expected 3 limits, one for after each step, found 2; use None for a step"),
+        (
+            [1, 2],
+            r"budget, weight, upper: expected 3 limits, one for after each step, found 2; use None .null",
+        ),
         ([1, 2, math.nan], r"budget, weight, upper after step 2: expected a finite number .* found nan"),
         (np.ones((3, 1)), r"budget, weight, upper after step 0: expected a finite number"),
         (Budget(upper=lambda step: math.inf), r"budget, weight, upper after step 0: .* found inf; use None"),

@@ -399,3 +399,21 @@ def test_a_model_of_many_states() -> None:
         b.add(state, 0, outcomes=[(1, (state + 1) % n, 1)])
     model = b.build()
     assert loads(json.dumps(to_entries(model)), "json") == model
+
+
+def test_a_bare_limit_is_the_budget_of_the_only_resource() -> None:
+    assert loads(BASE + "budget: 5\n").budget == {"fuel": Budget(5)}
+    assert loads(BASE + "budget: [1, null, 3]\n").budget == {"fuel": Budget(upper=[1, None, 3])}
+    two = BASE.replace("[fuel]", "[fuel, time]").replace("cost: 1", "cost: [1, 0]").replace("cost: 2", "cost: [2, 0]")
+    with pytest.raises(ModelError, match=r"budget: expected a limit for each resource \('fuel', 'time'\) by name"):
+        loads(two + "budget: 5\n")
+
+
+def test_a_misspelt_field_is_named_rather_than_the_one_that_is_missing() -> None:
+    with pytest.raises(ModelError, match=r"horizn: expected a known field .*did you mean 'horizon'\?"):
+        loads(BASE.replace("horizon", "horizn"))
+
+
+def test_an_infinite_limit_is_told_how_to_say_none() -> None:
+    with pytest.raises(ModelError, match=r"^budget.fuel: expected a finite number, found inf; use null for no limit"):
+        loads(BASE + "budget: {fuel: .inf}\n")

@@ -154,6 +154,15 @@ def test_an_interval_is_widened_on_both_sides():
     assert solution.diagnosis.shortfall == {"money": 9}
 
 
+def test_running_out_of_time_is_not_taken_for_no_slack_would_help():
+    """Widening these limits by 1 would do, but to find that out takes solving a knapsack of real weights."""
+    horizon = 30
+    budget = Budget(upper=[horizon / 4] * (horizon - 1) + [-1], lower=-100)
+    solution = solve(instances.paper(horizon, seed=0), budget, time_limit=0.1)
+    assert solution.status == "infeasible"
+    assert solution.diagnosis.shortfall.get("cost", 1) == 1
+
+
 def test_the_least_budget_is_exact_where_the_limit_has_a_finer_unit_than_fits():
     """A limit that no common unit can hold is floored for solving, which must not show in what is reported."""
     b = CMDP.builder(horizon=1, start=0, resources=["x"])

@@ -90,7 +90,7 @@ class Budget:
                     f"{where}, {name}",
                     f"{horizon} limits, one for after each step",
                     f"{len(side)}",
-                    "use None for a step without a limit",
+                    "use None (null in files) for a step without a limit",
                 )
             sides[name] = side
         fixed = Budget.__new__(Budget)

@@ -195,7 +195,7 @@ def from_entries(data: Any) -> CMDP:
         resources=file.resources,
         states=file.states,
         actions=file.actions,
-        budget=None if file.budget is None else {k: _read_budget(v, k) for k, v in file.budget.items()},
+        budget=None if file.budget is None else _read_budgets(file.budget, file.resources),
         name=file.name,
         about=file.about,
     )
@@ -214,7 +214,15 @@ def from_entries(data: Any) -> CMDP:
     return builder.build()
 
 
-def _read_budget(limit: Mapping[str, Any], resource: str) -> Budget:
+def _read_budgets(limits: Mapping[str | None, Any], resources: list[str]) -> dict[str, Budget]:
+    if None in limits and len(resources) != 1:
+        names = ", ".join(map(quote, resources)) or "none"
+        raise ModelError("budget", f"a limit for each resource ({names}) by name", "a bare limit")
+    return {resources[0] if name is None else name: read_budget(limit) for name, limit in limits.items()}
+
+
+def read_budget(limit: Mapping[str, Any]) -> Budget:
+    """Return the budget that a checked entry of a file stands for."""
     if limit.get("final"):
         return Budget.final(limit.get("upper"), lower=limit.get("lower"))
     return Budget(upper=limit.get("upper"), lower=limit.get("lower"))

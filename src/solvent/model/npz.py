@@ -76,7 +76,7 @@ def from_bytes(content: bytes) -> CMDP:
 
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> CMDP:
-    from solvent.model.files import _read_budget
+    from solvent.model.files import read_budget
     from solvent.model.schema import read_law, read_limit
 
     horizon = check_horizon(_field(header, "horizon", int))
@@ -110,7 +110,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> CMDP:
     if budget is not None:
         if not isinstance(budget, dict):
             raise ModelError("header, budget", "limits by resource", quote(budget))
-        limits = {k: _read_budget(read_limit(v, f"budget, {k}"), k) for k, v in budget.items()}
+        limits = {k: read_budget(read_limit(v, f"budget, {k}")) for k, v in budget.items()}
     return assemble(
         names,
         rows,

@@ -198,7 +198,7 @@ def _limit(value: Any) -> Any:
     if isinstance(value, list):
         return {"upper": [_open(x) for x in value]}
     if not isinstance(value, Mapping):
-        return {"upper": _number(value)}
+        return {"upper": _open(value)}
     result: dict[str, Any] = {}
     for key, entry in value.items():
         if key not in ("upper", "lower", "final"):
@@ -216,7 +216,24 @@ def _limit(value: Any) -> Any:
 
 
 def _open(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _refuse(ModelError("", "a finite number", str(value), "use null for no limit"))
     return None if value is None else _number(value)
+
+
+def _budget(value: Any) -> Any:
+    """Read limits by resource; a bare limit, for a model of one resource, is kept under None."""
+    if not isinstance(value, Mapping):
+        return value if value is None else {None: _limit(value)}
+    limits = {}
+    for name, entry in value.items():
+        try:
+            limits[_resource(name)] = _limit(entry)
+        except PydanticCustomError as error:
+            facts = dict(error.context or {})
+            inside = ", ".join(part for part in (f".{name}", facts["inside"]) if part)
+            raise _refuse(ModelError(inside, facts["expected"], facts["found"], facts["hint"])) from None
+    return limits
 
 
 _SIDE_SCHEMA = {
@@ -236,7 +253,11 @@ _LIMIT_SCHEMA = {
         },
     ]
 }
-Limit = Annotated[Any, PlainValidator(_limit), WithJsonSchema(_LIMIT_SCHEMA)]
+Limits = Annotated[
+    Any,
+    PlainValidator(_budget),
+    WithJsonSchema({"anyOf": [_SIDE_SCHEMA, {"type": "object", "additionalProperties": _LIMIT_SCHEMA}]}),
+]
 Terminal = Annotated[
     TerminalEntry,
     BeforeValidator(_bare_terminal),
@@ -268,7 +289,9 @@ class ModelFile(_Strict):
     states: list[Name] | None = Field(default=None, description="All states; any other is then an error.")
     actions: list[Name] | None = Field(default=None, description="All actions; any other is then an error.")
     terminal: list[Terminal] = Field(default=[], description="Where the episode ends.")
-    budget: dict[str, Limit] | None = Field(default=None, description="Limits by resource; null for none.")
+    budget: Limits = Field(
+        default=None, description="Limits by resource, null for none; a bare limit for a model of one resource."
+    )
     rows: list[RowEntry] = Field(min_length=1)
 
 
@@ -339,12 +362,23 @@ def _outside(reader: Callable[[Any], Any], value: Any, where: str) -> Any:
 
 
 def _first(error: ValidationError) -> ModelError:
-    detail = error.errors(include_url=False)[0]
+    details = error.errors(include_url=False)
+    detail = details[0]
+    if detail["type"] == "missing":
+        # a field that is missing because its name is misspelt
+        misspelt = [
+            other
+            for other in details
+            if other["type"] == "extra_forbidden"
+            and other["loc"][:-1] == detail["loc"][:-1]
+            and did_you_mean(other["loc"][-1], [detail["loc"][-1]])
+        ]
+        detail = misspelt[0] if misspelt else detail
     path = _path(detail["loc"])
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "solvent":
         inside = context["inside"].strip(", ")
-        where = f"{path}, {inside}" if inside else path
+        where = path + (inside if inside.startswith(".") else f", {inside}" if inside else "")
         return ModelError(where, context["expected"], context["found"], context["hint"])
     if kind == "missing":
         return ModelError(_path(detail["loc"][:-1]) or "file", f"a field {detail['loc'][-1]!r}", "none")

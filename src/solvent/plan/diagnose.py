@@ -33,13 +33,17 @@ def relaxed_value(model: CMDP) -> float:
     return float(value_S[model.start_index])
 
 
-def diagnose(model: CMDP, lattice: Lattice, limits: Limits, seconds: float) -> Diagnosis:
-    """Say what stands in the way of any feasible policy, taking about so many seconds for what is not cheap to find."""
-    allowance = Allowance(max(seconds, 0.1))
+def diagnose(model: CMDP, lattice: Lattice, limits: Limits, allowance: Allowance) -> Diagnosis:
+    """Say what stands in the way of any feasible policy, within an allowance for what is not cheap to find."""
     least: dict[str, Fraction | None] = {}
     shortfall: dict[str, Fraction | None] = {}
+    unknown: list[str] = []
     for d, name in enumerate(limits.resources):
-        missing = _missing_ticks(model, lattice, d, allowance)
+        try:
+            missing = _missing_ticks(model, lattice, d, allowance)
+        except LimitReached:
+            unknown.append(name)
+            continue
         if missing == 0:
             continue
         shortfall[name] = None if missing is None else lattice.amount(d, missing)
@@ -47,7 +51,8 @@ def diagnose(model: CMDP, lattice: Lattice, limits: Limits, seconds: float) -> D
         if len(upper) == 1 and all(limit is None for limit in limits.lower[d]):
             ticks = int(lattice.upper_HD[:, d].min())
             least[name] = None if missing is None else lattice.amount(d, ticks + missing)
-    return Diagnosis(least, shortfall, *_stuck_step(model, lattice, allowance))
+    stuck, is_first = _stuck_step(model, lattice, allowance)
+    return Diagnosis(least, shortfall, stuck, is_first, tuple(unknown))
 
 
 def _alone(lattice: Lattice, d: int) -> Lattice:
@@ -87,19 +92,16 @@ def _missing_interval(model: CMDP, alone: Lattice, allowance: Allowance) -> int 
         lower = np.where(alone.lower_HD == NO_LOWER, NO_LOWER, alone.lower_HD - extra)
         return _feasible(model, replace(alone, upper_HD=upper, lower_HD=lower), allowance)
 
-    try:
-        if feasible(0):
-            return 0
-        most = int(np.abs(alone.cost_OD).max(initial=0)) * model.horizon
-        finite = [int(abs(x)) for x in (*alone.upper_HD.flat, *alone.lower_HD.flat) if x not in (NO_UPPER, NO_LOWER)]
-        low, high = 0, min(most + max(finite, default=0), 2**61)
-        if not feasible(high):
-            return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if feasible(middle) else (middle, high)
-    except LimitReached:
+    if feasible(0):
+        return 0
+    most = int(np.abs(alone.cost_OD).max(initial=0)) * model.horizon
+    finite = [int(abs(x)) for x in (*alone.upper_HD.flat, *alone.lower_HD.flat) if x not in (NO_UPPER, NO_LOWER)]
+    low, high = 0, min(most + max(finite, default=0), 2**61)
+    if not feasible(high):
         return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if feasible(middle) else (middle, high)
     return high
 
 

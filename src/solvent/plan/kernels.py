@@ -45,11 +45,8 @@ def _key(state, spent_ND, i, grid):
 
 
 @jit(inline="always")
-def find(state, spent_ND, i, node_state, node_spent, slots, grid):
-    """Return the position in a layer of the node (state, spent_ND[i]); `EMPTY` if it is not there."""
-    key = _key(state, spent_ND, i, grid)
-    if grid[0] > 0:
-        return slots[key]
+def _probe(key, state, spent_ND, i, node_state, node_spent, slots):
+    """Return the slot that holds the node (state, spent_ND[i]) of a layer, or the empty one where it would go."""
     mask = slots.shape[0] - 1
     at = key & mask
     while slots[at] != EMPTY:
@@ -61,33 +58,28 @@ def find(state, spent_ND, i, node_state, node_spent, slots, grid):
                     same = False
                     break
             if same:
-                return j
+                break
         at = (at + 1) & mask
-    return EMPTY
+    return at
+
+
+@jit(inline="always")
+def find(state, spent_ND, i, node_state, node_spent, slots, grid):
+    """Return the position in a layer of the node (state, spent_ND[i]); `EMPTY` if it is not there."""
+    at = _key(state, spent_ND, i, grid)
+    if grid[0] == 0:
+        at = _probe(at, state, spent_ND, i, node_state, node_spent, slots)
+    return slots[at]
 
 
 @jit(inline="always")
 def enter(i, node_state, node_spent, slots, grid):
     """Enter node `i` of a layer into its table unless an equal one is there; returns whether it was new."""
-    key = _key(node_state[i], node_spent, i, grid)
-    if grid[0] > 0:
-        if slots[key] != EMPTY:
-            return False
-        slots[key] = i
-        return True
-    mask = slots.shape[0] - 1
-    at = key & mask
-    while slots[at] != EMPTY:
-        j = slots[at]
-        if node_state[j] == node_state[i]:
-            same = True
-            for d in range(node_spent.shape[1]):
-                if node_spent[j, d] != node_spent[i, d]:
-                    same = False
-                    break
-            if same:
-                return False
-        at = (at + 1) & mask
+    at = _key(node_state[i], node_spent, i, grid)
+    if grid[0] == 0:
+        at = _probe(at, node_state[i], node_spent, i, node_state, node_spent, slots)
+    if slots[at] != EMPTY:
+        return False
     slots[at] = i
     return True
 

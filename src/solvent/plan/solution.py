@@ -38,12 +38,15 @@ class Diagnosis:
         The first step that no policy can be sure to survive: every one of them may break a limit by then.
     stuck_is_first : bool
         Whether that is certain; else, as finding out would have taken too long, it may be an earlier one.
+    undetermined : tuple of str
+        Resources of which finding out whether they are the reason by themselves would have taken too long.
     """
 
     least_budget: Mapping[str, Fraction | None]
     shortfall: Mapping[str, Fraction | None]
     stuck_step: int
     stuck_is_first: bool = True
+    undetermined: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = [f"no policy can be sure to get past step {self.stuck_step}"]
@@ -55,7 +58,9 @@ class Diagnosis:
         for name, extra in self.shortfall.items():
             if extra is not None and name not in self.least_budget:
                 parts.append(f"the limits of {name} are too tight by {format_amount(extra)}")
-        if not self.least_budget and not self.shortfall:
+        for name in self.undetermined:
+            parts.append(f"whether {name} is the reason by itself would have taken too long to find out")
+        if not self.least_budget and not self.shortfall and not self.undetermined:
             parts.append("each resource could be kept by itself, but not all of them together")
         return "; ".join(parts)
 

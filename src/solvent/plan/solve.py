@@ -214,7 +214,8 @@ def _infeasible(
     # the answer is there; saying why may take as long again, and a second
     elapsed = time.perf_counter() - allowance.began
     left = math.inf if allowance.seconds is None else allowance.seconds - elapsed
-    diagnosis = diagnose(model, lattice, limits, min(1 + elapsed, left))
+    share = Allowance(max(min(1 + elapsed, left), 0.1), allowance.bytes)
+    diagnosis = diagnose(model, lattice, limits, share)
     return Solution(
         Status.INFEASIBLE, -np.inf, -np.inf, -np.inf, {}, method, f"infeasible: {diagnosis}", stats, diagnosis
     )
