@@ -3,12 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
+EXTRAS := $(VENV)/.extras
 
-.PHONY: help setup demo test lint format bench schema clean
+.PHONY: help setup demo test test-all lint format bench schema clean
 
 help:
 	@echo "make demo    set up and solve an example"
 	@echo "make test    set up and run the test suite"
+	@echo "make test-all  the same with the slow tests and those that need the extra 'bench'"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make bench   time exact planning on this machine"
@@ -22,11 +24,18 @@ $(READY): pyproject.toml constraints.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $(READY)
 
+$(EXTRAS): $(READY)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,bench]"
+	@touch $(EXTRAS)
+
 demo: $(READY)
 	$(RUN) examples/first_steps.py
 
 test: $(READY)
 	$(RUN) -m pytest -q -n auto
+
+test-all: $(EXTRAS)
+	$(RUN) -m pytest -q -n auto -m "slow or not slow"
 
 lint: $(READY)
 	$(RUN) -m ruff check .
@@ -39,6 +48,7 @@ format: $(READY)
 
 bench: $(READY)
 	$(RUN) bench/exact.py
+	$(RUN) bench/methods.py
 
 schema: $(READY)
 	$(RUN) -c "from solvent.model.schema import write_schema; write_schema()"

@@ -32,6 +32,8 @@ def run(method, model, budget=None):
             return solve(model, budget, method="reduction", prune=method != "plain")
         if method == "points":
             patch.setattr(frontier, "DENSE_WIDTH", -1)
+        else:
+            patch.setattr(frontier, "DENSE_FROM", 0)
         solution = solve(model, budget, method="frontier")
     assert method != "points" or solution.stats.representation == "points"
     return solution

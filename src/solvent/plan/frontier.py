@@ -31,8 +31,10 @@ from solvent.plan.pooling_kernels import average
 
 #: Values that differ by less than this, relative to the largest reward, are taken for equal.
 RELATIVE_TOLERANCE = 1e-12
-#: With at most so many ticks between need and settled, functions are swept as arrays.
+#: With at most so many ticks between need and settled, functions are swept as arrays,
 DENSE_WIDTH = 4096
+#: if they are so many ticks in all that this pays.
+DENSE_FROM = 20_000
 
 
 #: A node costs about so many times what a point does.
@@ -120,7 +122,7 @@ def build(model: CMDP, purse: Purse, allowance: Allowance, work: Work | None = N
     allowance.take(6 * 8 * work.need_HS.size, "bounds per step and state")
     size = np.maximum(np.abs(model.row_reward).max(initial=0.0), np.finfo(float).tiny)
     tolerance = RELATIVE_TOLERANCE * float(size)
-    dense = work.widest <= DENSE_WIDTH
+    dense = work.widest <= DENSE_WIDTH and work.amounts >= DENSE_FROM
     return (_sweep if dense else _merge)(work, tolerance, allowance)
 
 
@@ -160,7 +162,8 @@ class Work:
         self.need_HS = np.where(live, np.minimum(least_HS, top_HS), 0)
         self.top_HS = np.where(live, top_HS, -1)
         # in floats: only to decide whether arrays would be small
-        self.widest = float(np.max(self.top_HS.astype(float) - self.need_HS.astype(float), initial=0.0)) + 1
+        widths = self.top_HS.astype(float) - self.need_HS.astype(float) + 1
+        self.widest, self.amounts = float(widths.max(initial=0.0)), float(widths.sum())
 
     def is_quicker_by_nodes(self) -> bool:
         """Whether the reduction is likely to be much quicker: few nodes from the start, many points for all amounts.
