@@ -20,7 +20,6 @@ import solvent
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import catalogue
 
-
 METHODS = ("auto", "reduction", "frontier")
 
 
