@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import re
 from collections.abc import Hashable, Iterable
 from decimal import Decimal
 from typing import Self
@@ -100,6 +101,20 @@ def quote(value: object) -> str:
     except Exception:  # a foreign __repr__ must not replace the message it was meant for
         text = f"an unprintable {type(value).__name__}"
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
+
+
+def looks_misspelt(name: str, known: str) -> bool:
+    """Whether two different names are so close that one is likely a slip; numbered names are not.
+
+    Examples
+    --------
+    >>> looks_misspelt("hmoe", "home"), looks_misspelt("stop1", "stop2"), looks_misspelt("end", "home")
+    (True, False, False)
+    """
+    letters, others = (re.sub(r"\d", "", text).casefold() for text in (name, known))
+    if letters == others:
+        return False
+    return sorted(letters) == sorted(others) or difflib.SequenceMatcher(None, letters, others).ratio() > 0.87
 
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:

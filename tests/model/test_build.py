@@ -511,3 +511,18 @@ def test_float_costs_are_read_together(costs: list[float]) -> None:
     assert [float(model.cost[0].value(i)) for i in range(len(costs))] == costs
     if model.cost[0].decimal_digits == 15:
         assert [model.cost_of(0, i) for i in range(len(costs))] == [exact(c) for c in costs]
+
+
+def test_a_misspelt_state_that_would_be_terminal_is_warned_of() -> None:
+    b = CMDP.builder(horizon=2, start="home", resources=["fuel"])
+    b.add("home", "go", outcomes=[(0.5, "home", 1), (0.5, "hmoe", 1)])
+    with pytest.warns(UserWarning, match="home/go leads to 'hmoe', .* taken for terminal; did you mean 'home'?"):
+        b.build()
+    b.terminal("hmoe")
+    assert b.build().is_terminal(0, 1)
+
+
+def test_other_states_without_actions_are_terminal_without_a_word() -> None:
+    b = CMDP.builder(horizon=2, start="day1", resources=["fuel"])
+    b.add("day1", "go", outcomes=[(0.5, "day2", 1), (0.5, "end", 1)])
+    assert b.build().states == ("day1", "day2", "end")

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import solvent
 from solvent import CMDP, Budget, ModelError
 
 
@@ -135,3 +137,21 @@ def test_a_progress_bar_does_no_harm(monkeypatch: pytest.MonkeyPatch, capsys: py
     model = CMDP.from_function(**walk(), horizon=600)
     assert model.n_states == 601
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("given", [None, "go", 3, {"go": 1}])
+def test_functions_must_return_lists(given: Any) -> None:
+    with pytest.raises(ModelError, match=r"actions\(0\): expected a list, empty where the episode ends, found"):
+        CMDP.from_function(0, lambda _: given, lambda *_: [(1, 0, 0)], 2)
+    with pytest.raises(ModelError, match=r"outcomes\(0, 'go'\): expected a list"):
+        CMDP.from_function(0, lambda _: ["go"], lambda *_: given, 2)
+
+
+def test_states_with_truth_values_can_be_saved(tmp_path: Path) -> None:
+    def outcomes(state: tuple[int, bool], action: str) -> list[tuple[Any, ...]]:
+        return [(1, (state[0] + 1, not state[1]), 1)]
+
+    model = CMDP.from_function((0, False), lambda _: ["on"], outcomes, 3)
+    for ending in ("yaml", "json", "npz"):
+        model.save(tmp_path / f"model.{ending}")
+        assert solvent.load(tmp_path / f"model.{ending}") == model

@@ -174,3 +174,18 @@ def test_an_allowance_keeps_account():
     with pytest.raises(LimitReached, match="a third would need"):
         allowance.take(20, "a third")
     assert allowance.used == 90
+
+
+@pytest.mark.parametrize("keys", [0, 8_000_000])
+def test_the_clock_is_read_within_a_layer(keys, monkeypatch):
+    """Layers of one state double: most of the time may be spent in a single one."""
+    looks = []
+    monkeypatch.setattr("solvent.plan.limits._PIECE", 8)
+    monkeypatch.setattr("solvent.plan.reduction._GRID_KEYS", keys)
+    monkeypatch.setattr(Allowance, "check_time", lambda self: looks.append(1))
+    model = instances.knapsack([1] * 8, [2**i for i in range(8)], capacity=200)
+    expected = solve(model, method="reduction")
+    looks.clear()
+    bounded = solve(model, method="reduction", time_limit=1000)
+    assert bounded.value == expected.value
+    assert len(looks) > 2 * (bounded.stats.nodes // 8)

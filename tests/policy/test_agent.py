@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import solvent
-from solvent.errors import PolicyError, UnmodelledOutcome
+from solvent.errors import ModelError, PolicyError, UnmodelledOutcome
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
@@ -91,8 +91,6 @@ def test_a_terminal_state_ends_it():
         ("road", 0.1 + 1e-12),
         ("road", float("nan")),
         ("road", None),
-        ("road", [0.1, 0.1]),
-        ("road", {"feul": 0.1}),
         (["road"], 0.1),
         (np.array([1, 2]), 0.1),
     ],
@@ -117,6 +115,23 @@ def test_the_impossible_stops_the_agent(state, cost):
     assert agent.act() == "go"
     copy = pickle.loads(pickle.dumps(caught.value))
     assert str(copy) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cost", "message"),
+    [
+        ([0.1, 0.1], "observed, cost: expected 1 costs, one per resource, found 2"),
+        ({"feul": 0.1}, "observed, cost: expected resources of the model .'fuel'., found 'feul'; did you mean 'fuel'?"),
+    ],
+)
+def test_a_slip_in_the_resources_changes_nothing(cost, message):
+    agent = trip()[1].agent()
+    agent.act()
+    with pytest.raises(ModelError, match=message):
+        agent.observe("road", cost)
+    assert agent.act() == "go"
+    agent.observe("road", 0.1)
+    assert agent.step == 1
 
 
 def test_observing_needs_an_action():

@@ -144,7 +144,7 @@ class Report:
     def _envelope(self) -> Table:
         from rich.table import Table
 
-        table = Table("resource", "most spent", "after step", "limit then", "least spent", "expected excess")
+        table = Table("resource", "tightest", "after step", "limit then", "least spent", "expected excess")
         for name, worst in self.worst_spent.items():
             step = max(range(len(worst)), key=lambda h: self._tightness(name, h))
             least = list(self.least_spent[name])

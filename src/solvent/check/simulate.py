@@ -21,7 +21,7 @@ from solvent.check.sweep import no_decision
 from solvent.check.verify import PolicyLike, limits_of, prepare
 from solvent.errors import ModelError, quote
 from solvent.model.budget import BudgetLike, Limits
-from solvent.model.cmdp import CMDP, NO_LAW
+from solvent.model.cmdp import CMDP, NO_LAW, check_model
 from solvent.policy.nodes import NodeTable
 from solvent.policy.search import compact, pack
 
@@ -141,6 +141,9 @@ def simulate(
     >>> result.mean_reward, 450 < result.violations < 550, result.quantile("cost", 1).tolist()
     (10.0, True, [1.0, 2.0])
     """
+    check_model(model)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ModelError("seed", "a whole number of at least 0", quote(seed))
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ModelError("episodes", "a whole number of at least 1", quote(episodes))
     unlimited = budget is None and model.budget is None and not isinstance(policy, NodeTable)

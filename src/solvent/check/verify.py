@@ -23,7 +23,7 @@ from solvent.check.sweep import Findings, StraddleError, Sweep
 from solvent.check.trace import Trace, Traced
 from solvent.errors import PolicyError, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
-from solvent.model.cmdp import CMDP
+from solvent.model.cmdp import CMDP, check_model
 from solvent.policy.choices import TabularPolicy
 from solvent.policy.markov import MarkovPolicy
 from solvent.policy.nodes import NodeTable
@@ -82,6 +82,7 @@ def verify(model: CMDP, policy: PolicyLike, budget: BudgetLike | None = None, *,
     │ 1    │ 0     │ 1      │    1 │   2 ! │  <= 1 │
     └──────┴───────┴────────┴──────┴───────┴───────┘
     """
+    check_model(model)
     limits = limits_of(model, policy, budget)
     walk = prepare(model, policy, limits)
     try:

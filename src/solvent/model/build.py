@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from solvent.errors import ModelError, did_you_mean, quote
+from solvent.errors import ModelError, did_you_mean, looks_misspelt, quote
 from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP, NO_LAW
@@ -243,9 +244,23 @@ class Builder:
                         f"unknown state {quote(state)}",
                         did_you_mean(state, [*acting, *self._terminal]),
                     )
+                if state not in names:
+                    self._warn_of_typo(row.place, state, acting)
                 names.setdefault(state)
         names.update(dict.fromkeys(self._terminal))
         return tuple(names)
+
+    def _warn_of_typo(self, place: str, state: Hashable, acting: Iterable[Hashable]) -> None:
+        """Warn if a state that is only led to, and so is terminal, looks like a misspelt one."""
+        if self._states is not None or state in self._terminal or not isinstance(state, str):
+            return
+        similar = [name for name in acting if isinstance(name, str) and looks_misspelt(state, name)]
+        if similar:
+            warnings.warn(
+                f"{place} leads to {quote(state)}, which has no actions and is taken for terminal; did you mean "
+                f"{quote(similar[0])}? If not, say terminal({quote(state)})",
+                stacklevel=4,
+            )
 
     def _terminal_at(self, state_at: Mapping[Hashable, int]) -> dict[int, Container[int]]:
         for row in self._rows:

@@ -389,3 +389,10 @@ def _find(index: Mapping[Any, int], name: Any, kind: str) -> int:
         raise ModelError(
             kind, f"one of the model's {kind}s ({known})", quote(name), did_you_mean(name, names)
         ) from None
+
+
+def check_model(model: Any) -> None:
+    """Raise a `ModelError` unless `model` is a `CMDP`; a path to one is a natural slip."""
+    if not isinstance(model, CMDP):
+        hint = "solvent.load(path) reads a file" if isinstance(model, str | Path) else ""
+        raise ModelError("model", "a CMDP", quote(model), hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from numbers import Number
 from typing import Any
 
@@ -87,9 +87,10 @@ def from_function(
             found: dict[Hashable, None] = {}
             fresh: dict[Hashable, None] = {}
             for state in layer:
-                offered = list(actions(*at, state))
+                offered = _listed(actions(*at, state), f"actions({quote(state)})")
                 for action in offered:
-                    listed = _possible(outcomes(*at, state, action))
+                    where = f"outcomes({quote(state)}, {quote(action)})"
+                    listed = _possible(_listed(outcomes(*at, state, action), where))
                     builder.add(
                         state,
                         action,
@@ -142,6 +143,13 @@ def _hashable(state: Any, where: str) -> Hashable:
     except TypeError:
         raise ModelError(where, "a hashable state", quote(state)) from None
     return state  # type: ignore[no-any-return]
+
+
+def _listed(values: Any, where: str) -> list[Any]:
+    """Return what a user's function gave as a list; text is none, though it could be taken apart."""
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
+        return list(values)
+    raise ModelError(where, "a list, empty where the episode ends", quote(values))
 
 
 class _Bar:

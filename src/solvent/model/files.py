@@ -47,6 +47,8 @@ def load(path: str | Path) -> CMDP:
     ...     load(file).budget
     {'weight': Budget(4)}
     """
+    if not isinstance(path, str | Path):
+        raise ModelError("load", "the path of a model file", quote(path))
     path = Path(path)
     reader = _reader(path)
     try:
@@ -149,7 +151,8 @@ def _parser(path: Path) -> Callable[[bytes], CMDP]:
         from solvent.model.yaml12 import parse
 
         return lambda content: from_entries(parse(content))
-    raise ModelError(str(path), f"a file ending in {_KINDS}", quote(path.suffix))
+    hint = "solvent.load_policy reads policies" if kind == ".policy" else ""
+    raise ModelError(str(path), f"a file ending in {_KINDS}", quote(path.suffix), hint)
 
 
 def _neighbours(path: Path) -> list[str]:
@@ -266,7 +269,7 @@ def plain(value: Fraction | float) -> int | float | str:
 def encode_name(name: Hashable, kind: str) -> Any:
     """Return a name as JSON can hold it: text, a number, or a list for a tuple."""
     if isinstance(name, tuple) and name:
-        return [encode_name(part, kind) for part in name]
+        return [part if isinstance(part, bool) else encode_name(part, kind) for part in name]
     if isinstance(name, Integral) and not isinstance(name, bool):
         return int(name)
     if isinstance(name, str) or (isinstance(name, float) and math.isfinite(name)):

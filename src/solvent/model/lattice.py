@@ -134,7 +134,7 @@ def _refuse_laws(model: CMDP, resource: int) -> None:
             f"{model.place_of(int(used[0]))}, cost of {model.resources[resource]}",
             "costs of finite support, which exact methods need",
             str(model.cost_of(resource, int(used[0]))),
-            'continuous costs are for method="additive" and "relative" with epsilon=..., also with strict=True',
+            'continuous costs are for the approximate methods "additive" and "relative", not in this version yet',
         )
 
 
@@ -172,8 +172,8 @@ def _overflow_message(model: CMDP, resource: int, limits: Limits, d: int, reach:
         f"64-bit integers, "
         f"found a cost of {short_amount(finest)} ({model.place_of(finest_at)}) beside {beside} over {model.horizon} "
         f"steps: the finest unit is {short_amount(column.unit)} and sums reach {short_amount(reach / column.unit)} of "
-        f"it; give the costs and limits fewer digits (or no limit: None), or use a method that rounds them with a "
-        f'guarantee (method="additive" or "relative" with epsilon=..., or gap=...)'
+        f"it; give the costs and limits fewer digits (or no limit: None); methods that round with a guarantee "
+        f'("additive", "relative") are not in this version yet'
     )
 
 

@@ -93,7 +93,7 @@ def _number(value: Any) -> Any:
 
 def _name(value: Any) -> Any:
     if isinstance(value, list) and value:
-        return tuple(_name(part) for part in value)
+        return tuple(part if isinstance(part, bool) else _name(part) for part in value)
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, float | Decimal) and math.isfinite(float(value)):

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from solvent.errors import ModelError, SolventError
 from solvent.model.budget import BudgetLike, resolve
-from solvent.model.cmdp import CMDP
+from solvent.model.cmdp import CMDP, check_model
 from solvent.model.lattice import Lattice
 from solvent.plan import augment_kernels, kernels
 from solvent.plan.augmented import AugmentedMDP
@@ -76,6 +76,7 @@ def augment(
     >>> augment(instances.partition([3, 1, 1]))
     AugmentedMDP(2 nodes, 0 rows, horizon 3, tracking left, right, infeasible)
     """
+    check_model(model)
     limits = resolve(model, budget)
     lattice = Lattice.fit(model, limits)
     if stationary:

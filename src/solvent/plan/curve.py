@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.errors import BudgetError, ModelError, SolventError, quote
-from solvent.model.amounts import format_amount
+from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import Limits, resolve
-from solvent.model.cmdp import CMDP
+from solvent.model.cmdp import CMDP, check_model
 from solvent.model.exact import Number, exact
 from solvent.model.lattice import Lattice
 from solvent.plan import frontier as frontiers
@@ -21,7 +21,7 @@ from solvent.plan.progress import Progress
 from solvent.policy.table import AugmentedPolicy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Curve:
     """The optimal value as a function of the budget: a non-decreasing step function.
 
@@ -66,7 +66,8 @@ class Curve:
 
     def marginal(self, budget: Number, extra: Number = 1) -> float:
         """Return what `extra` more of the budget would be worth: `value(budget + extra) - value(budget)`."""
-        now, more = self.value(budget), self.value(exact(budget, "budget") + exact(extra, "extra"))
+        total = exact(budget, "budget") + exact(extra, "extra")
+        now, more = self.value(budget), self.value(as_typed(total))
         return 0.0 if now == more else more - now
 
     def policy(self, budget: Number) -> AugmentedPolicy:
@@ -131,6 +132,7 @@ def frontier(
     resource: str | None = None,
     up_to: Number | None = None,
     *,
+    ignore_limits: bool = False,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
     progress: bool = False,
@@ -141,9 +143,12 @@ def frontier(
     ----------
     model : CMDP
     resource : str, optional
-        Whose budget to vary; the only one, if not given. The others are left unlimited.
+        Whose budget to vary; the only one, if not given. A curve speaks of one anytime limit on one resource.
     up_to : number, optional
         The largest budget of interest; what the dearest course could cost, if not given.
+    ignore_limits : bool
+        Leave out what else the model's own budget demands: limits of other resources, and lower, final or varying ones
+        of this. Without, a model that has any is refused, since policies of the curve would break them.
     time_limit, memory_limit, progress
         As for `solve`.
 
@@ -154,7 +159,7 @@ def frontier(
     Raises
     ------
     ModelError
-        If there is no such resource.
+        If there is no such resource, or the model's own budget has limits that a curve cannot keep.
     SolventError
         If a limit of time or memory was reached: there is no part of a curve.
 
@@ -167,7 +172,10 @@ def frontier(
     >>> curve.value(50), curve.marginal(50, extra=10)
     (220.0, 60.0)
     """
+    check_model(model)
     name = _read_resource(model, resource)
+    if not ignore_limits:
+        _refuse_other_limits(model, name)
     dearest = _dearest(model, _only(model, name, Fraction(0)))
     most = dearest if up_to is None else exact(up_to, "up_to")
     lattice = Lattice.fit(model, _only(model, name, most))
@@ -196,6 +204,20 @@ def _read_resource(model: CMDP, resource: str | None) -> str:
         names = ", ".join(map(quote, model.resources)) or "none"
         raise ModelError("resource", f"one of the model's resources ({names})", "none given")
     return model.resources[0]
+
+
+def _refuse_other_limits(model: CMDP, name: str) -> None:
+    for other, budget in (model.budget or {}).items():
+        if budget.upper is None and budget.lower is None:
+            continue
+        plain = isinstance(budget.upper, Fraction) and budget.lower is None and not budget.only_final
+        if other != name or not plain:
+            raise ModelError(
+                "frontier",
+                f"a model whose own budget is one anytime limit on {name}, or none",
+                f"{other}: {budget!r}",
+                "pass ignore_limits=True for the curve without it, or use solve(model, budget) for single budgets",
+            )
 
 
 def _only(model: CMDP, name: str, limit: Fraction) -> Limits:

@@ -175,11 +175,8 @@ class Work:
         per_state = np.diff(self.model.outcome_indptr[self.model.row_indptr])
         growth = float(per_state.max(initial=1))
         live = (self.top_HS >= self.need_HS).sum(1).astype(float)
-        nodes, points = np.ones(len(amounts)), live.copy()
-        for h in range(1, len(amounts)):
-            nodes[h] = min(nodes[h - 1] * growth, amounts[h])
-        for h in range(len(amounts) - 2, -1, -1):
-            points[h] = min(max(points[h + 1] * growth, live[h]), amounts[h])
+        nodes = _grow(np.ones(1), amounts, growth)
+        points = _grow(live[-1:], amounts[::-1], growth)
         return bool(_NODES_PER_POINT * nodes.sum() < points.sum())
 
     def rows_at(self, h: int) -> tuple[NDArray[np.int64], int, int]:
@@ -210,6 +207,14 @@ def settled_need(model: CMDP, cost: NDArray[np.int64]) -> int:
     """Return the ticks with which the start cannot run short whatever is done, if nothing may be overspent."""
     floor = np.zeros(model.horizon, np.int64)
     return int(Work(model, Purse(cost, floor, 0, 0)).settled_HS[0, model.start_index])
+
+
+def _grow(first: NDArray[np.float64], caps: NDArray[np.float64], growth: float) -> NDArray[np.float64]:
+    """Return how a count grows from one step to the next by at most a factor, never beyond the step's cap."""
+    rate = np.log(max(growth, 1.0)) * np.arange(len(caps))
+    logs = np.log(np.maximum(np.minimum(np.append(first, caps[1:]), caps), 1.0))
+    grown: NDArray[np.float64] = np.exp(np.minimum(rate + np.minimum.accumulate(logs - rate), 700.0))
+    return grown
 
 
 def _reduced(first: int, spent: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -144,8 +144,9 @@ def _mark(
     """Mark on the grid everything that safe rows of a layer's nodes can lead to."""
     n_states = node_indptr.shape[0] - 1
     n_parts = min(n_states, 32)
+    widest = np.diff(node_indptr).max()
     for part in prange(n_parts):
-        safe = np.empty(node_spent.shape[0], np.int64)
+        safe = np.empty(widest, np.int64)
         for s in range(n_states * part // n_parts, n_states * (part + 1) // n_parts):
             for r in range(row_indptr[s], row_indptr[s + 1]):
                 count = _pick_safe(
@@ -200,7 +201,7 @@ def expand(
     Returns the number of nodes in the next layer and the state at which room ran out (or the number of states).
     """
     room = min(out_state.shape[0], slots.shape[0] // 2)
-    safe = np.empty(node_spent.shape[0], np.int64)
+    safe = np.empty(np.diff(node_indptr).max(), np.int64)
     n_states = node_indptr.shape[0] - 1
     for s in range(begin_state, n_states):
         for r in range(row_indptr[s], row_indptr[s + 1]):
@@ -239,9 +240,10 @@ def _sweep(
     """
     n_states = node_indptr.shape[0] - 1
     n_parts = min(n_states, 32)
+    widest = np.diff(node_indptr).max()
     for part in prange(n_parts):
-        safe = np.empty(node_spent.shape[0], np.int64)
-        total = np.empty(node_spent.shape[0])
+        safe = np.empty(widest, np.int64)
+        total = np.empty(widest)
         spent = np.empty((1, node_spent.shape[1]), np.int64)
         for s in range(n_states * part // n_parts, n_states * (part + 1) // n_parts):
             begin, end = node_indptr[s], node_indptr[s + 1]

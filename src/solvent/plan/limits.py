@@ -15,6 +15,8 @@ from solvent.errors import ModelError, quote
 
 _SCALE = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SHARE_OF_FREE = 0.7
+#: Nodes that are worked on between two looks at the clock.
+_PIECE = 1 << 18
 #: Below this nobody need ask what is free.
 _NO_MATTER = 64_000_000
 
@@ -92,6 +94,11 @@ class Allowance:
     def watched(self) -> bool:
         """Whether there is a clock to watch or somebody to tell."""
         return self.seconds is not None or self.report is not None
+
+    def pieces(self, count: int) -> list[tuple[int, int]]:
+        """Cut work on so many nodes into pieces between which the clock is read; one piece if there is no clock."""
+        size = count if self.seconds is None else _PIECE
+        return [(begin, min(begin + size, count)) for begin in range(0, count, max(size, 1))] or [(0, 0)]
 
     def check_time(self) -> None:
         """Raise `LimitReached` once time is up."""

@@ -134,15 +134,15 @@ class Sweep:
     rows : list of ndarray of int32
         The row to take at each node, or `kernels.TERMINAL` or `kernels.DEAD_END`.
     bounds : Bounds
-    cost_diversity : int
-        The most distinct amounts in a layer; without pruning, the paper's D_M.
+    cost_diversity : int or None
+        The paper's D_M, the most distinct amounts in a layer; None if layers were pruned.
     """
 
     value: float
     layers: list[Layer]
     rows: list[NDArray[np.int32]]
     bounds: Bounds
-    cost_diversity: int
+    cost_diversity: int | None
 
 
 def reduce(model: CMDP, lattice: Lattice, allowance: Allowance, *, prune: bool = True) -> Sweep:
@@ -156,9 +156,11 @@ def reduce(model: CMDP, lattice: Lattice, allowance: Allowance, *, prune: bool =
     steps = Steps(model, lattice, bounds_of(model, lattice, allowance, prune=prune))
     layers = forward(steps, allowance)
     value, rows = _backward(steps, layers, allowance)
-    # the paper counts amounts after the last step too; without pruning that is its own number
-    counted = layers if prune else [*layers, next_layer(steps, model.horizon - 1, layers[-1], allowance)]
-    diversity = max(layer.distinct_amounts() for layer in counted)
+    diversity = None
+    if not prune:
+        # the paper counts amounts after the last step too
+        counted = [*layers, next_layer(steps, model.horizon - 1, layers[-1], allowance)]
+        diversity = max(layer.distinct_amounts() for layer in counted)
     return Sweep(value, layers, rows, steps.bounds, diversity)
 
 
@@ -235,7 +237,10 @@ def _next_on_grid(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> L
         steps.marks = np.zeros(steps.grid.size, bool)
     marks = steps.marks
     kernel = kernels.mark_parallel if len(layer) >= PARALLEL_FROM else kernels.mark
-    kernel(layer.indptr, layer.spent, *steps.moves(h), marks)
+    moves = steps.moves(h)
+    for begin, end in allowance.pieces(len(layer)):
+        allowance.check_time()
+        kernel(np.clip(layer.indptr, begin, end), layer.spent, *moves, marks)
     count = int(kernels.count_marks(marks))
     allowance.take(steps.bytes_per_node * count, f"the nodes of step {h + 1}")
     indptr, spent = np.empty_like(layer.indptr), np.empty((count, layer.spent.shape[1]), np.int64)
@@ -244,7 +249,7 @@ def _next_on_grid(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> L
 
 
 def _next_by_hash(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> Layer:
-    moves = steps.moves(h)
+    moves, pieces = steps.moves(h), allowance.pieces(len(layer))
     room, count, begin, taken = max(64, 2 * len(layer)), 0, 0, 0
     state, spent = np.empty(0, np.int32), np.empty((0, layer.spent.shape[1]), np.int64)
     while True:
@@ -255,10 +260,15 @@ def _next_by_hash(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> L
         kernels.fill_slots(state, spent, count, slots, steps.grid.facts)
         allowance.give_back(taken)
         taken = needed
-        count, begin = kernels.expand(begin, layer.indptr, layer.spent, *moves, count, state, spent, slots)
-        if begin == steps.model.n_states:
+        while pieces:
+            indptr = np.clip(layer.indptr, *pieces[0])
+            count, begin = kernels.expand(begin, indptr, layer.spent, *moves, count, state, spent, slots)
+            allowance.check_time()
+            if begin < steps.model.n_states:
+                break
+            pieces, begin = pieces[1:], 0
+        if not pieces:
             break
-        allowance.check_time()
         room *= 2
     order = np.argsort(state[:count], kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(state[:count], minlength=steps.model.n_states))])
@@ -290,11 +300,14 @@ def _backward(steps: Steps, layers: list[Layer], allowance: Allowance) -> tuple[
         value, row = np.empty(len(layer)), np.empty(len(layer), np.int32)
         indptr, outcome_indptr, next_state, cost_OD, low, high, settled_low, settled_high, first, facts = steps.moves(h)
         kernel = kernels.sweep_parallel if len(layer) >= PARALLEL_FROM else kernels.sweep
-        kernel(
-            layer.indptr, layer.spent, indptr, outcome_indptr, m.probability, next_state, m.row_reward, cost_OD,
-            low, high, steps.bounds.safe_low[h], steps.bounds.safe_high[h], settled_low, settled_high, first,
-            h == horizon - 1, facts, after_state, after_spent, slots, on_grid if grid.size else after_value, value, row,
-        )  # fmt: skip
+        for begin, end in allowance.pieces(len(layer)):
+            allowance.check_time()
+            kernel(
+                np.clip(layer.indptr, begin, end), layer.spent, indptr, outcome_indptr, m.probability, next_state,
+                m.row_reward, cost_OD, low, high, steps.bounds.safe_low[h], steps.bounds.safe_high[h], settled_low,
+                settled_high, first, h == horizon - 1, facts, after_state, after_spent, slots,
+                on_grid if grid.size else after_value, value, row,
+            )  # fmt: skip
         rows[h] = row
         if grid.size:
             kernels.put_values(layer.indptr, layer.spent, value, facts, on_grid)

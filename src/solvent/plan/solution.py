@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 from solvent.errors import SolventError
 from solvent.model.amounts import format_amount
@@ -78,8 +79,8 @@ class Stats:
     layer_sizes : tuple of int
         The same, per step.
     cost_diversity : int or None
-        The paper's D_M (`def: diversity`): the most distinct amounts spent in one layer. Counted by the reduction; it
-        is the paper's own number when solved with `prune=False`.
+        The paper's D_M (`def: diversity`): the most distinct amounts spent in one layer. Counted only by the reduction
+        with `prune=False`, whose layers are the paper's.
     peak_bytes : int
         Most memory planned at one time.
     representation : str
@@ -94,7 +95,7 @@ class Stats:
     representation: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """The answer to a problem.
 
@@ -147,7 +148,16 @@ class Solution:
             raise SolventError(f"there is no policy: the status is {self.status.value!r}. {self.message}")
         return self._make_policy()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy in another process needs: the policy itself in place of how to make it."""
+        state = dict(self.__dict__)
+        if self._make_policy is not None:
+            state |= {"policy": self.policy, "_make_policy": None}
+        return state
+
     def __repr__(self) -> str:
         worst = ", ".join(f"{name} {format_amount(spent)}" for name, spent in self.worst_spent.items())
         detail = f", worst spent {worst}" if worst else ""
+        if self.status is Status.LIMIT:
+            detail = f", at most {self.value_upper:.10g}"
         return f"Solution({self.status.value}, value {self.value:.10g}{detail}, {self.method})"

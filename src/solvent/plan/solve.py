@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from solvent.errors import ModelError, SolventError, did_you_mean, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
-from solvent.model.cmdp import CMDP
+from solvent.model.cmdp import CMDP, check_model
 from solvent.model.lattice import NO_LOWER, NO_UPPER, Lattice
 from solvent.plan import frontier, reduction
 from solvent.plan.bound_kernels import DOWN
@@ -85,12 +85,14 @@ def solve(
     if method not in METHODS:
         raise ModelError("method", f"one of {', '.join(METHODS)}", quote(method), did_you_mean(method, METHODS))
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
+    check_model(model)
     limits = resolve(model, budget)
     lattice = Lattice.fit(model, limits)
-    chosen, work = _choose(model, lattice, method)
     with Progress(show=progress) as bar:
-        allowance = Allowance(seconds, memory, bar.report if progress else None)
+        allowance = Allowance(seconds, memory, bar.report if progress else None, began)
+        chosen, work = _choose(model, lattice, method)
         try:
+            allowance.check_time()
             if chosen == "frontier":
                 solution = _by_frontier(model, limits, lattice, allowance, work)
             else:

@@ -162,18 +162,21 @@ class Agent:
             If the episode is over, the policy decides nothing here, or an outcome was observed that the model
             excludes.
         """
-        if self._broken is not None:
-            raise PolicyError(
-                "act",
-                "outcomes that the model allows",
-                f"one that it does not ({self._broken})",
-                "agent.reset() begins a new episode",
-            )
+        self._refuse_if_broken("act")
         if self.done:
             raise PolicyError("act", "an episode that goes on", f"one that is over after {self._step} steps")
         if self._chosen is None:
             self._chosen = self._choose()
         return self.model.actions[self._chosen]
+
+    def _refuse_if_broken(self, where: str) -> None:
+        if self._broken is not None:
+            raise PolicyError(
+                where,
+                "outcomes that the model allows",
+                f"one that it does not ({self._broken})",
+                "agent.reset() begins a new episode",
+            )
 
     def _choose(self) -> int:
         actions, weights = self._choices()
@@ -230,16 +233,20 @@ class Agent:
         ------
         UnmodelledOutcome
             If the model says this cannot happen; from then on `act` refuses until `reset`.
+        ModelError
+            If the cost does not name the model's resources, or is not one for each; the agent is as it was.
         PolicyError
             If no action was asked for.
         """
-        if self._broken is not None or self._chosen is None:
+        self._refuse_if_broken("observe")
+        if self._chosen is None:
             raise PolicyError("observe", "act() first", "no action to which this could be the outcome")
         row = self._row(self._chosen)
         assert row is not None
         matches: Matches = {}
+        # costs of the wrong resources are a slip of the caller, not of the world: refused, and nothing is changed
+        given = read_costs(cost, self.model.resources, "observed")
         try:
-            given = read_costs(cost, self.model.resources, "observed")
             readings = [_Reading.of(c, f"cost of {r}") for c, r in zip(given, self.model.resources, strict=True)]
             matches = self._matches(row, self.model.state_index(state), readings)
         except ModelError:
