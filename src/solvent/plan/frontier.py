@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 
 from solvent.model.cmdp import CMDP
 from solvent.plan import frontier_kernels as kernels
-from solvent.plan.bound_kernels import DOWN, UP, fill_bounds, row_bounds
+from solvent.plan.bound_kernels import DOWN, UP, fill_bounds
 from solvent.plan.kernels import TERMINAL
 from solvent.plan.limits import Allowance
 from solvent.plan.pooling import pool
 from solvent.plan.pooling_kernels import average
+from solvent.plan.visit_kernels import follow_by_hash, follow_on_grid
 
 #: Values that differ by less than this, relative to the largest reward, are taken for equal.
 RELATIVE_TOLERANCE = 1e-12
@@ -39,6 +40,8 @@ DENSE_FROM = 20_000
 
 #: A node costs about so many times what a point does.
 _NODES_PER_POINT = 8
+#: Layers of at least so many amounts are swept on all cores.
+_PARALLEL_FROM = 10_000
 #: Further than any amount that is compared with it.
 _FAR = 2**62
 
@@ -141,8 +144,6 @@ class Work:
             model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, cost, upper, lower,
             safe_high, safe_low, settled_high, settled_low,
         )  # fmt: skip
-        self._cost, self._upper, self._lower = cost, upper, lower
-        self._safe_high, self._safe_low = safe_high, safe_low
         least, most = np.empty((n_steps, n_states), np.int64), np.empty((n_steps, n_states), np.int64)
         kernels.fill_reach(
             model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, purse.cost,
@@ -179,23 +180,11 @@ class Work:
         points = _grow(live[-1:], amounts[::-1], growth)
         return bool(_NODES_PER_POINT * nodes.sum() < points.sum())
 
-    def rows_at(self, h: int) -> tuple[NDArray[np.int64], int, int]:
-        """Return where the rows of each state at a step begin, and the first and last of all."""
+    def rows_at(self, h: int) -> NDArray[np.int64]:
+        """Return where the rows of each state at a step begin."""
         n = self.model.n_states
         table = int(self.model.table_of_step[h])
-        indptr = self.model.row_indptr[table * n : (table + 1) * n + 1]
-        return indptr, int(indptr[0]), int(indptr[-1])
-
-    def row_need(self, h: int, first: int, last: int) -> NDArray[np.int64]:
-        """Return what must be left for each row of a step to be safe, now and later."""
-        m = self.model
-        high, low = np.empty((last - first, 1), np.int64), np.empty((last - first, 1), np.int64)
-        row_bounds(
-            first, last, m.outcome_indptr, m.next_state, self._cost, self._upper[h], self._lower[h],
-            self._safe_high[h + 1], self._safe_low[h + 1], high, low,
-        )  # fmt: skip
-        need = _negated(high[:, 0])
-        return np.where(need == DOWN, -_FAR, need)
+        return self.model.row_indptr[table * n : (table + 1) * n + 1]
 
     @property
     def end_need(self) -> NDArray[np.int64]:
@@ -278,14 +267,15 @@ def _sweep(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
     for h in range(horizon - 1, -1, -1):
         allowance.check_time()
         allowance.tell("backward", horizon - h, horizon, points=made)
-        rows, first, last = work.rows_at(h)
+        rows = work.rows_at(h)
         offset = np.concatenate([[0], np.cumsum(widths_HS[h])])
         size = int(offset[-1])
         allowance.take((32 + 8 * pooled.n_laws) * size, f"the values of step {h}")
         value, row = np.empty(size), np.empty(size, row_type)
-        kernels.sweep_layer(
+        sweep = kernels.sweep_layer_parallel if size >= _PARALLEL_FROM else kernels.sweep_layer
+        sweep(
             rows, pooled.indptr, pooled.probability, pooled.next_state, pooled.cost, pooled.law, m.row_reward,
-            work.row_need(h, first, last), first, work.need_HS[h], work.top_HS[h], offset,
+            work.purse.floor[h], work.need_HS[h], work.top_HS[h], offset,
             next_need, next_top, next_offset, next_value_L, value, row,
         )  # fmt: skip
         need, point_value, point_row = np.empty(size, np.int64), np.empty(size), np.empty(size, np.int32)
@@ -335,10 +325,12 @@ def visit(model: CMDP, purse: Purse, frontier: Frontier, left: int, most_nodes: 
     """Follow a frontier's policy from the start with `left` ticks, merging equal nodes."""
     used = np.zeros(len(frontier.need), bool)
     least, most = np.empty(model.horizon, np.int64), np.empty(model.horizon, np.int64)
-    complete = kernels.follow(
-        model.start_index, left, frontier.indptr_HS, frontier.need, frontier.row, model.outcome_indptr,
-        model.next_state, purse.cost, most_nodes, used, least, most,
-    )  # fmt: skip
+    what = (model.start_index, left, frontier.indptr_HS, frontier.need, frontier.row, model.outcome_indptr)
+    where = (model.next_state, purse.cost)
+    complete = follow_on_grid(*what, *where, used, least, most)
+    if not complete:
+        used[:] = False
+        complete = follow_by_hash(*what, *where, most_nodes, used, least, most)
     if complete:
         return Visit(used, least, most, complete=True)
     return Visit(np.ones(len(frontier.need), bool), purse.floor.copy(), np.full(model.horizon, UP), complete=False)

@@ -8,12 +8,11 @@ need it covers is the one to follow.
 from __future__ import annotations
 
 import numpy as np
+from numba import prange
 
 from solvent.plan.bound_kernels import DOWN, UP
 from solvent.plan.jit import jit
-from solvent.plan.kernels import EMPTY, TERMINAL, enter
-
-_GRID_KEYS = 1_000_000
+from solvent.plan.kernels import TERMINAL
 
 
 @jit
@@ -70,7 +69,7 @@ def _more(need, cost):
 
 
 @jit
-def _last_within(need, begin, end, left):
+def last_within(need, begin, end, left):
     """Return the last position of an increasing stretch whose need `left` covers; begin - 1 if there is none."""
     low, high = begin, end
     while low < high:
@@ -96,7 +95,7 @@ def _merge_single(
         key[k] = UP
         if begin < end[k]:
             start = max(next_need[begin], floor)
-            at[k] = _last_within(next_need, begin, end[k], start)
+            at[k] = last_within(next_need, begin, end[k], start)
             key[k] = _more(start, cost[o])
     while True:
         now = UP
@@ -146,7 +145,7 @@ def _merge_many(
             k = o - base
             row_of[k] = r
             a, b = next_indptr[next_state[o]], next_indptr[next_state[o] + 1]
-            at[k] = _last_within(next_need, a, b, _more(start, -cost[o]))
+            at[k] = last_within(next_need, a, b, _more(start, -cost[o]))
             if at[k] + 1 < b and next_need[at[k] + 1] + cost[o] <= highest:
                 _push(key, item, size, next_need[at[k] + 1] + cost[o], n_rows + k)
                 size += 1
@@ -261,57 +260,70 @@ def merge(
     return stop, next_value
 
 
-@jit
-def sweep_layer(
-    row_indptr, outcome_indptr, probability, next_state, cost, law, row_reward, row_need_R, first_row,
-    need_S, top_S, offset_S, next_need_S, next_top_S, next_offset_S, next_value_L, out_value, out_row,
+def _sweep_layer(
+    row_indptr, outcome_indptr, probability, next_state, cost, law, row_reward, floor, need_S, top_S, offset_S,
+    next_need_S, next_top_S, next_offset_S, next_value_L, out_value, out_row,
 ):  # fmt: skip
     """Write the value and best row for every `left` from need_S to top_S, state by state.
 
-    Each outcome takes its values from the row of `next_value_L` that its law names. That is empty at the last step.
-    Beyond `top` the value does not change any more.
+    After the step at least `floor` must be left. Each outcome takes its values from the row of `next_value_L` that its
+    law names. That is empty at the last step. Beyond `top` the value does not change any more; where `top` lies below
+    `need`, there is nothing.
     """
     last = next_value_L.shape[0] == 0
     n_states = need_S.shape[0]
     widest = 1
     for s in range(n_states):
         widest = max(widest, top_S[s] - need_S[s] + 1)
-    total = np.empty(widest)
-    for s in range(n_states):
-        need, width = need_S[s], top_S[s] - need_S[s] + 1
-        if width <= 0:
-            continue
-        base = offset_S[s]
-        first, end = row_indptr[s], row_indptr[s + 1]
-        if first == end:
-            out_value[base : base + width] = 0.0
-            out_row[base : base + width] = 0
-            continue
-        out_value[base : base + width] = -np.inf
-        for r in range(first, end):
-            skip = max(row_need_R[r - first_row] - need, 0)
-            if skip >= width:
+    n_parts = min(n_states, 32)
+    for part in prange(n_parts):
+        total = np.empty(widest)
+        for s in range(n_states * part // n_parts, n_states * (part + 1) // n_parts):
+            need, width = need_S[s], top_S[s] - need_S[s] + 1
+            if width <= 0:
                 continue
-            for i in range(skip, width):
-                total[i] = row_reward[r]
-            if not last:
+            base = offset_S[s]
+            first, end = row_indptr[s], row_indptr[s + 1]
+            if first == end:
+                out_value[base : base + width] = 0.0
+                out_row[base : base + width] = 0
+                continue
+            out_value[base : base + width] = -np.inf
+            for r in range(first, end):
+                start = need
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    after, p = next_state[o], probability[o]
-                    next_value = next_value_L[law[o]]
-                    shift = next_offset_S[after] + need - cost[o] - next_need_S[after]
-                    # from here on `left` is beyond what matters in the next state
-                    flat = min(max(next_top_S[after] + cost[o] - need + 1, skip), width)
-                    for i in range(skip, flat):
-                        total[i] += p * next_value[shift + i]
-                    if flat < width:
-                        rest = p * next_value[next_offset_S[after] + next_top_S[after] - next_need_S[after]]
-                        for i in range(flat, width):
-                            total[i] += rest
-            which = r - first
-            for i in range(skip, width):
-                better = total[i] > out_value[base + i]
-                out_value[base + i] = total[i] if better else out_value[base + i]
-                out_row[base + i] = which if better else out_row[base + i]
+                    after = next_state[o]
+                    start = max(start, _more(floor, cost[o]))
+                    if not last:
+                        dead = next_top_S[after] < next_need_S[after]
+                        start = UP if dead else max(start, next_need_S[after] + cost[o])
+                if start > top_S[s]:
+                    continue
+                skip = start - need
+                for i in range(skip, width):
+                    total[i] = row_reward[r]
+                if not last:
+                    for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                        after, p = next_state[o], probability[o]
+                        next_value = next_value_L[law[o]]
+                        shift = next_offset_S[after] + need - cost[o] - next_need_S[after]
+                        # from here on `left` is beyond what matters in the next state
+                        flat = min(max(next_top_S[after] + cost[o] - need + 1, skip), width)
+                        for i in range(skip, flat):
+                            total[i] += p * next_value[shift + i]
+                        if flat < width:
+                            rest = p * next_value[next_offset_S[after] + next_top_S[after] - next_need_S[after]]
+                            for i in range(flat, width):
+                                total[i] += rest
+                which = r - first
+                for i in range(skip, width):
+                    better = total[i] > out_value[base + i]
+                    out_value[base + i] = total[i] if better else out_value[base + i]
+                    out_row[base + i] = which if better else out_row[base + i]
+
+
+sweep_layer = jit(_sweep_layer)
+sweep_layer_parallel = jit(_sweep_layer, parallel=True)
 
 
 @jit
@@ -333,66 +345,3 @@ def compress_layer(
             fresh = False
         out_indptr[s + 1] = count
     return count
-
-
-@jit
-def follow(
-    start, left, indptr_HS, need, row, outcome_indptr, next_state, cost, most_nodes,
-    out_used, out_least_H, out_most_H,
-):  # fmt: skip
-    """Mark the points that are followed from the start with `left`, and write what can be left after each step.
-
-    Returns whether that was possible with at most `most_nodes` distinct nodes in a step.
-    """
-    n_steps = out_least_H.shape[0]
-    out_least_H[:], out_most_H[:] = left, left
-    node_state, node_left = np.full(1, start, np.int32), np.full((1, 1), left, np.int64)
-    ended_least, ended_most = UP, DOWN
-    cheapest, dearest = cost.min(), cost.max()
-    n_states = indptr_HS.shape[1] - 1
-    for h in range(n_steps):
-        if node_state.shape[0] == 0:
-            out_least_H[h], out_most_H[h] = ended_least, ended_most
-            continue
-        indptr = indptr_HS[h]
-        room = 0
-        taken = np.empty(node_state.shape[0], np.int32)
-        for i in range(node_state.shape[0]):
-            s = node_state[i]
-            j = _last_within(need, indptr[s], indptr[s + 1], node_left[i, 0])
-            out_used[j] = True
-            taken[i] = row[j]
-            if row[j] >= 0:
-                room += outcome_indptr[row[j] + 1] - outcome_indptr[row[j]]
-        # amounts that lie close together are told apart by position, others by hash
-        lowest, highest = node_left.min() - dearest, node_left.max() - cheapest
-        grid, size = np.zeros(3, np.int64), 16
-        if 0 <= highest - lowest < _GRID_KEYS // n_states - 1:
-            grid[0], grid[1], grid[2] = highest - lowest + 2, lowest, 1
-            size = n_states * grid[0]
-        while grid[0] == 0 and size < 2 * min(room, most_nodes + 1):
-            size *= 2
-        slots = np.full(size, EMPTY, np.int32)
-        room = min(room, most_nodes + 1)
-        after_state, after_left = np.empty(room, np.int32), np.empty((room, 1), np.int64)
-        count = 0
-        least, most = ended_least, ended_most
-        for i in range(node_state.shape[0]):
-            r = taken[i]
-            if r < 0:
-                ended_least, ended_most = min(ended_least, node_left[i, 0]), max(ended_most, node_left[i, 0])
-                continue
-            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                rest = node_left[i, 0] - cost[o]
-                least, most = min(least, rest), max(most, rest)
-                if h + 1 == n_steps:
-                    continue
-                if count >= most_nodes:
-                    return False
-                after_left[count, 0] = rest
-                after_state[count] = next_state[o]
-                if enter(count, after_state, after_left, slots, grid):
-                    count += 1
-        out_least_H[h], out_most_H[h] = min(least, ended_least), max(most, ended_most)
-        node_state, node_left = after_state[:count].copy(), after_left[:count].copy()
-    return True

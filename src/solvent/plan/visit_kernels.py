@@ -1,0 +1,125 @@
+"""Kernels that follow a frontier's policy from the start: which points it uses, what can be left after each step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvent.plan.bound_kernels import DOWN, UP
+from solvent.plan.frontier_kernels import last_within
+from solvent.plan.jit import jit
+from solvent.plan.kernels import EMPTY, enter
+
+#: Amounts are told apart by position while a table of them, for all states, is no larger than this.
+_GRID_KEYS = 4_000_000
+
+
+@jit
+def follow_on_grid(
+    start, left, indptr_HS, need, row, outcome_indptr, next_state, cost, out_used, out_least_H, out_most_H
+):
+    """Mark the points that are followed from the start with `left`, and write what can be left after each step.
+
+    Nodes are marks in a table of all states and amounts; amounts and points of a state both increase, so that one walk
+    finds the point of each. Returns False, with nothing of use written, if the table would be too large.
+    """
+    n_steps, n_states = out_least_H.shape[0], indptr_HS.shape[1] - 1
+    cheapest, dearest = cost.min(), cost.max()
+    lowest, width = left, 1
+    marks = np.zeros(n_states, np.bool_)
+    marks[start] = True
+    ended_least, ended_most = UP, DOWN
+    for h in range(n_steps):
+        next_lowest = lowest - dearest
+        next_width = width + (dearest - cheapest)
+        if next_width < 1 or next_width > _GRID_KEYS // n_states:
+            return False
+        after = np.zeros(n_states * next_width if h + 1 < n_steps else 0, np.bool_)
+        least, most = UP, DOWN
+        for s in range(n_states):
+            j, end = indptr_HS[h, s], indptr_HS[h, s + 1]
+            for place in range(width):
+                if not marks[s * width + place]:
+                    continue
+                amount = lowest + place
+                while j + 1 < end and need[j + 1] <= amount:
+                    j += 1
+                out_used[j] = True
+                r = row[j]
+                if r < 0:
+                    ended_least, ended_most = min(ended_least, amount), max(ended_most, amount)
+                    continue
+                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                    rest = amount - cost[o]
+                    least, most = min(least, rest), max(most, rest)
+                    if h + 1 < n_steps:
+                        after[next_state[o] * next_width + rest - next_lowest] = True
+        out_least_H[h], out_most_H[h] = min(least, ended_least), max(most, ended_most)
+        if least == UP:
+            out_least_H[h:], out_most_H[h:] = ended_least, ended_most
+            return True
+        # only what was reached is looked at in the next step
+        marks, lowest, width = after, next_lowest, next_width
+        if h + 1 < n_steps and most - least + 1 < width:
+            trimmed = np.zeros(n_states * (most - least + 1), np.bool_)
+            for s in range(n_states):
+                for place in range(most - least + 1):
+                    trimmed[s * (most - least + 1) + place] = marks[s * width + least - lowest + place]
+            marks, lowest, width = trimmed, least, most - least + 1
+    return True
+
+
+@jit
+def follow_by_hash(
+    start, left, indptr_HS, need, row, outcome_indptr, next_state, cost, most_nodes,
+    out_used, out_least_H, out_most_H,
+):  # fmt: skip
+    """Do the same with nodes in a hash table.
+
+    Returns whether that was possible with at most `most_nodes` distinct nodes in a step.
+    """
+    n_steps = out_least_H.shape[0]
+    out_least_H[:], out_most_H[:] = left, left
+    node_state, node_left = np.full(1, start, np.int32), np.full((1, 1), left, np.int64)
+    ended_least, ended_most = UP, DOWN
+    no_grid = np.zeros(1, np.int64)
+    for h in range(n_steps):
+        if node_state.shape[0] == 0:
+            out_least_H[h], out_most_H[h] = ended_least, ended_most
+            continue
+        indptr = indptr_HS[h]
+        room = 0
+        taken = np.empty(node_state.shape[0], np.int32)
+        for i in range(node_state.shape[0]):
+            s = node_state[i]
+            j = last_within(need, indptr[s], indptr[s + 1], node_left[i, 0])
+            out_used[j] = True
+            taken[i] = row[j]
+            if row[j] >= 0:
+                room += outcome_indptr[row[j] + 1] - outcome_indptr[row[j]]
+        size = 16
+        while size < 2 * min(room, most_nodes + 1):
+            size *= 2
+        slots = np.full(size, EMPTY, np.int32)
+        room = min(room, most_nodes + 1)
+        after_state, after_left = np.empty(room, np.int32), np.empty((room, 1), np.int64)
+        count = 0
+        least, most = ended_least, ended_most
+        for i in range(node_state.shape[0]):
+            r = taken[i]
+            if r < 0:
+                ended_least, ended_most = min(ended_least, node_left[i, 0]), max(ended_most, node_left[i, 0])
+                continue
+            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                rest = node_left[i, 0] - cost[o]
+                least, most = min(least, rest), max(most, rest)
+                if h + 1 == n_steps:
+                    continue
+                if count >= most_nodes:
+                    return False
+                after_left[count, 0] = rest
+                after_state[count] = next_state[o]
+                if enter(count, after_state, after_left, slots, no_grid):
+                    count += 1
+        out_least_H[h], out_most_H[h] = min(least, ended_least), max(most, ended_most)
+        node_state, node_left = after_state[:count].copy(), after_left[:count].copy()
+    return True
