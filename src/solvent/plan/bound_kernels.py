@@ -100,3 +100,21 @@ def fill_plain_bounds(table_of_step, row_indptr, upper_HD, lower_HD, out_safe_hi
             first = table_of_step[h] * n_states + s
             if row_indptr[first] == row_indptr[first + 1]:
                 out_safe_high[h, s], out_safe_low[h, s] = tail_upper[h], tail_lower[h]
+
+
+@jit
+def unlimited_value(table_of_step, row_indptr, outcome_indptr, probability, next_state, row_reward, n_states, start):
+    """Return the optimal value of the start if there were no limits."""
+    now, after = np.zeros(n_states), np.zeros(n_states)
+    for h in range(table_of_step.shape[0] - 1, -1, -1):
+        for s in range(n_states):
+            first = table_of_step[h] * n_states + s
+            best = 0.0 if row_indptr[first] == row_indptr[first + 1] else -np.inf
+            for r in range(row_indptr[first], row_indptr[first + 1]):
+                value = row_reward[r]
+                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                    value += probability[o] * after[next_state[o]]
+                best = max(best, value)
+            now[s] = best
+        now, after = after, now
+    return after[start]

@@ -11,7 +11,7 @@ from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import NO_LOWER, NO_UPPER, Lattice
 from solvent.plan import reduction
-from solvent.plan.bound_kernels import DOWN, UP
+from solvent.plan.bound_kernels import DOWN, UP, unlimited_value
 from solvent.plan.bounds import bounds_of
 from solvent.plan.limits import Allowance, LimitReached
 from solvent.plan.solution import Diagnosis
@@ -19,18 +19,12 @@ from solvent.plan.solution import Diagnosis
 
 def relaxed_value(model: CMDP) -> float:
     """Return the optimal value without any limits: an upper bound, whatever the budget."""
-    value_S = np.zeros(model.n_states)
-    row_of = np.repeat(np.arange(model.n_rows), np.diff(model.outcome_indptr))
-    for table in model.table_of_step[::-1].tolist():
-        weighted = model.probability * value_S[model.next_state]
-        value_R = model.row_reward + np.bincount(row_of, weighted, model.n_rows)
-        starts = model.row_indptr[table * model.n_states : (table + 1) * model.n_states + 1]
-        acting = np.flatnonzero(np.diff(starts))
-        value_S = np.zeros(model.n_states)
-        if len(acting):
-            best = np.maximum.reduceat(value_R[: starts[-1]], starts[acting])
-            value_S[acting] = best
-    return float(value_S[model.start_index])
+    return float(
+        unlimited_value(
+            model.table_of_step, model.row_indptr, model.outcome_indptr, model.probability, model.next_state,
+            model.row_reward, model.n_states, model.start_index,
+        )
+    )  # fmt: skip
 
 
 def diagnose(model: CMDP, lattice: Lattice, limits: Limits, allowance: Allowance) -> Diagnosis:
