@@ -50,7 +50,8 @@ class Diagnosis:
     undetermined: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        parts = [f"no policy can be sure to get past step {self.stuck_step}"]
+        earlier = "" if self.stuck_is_first else ", if so far"
+        parts = [f"no policy can be sure to get past step {self.stuck_step}{earlier}"]
         for name, least in self.least_budget.items():
             if least is None:
                 parts.append(f"no budget of {name} would do")
