@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.exact import common_unit
+from solvent.policy.nodes import NodeTable
 
 #: Sums below this in absolute value are kept in 64 bits.
 _SAFE = 2**61
@@ -36,6 +37,8 @@ class Ledger:
         Limits after each step; None where a side is open.
     continuous : bool
         Whether some cost has a density.
+    counted : bool
+        Whether this is not what is spent, but what a policy on rounded costs takes it for.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Ledger:
     upper: tuple[int | None, ...]
     lower: tuple[int | None, ...]
     continuous: bool
+    counted: bool = False
 
     @property
     def limited(self) -> bool:
@@ -82,6 +86,16 @@ def open_ledgers(model: CMDP, limits: Limits, policy_units: Mapping[str, Fractio
     (Fraction(1, 6), (2, 2), [0, 3, 0, 18])
     """
     return tuple(_open(model, r, limits, policy_units) for r in range(model.n_resources))
+
+
+def count_ledgers(model: CMDP, policy: NodeTable) -> tuple[Ledger, ...]:
+    """Return a ledger of what a policy on rounded costs counts of each resource it tracks; none has limits."""
+    cost_OD = policy.cost_ticks(model)
+    none = (None,) * model.horizon
+    return tuple(
+        Ledger(name, policy.units[d], cost_OD[:, d], cost_OD[:, d], none, none, continuous=False, counted=True)
+        for d, name in enumerate(policy.resources)
+    )
 
 
 def _open(model: CMDP, r: int, limits: Limits, policy_units: Mapping[str, Fraction]) -> Ledger:

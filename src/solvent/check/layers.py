@@ -84,8 +84,9 @@ class Walk:
     @property
     def tracked(self) -> list[tuple[int, int]]:
         """The resources the policy looks at, and how many ledger ticks one of its ticks is."""
-        names = [ledger.name for ledger in self.ledgers]
-        places = [names.index(name) for name in self.policy.resources]
+        # what a policy on rounded costs counts comes after what is spent, and takes its place
+        place_of = {ledger.name: r for r, ledger in enumerate(self.ledgers)}
+        places = [place_of[name] for name in self.policy.resources]
         return [(r, int(unit / self.ledgers[r].unit)) for r, unit in zip(places, self.policy.units, strict=True)]
 
     def start(self, traced: bool) -> Layer:
@@ -147,6 +148,7 @@ class Walk:
         """Return where a node is, for messages."""
         spent = ", ".join(
             f"{ledger.name} {_between(ledger.amount(low[node]), ledger.amount(high[node]))}"
+            + (" as counted" if ledger.counted else "")
             for ledger, high, low in zip(self.ledgers, layer.high, layer.low, strict=True)
         )
         state = quote(self.model.states[int(layer.state[node])])

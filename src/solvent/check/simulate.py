@@ -184,12 +184,12 @@ class _Players:
                 seen[r].append(_distribution(fine[r], float(scaled.unit)))
             state[still] = walk.ended
             state = walk.end(step + 1, state)
-        names = [ledger.name for ledger in walk.ledgers]
+        names = [ledger.name for ledger in walk.ledgers if not ledger.counted]
         return Simulation(
             rewards,
             {
                 name: int(most[r]) * _rescale(ledger, self.scales[r]).unit
-                for r, (name, ledger) in enumerate(zip(names, walk.ledgers, strict=True))
+                for r, (name, ledger) in enumerate(zip(names, walk.ledgers, strict=False))
             },
             int(broken.sum()),
             {name: tuple(seen[r]) for r, name in enumerate(names)},

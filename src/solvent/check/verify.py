@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.check.account import open_ledgers
+from solvent.check.account import count_ledgers, open_ledgers
 from solvent.check.callables import CallablePolicy
 from solvent.check.layers import Walk
 from solvent.check.report import PerStep, Report
@@ -124,7 +124,10 @@ def prepare(model: CMDP, policy: PolicyLike, limits: Limits) -> Walk:
         policy.cost_ticks(model)  # refuses other models, and costs that are no whole numbers of its ticks
         assert hasattr(policy, "choices_at")
         tabular = policy
-        ledgers = open_ledgers(model, limits, dict(zip(policy.resources, policy.units, strict=True)))
+        if policy.counting == "exact":
+            ledgers = open_ledgers(model, limits, dict(zip(policy.resources, policy.units, strict=True)))
+        else:
+            ledgers = (*open_ledgers(model, limits, {}), *count_ledgers(model, policy))
     elif callable(policy):
         ledgers = open_ledgers(model, limits, {})
         tabular = CallablePolicy(model, policy, ledgers)
@@ -136,7 +139,7 @@ def prepare(model: CMDP, policy: PolicyLike, limits: Limits) -> Walk:
 
 
 def _report(walk: Walk, found: Findings, limits: Limits, traced: Traced | None = None) -> Report:
-    names = [ledger.name for ledger in walk.ledgers]
+    names = [ledger.name for ledger in walk.ledgers if not ledger.counted]
 
     def amounts(extremes: list[tuple[Any, ...]], r: int) -> PerStep:
         return tuple(walk.ledgers[r].amount(extreme[r]) for extreme in extremes)

@@ -106,6 +106,7 @@ class Agent:
             self._tracked = [model.resource_index(name) for name in policy.resources]
         else:
             self._limits = resolve(model, None) if model.budget is not None else _NO_LIMITS
+            self._tracked = []
         self.reset()
 
     def reset(self) -> None:
@@ -113,6 +114,7 @@ class Agent:
         self._step = 0
         self._state = self.model.start_index
         self._spent = [Fraction(0)] * self.model.n_resources
+        self._counted = [0] * len(self._tracked)
         self._history: list[Event] = []
         self._chosen: int | None = None
         self._broken: SolventError | None = None
@@ -193,22 +195,13 @@ class Agent:
             if not len(actions):
                 raise PolicyError(self._place(), "a decision", "none")
             return actions, weights
-        node = policy.node(self._step, self._state, [self._ticks(d) for d in range(len(self._tracked))])
+        node = policy.node(self._step, self._state, self._counted)
         if node == NO_NODE:
             raise policy.no_decision(self._step, self._state, self._place())
         if isinstance(policy, RandomisedPolicy):
             return policy.choices(node)
         assert isinstance(policy, AugmentedPolicy)
         return policy.action_N[node : node + 1], None
-
-    def _ticks(self, d: int) -> int:
-        assert isinstance(self.policy, NodeTable)
-        ticks = self._spent[self._tracked[d]] / self.policy.units[d]
-        if ticks.denominator != 1:
-            raise PolicyError(
-                self._place(), f"whole multiples of {format_amount(self.policy.units[d])}", "an amount between them"
-            )
-        return ticks.numerator
 
     def _row(self, action: int) -> int | None:
         rows = self.model.rows(self._step, self._state)
@@ -265,6 +258,11 @@ class Agent:
             )
         )
         self._spent = [spent + c for spent, c in zip(self._spent, costs, strict=True)]
+        if isinstance(self.policy, NodeTable):
+            self._counted = [
+                counted + self.policy.count(d, costs[r])
+                for d, (r, counted) in enumerate(zip(self._tracked, self._counted, strict=True))
+            ]
         self._step, self._state, self._chosen = self._step + 1, next_state, None
 
     def _matches(self, row: int, state: int, readings: list[_Reading]) -> Matches:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 NO_NODE = NOT_FOUND
 
 Lookup = Literal["equal", "at_most", "at_least"]
+#: How a policy counts a cost that is no whole number of its ticks: not at all, or rounded down or up.
+Counting = Literal["exact", "down", "up"]
 #: What was spent, as users say it: a number for one tracked resource, else a sequence or a mapping by name.
 Spent = Any
 
@@ -67,6 +69,9 @@ class NodeTable:
     lookup : {"equal", "at_most", "at_least"}
         Which node answers for an amount: the one of that very amount; or, for one resource, the first node of no
         less (having spent less than it allows is fine); or the last of no more.
+    counting : {"exact", "down", "up"}
+        How costs are counted in ticks. A policy made for rounded costs knows only the sum of rounded ones, and that is
+        what `spent_ND` speaks of (the paper's Algorithm 4).
     model : CMDP or None
         The model itself, if it is at hand; no part of the saved policy.
     """
@@ -86,6 +91,7 @@ class NodeTable:
     settled_low_GD: NDArray[np.int64] | None = None
     settled_high_GD: NDArray[np.int64] | None = None
     lookup: Lookup = "equal"
+    counting: Counting = "exact"
     model: CMDP | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -297,12 +303,12 @@ class NodeTable:
             )
 
     def cost_ticks(self, model: CMDP) -> NDArray[np.int64]:
-        """Return the cost of each of the model's outcomes in this policy's ticks, shape (O, D).
+        """Return the cost of each of the model's outcomes in this policy's ticks, shape (O, D), as it counts them.
 
         Raises
         ------
         PolicyError
-            If a cost is no whole number of them, or continuous.
+            If a cost is continuous, or is no whole number of ticks and the policy does not round.
         """
         self.check_model(model)
         cost_OD = np.zeros((model.n_outcomes, len(self.resources)), np.int64)
@@ -310,14 +316,34 @@ class NodeTable:
             r = model.resource_index(name)
             factor = model.cost[r].unit / self.units[d]
             continuous = model.law_DO is not None and bool((model.law_DO[r] >= 0).any())
-            if continuous or (factor.denominator != 1 and model.cost[r].ticks.any()):
+            whole = factor.denominator == 1 or not model.cost[r].ticks.any()
+            if continuous or not (whole or self.counting != "exact"):
                 raise PolicyError(
                     f"costs of {name}",
                     f"whole multiples of the policy's unit, {format_amount(self.units[d])}",
                     "a continuous law" if continuous else f"multiples of {format_amount(model.cost[r].unit)}",
                 )
-            cost_OD[:, d] = model.cost[r].ticks * factor.numerator if model.cost[r].ticks.any() else 0
+            if whole:
+                cost_OD[:, d] = model.cost[r].ticks * factor.numerator if model.cost[r].ticks.any() else 0
+            else:
+                distinct, inverse = np.unique(model.cost[r].ticks, return_inverse=True)
+                amounts = [int(ticks) * model.cost[r].unit for ticks in distinct.tolist()]
+                cost_OD[:, d] = np.array([self.count(d, amount) for amount in amounts], np.int64)[inverse]
         return cost_OD
+
+    def count(self, d: int, amount: Fraction) -> int:
+        """Return how many ticks the policy counts for a cost of a tracked resource.
+
+        Raises
+        ------
+        PolicyError
+            If it is no whole number of them, and the policy does not round.
+        """
+        ticks = amount / self.units[d]
+        if ticks.denominator != 1 and self.counting == "exact":
+            unit = format_amount(self.units[d])
+            raise PolicyError(f"cost of {self.resources[d]}", f"a whole multiple of {unit}", format_amount(amount))
+        return ticks.__ceil__() if self.counting == "up" else ticks.__floor__()
 
     def agent(self, model: CMDP | None = None, *, seed: int = 0) -> Agent:
         """Return an agent that follows this policy and keeps the account.

@@ -18,7 +18,7 @@ from solvent.model.lattice import Lattice
 from solvent.policy.arrange import arrange
 from solvent.policy.choices import Choices
 from solvent.policy.locate import COLLAPSED
-from solvent.policy.nodes import NO_NODE, Lookup, NodeTable, Spent
+from solvent.policy.nodes import NO_NODE, Counting, Lookup, NodeTable, Spent
 
 __all__ = ["COLLAPSED", "NO_ACTION", "NO_NODE", "AugmentedPolicy", "Decision"]
 
@@ -72,6 +72,7 @@ class AugmentedPolicy(NodeTable):
         layers: Sequence[tuple[Any, Any, Any]],
         settled: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]] | None = None,
         lookup: Lookup = "equal",
+        counting: Counting = "exact",
     ) -> AugmentedPolicy:
         """Return the policy of unordered nodes.
 
@@ -89,6 +90,8 @@ class AugmentedPolicy(NodeTable):
             Arrays of shape (S, D): within this interval an amount no longer matters; empty if low lies above high.
             Amounts may be given as they are or as `COLLAPSED`.
         lookup : {"equal", "at_most", "at_least"}
+        counting : {"exact", "down", "up"}
+            How costs that are no whole number of ticks are counted.
 
         Raises
         ------
@@ -110,7 +113,7 @@ class AugmentedPolicy(NodeTable):
             if len(clash):
                 state = model.states[int(np.asarray(layers[step][0])[arranged.order[step][clash[0]]])]
                 raise PolicyError(f"step {step}, state {quote(state)}", "one action for each node", "two")
-        return cls(action_N=action_N, **arranged.parts)
+        return cls(action_N=action_N, counting=counting, **arranged.parts)
 
     def action(self, step: int, state: Hashable, spent: Spent) -> Hashable:
         """Return the action at a node, in names.
