@@ -14,6 +14,8 @@ from solvent.plan.jit import jit
 
 #: In place of ticks: this resource is settled.
 COLLAPSED = np.iinfo(np.int64).min
+#: With at most so many amounts on the grid, averages over next states are kept by amount.
+_AVERAGED_AMOUNTS = 1 << 16
 #: An unused entry of `slots`.
 EMPTY = np.int32(-1)
 #: In place of a row: the episode is over, or there is no safe way on.
@@ -137,6 +139,18 @@ def _key_after(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD
     return key
 
 
+@jit(inline="always")
+def _amount_after(node_spent, i, cost_KD, c, grid):
+    """Return the place on the grid, whatever the state, of what has been spent after a cost."""
+    n_resources = node_spent.shape[1]
+    place = 0
+    for d in range(n_resources):
+        ticks = node_spent[i, d]
+        if ticks != COLLAPSED and ticks + cost_KD[c, d] >= grid[1 + d]:
+            place += (ticks + cost_KD[c, d] - grid[1 + d] + 1) * grid[1 + n_resources + d]
+    return place
+
+
 def _mark(
     node_indptr, node_spent, row_indptr, outcome_indptr, next_state, cost_OD, row_low_RD, row_high_RD,
     settled_low_SD, settled_high_SD, first_row, grid, marks,
@@ -231,20 +245,25 @@ def put_values(node_indptr, node_spent, value, grid, out_value):
 def _sweep(
     node_indptr, node_spent, row_indptr, outcome_indptr, probability, next_state, row_reward, cost_OD,
     row_low_RD, row_high_RD, ends_low_SD, ends_high_SD, settled_low_SD, settled_high_SD, first_row, last,
+    law, mix_count, mix_state, mix_probability, law_indptr, law_cost_KD, law_probability,
     grid, next_node_state, next_node_spent, next_slots, next_value, out_value, out_row,
 ):  # fmt: skip
     """Write the value and the best row of each node of a layer, from the values of the next.
 
-    On a grid, `next_value` holds them by key; else it holds them by position, which `next_slots` gives. After the
-    `last` step everything is worth 0.
+    On a grid, `next_value` holds them by key, and rows with a law of costs of their own are averaged over next states
+    once for each amount, then over costs. Else it holds them by position, which `next_slots` gives. After the `last`
+    step everything is worth 0.
     """
     n_states = node_indptr.shape[0] - 1
     n_parts = min(n_states, 32)
     widest = np.diff(node_indptr).max()
+    # averages by amount are kept only where there are rows to use them, and few enough amounts
+    n_amounts = grid[0] if grid[0] <= _AVERAGED_AMOUNTS and law_indptr.shape[0] > 1 else 0
     for part in prange(n_parts):
         safe = np.empty(widest, np.int64)
         total = np.empty(widest)
         spent = np.empty((1, node_spent.shape[1]), np.int64)
+        average, stamp, now = np.empty(n_amounts), np.zeros(n_amounts, np.int64), 0
         for s in range(n_states * part // n_parts, n_states * (part + 1) // n_parts):
             begin, end = node_indptr[s], node_indptr[s + 1]
             if row_indptr[s] == row_indptr[s + 1]:
@@ -259,7 +278,22 @@ def _sweep(
                 count = _pick_safe(begin, end, node_spent, row_low_RD, row_high_RD, r - first_row, safe)
                 for k in range(count):
                     total[k] = row_reward[r]
-                if not last:
+                if not last and n_amounts > 0 and law[r] >= 0:
+                    now += 1
+                    begin_mix = outcome_indptr[r]
+                    for k in range(count):
+                        for c in range(law_indptr[law[r]], law_indptr[law[r] + 1]):
+                            amount = _amount_after(node_spent, safe[k], law_cost_KD, c, grid)
+                            if stamp[amount] != now:
+                                stamp[amount], average[amount] = now, 0.0
+                                for m in range(begin_mix, begin_mix + mix_count[r]):
+                                    key = _key_after(
+                                        node_spent, safe[k], law_cost_KD, c, mix_state[m], settled_low_SD,
+                                        settled_high_SD, grid,
+                                    )  # fmt: skip
+                                    average[amount] += mix_probability[m] * next_value[key]
+                            total[k] += law_probability[c] * average[amount]
+                elif not last:
                     for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                         after, p = next_state[o], probability[o]
                         if grid[0] > 0:

@@ -57,17 +57,8 @@ def pool(model: CMDP, cost: NDArray[np.int64]) -> Pooled:
     Independence is judged to rounding: a joint probability must be the product of its margins to a few units in the
     last place.
     """
-    n_rows, n_outcomes = model.n_rows, model.n_outcomes
-    law_of_row = np.full(n_rows, -1, np.int32)
-    mix_count = np.zeros(n_rows, np.int64)
-    mix_state, mix_probability = np.empty(n_outcomes, np.int32), np.empty(n_outcomes)
-    law_indptr = np.zeros(MOST_LAWS + 1, np.int64)
-    law_cost = np.empty(MOST_LAWS * _MOST_COSTS, np.int64)
-    law_probability = np.empty(MOST_LAWS * _MOST_COSTS)
-    n_laws = factor_rows(
-        model.outcome_indptr, model.probability, model.next_state, cost, _MOST_COSTS, law_of_row, mix_count, mix_state,
-        mix_probability, law_indptr, law_cost, law_probability,
-    )  # fmt: skip
+    found = _factor(model, cost)
+    law_of_row, mix_count, law_indptr, n_laws = found.law, found.mix_count, found.indptr, found.n_laws
     sizes = np.diff(model.outcome_indptr)
     used = law_of_row >= 0
     saved = np.bincount(law_of_row[used], (sizes - mix_count)[used], max(n_laws, 1))
@@ -79,14 +70,91 @@ def pool(model: CMDP, cost: NDArray[np.int64]) -> Pooled:
     source = np.repeat(model.outcome_indptr[:-1] - indptr[:-1], lengths) + np.arange(indptr[-1])
     mixed = np.repeat(used, lengths)
     law = np.repeat(law_of_row + 1, lengths).astype(np.int32)
-    dearest = np.concatenate([[0], law_cost[law_indptr[:n_laws]]])
+    dearest = np.concatenate([[0], found.cost[law_indptr[:n_laws]]])
     return Pooled(
         indptr,
-        np.where(mixed, mix_probability[source], model.probability[source]),
-        np.where(mixed, mix_state[source], model.next_state[source]).astype(np.int32),
+        np.where(mixed, found.mix_probability[source], model.probability[source]),
+        np.where(mixed, found.mix_state[source], model.next_state[source]).astype(np.int32),
         np.where(mixed, dearest[law], cost[source]),
         law,
         law_indptr[: n_laws + 1],
-        law_cost[: law_indptr[n_laws]],
-        law_probability[: law_indptr[n_laws]],
+        found.cost[: law_indptr[n_laws]],
+        found.probability[: law_indptr[n_laws]],
+    )
+
+
+@dataclass(frozen=True)
+class _Factors:
+    """Rows taken apart into a law of costs and a mix of next states, which stands where their outcomes do."""
+
+    law: NDArray[np.int32]
+    mix_count: NDArray[np.int64]
+    mix_state: NDArray[np.int32]
+    mix_probability: NDArray[np.float64]
+    indptr: NDArray[np.int64]
+    cost: NDArray[np.int64]
+    probability: NDArray[np.float64]
+    n_laws: int
+
+
+def _factor(model: CMDP, cost: NDArray[np.int64]) -> _Factors:
+    n_rows, n_outcomes = model.n_rows, model.n_outcomes
+    law_of_row = np.full(n_rows, -1, np.int32)
+    mix_count = np.zeros(n_rows, np.int64)
+    mix_state, mix_probability = np.empty(n_outcomes, np.int32), np.empty(n_outcomes)
+    law_indptr = np.zeros(MOST_LAWS + 1, np.int64)
+    law_cost = np.empty(MOST_LAWS * _MOST_COSTS, np.int64)
+    law_probability = np.empty(MOST_LAWS * _MOST_COSTS)
+    n_laws = factor_rows(
+        model.outcome_indptr, model.probability, model.next_state, cost, _MOST_COSTS, law_of_row, mix_count, mix_state,
+        mix_probability, law_indptr, law_cost, law_probability,
+    )  # fmt: skip
+    return _Factors(law_of_row, mix_count, mix_state, mix_probability, law_indptr, law_cost, law_probability, n_laws)
+
+
+@dataclass(frozen=True)
+class IndependentRows:
+    """Rows whose costs, of all resources together, are independent of the next state, with enough of both to matter.
+
+    Attributes
+    ----------
+    law : ndarray of int32, shape (R,)
+        The law of each row's costs, or -1 where the row is taken as it is.
+    mix_count : ndarray of int64, shape (R,)
+        Number of next states.
+    mix_state, mix_probability : ndarrays, shape (O,)
+        The next states of a row, from where its outcomes begin.
+    law_indptr, law_cost_KD, law_probability : ndarrays
+        The laws.
+    """
+
+    law: NDArray[np.int32]
+    mix_count: NDArray[np.int64]
+    mix_state: NDArray[np.int32]
+    mix_probability: NDArray[np.float64]
+    law_indptr: NDArray[np.int64]
+    law_cost_KD: NDArray[np.int64]
+    law_probability: NDArray[np.float64]
+
+
+def independent_rows(model: CMDP, cost_OD: NDArray[np.int64]) -> IndependentRows:
+    """Find the rows for which averaging over costs and over next states one after the other saves work."""
+    label = np.zeros(len(cost_OD), np.int64)
+    for ticks in cost_OD.T:
+        amounts, rank = np.unique(ticks, return_inverse=True)
+        label = np.unique(label, return_inverse=True)[1] * len(amounts) + rank
+    _, first, label = np.unique(label, return_index=True, return_inverse=True)
+    found = _factor(model, label.astype(np.int64))
+    sizes = np.diff(model.outcome_indptr)
+    lengths = np.append(np.diff(found.indptr[: found.n_laws + 1]), 1)
+    worth = (found.law >= 0) & (sizes >= 2 * (found.mix_count + lengths[found.law]))
+    used = slice(0, int(found.indptr[found.n_laws]))
+    return IndependentRows(
+        np.where(worth, found.law, -1).astype(np.int32),
+        found.mix_count,
+        found.mix_state,
+        found.mix_probability,
+        found.indptr[: found.n_laws + 1],
+        np.ascontiguousarray(cost_OD[first[found.cost[used]]]),
+        found.probability[used],
     )

@@ -13,7 +13,7 @@ because not even the most careless continuation could break its limits, is struc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from solvent.plan import kernels
 from solvent.plan.bound_kernels import DOWN, UP, row_bounds
 from solvent.plan.bounds import Bounds, bounds_of
 from solvent.plan.limits import Allowance
+from solvent.plan.pooling import independent_rows
 
 #: A grid of at most so many keys is used to look up nodes; a larger one would not stay in the caches.
 _GRID_KEYS = 8_000_000
@@ -177,6 +178,8 @@ class Steps:
         self.grid = Grid.over(self.bounds, self.model.n_states)
         # ticks of each resource, and the row to be taken
         self.bytes_per_node = 8 * len(self.lattice.resources) + 4
+        rows = independent_rows(self.model, self.lattice.cost_OD)
+        self.independent = tuple(getattr(rows, each.name) for each in fields(rows))
 
     def at(self, h: int) -> dict[str, Any]:
         """Return the rows of a step and the bounds between which each is safe."""
@@ -305,7 +308,7 @@ def _backward(steps: Steps, layers: list[Layer], allowance: Allowance) -> tuple[
             kernel(
                 np.clip(layer.indptr, begin, end), layer.spent, indptr, outcome_indptr, m.probability, next_state,
                 m.row_reward, cost_OD, low, high, steps.bounds.safe_low[h], steps.bounds.safe_high[h], settled_low,
-                settled_high, first, h == horizon - 1, facts, after_state, after_spent, slots,
+                settled_high, first, h == horizon - 1, *steps.independent, facts, after_state, after_spent, slots,
                 on_grid if grid.size else after_value, value, row,
             )  # fmt: skip
         rows[h] = row
