@@ -151,21 +151,49 @@ def _amount_after(node_spent, i, cost_KD, c, grid):
     return place
 
 
+@jit
+def _averaged_amounts(grid, law_indptr):
+    """Return by how many amounts to keep what rows share: all on the grid, or 0 if too many or no row would use it."""
+    return grid[0] if grid[0] <= _AVERAGED_AMOUNTS and law_indptr.shape[0] > 1 else 0
+
+
 def _mark(
     node_indptr, node_spent, row_indptr, outcome_indptr, next_state, cost_OD, row_low_RD, row_high_RD,
-    settled_low_SD, settled_high_SD, first_row, grid, marks,
+    settled_low_SD, settled_high_SD, first_row, grid,
+    law, mix_count, mix_state, mix_probability, law_indptr, law_cost_KD, law_probability, marks,
 ):  # fmt: skip
-    """Mark on the grid everything that safe rows of a layer's nodes can lead to."""
+    """Mark on the grid everything that safe rows of a layer's nodes can lead to.
+
+    Of rows with a law of costs of their own, each amount is taken to all next states once.
+    """
     n_states = node_indptr.shape[0] - 1
     n_parts = min(n_states, 32)
     widest = np.diff(node_indptr).max()
+    n_amounts = _averaged_amounts(grid, law_indptr)
     for part in prange(n_parts):
         safe = np.empty(widest, np.int64)
+        stamp, now = np.zeros(n_amounts, np.int64), 0
         for s in range(n_states * part // n_parts, n_states * (part + 1) // n_parts):
             for r in range(row_indptr[s], row_indptr[s + 1]):
                 count = _pick_safe(
                     node_indptr[s], node_indptr[s + 1], node_spent, row_low_RD, row_high_RD, r - first_row, safe
                 )
+                if n_amounts > 0 and law[r] >= 0:
+                    now += 1
+                    first = outcome_indptr[r]
+                    for k in range(count):
+                        for c in range(law_indptr[law[r]], law_indptr[law[r] + 1]):
+                            amount = _amount_after(node_spent, safe[k], law_cost_KD, c, grid)
+                            if stamp[amount] == now:
+                                continue
+                            stamp[amount] = now
+                            for m in range(first, first + mix_count[r]):
+                                key = _key_after(
+                                    node_spent, safe[k], law_cost_KD, c, mix_state[m], settled_low_SD, settled_high_SD,
+                                    grid,
+                                )  # fmt: skip
+                                marks[key] = True
+                    continue
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     after = next_state[o]
                     for k in range(count):
@@ -257,8 +285,7 @@ def _sweep(
     n_states = node_indptr.shape[0] - 1
     n_parts = min(n_states, 32)
     widest = np.diff(node_indptr).max()
-    # averages by amount are kept only where there are rows to use them, and few enough amounts
-    n_amounts = grid[0] if grid[0] <= _AVERAGED_AMOUNTS and law_indptr.shape[0] > 1 else 0
+    n_amounts = _averaged_amounts(grid, law_indptr)
     for part in prange(n_parts):
         safe = np.empty(widest, np.int64)
         total = np.empty(widest)

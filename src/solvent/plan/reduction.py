@@ -243,7 +243,7 @@ def _next_on_grid(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> L
     moves = steps.moves(h)
     for begin, end in allowance.pieces(len(layer)):
         allowance.check_time()
-        kernel(np.clip(layer.indptr, begin, end), layer.spent, *moves, marks)
+        kernel(np.clip(layer.indptr, begin, end), layer.spent, *moves, *steps.independent, marks)
     count = int(kernels.count_marks(marks))
     allowance.take(steps.bytes_per_node * count, f"the nodes of step {h + 1}")
     indptr, spent = np.empty_like(layer.indptr), np.empty((count, layer.spent.shape[1]), np.int64)
