@@ -108,8 +108,7 @@ class Walk:
         """Return the states before a step, with those from which nothing more happens marked as ended."""
         if step == self.model.horizon:
             return np.full(len(state), self.ended)
-        first = int(self.model.table_of_step[step]) * self.model.n_states
-        terminal = np.diff(self.model.row_indptr[first : first + self.model.n_states + 1]) == 0
+        terminal = np.diff(self.model.row_indptr_at(step)) == 0
         if terminal.any():
             state = np.where(np.append(terminal, True)[state], self.ended, state)
         return state

@@ -183,6 +183,11 @@ class CMDP:
         first = int(self.table_of_step[step]) * self.n_states + state
         return range(int(self.row_indptr[first]), int(self.row_indptr[first + 1]))
 
+    def row_indptr_at(self, step: int) -> NDArray[np.int64]:
+        """Return where the rows of each state at a step begin, shape (S + 1,)."""
+        first = int(self.table_of_step[step]) * self.n_states
+        return self.row_indptr[first : first + self.n_states + 1]
+
     def is_terminal(self, step: int, state: int) -> bool:
         """Whether nothing more is earned or spent from this state (by position) at this step."""
         return len(self.rows(step, state)) == 0
@@ -274,7 +279,7 @@ class CMDP:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CMDP):
             return NotImplemented
-        return all(_same(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+        return all(same(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
 
     def __hash__(self) -> int:
         # names such as 1 and 1.0 are equal but print differently, so a hash of the fingerprint would not do
@@ -367,7 +372,8 @@ class CMDP:
             yield table, np.flatnonzero(self.table_of_step == table).tolist()
 
 
-def _same(mine: Any, other: Any) -> bool:
+def same(mine: Any, other: Any) -> bool:
+    """Whether two fields are equal, arrays entry by entry."""
     if isinstance(mine, np.ndarray) or isinstance(other, np.ndarray):
         return mine is not None and other is not None and bool(np.array_equal(mine, other))
     return bool(mine == other)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from numbers import Number
 from typing import Any
@@ -15,9 +14,7 @@ from solvent.model.budget import BudgetLike
 from solvent.model.build import Builder
 from solvent.model.cmdp import CMDP
 from solvent.model.exact import exact
-
-#: Exploring for longer than this shows a progress bar on a terminal.
-_PATIENCE = 1.0
+from solvent.model.progress import Progress
 
 
 def from_function(
@@ -81,7 +78,7 @@ def from_function(
     reward = reward or (lambda *_: 0.0)
     seen: dict[Hashable, None] = {_hashable(start, "start"): None}
     layer: list[Hashable] = [start]
-    with _Bar(horizon, show=progress) as bar:
+    with Progress(show=progress) as bar:
         for step in range(horizon):
             at = () if stationary else (step,)
             found: dict[Hashable, None] = {}
@@ -104,7 +101,7 @@ def from_function(
                             fresh[outcome[1]] = None
                 if not offered and not stationary:
                     builder.terminal(state, steps=at)
-                bar.advance(step, len(seen) + len(fresh))
+                bar.report("exploring", step, horizon, {"states": len(seen) + len(fresh)})
                 if len(seen) + len(fresh) > max_states:
                     raise ModelError(
                         "from_function",
@@ -150,37 +147,6 @@ def _listed(values: Any, where: str) -> list[Any]:
     if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
         return list(values)
     raise ModelError(where, "a list, empty where the episode ends", quote(values))
-
-
-class _Bar:
-    """A progress bar that appears only if the work takes long and someone may be watching."""
-
-    def __init__(self, horizon: int, *, show: bool) -> None:
-        self._horizon, self._show = horizon, show
-        self._began, self._looked, self._progress = time.monotonic(), 0, None
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-
-    _progress: Any
-
-    def advance(self, step: int, states: int) -> None:
-        self._looked += 1
-        if not self._show or self._looked % 256 or time.monotonic() - self._began < _PATIENCE:
-            return
-        if self._progress is None:
-            from rich.console import Console
-            from rich.progress import Progress
-
-            console = Console(stderr=True)
-            self._progress = Progress(console=console, disable=not console.is_terminal, transient=True)
-            self._progress.start()
-            self._task = self._progress.add_task("exploring", total=self._horizon)
-        self._progress.update(self._task, completed=step, description=f"exploring step {step}, {states:,} states")
 
 
 def from_gymnasium(

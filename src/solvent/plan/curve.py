@@ -15,9 +15,9 @@ from solvent.model.budget import Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.model.exact import Number, exact
 from solvent.model.lattice import Lattice
+from solvent.model.progress import Progress
 from solvent.plan import frontier as frontiers
 from solvent.plan.limits import Allowance, LimitReached, read_memory, read_seconds
-from solvent.plan.progress import Progress
 from solvent.policy.table import AugmentedPolicy
 
 

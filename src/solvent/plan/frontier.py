@@ -28,6 +28,7 @@ from solvent.plan.kernels import TERMINAL
 from solvent.plan.limits import Allowance
 from solvent.plan.pooling import pool
 from solvent.plan.pooling_kernels import average
+from solvent.plan.reduction import grown
 from solvent.plan.visit_kernels import follow_by_hash, follow_on_grid
 
 #: Values that differ by less than this, relative to the largest reward, are taken for equal.
@@ -36,8 +37,6 @@ RELATIVE_TOLERANCE = 1e-12
 DENSE_WIDTH = 4096
 #: if they are so many ticks in all that this pays.
 DENSE_FROM = 20_000
-
-
 #: A node costs about so many times what a point does.
 _NODES_PER_POINT = 8
 #: Layers of at least so many amounts are swept on all cores.
@@ -180,12 +179,6 @@ class Work:
         points = _grow(live[-1:], amounts[::-1], growth)
         return bool(_NODES_PER_POINT * nodes.sum() < points.sum())
 
-    def rows_at(self, h: int) -> NDArray[np.int64]:
-        """Return where the rows of each state at a step begin."""
-        n = self.model.n_states
-        table = int(self.model.table_of_step[h])
-        return self.model.row_indptr[table * n : (table + 1) * n + 1]
-
     @property
     def end_need(self) -> NDArray[np.int64]:
         """What must be left from each step on, once the episode is over."""
@@ -240,17 +233,11 @@ def _merge(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
         )  # fmt: skip
         if step > stop:
             allowance.take(12 * room + 8 * wide, f"the points of step {step - 1}")
-            need, row = _grown(need, 2 * room), _grown(row, 2 * room)
+            need, row = grown(need, 2 * room), grown(row, 2 * room)
             room, wide = 2 * room, 2 * wide
     at = slice(int(indptr[0, m.start_index]), int(indptr[0, m.start_index + 1]))
     start = slice(at.start - int(indptr[0, 0]), at.stop - int(indptr[0, 0]))
     return Frontier(indptr[:horizon], need, row, need[at], value[start], dense=False)
-
-
-def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
-    larger = np.empty(room, array.dtype)
-    larger[: len(array)] = array
-    return larger
 
 
 def _sweep(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
@@ -267,7 +254,7 @@ def _sweep(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
     for h in range(horizon - 1, -1, -1):
         allowance.check_time()
         allowance.tell("backward", horizon - h, horizon, points=made)
-        rows = work.rows_at(h)
+        rows = m.row_indptr_at(h)
         offset = np.concatenate([[0], np.cumsum(widths_HS[h])])
         size = int(offset[-1])
         allowance.take((32 + 8 * pooled.n_laws) * size, f"the values of step {h}")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from solvent.model.cmdp import CMDP
 from solvent.plan.pooling_kernels import factor_rows
+from solvent.policy.search import pack
 
 #: Models with more distinct laws than this are not pooled beyond them.
 MOST_LAWS = 64
@@ -139,11 +140,8 @@ class IndependentRows:
 
 def independent_rows(model: CMDP, cost_OD: NDArray[np.int64]) -> IndependentRows:
     """Find the rows for which averaging over costs and over next states one after the other saves work."""
-    label = np.zeros(len(cost_OD), np.int64)
-    for ticks in cost_OD.T:
-        amounts, rank = np.unique(ticks, return_inverse=True)
-        label = np.unique(label, return_inverse=True)[1] * len(amounts) + rank
-    _, first, label = np.unique(label, return_index=True, return_inverse=True)
+    packed = pack(list(cost_OD.T)) if cost_OD.shape[1] else np.zeros(len(cost_OD), np.int64)
+    _, first, label = np.unique(packed, return_index=True, return_inverse=True)
     found = _factor(model, label.astype(np.int64))
     sizes = np.diff(model.outcome_indptr)
     lengths = np.append(np.diff(found.indptr[: found.n_laws + 1]), 1)

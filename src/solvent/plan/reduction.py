@@ -26,6 +26,7 @@ from solvent.plan.bound_kernels import DOWN, UP, row_bounds
 from solvent.plan.bounds import Bounds, bounds_of
 from solvent.plan.limits import Allowance
 from solvent.plan.pooling import independent_rows
+from solvent.policy.search import pack
 
 #: A grid of at most so many keys is used to look up nodes; a larger one would not stay in the caches.
 _GRID_KEYS = 8_000_000
@@ -53,12 +54,7 @@ class Layer:
 
     def distinct_amounts(self) -> int:
         """Return how many different amounts have been spent in the layer, whatever the state."""
-        key = np.zeros(len(self), np.int64)
-        for ticks in self.spent.T:
-            amounts, rank = np.unique(ticks, return_inverse=True)
-            # ranks keep the key small enough: it never exceeds the square of the number of nodes
-            key = np.unique(key, return_inverse=True)[1] * len(amounts) + rank
-        return len(np.unique(key))
+        return len(np.unique(pack(list(self.spent.T)))) if self.spent.shape[1] else 1
 
     @property
     def state(self) -> NDArray[np.int32]:
@@ -183,8 +179,7 @@ class Steps:
 
     def at(self, h: int) -> dict[str, Any]:
         """Return the rows of a step and the bounds between which each is safe."""
-        m, table, n = self.model, int(self.model.table_of_step[h]), self.model.n_states
-        indptr = m.row_indptr[table * n : (table + 1) * n + 1]
+        m, indptr = self.model, self.model.row_indptr_at(h)
         first, last = int(indptr[0]), int(indptr[-1])
         row_low = np.empty((last - first, len(self.lattice.resources)), np.int64)
         row_high = np.empty_like(row_low)
@@ -258,7 +253,7 @@ def _next_by_hash(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> L
     while True:
         needed = room * (steps.bytes_per_node + 4) + 4 * _power_of_two(2 * room)
         allowance.take(needed, f"the nodes of step {h + 1}")
-        state, spent = _grown(state, room), _grown(spent, room)
+        state, spent = grown(state, room), grown(spent, room)
         slots = steps.grid.empty(room)
         kernels.fill_slots(state, spent, count, slots, steps.grid.facts)
         allowance.give_back(taken)
@@ -280,7 +275,8 @@ def _next_by_hash(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> L
     return Layer(indptr.astype(np.int64), spent[order])
 
 
-def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
+def grown(array: NDArray[Any], room: int) -> NDArray[Any]:
+    """Return a longer copy of an array; what is new in it is not set."""
     larger = np.empty((room, *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
     return larger

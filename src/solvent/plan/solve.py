@@ -13,11 +13,11 @@ from solvent.errors import ModelError, SolventError, did_you_mean, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.model.lattice import NO_LOWER, NO_UPPER, Lattice
+from solvent.model.progress import Progress
 from solvent.plan import frontier, reduction
 from solvent.plan.bound_kernels import DOWN
 from solvent.plan.diagnose import diagnose, relaxed_value
 from solvent.plan.limits import Allowance, LimitReached, read_memory, read_seconds
-from solvent.plan.progress import Progress
 from solvent.plan.solution import Solution, Stats, Status
 from solvent.policy.table import AugmentedPolicy
 

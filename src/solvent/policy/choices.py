@@ -57,8 +57,7 @@ def find_rows(model: CMDP, step: int, states: NDArray[Any], actions: NDArray[Any
     >>> find_rows(model, 1, np.array([0, 0]), np.array([0, 1])).tolist()
     [2, 3]
     """
-    first = int(model.table_of_step[step]) * model.n_states
-    bounds = model.row_indptr[first : first + model.n_states + 1]
+    bounds = model.row_indptr_at(step)
     owner = np.repeat(np.arange(model.n_states), np.diff(bounds))
     keys = owner * model.n_actions + model.row_action[bounds[0] : bounds[-1]]
     rows = find(keys, np.asarray(states, np.int64) * model.n_actions + actions)
@@ -67,8 +66,7 @@ def find_rows(model: CMDP, step: int, states: NDArray[Any], actions: NDArray[Any
 
 def is_terminal(model: CMDP, step: int, states: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether each state (by position) has no rows at a step."""
-    first = int(model.table_of_step[step]) * model.n_states
-    bounds = model.row_indptr[first : first + model.n_states + 1]
+    bounds = model.row_indptr_at(step)
     terminal: NDArray[np.bool_] = (np.diff(bounds) == 0)[states]
     return terminal
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from solvent.errors import PolicyError, did_you_mean, quote
 from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits
-from solvent.model.cmdp import CMDP
+from solvent.model.cmdp import CMDP, same
 from solvent.model.exact import exact
 from solvent.policy.locate import COLLAPSED, locate_equal, locate_nearest
 from solvent.policy.search import NOT_FOUND, find
@@ -106,7 +106,7 @@ class NodeTable:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if f.compare)
+        return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if f.compare)
 
     def __hash__(self) -> int:
         return hash((self.fingerprint, len(self)))
@@ -363,9 +363,3 @@ class NodeTable:
                 "agent", "the policy's model", "none", "use policy.agent(model), or load_policy(path, model)"
             )
         return Agent(model, self, seed=seed)
-
-
-def _same(mine: Any, other: Any) -> bool:
-    if isinstance(mine, np.ndarray) or isinstance(other, np.ndarray):
-        return isinstance(mine, np.ndarray) and isinstance(other, np.ndarray) and bool(np.array_equal(mine, other))
-    return bool(mine == other)

@@ -1,19 +1,22 @@
-"""A progress line for long solves, on a terminal only."""
+"""A progress line for long work, on a terminal only."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
+#: Work that takes less than so many seconds shows nothing.
+PATIENCE = 1.0
+#: Seconds between two looks at it.
+_PAUSE = 0.1
+
 
 class Progress:
     """Shows the phase, how far it is, and a fact or two; silent for the first second and where nobody watches."""
 
-    _patience = 1.0
-
     def __init__(self, *, show: bool) -> None:
         self._show = show
-        self._began = time.perf_counter()
+        self._due = time.perf_counter() + PATIENCE
         self._bar: Any = None
         self._tasks: dict[str, Any] = {}
 
@@ -26,8 +29,9 @@ class Progress:
 
     def report(self, phase: str, done: int, total: int, facts: dict[str, Any]) -> None:
         """Take note of progress and show it once the work has taken a while."""
-        if not self._show or time.perf_counter() - self._began < self._patience:
+        if not self._show or time.perf_counter() < self._due:
             return
+        self._due = time.perf_counter() + _PAUSE
         if self._bar is None:
             from rich.console import Console
             from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
