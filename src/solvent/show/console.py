@@ -35,7 +35,7 @@ def terminal_plot(
     height: int = 14,
     title: str = "",
     marks: Mapping[str, float] | None = None,
-    ascii: bool = False,  # noqa: A002
+    ascii: bool = False,
 ) -> str:
     """Return a step line as text.
 
@@ -108,7 +108,7 @@ def terminal_frontier(
     budget: Any = None,
     width: int = 72,
     height: int = 13,
-    ascii: bool = False,  # noqa: A002
+    ascii: bool = False,
 ) -> str:
     """Return a frontier as text: the optimal value against the budget, with the least one pointed out.
 
@@ -172,8 +172,8 @@ def frontier_table(curve: Curve, budgets: Sequence[Any] | None = None) -> Table:
         column.justify = "right"
     if budgets is None:
         count = min(_ROWS_OF_TABLE, len(curve))
-        chosen = np.unique(np.linspace(0, len(curve) - 1, count).round().astype(int)) if count else []
-        budgets = [curve.budgets[i] for i in chosen]
+        chosen = np.unique(np.linspace(0, max(len(curve) - 1, 0), count).round().astype(int))
+        budgets = [curve.budgets[i] for i in chosen.tolist()]
     for given in budgets:
         budget, value = exact(given, "budget"), curve.value(given)
         later = bisect.bisect_right(curve.budgets, budget)
@@ -239,7 +239,7 @@ def _rasterise(
     return dots
 
 
-def _letters(dots: NDArray[np.bool_], ascii: bool) -> NDArray[Any]:  # noqa: A002
+def _letters(dots: NDArray[np.bool_], ascii: bool) -> NDArray[Any]:
     if ascii:
         return np.where(dots, "*", " ").astype(object)
     rows, columns = dots.shape[0] // 4, dots.shape[1] // 2

@@ -20,6 +20,8 @@ from solvent.show.words import amount, number, short_name
 
 #: The share of the height that the strip of marginal values takes, and where the lowest and highest value stand.
 _STRIP, _LOWEST, _HIGHEST = 0.22, 0.31, 0.91
+#: Marginal values of more than so many times the usual are cut.
+_TALL = 4
 
 
 def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = None) -> Axes:
@@ -117,8 +119,29 @@ def _draw_marginal(axes: Axes, curve: Curve) -> None:
     strip.spines[["top", "right", "bottom"]].set_visible(False)
     strip.tick_params(axis="x", bottom=False, labelbottom=False)
     strip.yaxis.set_major_locator(MaxNLocator(nbins=2, min_n_ticks=2))
-    strip.set_ylim(0, 1.05 * float(worth.max()))
+    peak = int(np.argmax(worth))
+    usual = _usual(worth, np.diff(edges))
+    if worth[peak] > _TALL * usual > 0:
+        # a few steps far above all others would leave nothing to see of these: cut them, and name the tallest
+        top = _TALL / 2 * usual
+        strip.set_ylim(0, top)
+        after = peak + 1
+        while after < len(worth) and worth[after] > 0.8 * top:
+            after += 1
+        strip.annotate(
+            f"↑ {number(float(worth[peak]))}", (float(edges[after]), 1.0), xycoords=("data", "axes fraction"),
+            xytext=(3, 0), textcoords="offset points", va="top", fontsize=7.5,
+        )  # fmt: skip
+    else:
+        strip.set_ylim(0, 1.05 * float(worth[peak]))
     strip.set_ylabel(f"+{amount(extra)} adds", fontsize=8)
+
+
+def _usual(worth: NDArray[np.float64], widths: NDArray[np.float64]) -> float:
+    """Return what nine tenths of the budgets do not exceed in marginal value."""
+    order = np.argsort(worth)
+    total = np.cumsum(widths[order])
+    return float(worth[order[np.searchsorted(total, 0.9 * total[-1])]])
 
 
 def step_of_interest(curve: Curve) -> Fraction:
