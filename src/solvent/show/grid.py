@@ -186,7 +186,7 @@ def _draw_ground(axes: Axes, model: CMDP, chart: Map, plan: _Plan) -> list[Artis
         handles.append(Patch(facecolor=NOTHING, edgecolor=_LINES, label="nothing decided"))
     giving = {model.resources[d]: states for d, states in enumerate(_giving(model)) if states}
     for name, states in giving.items():
-        squares = [_square(chart.place[state], 0.42) for state in states if state in chart.place]
+        squares = [_square(chart.place[state], 0.46) for state in states if state in chart.place]
         axes.add_collection(PolyCollection(squares, facecolor="none", edgecolor=GREEN, linewidth=1.6))
         label = f"gives {short_name(name)} back"
         handles.append(Line2D([], [], linestyle="", marker="s", mfc="none", mec=GREEN, mew=1.6, ms=8, label=label))
@@ -214,17 +214,19 @@ def _draw_marks(axes: Axes, model: CMDP, chart: Map) -> list[Artist]:
     state_R = np.repeat(np.arange(model.n_tables * model.n_states), np.diff(model.row_indptr)) % model.n_states
     best = set(state_R[model.row_reward == model.row_reward.max()].tolist()) if model.n_rows else set()
     has_rows = set(state_R.tolist())
-    groups = [
-        ("start", {model.start_index}, {"marker": "o", "mfc": "none", "mec": BLACK, "mew": 1.4}, 0.70),
-        ("terminal", set(chart.place) - has_rows, {"marker": "s", "mfc": GREY, "mec": GREY}, 0.55),
-        ("greatest reward", best if len(best) <= len(has_rows) / 2 else set(), {"marker": "*", "mfc": YELLOW, "mec": BLACK, "mew": 0.7}, 0.85),
-    ]  # fmt: skip
+    prized = best if 2 * len(best) <= len(has_rows) else set()
+    groups: list[tuple[str, set[int], float, dict[str, Any]]] = [
+        ("start", {model.start_index}, 0.95, {"marker": "o", "mfc": "none", "mec": BLACK, "mew": 1.2}),
+        ("terminal", set(chart.place) - has_rows, 0.55, {"marker": "s", "mfc": GREY, "mec": GREY}),
+        ("greatest reward", prized, 0.9, {"marker": "*", "mfc": YELLOW, "mec": BLACK, "mew": 0.7}),
+    ]
     handles: list[Artist] = []
-    for label, states, look, share in groups:
+    for label, states, share, look in groups:
         places = [chart.place[state] for state in sorted(states) if state in chart.place]
         if places:
             size = share * _points_per_cell(axes, chart)
-            axes.plot(*zip(*places, strict=True), linestyle="", ms=size, zorder=2, label=label, **look)
+            columns, rows = zip(*places, strict=True)
+            axes.plot(columns, rows, linestyle="", ms=size, zorder=2, label=label, **look)
             handles.append(Line2D([], [], linestyle="", ms=8, label=label, **look))
     return handles
 
@@ -259,8 +261,8 @@ def _draw_plan(axes: Axes, model: CMDP, chart: Map, plan: _Plan, numbered: bool)
         for state, step in plan.step.items():
             column, row = chart.place[state]
             axes.text(
-                column + 0.45,
-                row + 0.45,
+                column + 0.41,
+                row + 0.42,
                 str(step),
                 ha="right",
                 va="bottom",
