@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -24,26 +25,39 @@ def grid():
     return model, solvent.solve(model)
 
 
-def pictures(model, solution):
-    yield solvent.frontier(model, up_to=9).plot(budget=5)
-    yield show.spending(model, solution.policy, episodes=100)
-    yield show.policy(solution.policy, (1, 1))
-    yield show.arrows(model, solution.policy)
-    yield show.layers(solution)
+PICTURES = [
+    lambda model, _: solvent.frontier(model, up_to=9).plot(budget=5),
+    lambda model, solution: show.spending(model, solution.policy, episodes=100),
+    lambda _, solution: show.policy(solution.policy, (1, 1)),
+    lambda model, solution: show.arrows(model, solution.policy),
+    lambda _, solution: show.layers(solution),
+]
 
 
-@pytest.mark.parametrize("kind", [".png", ".svg", ".pdf"])
-def test_the_same_picture_is_the_same_file(grid, tmp_path, kind):
-    for i, (once, again) in enumerate(zip(pictures(*grid), pictures(*grid), strict=True)):
-        files = [tmp_path / f"{i}{name}{kind}" for name in "abc"]
-        show.save(once, files[0])
-        show.save(once, str(files[1]))
-        show.save(again.figure, files[2])
-        contents = [file.read_bytes() for file in files]
-        assert contents[0].startswith(BEGINNINGS[kind])
-        assert contents[0] == contents[1] == contents[2]
-        for word in (b"Date", b"atplotlib v", b"Matplotlib"):
-            assert word not in contents[0]
+@pytest.mark.parametrize("picture", range(5))
+@pytest.mark.parametrize(
+    "kind", [".png", pytest.param(".svg", marks=pytest.mark.slow), pytest.param(".pdf", marks=pytest.mark.slow)]
+)
+def test_the_same_picture_is_the_same_file(grid, tmp_path, kind, picture):
+    check_same_file(grid, tmp_path, kind, picture)
+
+
+@pytest.mark.parametrize("kind", [".svg", ".pdf"])
+def test_the_same_drawing_in_vectors_is_the_same_file(grid, tmp_path, kind):
+    check_same_file(grid, tmp_path, kind, 0)
+
+
+def check_same_file(grid, tmp_path, kind, picture):
+    once, again = (PICTURES[picture](*grid) for _ in range(2))
+    files = [tmp_path / f"{name}{kind}" for name in "abc"]
+    show.save(once, files[0])
+    show.save(once, str(files[1]))
+    show.save(again.figure, files[2])
+    contents = [file.read_bytes() for file in files]
+    assert contents[0].startswith(BEGINNINGS[kind])
+    assert contents[0] == contents[1] == contents[2]
+    for word in (b"Date", b"atplotlib v", b"Matplotlib"):
+        assert word not in contents[0]
 
 
 def test_endings_may_be_capitals(grid, tmp_path):
@@ -97,8 +111,8 @@ def test_a_file_that_cannot_be_finished_is_not_begun(grid, tmp_path, monkeypatch
 def test_drawing_leaves_settings_backend_and_pyplot_alone(grid, tmp_path):
     with mpl.rc_context({"font.size": 17, "axes.facecolor": "black", "lines.linewidth": 9}):
         before = dict(mpl.rcParams.copy())
-        for picture in pictures(*grid):
-            show.save(picture, tmp_path / "a.png")
+        for draw in PICTURES:
+            show.save(draw(*grid), tmp_path / "a.png")
         assert dict(mpl.rcParams.copy()) == before
     assert plt.get_fignums() == []
 
@@ -167,3 +181,10 @@ def test_colours_of_categories_differ_in_lightness_or_hue_for_the_colour_blind()
         colours = [np.clip(colour, 0, 1) ** (1 / 2.2) for colour in colours]
         apart = [np.linalg.norm(a - b) for i, a in enumerate(colours) for b in colours[:i]]
         assert min(apart) > 0.1
+
+
+@pytest.mark.slow
+def test_the_pictures_of_the_documentation_can_be_drawn_again(tmp_path):
+    images = Path(__file__).parent.parent.parent / "docs" / "images"
+    subprocess.run([sys.executable, images / "make.py", tmp_path], check=True, capture_output=True)
+    assert {file.name for file in tmp_path.iterdir()} == {file.name for file in images.glob("*.png")}
