@@ -186,6 +186,14 @@ def test_long_names_are_cut():
     assert legend(axes)[0] == "an action whose name goes o…"
 
 
+def test_names_that_matplotlib_would_take_for_something_else(tmp_path):
+    b = solvent.CMDP.builder(horizon=1, start="$x$ _", resources=["_$"], budget={"_$": 1})
+    b.add("$x$ _", "_take 5 $ or \\frac 6 $", outcomes=[(1, "$x$ _", 0)])
+    axes = show.policy(solvent.solve(b.build()).policy)
+    assert legend(axes) == [" _take 5 \\$ or \\frac 6 \\$", "nothing decided"]
+    show.save(axes, tmp_path / "a.png")
+
+
 def test_a_given_axes_is_drawn_on_and_returned(van):
     axes = Figure().add_subplot()
     assert show.policy(solvent.solve(van).policy, ax=axes) is axes
