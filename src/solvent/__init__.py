@@ -25,6 +25,8 @@ from solvent.errors import (
 )
 
 if TYPE_CHECKING:
+    from solvent import baselines
+    from solvent.baselines.compare import compare
     from solvent.check.simulate import simulate
     from solvent.check.verify import verify
     from solvent.model import instances
@@ -55,6 +57,8 @@ _HOME = {
     "Solution": "solvent.plan.solution",
     "Status": "solvent.plan.solution",
     "augment": "solvent.plan.augment",
+    "baselines": "solvent.baselines",
+    "compare": "solvent.baselines.compare",
     "derandomize": "solvent.policy.derandomize",
     "frontier": "solvent.plan.curve",
     "instances": "solvent.model.instances",
@@ -85,6 +89,8 @@ __all__ = [
     "UnmodelledOutcome",
     "__version__",
     "augment",
+    "baselines",
+    "compare",
     "derandomize",
     "frontier",
     "instances",
@@ -102,7 +108,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'solvent' has no attribute {name!r}")
     module = importlib.import_module(home)
-    value = module if name == "instances" else getattr(module, name)
+    value = module if name in ("baselines", "instances") else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -66,7 +66,7 @@ class LapsingPolicy(RandomisedPolicy):
         return cls(**{each.name: getattr(table, each.name) for each in fields(RandomisedPolicy)}, after=after)
 
     @cached_property
-    def _ends_HD(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Its own limits in its own ticks, rounded inwards: upper and lower, shape (H, D)."""
 
         def ticks(sides: tuple[tuple[Fraction | None, ...], ...], open_end: int) -> NDArray[np.int64]:
@@ -80,7 +80,7 @@ class LapsingPolicy(RandomisedPolicy):
 
     def lapses(self, step: int, ticks_MD: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether having spent so much after a step breaks one of its own limits."""
-        upper_HD, lower_HD = self._ends_HD
+        upper_HD, lower_HD = self._ends
         broken: NDArray[np.bool_] = ((ticks_MD > upper_HD[step]) | (ticks_MD < lower_HD[step])).any(1)
         return broken
 
