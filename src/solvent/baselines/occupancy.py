@@ -21,8 +21,10 @@ from solvent.policy.choices import spread
 
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _INFEASIBLE = 2
-#: The second is tried where the first gives up.
-_SOLVERS = ("highs", "highs-ipm")
+#: The dual simplex method, and the interior point method with crossover, which is quicker on large programs. Where one
+#: gives up the other is tried.
+_SOLVERS = ("highs-ds", "highs-ipm")
+_LARGE = 5_000
 
 
 class ProgramError(SolventError):
@@ -157,7 +159,7 @@ class Occupancy:
             equalities = sparse.hstack([equalities, sparse.csr_array((equalities.shape[0], 1))], format="csr")
         limits, limit_sides = self._inequalities(scales, ends, gaps)
         solver: Any = linprog  # whose stubs do not know sparse matrices
-        for method in _SOLVERS:
+        for method in _SOLVERS if self.n_x < _LARGE else _SOLVERS[::-1]:
             answer = solver(
                 np.concatenate([objective, np.zeros(n_y), np.full(extra, -1.0)]),
                 A_ub=limits if len(limit_sides) else None,
