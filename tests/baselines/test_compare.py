@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import solvent
 from solvent.baselines.compare import METHODS
+from solvent.baselines.occupancy import ProgramError
 from solvent.model import instances
 
 VAN = Path(__file__).parents[2] / "examples" / "delivery-van.yaml"
@@ -111,6 +114,28 @@ def test_what_a_method_cannot_do_is_a_row_that_says_why() -> None:
     assert found["expectation"].violation_probability is None
     assert found["expectation"].feasible is False
     assert "unknown" in str(found)
+
+
+def test_a_check_that_stops_is_a_row_that_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    # by its module, since `baselines.compare` is the function
+    monkeypatch.setattr(sys.modules[solvent.compare.__module__], "verify", partial(solvent.verify, max_nodes=1))
+    row = solvent.compare(instances.markov_gap(), methods=["exact"])["exact"]
+    assert row.status == "refused"
+    assert row.message == "the check stopped: verify, step 0: expected at most 1 nodes, found more; raise max_nodes="
+    assert row.value is None
+
+
+def test_a_program_that_is_not_solved_is_a_row_that_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failed:
+        status, message = 4, "numerical difficulties"
+
+    monkeypatch.setattr("solvent.baselines.occupancy.linprog", lambda *_, **__: Failed)
+    with pytest.raises(ProgramError, match="occupancy measures was not solved: numerical difficulties"):
+        solvent.baselines.expectation(instances.markov_gap())
+    found = solvent.compare(instances.markov_gap(), methods=["expectation", "exact"])
+    assert found["expectation"].status == "refused"
+    assert "numerical difficulties" in found["expectation"].message
+    assert found["exact"].feasible
 
 
 def test_infeasible_problems() -> None:

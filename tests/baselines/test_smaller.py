@@ -74,14 +74,24 @@ def test_a_point_is_found_where_only_one_will_do() -> None:
 def test_covering_limits_are_shifted() -> None:
     b = solvent.CMDP.builder(horizon=2, start=0, resources=["x"], budget=Budget.final(-1))
     b.add(0, "rest", reward=1, outcomes=[(1, 0, 0)])
-    b.add(0, "work", outcomes=[(0.5, 0, -2), (0.5, 0, 0)])
-    b.add(0, "toil", reward=-1, outcomes=[(1, 0, -1)])
+    b.add(0, "work", outcomes=[(0.5, 0, -3), (0.5, 0, 0)])
+    b.add(0, "toil", reward=-1, outcomes=[(1, 0, -2)])
     model = b.build()
     assert not solvent.verify(model, baselines.expectation(model).policy).feasible
+    # toiling and working is the least demanding plan on average that is sure to bring 1; toiling and resting would do
     found = baselines.smaller_budget(model)
-    # toiling twice is the least it can plan for that is sure to bring 1
-    assert not found.has_policy or found.value <= solvent.solve(model).value
+    assert found.message == "planned for x Budget(upper=[None, '-3.5'])"
+    assert found.value == pytest.approx(-1)
+    assert solvent.verify(model, found.policy, Budget.final(-1)).feasible
     assert solvent.solve(model).value == 0
+
+
+def test_a_long_surrogate_is_cut_short() -> None:
+    model = instances.random(2, 2, horizon=30, cost_range=(0, 1))
+    found = baselines.smaller_budget(model, Budget(upper=range(40, 70)))
+    assert found.status == "heuristic"
+    assert found.message.endswith("...")
+    assert len(found.message) < 110
 
 
 def test_an_unknown_method_is_refused() -> None:
