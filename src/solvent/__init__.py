@@ -25,7 +25,8 @@ from solvent.errors import (
 )
 
 if TYPE_CHECKING:
-    from solvent import show
+    from solvent import baselines, show
+    from solvent.baselines.compare import compare
     from solvent.check.simulate import simulate
     from solvent.check.verify import verify
     from solvent.model import instances
@@ -56,6 +57,8 @@ _HOME = {
     "Solution": "solvent.plan.solution",
     "Status": "solvent.plan.solution",
     "augment": "solvent.plan.augment",
+    "baselines": "solvent.baselines",
+    "compare": "solvent.baselines.compare",
     "derandomize": "solvent.policy.derandomize",
     "frontier": "solvent.plan.curve",
     "instances": "solvent.model.instances",
@@ -69,7 +72,7 @@ _HOME = {
 }
 
 #: Names that are modules themselves.
-_MODULES = ("instances", "show")
+_MODULES = ("baselines", "instances", "show")
 
 __all__ = [
     "CMDP",
@@ -90,6 +93,8 @@ __all__ = [
     "UnmodelledOutcome",
     "__version__",
     "augment",
+    "baselines",
+    "compare",
     "derandomize",
     "frontier",
     "instances",

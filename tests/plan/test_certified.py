@@ -144,7 +144,7 @@ def test_lengths_that_stall_give_way_to_resolution(no_short_cut: None, monkeypat
 
 
 def test_an_interrupt_returns_the_best_so_far(no_short_cut: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = instances.random(4, 2, horizon=6, resources=2, real_costs=True, cost_range=(0, 3), budget=14, seed=4)
+    model = instances.random(4, 2, horizon=6, resources=2, real_costs=True, cost_range=(0, 3), budget=16, seed=4)
     calls = 0
     run = certified.run
 
