@@ -1,7 +1,7 @@
 """Models without a last step: rewards and costs are discounted, the same table holds at all steps.
 
-What has been spent after step t is c_0 + g c_1 + ... + g^t c_t, with g the discount, and it is limited after every step,
-for ever. After T steps the rest can add no more than
+What has been spent after step t is c_0 + g c_1 + ... + g^t c_t, with g the discount, and it is limited after every
+step, for ever. After T steps the rest can add no more than
 
     g^T max(0, c_max) / (1 - g),     and can take off no more than     g^T max(0, -c_min) / (1 - g),
 
@@ -137,7 +137,7 @@ class DiscountedCMDP:
         return None if low is None else min(zero, low) * scale, max(zero, high) * scale
 
     def effective_horizon(self, epsilon: Number, resources: Iterable[str] | None = None) -> int:
-        """Return the least number of steps, at least 1, after which no more than `epsilon` can be added to what is spent.
+        """Return the least number of steps, at least 1, after which at most `epsilon` can still be spent.
 
         Parameters
         ----------
@@ -295,7 +295,7 @@ def read_discount(horizon: Any, discount: Any) -> Fraction | None:
     """
     if discount is None:
         if horizon is None:
-            raise ModelError("horizon", "a number of steps, or None and a discount", "neither")
+            raise ModelError("horizon", "a number of steps, or else a discount", "neither")
         return None
     if horizon is not None:
         raise ModelError(

@@ -21,7 +21,6 @@ from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import as_typed
 from solvent.model.exact import Number, exact
 
-
 #: Parameters that say what form a law has, not how large its draws are.
 _SHAPES = ("a", "b")
 

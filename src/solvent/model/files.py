@@ -202,10 +202,11 @@ def from_entries(data: Any) -> AnyModel:
     options["budget"] = None if file.budget is None else _read_budgets(file.budget, file.resources)
     discount = read_discount(file.horizon, file.discount)
     builder: Builder | DiscountedBuilder
-    if discount is None:
-        builder = Builder(horizon=file.horizon, **options)
-    else:
+    if discount is not None:
         builder = DiscountedBuilder(discount=discount, **options)
+    else:
+        assert file.horizon is not None
+        builder = Builder(horizon=file.horizon, **options)
     if file.states is None:
         _refuse_strangers(file)
     for entry in file.terminal:
@@ -288,13 +289,9 @@ def encode_name(name: Hashable, kind: str) -> Any:
 def to_entries(model: AnyModel) -> dict[str, Any]:
     """Return what a YAML or JSON file says of a model."""
     if isinstance(model, DiscountedCMDP):
-        entries = to_entries(model.base)
-        infinite = {"horizon": None, "discount": plain(model.discount)}
-        return {
-            key: value
-            for key in entries
-            for key, value in (infinite if key == "horizon" else {key: entries[key]}).items()
-        }
+        one_step = list(to_entries(model.base).items())
+        at = [key for key, _ in one_step].index("horizon")
+        return dict([*one_step[:at], ("horizon", None), ("discount", plain(model.discount)), *one_step[at + 1 :]])
     states = [encode_name(name, "state") for name in model.states]
     actions = [encode_name(name, "action") for name in model.actions]
     entries: dict[str, Any] = {"solvent": 1}

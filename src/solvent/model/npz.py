@@ -33,9 +33,8 @@ def to_bytes(model: CMDP | DiscountedCMDP) -> bytes:
     """Return a model as the content of an NPZ file."""
     from solvent.model.files import encode_budget, encode_cost, encode_name
 
-    discount = None
-    if isinstance(model, DiscountedCMDP):
-        model, discount = model.base, model.discount
+    discount = model.discount if isinstance(model, DiscountedCMDP) else None
+    model = model.base if isinstance(model, DiscountedCMDP) else model
     header = {
         "solvent": 1,
         "version": __version__,

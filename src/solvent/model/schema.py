@@ -297,7 +297,7 @@ class ModelFile(_Strict):
     )
     discount: Number | None = Field(
         default=None,
-        description="By how much rewards and costs shrink with each step, above 0 and below 1, where there is no last step.",
+        description="By how much rewards and costs shrink with each step, above 0 and below 1; no step is the last.",
     )
     start: Name = Field(description="The state at step 0.")
     resources: list[str] = Field(default=[], description="Names of what is spent.")
