@@ -1,0 +1,242 @@
+"""Checking policies for discounted models: the planned steps are followed exactly, the tail is bounded exactly.
+
+A rule for ever comes with what it can add at most (`solvent.policy.tail`). Those numbers are not believed: the
+inequalities that make them bounds are checked, one by one and in fractions. With them the planned steps and the tail
+are one finite model, and the checker of finite models does the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.check.report import Report, render
+from solvent.errors import PolicyError, quote
+from solvent.model.amounts import format_amount, short_amount
+from solvent.model.budget import Budget, BudgetLike, read_budgets
+from solvent.model.cmdp import CMDP
+from solvent.model.discounted import DiscountedCMDP, check_constant
+from solvent.model.distributions import CostLaw
+from solvent.policy.choices import NO_ROW
+from solvent.policy.discounted import DiscountedPolicy
+from solvent.policy.tail import TailRule
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True)
+class DiscountedReport:
+    """What `verify` found of a policy for a discounted model; `print` shows a summary.
+
+    Attributes
+    ----------
+    feasible : bool
+        Whether it is proved that no history ever breaks a limit. If not, either `first.witness` breaks one within the
+        planned steps, or the bound on the tail is too wide to exclude it.
+    value : float
+        Expected discounted reward, for ever.
+    value_error : float
+        By how much `value` may be off, because the worth of the tail is a number of the policy's that was only checked
+        to satisfy its equation up to rounding.
+    worst_spent : dict of str to Fraction
+        For every resource, what is never exceeded, at no step and for ever: the most after the planned steps, each
+        history with the most that its tail can add.
+    least_spent : dict of str to Fraction or None
+        The mirror image; None where costs are not bounded below.
+    tail : dict of str to Fraction
+        Of each resource, the most that the part after the planned steps can add.
+    steps : int
+        The planned steps.
+    first : Report
+        On these steps alone if some limit may be broken; else with the tail as one more step at the end.
+    """
+
+    feasible: bool
+    value: float
+    value_error: float
+    worst_spent: dict[str, Fraction]
+    least_spent: dict[str, Fraction | None]
+    tail: dict[str, Fraction]
+    steps: int
+    first: Report
+
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+
+        if self.feasible:
+            verdict = "never breaks a limit, for ever"
+        elif self.first.feasible:
+            verdict = f"keeps the limits for {self.steps} steps; whether for ever is not proved"
+        else:
+            verdict = f"breaks a limit within {self.steps} steps"
+        table = Table("resource", "never spends more than", "of which the tail", "never less than")
+        for name, worst in self.worst_spent.items():
+            least = self.least_spent[name]
+            bottom = "unbounded" if least is None else short_amount(least)
+            table.add_row(name, short_amount(worst), short_amount(self.tail[name]), bottom)
+        line = f"{verdict}; value {self.value:.10g}; {self.steps} steps and a tail; {self.first.nodes:,} nodes"
+        return Group(line, table, *([self.first.witness] if self.first.witness is not None else []))
+
+    def __str__(self) -> str:
+        return render(self)
+
+
+def verify_discounted(
+    model: DiscountedCMDP, policy: object, budget: BudgetLike | None = None, *, max_nodes: int = 20_000_000
+) -> DiscountedReport:
+    """Return what a policy for a discounted model can spend at worst, for ever, and what it is worth.
+
+    Raises
+    ------
+    PolicyError
+        If it is no such policy, was made for another model, or what it says of its tail does not hold.
+
+    Notes
+    -----
+    What is spent within the planned steps is exact. The tail is a bound: no history exceeds it, but none need attain it.
+    """
+    from solvent.check.verify import verify
+
+    if not isinstance(policy, DiscountedPolicy):
+        raise PolicyError(
+            "policy",
+            "a DiscountedPolicy, as the model has no last step",
+            quote(policy),
+            "check the first steps of any other with verify(model.unrolled(steps), policy)",
+        )
+    closed = policy.closed(model)
+    error = max(_check_rule(model, rule) for rule in policy.rules)
+    limits = _limits(model, policy, budget)
+    report = verify(closed, policy.finite, _spread(model, limits, closed.horizon), max_nodes=max_nodes)
+    first = report
+    if not report.feasible:
+        opened = _spread(model, limits, closed.horizon, last_open=True)
+        first = verify(closed, policy.finite, opened, max_nodes=max_nodes)
+    scale = model.discount**policy.steps
+    return DiscountedReport(
+        feasible=report.feasible,
+        value=report.value,
+        value_error=float(scale) * error,
+        worst_spent={name: _most(amounts) for name, amounts in report.worst_spent.items()},
+        least_spent={
+            name: None if _unbounded(policy, d) or None in amounts else -_most([-x for x in amounts if x is not None])
+            for d, (name, amounts) in enumerate(report.least_spent.items())
+        },
+        tail={
+            name: scale * max(max(rule.most_DS[d]) for rule in policy.rules) for d, name in enumerate(model.resources)
+        },
+        steps=policy.steps,
+        first=first,
+    )
+
+
+def _most(amounts: object) -> Fraction:
+    """Return the greatest amount after any step; before the first, nothing is spent."""
+    assert isinstance(amounts, tuple | list)
+    return max(Fraction(x) for x in amounts if x is not None)
+
+
+def _unbounded(policy: DiscountedPolicy, d: int) -> bool:
+    return any(rule.least_DS[d] is None for rule in policy.rules)
+
+
+def _limits(
+    model: DiscountedCMDP, policy: DiscountedPolicy, budget: BudgetLike | None
+) -> dict[str, tuple[Fraction | None, Fraction | None]]:
+    if budget is None:
+        return policy.limits
+    given = read_budgets(check_constant(budget) or {}, model.resources, 1)
+    limits = {}
+    for name, each in given.items():
+        assert not isinstance(each.upper, tuple) and not callable(each.upper)  # noqa: PT018
+        assert not isinstance(each.lower, tuple) and not callable(each.lower)  # noqa: PT018
+        limits[name] = (each.upper, each.lower)
+    return limits
+
+
+def _spread(
+    model: DiscountedCMDP,
+    limits: dict[str, tuple[Fraction | None, Fraction | None]],
+    horizon: int,
+    *,
+    last_open: bool = False,
+) -> dict[str, Budget | None]:
+    """Return limits for all time as limits after each step of a finite model, perhaps with the last one open."""
+    budgets: dict[str, Budget | None] = dict.fromkeys(model.resources)
+    for name, (upper, lower) in limits.items():
+        sides = [[side] * (horizon - 1) + [None if last_open else side] for side in (upper, lower)]
+        budgets[name] = Budget(upper=sides[0], lower=sides[1])
+    return budgets
+
+
+def _check_rule(model: DiscountedCMDP, rule: TailRule) -> float:
+    """Check what a rule says of itself, and return by how much its values may be off.
+
+    Raises
+    ------
+    PolicyError
+        If some number of it is no bound.
+    """
+    base, g = model.base, model.discount
+    rows = rule.rows(base)
+    acting = np.flatnonzero(rows != NO_ROW)
+    for d, name in enumerate(model.resources):
+        most, least = rule.most_DS[d], rule.least_DS[d]
+        if len(most) != base.n_states or (least is not None and len(least) != base.n_states):
+            raise PolicyError(f"tail rule {rule.name}", f"{base.n_states} bounds of {name}", "another number")
+        for state in range(base.n_states):
+            if most[state] < 0 or (least is not None and least[state] > 0):
+                raise _refused(model, rule, state, name, "bounds on both sides of 0", "others")
+        for state in acting.tolist():
+            _check_bounds(model, rule, state, int(rows[state]), d)
+        if least is None and base.cost_range(d)[0] is not None:
+            raise PolicyError(f"tail rule {rule.name}", f"a lower bound of {name}", "none")
+    expected = _look_ahead(base, rows, acting, rule.value_S, float(g))
+    residual = float(np.abs(expected - rule.value_S).max(initial=0.0))
+    return residual / float(1 - g)
+
+
+def _check_bounds(model: DiscountedCMDP, rule: TailRule, state: int, row: int, d: int) -> None:
+    base, g = model.base, model.discount
+    most, least = rule.most_DS[d], rule.least_DS[d]
+    for o in range(int(base.outcome_indptr[row]), int(base.outcome_indptr[row + 1])):
+        cost, after = base.cost_of(d, o), int(base.next_state[o])
+        high, low = (cost.high, cost.low) if isinstance(cost, CostLaw) else (cost, cost)
+        reached = high + g * most[after]
+        if reached > most[state]:
+            expected, found = f"at least {short_amount(reached)}", short_amount(most[state])
+            raise _refused(model, rule, state, base.resources[d], f"a bound of {expected}", found)
+        if least is None:
+            continue
+        if low is None:
+            raise _refused(model, rule, state, base.resources[d], "no lower bound", format_amount(least[state]))
+        reached = low + g * least[after]
+        if reached < least[state]:
+            expected, found = f"at most {format_amount(reached)}", format_amount(least[state])
+            raise _refused(model, rule, state, base.resources[d], f"a lower bound of {expected}", found)
+
+
+def _refused(
+    model: DiscountedCMDP, rule: TailRule, state: int, resource: str, expected: str, found: str
+) -> PolicyError:
+    place = f"tail rule {rule.name}, state {quote(model.states[state])}, {resource}"
+    return PolicyError(place, f"{expected}, as its outcomes demand", found)
+
+
+def _look_ahead(
+    base: CMDP, rows: NDArray[np.int64], acting: NDArray[np.int64], value_S: NDArray[np.float64], g: float
+) -> NDArray[np.float64]:
+    """Return what each state is worth if its successors are worth `value_S`."""
+    expected = np.zeros(base.n_states)
+    for state in acting.tolist():
+        row = int(rows[state])
+        part = slice(int(base.outcome_indptr[row]), int(base.outcome_indptr[row + 1]))
+        later = float(base.probability[part] @ value_S[base.next_state[part]])
+        expected[state] = float(base.row_reward[row]) + g * later
+    return expected
