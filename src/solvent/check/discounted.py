@@ -2,7 +2,7 @@
 
 A rule for ever comes with what it can add at most (`solvent.policy.tail`). Those numbers are not believed: the
 inequalities that make them bounds are checked, one by one and in fractions. With them the planned steps and the tail
-are one finite model, and the checker of finite models does the rest.
+are one finite model, and the checker of finite models finds the extremes of what is spent.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.check.report import Report, render
+from solvent.check.report import PerStep, Report, render
 from solvent.errors import PolicyError, quote
 from solvent.model.amounts import format_amount, short_amount
-from solvent.model.budget import Budget, BudgetLike, read_budgets
+from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP
-from solvent.model.discounted import DiscountedCMDP, check_constant
+from solvent.model.discounted import DiscountedCMDP, constant_limits
 from solvent.model.distributions import CostLaw
 from solvent.policy.choices import NO_ROW
 from solvent.policy.discounted import DiscountedPolicy
@@ -36,8 +36,7 @@ class DiscountedReport:
     Attributes
     ----------
     feasible : bool
-        Whether it is proved that no history ever breaks a limit. If not, either `first.witness` breaks one within the
-        planned steps, or the bound on the tail is too wide to exclude it.
+        Whether it is proved that no history ever breaks a limit.
     value : float
         Expected discounted reward, for ever.
     value_error : float
@@ -48,12 +47,14 @@ class DiscountedReport:
         history with the most that its tail can add.
     least_spent : dict of str to Fraction or None
         The mirror image; None where costs are not bounded below.
+    excess : dict of str to Fraction or None
+        For each limited resource, by how much its limits can be broken at most; None if there is no bound.
     tail : dict of str to Fraction
         Of each resource, the most that the part after the planned steps can add.
     steps : int
         The planned steps.
-    first : Report
-        On these steps alone if some limit may be broken; else with the tail as one more step at the end.
+    planned : Report
+        On the planned steps, with the tail as one more step at the end, without limits.
     """
 
     feasible: bool
@@ -61,27 +62,23 @@ class DiscountedReport:
     value_error: float
     worst_spent: dict[str, Fraction]
     least_spent: dict[str, Fraction | None]
+    excess: dict[str, Fraction | None]
     tail: dict[str, Fraction]
     steps: int
-    first: Report
+    planned: Report
 
     def __rich__(self) -> RenderableType:
         from rich.console import Group
         from rich.table import Table
 
-        if self.feasible:
-            verdict = "never breaks a limit, for ever"
-        elif self.first.feasible:
-            verdict = f"keeps the limits for {self.steps} steps; whether for ever is not proved"
-        else:
-            verdict = f"breaks a limit within {self.steps} steps"
-        table = Table("resource", "never spends more than", "of which the tail", "never less than")
+        verdict = "never breaks a limit, for ever" if self.feasible else "may break a limit"
+        table = Table("resource", "never spends more than", "of which the tail", "never less than", "excess")
         for name, worst in self.worst_spent.items():
-            least = self.least_spent[name]
-            bottom = "unbounded" if least is None else short_amount(least)
-            table.add_row(name, short_amount(worst), short_amount(self.tail[name]), bottom)
-        line = f"{verdict}; value {self.value:.10g}; {self.steps} steps and a tail; {self.first.nodes:,} nodes"
-        return Group(line, table, *([self.first.witness] if self.first.witness is not None else []))
+            least, excess = self.least_spent[name], self.excess.get(name, Fraction(0))
+            cells = ("unbounded" if amount is None else short_amount(amount) for amount in (least, excess))
+            table.add_row(name, short_amount(worst), short_amount(self.tail[name]), *cells)
+        line = f"{verdict}; value {self.value:.10g}; {self.steps} steps and a tail; {self.planned.nodes:,} nodes"
+        return Group(line, table)
 
     def __str__(self) -> str:
         return render(self)
@@ -99,7 +96,9 @@ def verify_discounted(
 
     Notes
     -----
-    What is spent within the planned steps is exact. The tail is a bound: no history exceeds it, but none need attain it.
+    What is spent within the planned steps is exact. The tail is a bound: no history exceeds it, none need attain it.
+    A history that breaks a limit within the planned steps, if there is one, is found by
+    `verify(policy.closed(), policy.finite, budget)`.
     """
     from solvent.check.verify import verify
 
@@ -113,37 +112,39 @@ def verify_discounted(
     closed = policy.closed(model)
     error = max(_check_rule(model, rule) for rule in policy.rules)
     limits = _limits(model, policy, budget)
-    report = verify(closed, policy.finite, _spread(model, limits, closed.horizon), max_nodes=max_nodes)
-    first = report
-    if not report.feasible:
-        opened = _spread(model, limits, closed.horizon, last_open=True)
-        first = verify(closed, policy.finite, opened, max_nodes=max_nodes)
+    planned = verify(closed, policy.finite, dict.fromkeys(model.resources), max_nodes=max_nodes)
+    worst = {name: _most(amounts) for name, amounts in planned.worst_spent.items()}
+    least: dict[str, Fraction | None] = {}
+    for d, (name, amounts) in enumerate(planned.least_spent.items()):
+        bounded = None not in amounts and all(rule.least_DS[d] is not None for rule in policy.rules)
+        least[name] = -_most(tuple(-x for x in amounts if x is not None)) if bounded else None
+    excess = {name: _excess(sides, worst[name], least[name]) for name, sides in limits.items()}
     scale = model.discount**policy.steps
     return DiscountedReport(
-        feasible=report.feasible,
-        value=report.value,
+        feasible=not any(amount is None or amount > 0 for amount in excess.values()),
+        value=planned.value,
         value_error=float(scale) * error,
-        worst_spent={name: _most(amounts) for name, amounts in report.worst_spent.items()},
-        least_spent={
-            name: None if _unbounded(policy, d) or None in amounts else -_most([-x for x in amounts if x is not None])
-            for d, (name, amounts) in enumerate(report.least_spent.items())
-        },
+        worst_spent=worst,
+        least_spent=least,
+        excess=excess,
         tail={
             name: scale * max(max(rule.most_DS[d]) for rule in policy.rules) for d, name in enumerate(model.resources)
         },
         steps=policy.steps,
-        first=first,
+        planned=planned,
     )
 
 
-def _most(amounts: object) -> Fraction:
-    """Return the greatest amount after any step; before the first, nothing is spent."""
-    assert isinstance(amounts, tuple | list)
-    return max(Fraction(x) for x in amounts if x is not None)
+def _most(amounts: PerStep) -> Fraction:
+    return max(amount for amount in amounts if amount is not None)
 
 
-def _unbounded(policy: DiscountedPolicy, d: int) -> bool:
-    return any(rule.least_DS[d] is None for rule in policy.rules)
+def _excess(sides: tuple[Fraction | None, Fraction | None], worst: Fraction, least: Fraction | None) -> Fraction | None:
+    upper, lower = sides
+    over = Fraction(0) if upper is None else max(Fraction(0), worst - upper)
+    if lower is None:
+        return over
+    return None if least is None else max(over, lower - least)
 
 
 def _limits(
@@ -151,28 +152,7 @@ def _limits(
 ) -> dict[str, tuple[Fraction | None, Fraction | None]]:
     if budget is None:
         return policy.limits
-    given = read_budgets(check_constant(budget) or {}, model.resources, 1)
-    limits = {}
-    for name, each in given.items():
-        assert not isinstance(each.upper, tuple) and not callable(each.upper)  # noqa: PT018
-        assert not isinstance(each.lower, tuple) and not callable(each.lower)  # noqa: PT018
-        limits[name] = (each.upper, each.lower)
-    return limits
-
-
-def _spread(
-    model: DiscountedCMDP,
-    limits: dict[str, tuple[Fraction | None, Fraction | None]],
-    horizon: int,
-    *,
-    last_open: bool = False,
-) -> dict[str, Budget | None]:
-    """Return limits for all time as limits after each step of a finite model, perhaps with the last one open."""
-    budgets: dict[str, Budget | None] = dict.fromkeys(model.resources)
-    for name, (upper, lower) in limits.items():
-        sides = [[side] * (horizon - 1) + [None if last_open else side] for side in (upper, lower)]
-        budgets[name] = Budget(upper=sides[0], lower=sides[1])
-    return budgets
+    return constant_limits(budget, model.resources)
 
 
 def _check_rule(model: DiscountedCMDP, rule: TailRule) -> float:

@@ -273,7 +273,8 @@ class CMDP(Makers):
             ).encode()
         )
         for array in (*self._arrays(), *(column.ticks for column in self.cost)):
-            digest.update(repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
+            wide = array.dtype == object  # hexadecimal, since the decimal text of a long number takes long to make
+            digest.update(" ".join(map(hex, array.tolist())).encode() if wide else array.tobytes())
         return digest.hexdigest()[:32]
 
     def __eq__(self, other: object) -> bool:

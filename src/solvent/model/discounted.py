@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from solvent.errors import BudgetError, ModelError, quote
 from solvent.model.assemble import MAX_HORIZON, check_horizon
-from solvent.model.budget import Budget, BudgetLike
+from solvent.model.budget import Budget, BudgetLike, read_budgets
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.distributions import CostLaw
 from solvent.model.exact import MAX_TICKS, ExactColumn, Number, exact
@@ -223,7 +223,9 @@ class DiscountedCMDP:
         factors = [p**step * q ** (last - step) for step in range(horizon)]
         fits = column.fits and int(np.abs(column.ticks).max()) * q**last <= MAX_TICKS
         kind = np.int64 if fits else object
-        ticks = np.multiply.outer(np.array(factors, kind), column.ticks.astype(kind)).ravel()
+        # long numbers are made once for each distinct cost, and shared
+        distinct, inverse = np.unique(column.ticks, return_inverse=True)
+        ticks = np.multiply.outer(np.array(factors, kind), distinct.astype(kind))[:, inverse].ravel()
         return ExactColumn(ticks, column.unit / q**last, column.decimal_digits)
 
     def _scaled_laws(self, horizon: int) -> tuple[tuple[CostLaw, ...], NDArray[np.int32] | None]:
@@ -313,7 +315,7 @@ def read_factor(discount: Any) -> Fraction:
     return factor
 
 
-def check_constant(budget: BudgetLike | None) -> BudgetLike | None:
+def check_constant(budget: Any) -> Any:
     """Return a budget unless its limits speak of certain steps, of which a discounted model has no last one.
 
     Raises
@@ -335,3 +337,25 @@ def check_constant(budget: BudgetLike | None) -> BudgetLike | None:
         if found:
             raise BudgetError(where, "one limit for all time, as a discounted model has no last step", found)
     return budget
+
+
+def constant_limits(budget: BudgetLike, resources: Sequence[str]) -> dict[str, tuple[Fraction | None, Fraction | None]]:
+    """Return the upper and the lower limit, for all time, of each resource that has one.
+
+    Raises
+    ------
+    BudgetError
+        If they speak of certain steps, or do not fit the resources.
+
+    Examples
+    --------
+    >>> constant_limits({"fuel": 3, "risk": None}, ["fuel", "risk"])
+    {'fuel': (Fraction(3, 1), None)}
+    """
+    limits = {}
+    for name, each in read_budgets(check_constant(budget), resources, 1).items():
+        assert isinstance(each.upper, Fraction | None)
+        assert isinstance(each.lower, Fraction | None)
+        if each.upper is not None or each.lower is not None:
+            limits[name] = (each.upper, each.lower)
+    return limits

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from solvent.errors import PolicyError, quote
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.discounted import DiscountedCMDP
-from solvent.model.exact import ExactColumn, canonical, common_unit
+from solvent.model.exact import MAX_TICKS, ExactColumn, common_unit
 from solvent.policy.choices import NO_ROW, find_rows
 from solvent.policy.markov import UNDECIDED
 
@@ -154,10 +154,15 @@ def _no_laws(law_DO: NDArray[np.int32], n_outcomes: int) -> NDArray[np.int32]:
 
 
 def _extend(column: ExactColumn, extra: list[Fraction]) -> ExactColumn:
+    """Return a column with more entries; its unit stays the greatest, as it divides the old one and each of them."""
     distinct = list(dict.fromkeys(extra))
     costs = [column.unit] if column.ticks.any() else []
     unit = common_unit([*costs, *distinct])
     place = {amount: int(amount / unit) for amount in distinct}
-    more = np.array([place[amount] for amount in extra], object)
-    whole = column.ticks.astype(object) * (int(column.unit / unit) if costs else 0)
-    return canonical(np.concatenate([whole, more]), unit, column.decimal_digits)
+    factor = int(column.unit / unit) if costs else 0
+    ticks = column.ticks.tolist()
+    # entries that share one long number go on doing so
+    scaled = {id(each): each * factor for each in {id(each): each for each in ticks}.values()}
+    whole = [*(scaled[id(each)] for each in ticks), *(place[amount] for amount in extra)]
+    fits = max(map(abs, whole), default=0) <= MAX_TICKS
+    return ExactColumn(np.array(whole, np.int64 if fits else object), unit, column.decimal_digits)
