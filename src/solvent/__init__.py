@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from solvent.model import instances
     from solvent.model.budget import Budget
     from solvent.model.cmdp import CMDP
+    from solvent.model.discounted import DiscountedCMDP
     from solvent.model.distributions import CostLaw, law
     from solvent.model.files import load
     from solvent.plan.augment import augment
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from solvent.plan.solution import Solution, Status
     from solvent.plan.solve import solve
     from solvent.policy.derandomize import derandomize
+    from solvent.policy.discounted import DiscountedPolicy
     from solvent.policy.files import load_policy
     from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
     from solvent.policy.table import AugmentedPolicy
@@ -50,6 +52,8 @@ _HOME = {
     "CMDP": "solvent.model.cmdp",
     "CostLaw": "solvent.model.distributions",
     "Curve": "solvent.plan.curve",
+    "DiscountedCMDP": "solvent.model.discounted",
+    "DiscountedPolicy": "solvent.policy.discounted",
     "MarkovPolicy": "solvent.policy.markov",
     "RandomisedPolicy": "solvent.policy.markov",
     "Solution": "solvent.plan.solution",
@@ -74,6 +78,8 @@ __all__ = [
     "BudgetError",
     "CostLaw",
     "Curve",
+    "DiscountedCMDP",
+    "DiscountedPolicy",
     "LatticeOverflowError",
     "MarkovPolicy",
     "ModelError",

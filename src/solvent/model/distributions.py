@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvent.errors import ModelError, did_you_mean, quote
-from solvent.model.amounts import as_typed
+from solvent.model.amounts import as_typed, short_amount
 from solvent.model.exact import Number, exact
 
 #: Parameters that say what form a law has, not how large its draws are.
@@ -91,7 +91,7 @@ class CostLaw:
         if (low is not None and float(low) == float(high)) or not all(
             float(value) for key, value in values.items() if key in ("sd", "scale")
         ):
-            raise ModelError(where, "a law whose ends floats can tell apart", f"{self} times {float(factor):.3g}")
+            raise ModelError(where, "a law whose ends floats can tell apart", f"{self} times {short_amount(factor)}")
         return CostLaw(self.name, tuple(values.items()), self.negate, low, high, frozen)
 
     @property
