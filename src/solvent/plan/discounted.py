@@ -74,14 +74,14 @@ class _Task:
         return result
 
     def rounding(self, steps: int) -> dict[str, Fraction]:
-        """Return what the tail leaves of each epsilon."""
+        """Return what the tail leaves of each epsilon, in whole 64ths of it, as the tail has a great many digits."""
         left = {}
         for name, epsilon in self.epsilons.items():
             low, high = self.model.tail_range(name, steps)
             upper, lower = self.limits[name]
             used = [high] if upper is not None else []
             used += [-low] if lower is not None and low is not None else []
-            left[name] = epsilon - min(max(used), epsilon / 2)
+            left[name] = epsilon / 64 * max(32, (64 * (epsilon - max(used))) // epsilon)
         return left
 
     def budgets(self, steps: int, *, strict: bool) -> dict[str, Budget | None]:

@@ -196,8 +196,8 @@ def test_what_is_said_of_a_relaxed_policy() -> None:
     solution = solvent.solve(walker(), epsilon=0.25)
     assert solution.status is Status.RELAXED
     assert solution.message == (
-        "relaxed: worth at least the optimum, and never over by more than fuel 0.125; 5 steps are planned, and the tail "
-        "after them adds at most 0.125 of fuel"
+        "relaxed: worth at least the optimum, and never over by more than fuel 0.125; 5 steps are planned, and the "
+        "tail after them adds at most 0.125 of fuel"
     )
     assert solution.tail is not None
     assert (solution.tail.steps, solution.tail.cost, solution.tail.refund) == (5, {"fuel": Fraction(1, 8)}, {})
@@ -211,8 +211,8 @@ def test_what_is_said_of_a_strict_policy() -> None:
     solution = solvent.solve(walker(), epsilon=0.25, strict=True)
     assert solution.status is Status.FEASIBLE
     assert solution.message == (
-        "feasible: never over, for ever; 5 steps are planned, and the tail after them adds at most 0.125 of fuel, which "
-        "is set aside"
+        "feasible: never over, for ever; 5 steps are planned, and the tail after them adds at most 0.125 of fuel, "
+        "which is set aside"
     )
     assert solution.value == solution.value_lower == pytest.approx(1.5)
     assert solution.value_upper == pytest.approx(1.5625)
@@ -255,6 +255,7 @@ def test_the_steps_are_doubled_until_the_reserve_fits() -> None:
 def test_a_strict_policy_that_is_not_found_is_no_proof_that_there_is_none() -> None:
     b = CMDP.builder(discount="2/3", start=0, resources=["x"], budget=3)
     b.add(0, 0, reward=1, outcomes=[(1, 0, 1)])
+    b.add(0, 1, reward=2, outcomes=[(1, 0, "101/100")])
     model = b.build()
     rounded = solvent.solve(model, epsilon=0.5, strict=True)
     assert rounded.status is Status.LIMIT
@@ -262,12 +263,12 @@ def test_a_strict_policy_that_is_not_found_is_no_proof_that_there_is_none() -> N
         "stopped: with 7, 14, 28, 56 planned steps no policy was found that is never over"
     )
     assert rounded.message.endswith("use a smaller epsilon")
-    assert rounded.value_upper == pytest.approx(3)
+    assert 3 < rounded.value_upper <= 6
     with pytest.raises(solvent.SolventError, match="there is no policy"):
         _ = rounded.policy
     # the bound on the tail is exact here, so that nothing is lost without rounding
     exact = solvent.solve(model, epsilon=0.5, strict=True, method="frontier")
-    assert (exact.status, exact.worst_spent) == (Status.OPTIMAL, {"x": 3})
+    assert (exact.status, exact.worst_spent) == (Status.FEASIBLE, {"x": 3})
 
 
 def test_nothing_feasible_is_an_answer() -> None:
@@ -357,7 +358,7 @@ def test_a_solve_can_be_stopped() -> None:
     rng = np.random.default_rng(1)
     P = rng.dirichlet(np.ones(6), size=(6, 3))
     C = rng.random((6, 3, 2))
-    model = CMDP.from_arrays(P, rng.random((6, 3)), C, discount=0.97, budget={"cost0": 9, "cost1": 9})
+    model = CMDP.from_arrays(P, rng.random((6, 3)), C, discount=0.97, budget={"cost0": 20, "cost1": 20})
     stopped = solvent.solve(model, epsilon=0.5, memory_limit="2MB", strict=True)
     assert stopped.status is Status.LIMIT
     assert stopped.value_upper < 1 / 0.03
