@@ -303,10 +303,24 @@ def test_continuous_costs_are_planned_for_too() -> None:
     b.add(0, "rest", outcomes=[(1, 0, {"y": solvent.law("exponential", scale=1, negate=True)})])
     model = b.build()
     solution = solvent.solve(model, epsilon=0.5, strict=True)
-    report = solvent.verify(model, solution.policy)
-    assert report.feasible
-    assert report.least_spent["y"] is None
-    assert solution.value >= 1.5 - 1e-9
+    assert solution.worst_spent["x"] <= 3
+    assert 1.5 - 1e-9 <= solution.value <= solution.value_upper <= 2
+    dear = model.base.cost_of(0, 0)
+    assert isinstance(dear, solvent.CostLaw)
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        agent = solution.policy.agent()
+        for _ in range(40):
+            drawn = {"x": float(dear.sample(1, rng)[0])} if agent.act() == "go" else {"y": -float(rng.exponential())}
+            agent.observe(0, drawn)
+            assert agent.spent["x"] <= 3
+    with pytest.raises(
+        solvent.PolicyError, match=r"^0/go at step 0, cost of x: expected costs of finite support, so that"
+    ):
+        solvent.verify(model, solution.policy)
+    free = solvent.solve(model, {"x": None, "y": None}, epsilon=1)
+    report = solvent.verify(model, free.policy, {"x": 4, "y": None})
+    assert (report.feasible, report.worst_spent["x"], report.least_spent["y"]) == (True, 4, None)
     with pytest.raises(BudgetError, match=r"^budget, y: expected no lower limit, as its costs are not bounded below"):
         solvent.solve(model, {"x": 3, "y": Budget(lower=-5)}, epsilon=1)
 
