@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import solvent
 from discounted_models import discounted, tail_sums, walk
 from solvent import CMDP, Budget, BudgetError, DiscountedCMDP, DiscountedPolicy, ModelError, Status
-from solvent.plan.discounted import _Task, read_limits
+from solvent.plan.discounted import _Task, plan_finite, read_limits
 from solvent.plan.tail import make_rules
 
 #: Steps after which the reference stops; sums of costs then fit 64 bits.
@@ -80,7 +80,7 @@ def test_the_guarantee_holds_for_ever(
         return
     if solution.status is Status.LIMIT:
         assert strict
-        assert "no policy was found that is never over, for ever" in solution.message
+        assert solution.message.startswith("stopped: no policy was found that is never over, for ever")
         return
     assert solution.status in ((Status.OPTIMAL, Status.FEASIBLE) if strict else (Status.OPTIMAL, Status.RELAXED))
     allowed = widened(budget, Fraction(0) if solution.status is not Status.RELAXED else epsilon)
@@ -238,18 +238,48 @@ def test_a_budget_that_cannot_bind_gives_the_optimum() -> None:
     assert free.message.endswith("1 steps are planned, and the tail after them adds at most nothing limited")
 
 
-def test_the_steps_are_doubled_until_the_reserve_fits() -> None:
-    # 1 must be spent at each step: 2 in all. Of a budget of 2.01 rounding leaves room only with many steps
-    b = CMDP.builder(discount="1/2", start=0, resources=["x"], budget="2.01")
+def test_the_steps_are_doubled_until_there_is_room_for_the_reserve() -> None:
+    # x and y must take turns, about; a rule that takes one of them for ever fits only after four steps
+    b = CMDP.builder(discount="1/2", start=0, resources=["x", "y"], budget={"x": "83/60", "y": "43/60"})
+    b.add(0, "take x", reward=1, outcomes=[(1, 0, {"x": 1})])
+    b.add(0, "take y", outcomes=[(1, 0, {"y": 1})])
+    model = b.build()
+    for method in ("reduction", "additive"):
+        relaxed = solvent.solve(model, epsilon=1, method=method)
+        assert relaxed.tail is not None
+        assert (relaxed.status, relaxed.tail.steps) == (Status.RELAXED, 2)
+    strict = solvent.solve(model, epsilon=1, method="reduction", strict=True)
+    assert strict.tail is not None
+    assert (strict.status, strict.tail.steps) == (Status.FEASIBLE, 4)
+    assert strict.tail.cost == {"x": Fraction(1, 8), "y": Fraction(1, 8)}
+    assert solvent.verify(model, strict.policy).feasible
+    agent = strict.policy.agent()
+    taken = []
+    for _ in range(6):
+        taken.append(agent.act())
+        agent.observe(0, {"x" if taken[-1] == "take x" else "y": 1})
+    assert taken[:3] == ["take x", "take y", "take x"]
+    assert all(amount is not None and amount >= 0 for amount in agent.remaining.values())
+
+
+def test_rounding_is_made_finer_until_there_is_room_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Fraction] = []
+
+    def spied(closed: CMDP, budgets: Any, epsilons: dict[str, Fraction], strict: bool, task: Any) -> solvent.Solution:
+        tried.append(epsilons["x"])
+        return plan_finite(closed, budgets, epsilons, strict, task)
+
+    monkeypatch.setattr("solvent.plan.discounted.plan_finite", spied)
+    # at least 1.5 must be spent in all, and of a budget of 1.51 coarse rounding leaves no room
+    b = CMDP.builder(discount="1/3", start=0, resources=["x"], budget="1.51")
     b.add(0, 0, reward=1, outcomes=[(1, 0, 1)])
-    b.add(0, 1, outcomes=[(1, 0, "1001/1000")])
+    b.add(0, 1, reward=2, outcomes=[(1, 0, "11/10")])
     model = b.build()
     solution = solvent.solve(model, epsilon=0.05, strict=True)
-    relaxed = solvent.solve(model, epsilon=0.05)
-    assert solution.status in (Status.FEASIBLE, Status.OPTIMAL)
-    assert solution.tail is not None
-    assert relaxed.tail is not None
+    assert solution.status is Status.FEASIBLE
     assert solvent.verify(model, solution.policy).feasible
+    relaxed, *strict = tried
+    assert strict == [relaxed, relaxed / 2]
 
 
 def test_a_strict_policy_that_is_not_found_is_no_proof_that_there_is_none() -> None:
@@ -260,9 +290,9 @@ def test_a_strict_policy_that_is_not_found_is_no_proof_that_there_is_none() -> N
     rounded = solvent.solve(model, epsilon=0.5, strict=True)
     assert rounded.status is Status.LIMIT
     assert rounded.message.startswith(
-        "stopped: with 7, 14, 28, 56 planned steps no policy was found that is never over"
+        "stopped: no policy was found that is never over, for ever, though there may be one; use a smaller epsilon; "
+        "the last attempt: 7 planned steps, epsilon 0.125 of that asked for: stopped: with epsilon "
     )
-    assert rounded.message.endswith("use a smaller epsilon")
     assert 3 < rounded.value_upper <= 6
     with pytest.raises(solvent.SolventError, match="there is no policy"):
         _ = rounded.policy

@@ -49,12 +49,25 @@ class Makers:
     ) -> DiscountedBuilder: ...
 
     @staticmethod
-    def builder(*, horizon: int | None = None, discount: Number | None = None, **options: Any) -> Any:
+    def builder(
+        *,
+        horizon: int | None = None,
+        discount: Number | None = None,
+        start: Hashable,
+        resources: Sequence[str] = (),
+        states: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
+        budget: Any = None,
+        name: str = "",
+        about: str = "",
+    ) -> Any:
         """Return a `Builder`, to state a model row by row in names; a `DiscountedBuilder` with a discount."""
         from solvent.model.build import Builder
         from solvent.model.discounted import read_discount
         from solvent.model.discounted_build import DiscountedBuilder
 
+        options: dict[str, Any] = {"start": start, "resources": resources, "states": states, "actions": actions}
+        options |= {"budget": budget, "name": name, "about": about}
         factor = read_discount(horizon, discount)
         if factor is not None:
             return DiscountedBuilder(discount=factor, **options)

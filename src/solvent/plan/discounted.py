@@ -8,7 +8,7 @@ relaxed   half of epsilon is left for the tail, which decides T (the paper's eff
           rule does. So the policy is worth at least the optimum, and it is never over by more than epsilon.
 strict    the last planned step chooses a rule to follow for ever and pays at once all that this rule can ever spend.
           A policy that keeps the budget in that finite model keeps it for ever. What is set aside shrinks as T grows,
-          so T is doubled where there is no such policy.
+          so T is doubled where there is no room for it; where there would be but for the rounding, that is made finer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from solvent.errors import BudgetError, ModelError, did_you_mean, quote
+from solvent.errors import BudgetError, LatticeOverflowError, ModelError, did_you_mean, quote
 from solvent.model.amounts import as_typed, short_amount
 from solvent.model.assemble import MAX_HORIZON
 from solvent.model.budget import Budget, BudgetLike, Limits
@@ -34,8 +34,8 @@ from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.tail import TailRule, close
 
 METHODS = ("auto", "additive", "reduction", "frontier")
-#: How often a strict solve doubles its steps before it gives up.
-DOUBLINGS = 3
+#: How often a strict solve is tried, each time with twice the steps or half the rounding, before it gives up.
+ATTEMPTS = 4
 #: Bounds closer than this, relative to all that could ever be earned, differ by rounding only.
 _SAME_VALUE = 1e-12
 
@@ -207,21 +207,25 @@ def _relaxed(task: _Task, rules: Rules) -> Solution:
         message = f"{finite.message} (in the first {steps} steps of a model without a last one)"
         return replace(finite, value_upper=upper, message=message, tail=tail)
     excess = {
-        name: _excess(finite.worst_spent[name], upper_limit, finite.excess[name], refund.get(name, zero))
-        for name, (upper_limit, _) in task.limits.items()
+        name: _excess(finite.worst_spent[name], sides, finite.excess[name], refund.get(name, zero))
+        for name, sides in task.limits.items()
     }
     over = {name: amount for name, amount in excess.items() if amount > 0}
-    status = Status.RELAXED if over else Status.OPTIMAL
     if over:
+        status = Status.RELAXED
         most = ", ".join(f"{name} {short_amount(amount)}" for name, amount in over.items())
         message = f"relaxed: worth at least the optimum, and never over by more than {most}"
-    else:
+    elif slack <= _SAME_VALUE * _size(model):
+        status, upper = Status.OPTIMAL, finite.value
         message = "optimal: worth at least the optimum, and it is never over"
+    else:
+        status = Status.FEASIBLE
+        message = "feasible: never over, and close to the optimum"
     return replace(
         finite,
         status=status,
         value_lower=-math.inf if over else finite.value,
-        value_upper=upper if over else max(upper, finite.value),
+        value_upper=upper,
         message=f"{message}; {_describe(tail)}",
         excess=excess,
         tail=tail,
@@ -229,28 +233,40 @@ def _relaxed(task: _Task, rules: Rules) -> Solution:
     )
 
 
-def _excess(worst: Fraction, upper: Fraction | None, finite: Fraction, refund: Fraction) -> Fraction:
+def _excess(worst: Fraction, sides: Sides, finite: Fraction, refund: Fraction) -> Fraction:
     """Return by how much limits can be broken: `worst` has the tail in it, `finite` leaves room for it."""
+    upper, lower = sides
     over = Fraction(0) if upper is None else max(Fraction(0), worst - upper)
-    return max(over, finite + refund) if refund or upper is None else over
+    return over if lower is None else max(over, finite + refund)
 
 
 def _strict(task: _Task, rules: Rules, relaxed: Solution) -> Solution:
-    model, steps = task.model, task.steps()
-    tried: list[int] = []
-    for _ in range(DOUBLINGS + 1):
-        tried.append(steps)
-        closed = close(model, steps, rules.rules)
-        finite = plan_finite(closed, task.budgets(steps, strict=True), task.rounding(steps), True, task)
+    """Plan with all that a rule can spend set aside, with more steps or finer rounding until there is room for it."""
+    steps, share = task.steps(), Fraction(1)
+    reason = ""
+    for attempt in range(ATTEMPTS):
+        epsilons = {name: share * left for name, left in task.rounding(steps).items()}
+        reason = f"{steps} planned steps" + (f", epsilon {float(share):g} of that asked for" if share < 1 else "")
+        try:
+            closed = close(task.model, steps, rules.rules)
+            finite = plan_finite(closed, task.budgets(steps, strict=True), epsilons, True, task)
+        except (LatticeOverflowError, ModelError) as error:
+            if attempt == 0:
+                raise
+            reason += f": {error}"  # no finer numbers than these fit
+            break
         if finite.status not in (Status.INFEASIBLE, Status.LIMIT):
             return _reserved(task, rules, relaxed, finite, steps)
-        if 2 * steps >= MAX_HORIZON or task.options()["time_limit"] == 1e-3:
+        reason += f": {finite.message}"
+        if finite.status is Status.LIMIT and not finite.stats.nodes:  # out of time or memory
             break
-        steps *= 2
-    shown = ", ".join(map(str, tried))
+        if finite.status is Status.INFEASIBLE and 2 * steps < MAX_HORIZON:
+            steps *= 2
+        else:
+            share /= 2
     message = (
-        f"stopped: with {shown} planned steps no policy was found that is never over, for ever, though there may be "
-        f"one ({finite.message}); use a smaller epsilon"
+        f"stopped: no policy was found that is never over, for ever, though there may be one; use a smaller epsilon; "
+        f"the last attempt: {reason}"
     )
     return replace(
         relaxed, status=Status.LIMIT, value=-math.inf, value_lower=-math.inf, worst_spent={}, excess={},
@@ -269,19 +285,23 @@ def _reserved(task: _Task, rules: Rules, relaxed: Solution, finite: Solution, st
         if lower is not None:
             refund[name] = -scale * min(min(rule.least_DS[d] or [zero]) for rule in rules.rules)
     tail = _tail(model, steps, rules.rules, rules, cost, refund)
-    size = max(1.0, float(abs(model.base.row_reward).max(initial=0.0)) / (1 - float(model.discount)))
-    met = relaxed.value_upper - finite.value <= _SAME_VALUE * size
+    met = relaxed.value_upper - finite.value <= _SAME_VALUE * _size(model)
     status = Status.OPTIMAL if met else Status.FEASIBLE
     return replace(
         finite,
         status=status,
         value_lower=finite.value,
-        value_upper=max(relaxed.value_upper, finite.value),
+        value_upper=finite.value if met else relaxed.value_upper,
         message=f"{status.value}: never over, for ever; {_describe(tail)}, which is set aside",
         excess=dict.fromkeys(task.limits, zero),
         tail=tail,
         _make_policy=_maker(task, finite, rules.rules),
     )
+
+
+def _size(model: DiscountedCMDP) -> float:
+    """Return the most that could ever be earned or lost, or 1."""
+    return max(1.0, float(abs(model.base.row_reward).max(initial=0.0)) / (1 - float(model.discount)))
 
 
 def _tail(
