@@ -262,6 +262,7 @@ def test_mistakes_in_npz_files(tmp_path: Path) -> None:
     for changes, message in (
         ({"horizon": 1}, r"discount: expected no horizon beside a discount"),
         ({"discount": "3/2"}, r"discount: expected a number above 0 and below 1"),
+        ({"budget": {"fuel": [3]}}, r"budget, fuel: expected one limit for all time, .* found one for each step"),
     ):
         with pytest.raises(ModelError, match=message):
             loads(write_archive(arrays, {**header, **changes}), "npz")

@@ -68,6 +68,7 @@ class DiscountedCMDP:
         if self.base.horizon != 1:
             raise ModelError("base", "a model of one step", f"one of {self.base.horizon}")
         object.__setattr__(self, "discount", read_factor(self.discount))
+        check_constant(self.base.budget)
 
     @property
     def horizon(self) -> None:
