@@ -25,6 +25,8 @@ from solvent.errors import (
 )
 
 if TYPE_CHECKING:
+    from solvent import baselines, show
+    from solvent.baselines.compare import compare
     from solvent.check.simulate import simulate
     from solvent.check.verify import verify
     from solvent.model import instances
@@ -59,16 +61,22 @@ _HOME = {
     "Solution": "solvent.plan.solution",
     "Status": "solvent.plan.solution",
     "augment": "solvent.plan.augment",
+    "baselines": "solvent.baselines",
+    "compare": "solvent.baselines.compare",
     "derandomize": "solvent.policy.derandomize",
     "frontier": "solvent.plan.curve",
     "instances": "solvent.model.instances",
     "law": "solvent.model.distributions",
     "load": "solvent.model.files",
     "load_policy": "solvent.policy.files",
+    "show": "solvent.show",
     "simulate": "solvent.check.simulate",
     "solve": "solvent.plan.solve",
     "verify": "solvent.check.verify",
 }
+
+#: Names that are modules themselves.
+_MODULES = ("baselines", "instances", "show")
 
 __all__ = [
     "CMDP",
@@ -91,12 +99,15 @@ __all__ = [
     "UnmodelledOutcome",
     "__version__",
     "augment",
+    "baselines",
+    "compare",
     "derandomize",
     "frontier",
     "instances",
     "law",
     "load",
     "load_policy",
+    "show",
     "simulate",
     "solve",
     "verify",
@@ -108,7 +119,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'solvent' has no attribute {name!r}")
     module = importlib.import_module(home)
-    value = module if name == "instances" else getattr(module, name)
+    value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value
     return value
 
