@@ -4,8 +4,9 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 EXTRAS := $(VENV)/.extras
+DOCS := $(VENV)/.docs
 
-.PHONY: help setup demo test test-all lint format bench schema images clean
+.PHONY: help setup demo test test-all lint format bench docs schema images clean
 
 help:
 	@echo "make demo    set up and solve an example"
@@ -14,6 +15,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make bench   time exact planning on this machine"
+	@echo "make docs    build the documentation into site/, without warnings"
 	@echo "make schema  write the JSON Schema of model files"
 	@echo "make images  draw the pictures of the README and the documentation"
 	@echo "make clean   remove .venv and caches"
@@ -28,6 +30,10 @@ $(READY): pyproject.toml constraints.txt
 $(EXTRAS): $(READY)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,bench]"
 	@touch $(EXTRAS)
+
+$(DOCS): $(READY)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]"
+	@touch $(DOCS)
 
 demo: $(READY)
 	$(RUN) examples/first_steps.py
@@ -51,6 +57,9 @@ bench: $(READY)
 	$(RUN) bench/exact.py
 	$(RUN) bench/methods.py
 
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
+
 schema: $(READY)
 	$(RUN) -c "from solvent.model.schema import write_schema; write_schema()"
 
@@ -58,4 +67,4 @@ images: $(READY)
 	$(RUN) docs/images/make.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

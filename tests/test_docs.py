@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import solvent
+
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+ENTRY = re.compile(r"^::: ([\w.]+)$", re.M)
+REFERENCE = "\n".join(page.read_text() for page in sorted((DOCS / "reference").glob("*.md")))
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each_page
 def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
@@ -30,8 +39,15 @@ def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert [line.rstrip() for line in printed.getvalue().splitlines()] == [e.rstrip() for e in expected]
 
 
+@each_page
+def test_no_block_of_python_escapes(page: Path) -> None:
+    fences = re.findall(r"^[ \t]*(?:```|~~~)[ \t]*\{?\.?(?:python|py)\b", page.read_text(), re.M)
+    assert len(fences) == len(BLOCK.findall(page.read_text()))
+
+
 def test_there_are_blocks_to_run() -> None:
-    assert sum(len(BLOCK.findall(page.read_text())) for page in PAGES) > 10
+    for name in ("tutorial.md", "choosing.md", "models.md", "reference/index.md"):
+        assert BLOCK.findall((DOCS / name).read_text())
 
 
 def test_readme_says_what_its_screen_of_python_prints(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,7 +59,43 @@ def test_readme_says_what_its_screen_of_python_prints(capsys: pytest.CaptureFixt
     assert "7" in lines[-1]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each_page
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def public_names() -> list[str]:
+    rooms = ["solvent", "solvent.baselines", "solvent.show"]
+    return [f"{room}.{name}" for room in rooms for name in importlib.import_module(room).__all__]
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_every_public_name_is_in_the_reference(name: str) -> None:
+    room, _, last = name.rpartition(".")
+    listed = re.search(rf"^::: {re.escape(room)}\n    options:\n      members: \[(.*)\]$", REFERENCE, re.M)
+    members = listed[1].split(", ") if listed else []
+    # `compare` is an entry of its own, as `solvent.compare`
+    assert name in ENTRY.findall(REFERENCE) or last in members or f"solvent.{last}" in ENTRY.findall(REFERENCE)
+
+
+@pytest.mark.parametrize("entry", ENTRY.findall(REFERENCE))
+def test_every_entry_of_the_reference_is_there(entry: str) -> None:
+    found: Any = solvent
+    place = "solvent"
+    for part in entry.split(".")[1:]:
+        place += f".{part}"
+        if not hasattr(found, part):
+            importlib.import_module(place)
+        found = getattr(found, part)
+    assert entry == "solvent.__version__" or found.__doc__
+
+
+def test_the_index_of_the_reference_names_everything() -> None:
+    index = (DOCS / "reference" / "index.md").read_text()
+    assert set(re.findall(r"\[solvent\.(\w+)\]", index)) == set(solvent.__all__) - {"__version__"}
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = set(re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M))
+    assert listed == {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from chart import chart
 
 import solvent
 from solvent import instances, show
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent.parent / "examples"
+
+
+def tutorial() -> solvent.CMDP:
+    """Return the model of the tutorial, as its first block of code states it."""
+    page = (HERE.parent / "tutorial.md").read_text()
+    block = page.split("```python\n")[1].split("```")[0]
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(None):
+        exec(compile(block, "tutorial.md", "exec"), names)
+    model: solvent.CMDP = names["model"]
+    return model
 
 
 def pictures() -> Iterator[tuple[str, Any]]:
@@ -21,6 +35,12 @@ def pictures() -> Iterator[tuple[str, Any]]:
     yield "van-frontier", show.frontier(solvent.frontier(van, up_to=60), budget=30)
     yield "van-spending", show.spending(van, policy, episodes=20_000, seed=1)
     yield "van-town", show.policy(policy, "town")
+
+    yield "choosing", chart()
+
+    drone = tutorial()
+    yield "drone-ridge", show.policy(solvent.solve(drone).policy, "ridge")
+    yield "drone-frontier", show.frontier(solvent.frontier(drone), budget=12)
 
     grid = instances.fuel_grid(5)
     yield "grid-arrows", show.arrows(grid, solvent.solve(grid).policy)
