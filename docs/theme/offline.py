@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mkdocs.exceptions import PluginError
-
 #: Elements that a browser fetches by itself; a link that a reader may follow is no such thing.
 _FETCHED = re.compile(
     r"<(?:script|img|iframe|source|video|audio|embed)\b[^>]*?\b(?:src|srcset)\s*=\s*[\"']?(?P<src>(?:https?:)?//[^\s\"'>]+)"
@@ -30,6 +28,8 @@ def remote_parts(html: str) -> list[str]:
 
 def on_post_page(output: str, /, *, page: Any, config: Any) -> str:
     """Refuse a finished page that is not whole by itself."""
+    from mkdocs.exceptions import PluginError  # the tests read this file without MkDocs
+
     if found := remote_parts(output):
         raise PluginError(f"{page.file.src_path}: expected a page that loads nothing from elsewhere, found {found[0]}")
     return output
