@@ -75,8 +75,10 @@ def from_arrays(
         Which actions each state offers; all, if not given. A state that offers none is terminal.
     states, actions, resources : sequences of names, optional
         Positions 0, 1, ..., and "cost" (or "cost0", "cost1", ...), if not given.
-    budget, name, about : optional
-        As in `CMDP.builder`.
+    budget : number, Budget, or dict of them by resource, optional
+        The default, as in `CMDP.builder`.
+    name, about : str
+        For people.
 
     Raises
     ------

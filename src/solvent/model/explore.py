@@ -54,8 +54,10 @@ def from_function(
         How many states may be found before exploring is given up as hopeless.
     progress : bool
         Show a progress bar on a terminal when it takes long.
-    budget, name, about : optional
-        As in `CMDP.builder`.
+    budget : number, Budget, or dict of them by resource, optional
+        The default, as in `CMDP.builder`.
+    name, about : str
+        For people.
 
     Raises
     ------
@@ -195,8 +197,10 @@ def from_gymnasium(
         which takes one step more than `horizon`.
     resources : sequence of str
         Names of what is spent.
-    budget, name, about : optional
-        As in `CMDP.builder`.
+    budget : number, Budget, or dict of them by resource, optional
+        The default, as in `CMDP.builder`.
+    name, about : str
+        For people.
 
     Notes
     -----

@@ -287,8 +287,13 @@ def random(
 
     Parameters
     ----------
-    n_states, n_actions, horizon, resources : int
-        Its size.
+    n_states : int
+    n_actions : int
+        In each state.
+    horizon : int
+        Number of steps.
+    resources : int
+        How many are spent.
     branching : int
         Outcomes of a row.
     cost_range : (int, int)

@@ -148,7 +148,9 @@ def frontier(
     ignore_limits : bool
         Leave out what else the model's own budget demands: limits of other resources, and lower, final or varying ones
         of this. Without, a model that has any is refused, since policies of the curve would break them.
-    time_limit, memory_limit, progress
+    time_limit, memory_limit : optional
+        As for `solve`.
+    progress : bool
         As for `solve`.
 
     Returns

@@ -4,6 +4,8 @@ Every function that draws takes Axes, or makes a figure of its own if given none
 made without pyplot: no display is needed, the user's backend and settings stay as they are, and nothing has to be
 closed.
 
+Examples
+--------
 >>> import solvent
 >>> curve = solvent.frontier(solvent.instances.knapsack([60, 100, 120], [10, 20, 30]))
 >>> axes = solvent.show.frontier(curve, budget=50)

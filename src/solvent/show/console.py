@@ -45,8 +45,10 @@ def terminal_plot(
         Never falling; `y[i]` holds from `x[i]` to `x[i + 1]`.
     y : sequence of float, length N
         Where one is not finite there is a gap.
-    width, height : int
-        Of the whole text in letters, and of the field of the line in lines.
+    width : int
+        Of the whole text, in letters.
+    height : int
+        Of the field of the line, in lines.
     title : str
         A line above.
     marks : mapping of str to float, optional
@@ -117,8 +119,12 @@ def terminal_frontier(
     curve : Curve
     budget : number, optional
         One more to point out.
-    width, height, ascii
-        As for `terminal_plot`.
+    width : int
+        Of the whole text, in letters.
+    height : int
+        Of the field of the line, in lines.
+    ascii : bool
+        Draw with plain letters; see `terminal_plot`.
 
     Examples
     --------

@@ -45,7 +45,9 @@ def spending(
         The limits to show; the policy's own if not given, or else the model's.
     resource : str, optional
         Whose spending; the only one, or the only one with a limit, if not given.
-    episodes, seed : int
+    episodes : int
+        How many to roll out.
+    seed : int
         Of the roll-outs.
     ax : Axes, optional
         Where to draw; a new figure if not given.
