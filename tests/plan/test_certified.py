@@ -214,7 +214,7 @@ def test_a_gap_chooses_its_own_method() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_what_a_coarser_round_proved_prunes_the_next(seed: int) -> None:
     model = instances.random(
-        5, 3, horizon=6, resources=2, real_costs=True, cost_range=(-1, 3), budget=8 + seed % 4, seed=seed
+        5, 3, horizon=6, resources=2, real_costs=True, cost_range=(-1, 3), budget=11 + seed % 4, seed=seed
     )
     limits = resolve(model, None)
     coarse, fine = (project(model, limits, (Fraction(1, n),) * 2, "relaxed") for n in (4, 8))

@@ -92,9 +92,11 @@ def solve(
     Solution(optimal, value 220, worst spent weight 50, frontier)
     >>> solve(instances.partition([3, 1, 1])).status.value
     'infeasible'
-    >>> hard = instances.paper(40, seed=1, budget=3)
-    >>> solve(hard, method="relative", epsilon=0.01).status.value
+    >>> hard = instances.paper(20, seed=2, budget=3)
+    >>> solve(hard, method="relative", epsilon=0.1).status.value
     'relaxed'
+    >>> solve(hard, method="relative", epsilon=0.1, strict=True).status.value
+    'feasible'
     """
     if isinstance(model, DiscountedCMDP):
         return solve_discounted(
