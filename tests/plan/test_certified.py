@@ -82,7 +82,6 @@ def test_real_costs_by_lengths(seed: int, gap: float) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(certified, "_FIRST_TRY", 0)
         patch.setattr(certified, "_FIRST_AMOUNTS", (16, 4))
-        patch.setattr(certified, "_FINER", (2, 2))
         solution = check(model, None, exact, gap)
     assert solution.rounds
 
@@ -252,3 +251,14 @@ def test_pruning_by_a_coarser_round_does_prune() -> None:
     pruned = run(fine, "reduction", Allowance(), options=Options(within=known.inside(fine)))
     assert pruned.value == plain.value
     assert pruned.stats.nodes < plain.stats.nodes
+
+
+def test_rounds_are_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    model = instances.paper(10, seed=1, budget=2)
+    solve(model, gap=0.01, progress=True)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    solution = solve(model, gap=0.01, progress=True)
+    shown = capsys.readouterr().err.splitlines()
+    assert shown[0].split() == ["lower", "upper", "gap", "nodes", "time"]
+    assert shown[1].split()[:3] == solution.log.splitlines()[1].split()[:3]

@@ -14,7 +14,6 @@ from solvent.plan.bound_kernels import DOWN, UP
 from solvent.plan.jit import jit
 from solvent.plan.kernels import TERMINAL
 
-
 #: Amounts of a state that are summed at a time.
 _TILE = 1024
 
