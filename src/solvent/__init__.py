@@ -18,6 +18,7 @@ from solvent._version import __version__
 from solvent.errors import (
     BudgetError,
     LatticeOverflowError,
+    LimitError,
     ModelError,
     PolicyError,
     SolventError,
@@ -75,6 +76,7 @@ __all__ = [
     "CostLaw",
     "Curve",
     "LatticeOverflowError",
+    "LimitError",
     "MarkovPolicy",
     "ModelError",
     "PolicyError",

@@ -1,0 +1,78 @@
+"""`verify`, `simulate` and `compare`: doubting policies."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from solvent.cli.budgets import read_budget_options
+from solvent.cli.models import read_model
+from solvent.cli.options import BudgetOption, ModelArgument, PlotOption, PolicyArgument, SeedOption
+from solvent.cli.outputs import PICTURES, plan_output
+from solvent.cli.session import Code, Session
+
+
+def verify(
+    session: Session,
+    model: ModelArgument,
+    policy: PolicyArgument,
+    budget: BudgetOption = None,
+    max_nodes: Annotated[
+        int, typer.Option("--max-nodes", metavar="N", help="Give up beyond so many nodes.")
+    ] = 20_000_000,
+) -> int:
+    """Check exactly whether a policy can go over.
+
+    The check shares no code with the planner.
+    """
+    from solvent.check.verify import verify as run
+    from solvent.policy.files import load_policy
+    from solvent.show import answers, records
+
+    loaded = read_model(session, model)
+    held_to = read_budget_options(budget, loaded)
+    with session.working("verifying"):
+        report = run(loaded, load_policy(policy, loaded), held_to, max_nodes=max_nodes)
+    session.answer(answers.report_text(report, verbose=session.verbose), records.report_record(loaded, report))
+    return Code.OK if report.feasible else Code.INFEASIBLE
+
+
+def simulate(
+    session: Session,
+    model: ModelArgument,
+    policy: PolicyArgument,
+    budget: BudgetOption = None,
+    episodes: Annotated[int, typer.Option("--episodes", "-n", metavar="N", help="How many.")] = 100_000,
+    seed: SeedOption = 0,
+    plot: PlotOption = None,
+) -> int:
+    """Play a policy many times."""
+    from solvent.check.simulate import simulate as run
+    from solvent.policy.files import load_policy
+    from solvent.show import answers, records
+
+    drawing = plan_output("--plot", plot, inputs=(model, policy), endings=PICTURES)
+    loaded = read_model(session, model)
+    counted = read_budget_options(budget, loaded)
+    followed = load_policy(policy, loaded)
+    with session.working(f"playing {episodes:,} episodes"):
+        simulation = run(loaded, followed, episodes, seed, counted)
+    written: dict[str, dict[str, Any]] = {}
+    if drawing is not None:
+        from solvent import show
+
+        with session.working(f"drawing {drawing.path.name}"):
+            axes = show.spending(loaded, followed, counted, episodes=episodes, seed=seed)
+            show.save(axes, drawing.path)
+        written["plot"] = drawing.written()
+    text = answers.simulation_text(simulation, verbose=session.verbose)
+    files = answers.written_text(written) if written else None
+    record = records.simulation_record(loaded, simulation, seed) | {"written": written}
+    session.answer(answers.group(text, files), record)
+    return Code.INFEASIBLE if simulation.violations else Code.OK
+
+
+def compare(session: Session, model: ModelArgument, budget: BudgetOption = None) -> int:
+    """Set it beside what people use today."""
+    raise NotImplementedError

@@ -1,0 +1,150 @@
+"""`solve` and `frontier`: finding policies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from solvent.cli.budgets import read_budget_options
+from solvent.cli.models import read_model
+from solvent.cli.options import (
+    BudgetOption,
+    MemoryLimit,
+    MethodOption,
+    ModelArgument,
+    PlotOption,
+    ResourceOption,
+    TimeLimit,
+)
+from solvent.cli.outputs import PICTURES, Output, plan_output, refuse_doubles
+from solvent.cli.session import Code, Session
+
+if TYPE_CHECKING:
+    from solvent.model.cmdp import CMDP
+    from solvent.plan.solution import Solution
+
+_CODES = {"infeasible": Code.INFEASIBLE, "limit": Code.LIMIT}
+
+
+def solve(
+    session: Session,
+    model: ModelArgument,
+    budget: BudgetOption = None,
+    method: MethodOption = None,
+    epsilon: Annotated[
+        str | None,
+        typer.Option("--epsilon", metavar="E", help="How coarse additive and relative round.", show_default=False),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="With epsilon: never over budget.", show_default=False)
+    ] = False,
+    gap: Annotated[
+        float | None,
+        typer.Option("--gap", metavar="G", help="Stop once this near to the best: 0.01 is 1 %.", show_default=False),
+    ] = None,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="POLICY", help="Write the policy.", show_default=False)
+    ] = None,
+    plot: PlotOption = None,
+) -> int:
+    """Find the best policy that never goes over budget."""
+    from solvent.model.budget import resolve
+    from solvent.plan.solve import solve as run
+    from solvent.show import answers, records
+
+    outputs = {
+        "--out": plan_output("--out", out, inputs=(model,)),
+        "--plot": plan_output("--plot", plot, inputs=(model,), endings=PICTURES),
+    }
+    refuse_doubles(outputs)
+    loaded = read_model(session, model)
+    limited = read_budget_options(budget, loaded)
+    limits = resolve(loaded, limited)
+    options = {"method": method, "epsilon": epsilon, "strict": strict or None, "gap": gap}
+    options |= {"time_limit": time_limit, "memory_limit": memory_limit}
+    given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
+    solution = run(loaded, limited, progress=session.progress, **given)
+    if session.interrupted:
+        session.note("interrupted: this is the best that was found")
+    written = _write(session, loaded, solution, outputs["--out"], outputs["--plot"])
+    record = records.solution_record(loaded, solution, limits)
+    text = answers.solution_text(solution, limits, verbose=session.verbose)
+    session.answer(
+        answers.group(text, answers.written_text(written) if written else None),
+        record | {"written": written, "interrupted": session.interrupted},
+    )
+    return _CODES.get(solution.status.value, Code.OK)
+
+
+def _write(
+    session: Session, model: CMDP, solution: Solution, out: Output | None, plot: Output | None
+) -> dict[str, dict[str, Any]]:
+    """Write what was asked for and return what there is to tell of it."""
+    written: dict[str, dict[str, Any]] = {}
+    if solution.status.value in _CODES:
+        if out is not None or plot is not None:
+            session.note("nothing was written, as there is no policy")
+        return written
+    if out is not None:
+        with session.working(f"writing {out.path.name}"):
+            solution.policy.save(out.path)
+        written["policy"] = out.written()
+    if plot is not None:
+        from solvent import show
+
+        with session.working(f"drawing {plot.path.name}"):
+            show.save(show.spending(model, solution.policy), plot.path)
+        written["plot"] = plot.written()
+    return written
+
+
+def frontier(
+    session: Session,
+    model: ModelArgument,
+    resource: ResourceOption = None,
+    up_to: Annotated[
+        str | None,
+        typer.Option("--up-to", metavar="BUDGET", help="The largest of interest; all, if not given.", show_default=False),
+    ] = None,
+    ignore_limits: Annotated[
+        bool,
+        typer.Option("--ignore-limits", help="Leave out what else the model's budget demands.", show_default=False),
+    ] = False,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+    plot: PlotOption = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write all points, exactly.", show_default=False)
+    ] = None,
+) -> int:
+    """Price every budget of one resource at once."""
+    from solvent.model.files import write_whole
+    from solvent.plan.curve import frontier as run
+    from solvent.show import answers, console, records
+
+    drawing = plan_output("--plot", plot, inputs=(model,), endings=PICTURES)
+    table = plan_output("--csv", csv, inputs=(model,))
+    refuse_doubles({"--plot": drawing, "--csv": table})
+    loaded = read_model(session, model)
+    curve = run(
+        loaded, resource, up_to, ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit,
+        progress=session.progress,
+    )  # fmt: skip
+    written: dict[str, dict[str, Any]] = {}
+    if table is not None:
+        write_whole(table.path, answers.curve_csv(curve).encode())
+        written["csv"] = table.written()
+    if drawing is not None:
+        from solvent import show
+
+        with session.working(f"drawing {drawing.path.name}"):
+            show.save(show.frontier(curve), drawing.path)
+        written["plot"] = drawing.written()
+    text = answers.curve_text(curve, console.curve_plot(curve, session.out.width), verbose=session.verbose)
+    files = answers.written_text(written) if written else None
+    session.answer(answers.group(text, files), records.curve_record(curve) | {"written": written})
+    return Code.INFEASIBLE if curve.least_budget is None else Code.OK

@@ -1,0 +1,270 @@
+"""Answers as text for a terminal: what was found, in the order in which people ask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from solvent.model.amounts import format_amount, short_amount
+from solvent.model.describe import describe
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from solvent.check.report import Report
+    from solvent.check.simulate import Simulation
+    from solvent.model.budget import Limits
+    from solvent.model.cmdp import CMDP
+    from solvent.plan.curve import Curve
+    from solvent.plan.solution import Solution
+
+#: Rows of a table of points; more are thinned.
+_MOST_ROWS = 16
+_GOOD, _FAIR, _BAD = "bold green", "bold yellow", "bold red"
+
+_STATUS = {
+    "optimal": (_GOOD, "never over budget, and no policy that never is earns more"),
+    "within_gap": (_GOOD, "never over budget, and as near to the best as was asked for"),
+    "feasible": (_FAIR, "never over budget; the best may earn more, within the bounds below"),
+    "relaxed": (_FAIR, "earns at least as much as any policy within budget, but may go over by what is said below"),
+    "infeasible": (_BAD, "no policy keeps this budget"),
+    "limit": (_BAD, "stopped before there was a policy"),
+}
+
+
+def facts_grid(rows: Iterable[tuple[str, str]]) -> Table:
+    """Return labels and what they stand for, side by side."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, value in rows:
+        grid.add_row(Text(f"  {label}"), Text(value))
+    return grid
+
+
+def group(*parts: RenderableType | None) -> RenderableType:
+    """Return parts one below the other, those that are None left out."""
+    from rich.console import Group
+
+    return Group(*(part for part in parts if part is not None))
+
+
+def headline(word: str, style: str, rest: str) -> RenderableType:
+    """Return the line that an answer begins with."""
+    from rich.text import Text
+
+    return Text().append(word, style=style).append(f": {rest}")
+
+
+def written_text(files: Mapping[str, Mapping[str, Any]]) -> RenderableType:
+    """Return which files were written."""
+    return facts_grid((f"wrote {what}", _file(file)) for what, file in files.items())
+
+
+def _file(file: Mapping[str, Any]) -> str:
+    replaced = ", replacing the one before" if file["replaced"] else ""
+    return f"{file['path']} ({file['bytes']:,} bytes{replaced})"
+
+
+def model_text(model: CMDP, *, verbose: bool = False) -> RenderableType:
+    """Return what `info` says."""
+    from rich.text import Text
+
+    about = Text(f"\n{model.about}") if model.about else None
+    names = None
+    if verbose:
+        names = facts_grid(
+            [
+                ("start", str(model.start)),
+                ("states", ", ".join(map(str, model.states))),
+                ("actions", ", ".join(map(str, model.actions))),
+                ("fingerprint", model.fingerprint),
+            ]
+        )
+    return group(describe(model), about, names)
+
+
+def limit_text(lower: tuple[Fraction | None, ...], upper: tuple[Fraction | None, ...]) -> str:
+    """Return the limits of one resource in a few words.
+
+    Examples
+    --------
+    >>> limit_text((None, None), (Fraction(30), Fraction(30)))
+    'limit 30'
+    >>> limit_text((None, None), (None, Fraction(1, 3)))
+    'limit 1/3 at the end'
+    >>> limit_text((None, Fraction(0)), (Fraction(9), Fraction(8)))
+    'limits by step, last 0 to 8'
+    """
+    pairs = list(zip(lower, upper, strict=True))
+    last = pairs[-1]
+    if all(pair == last for pair in pairs):
+        return f"limit {_side(*last)}"
+    if all(pair == (None, None) for pair in pairs[:-1]):
+        return f"limit {_side(*last)} at the end"
+    return f"limits by step, last {_side(*last)}"
+
+
+def _side(low: Fraction | None, high: Fraction | None) -> str:
+    if low is None:
+        return "none" if high is None else format_amount(high)
+    return f"at least {format_amount(low)}" if high is None else f"{format_amount(low)} to {format_amount(high)}"
+
+
+def solution_text(solution: Solution, limits: Limits, *, verbose: bool = False) -> RenderableType:
+    """Return what `solve` says."""
+    status = solution.status.value
+    style, meaning = _STATUS[status]
+    return group(headline(status.replace("_", " "), style, meaning), facts_grid(_solution_facts(solution, limits, verbose)))
+
+
+def _solution_facts(solution: Solution, limits: Limits, verbose: bool) -> list[tuple[str, str]]:
+    status = solution.status.value
+    rows: list[tuple[str, str]] = []
+    if math.isfinite(solution.value):
+        rows.append(("value", f"{solution.value:.10g}"))
+    if solution.value_lower != solution.value_upper:
+        low, high = (f"{bound:.10g}" for bound in (solution.value_lower, solution.value_upper))
+        rows.append(("best lies", f"at most {high}" if low == "-inf" else f"from {low} to {high}"))
+        if math.isfinite(solution.gap):
+            rows.append(("gap", f"{100 * solution.gap:.4g} %"))
+    rows += _spending(solution, limits)
+    if status == "infeasible" and solution.diagnosis is not None:
+        rows += [("why" if not i else "", part) for i, part in enumerate(str(solution.diagnosis).split("; "))]
+    elif status not in ("optimal", "infeasible"):
+        rows.append(("why", solution.message))
+    stats = solution.stats
+    kind = "points" if stats.representation in ("points", "arrays") else stats.representation
+    rows.append(("method", f"{solution.method}, {stats.nodes:,} {kind} in {stats.seconds:.2f} s"))
+    if verbose:
+        rows.append(("largest layer", f"{max(stats.layer_sizes, default=0):,} {kind}"))
+        rows.append(("memory", f"{stats.peak_bytes / 1e6:,.1f} MB planned"))
+        if stats.cost_diversity is not None:
+            rows.append(("cost diversity", f"{stats.cost_diversity:,}"))
+        rows += [(f"round {i + 1}", _round(each)) for i, each in enumerate(getattr(solution, "rounds", None) or ())]
+    return rows
+
+
+def _spending(solution: Solution, limits: Limits) -> list[tuple[str, str]]:
+    excess = getattr(solution, "excess", None) or {}
+    rows = []
+    for d, name in enumerate(limits.resources):
+        if name not in solution.worst_spent:
+            continue
+        bound = "" if solution.worst_is_exact else " (a bound)"
+        over = excess.get(name) or Fraction(0)
+        extra = f", over by up to {short_amount(over)}" if over > 0 else ""
+        worst = short_amount(solution.worst_spent[name])
+        rows.append((name, f"at worst {worst} spent{bound}, {limit_text(limits.lower[d], limits.upper[d])}{extra}"))
+    return rows
+
+
+def _round(each: Any) -> str:
+    return f"{each.lower:.10g} to {each.upper:.10g}, gap {100 * each.gap:.4g} %, {each.nodes:,} nodes, {each.seconds:.2f} s"
+
+
+def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) -> RenderableType:
+    """Return what `frontier` says: the least budget, the points, and a plot if there is one."""
+    from rich.table import Table
+    from rich.text import Text
+
+    upto = short_amount(curve.up_to)
+    if curve.least_budget is None:
+        return headline("infeasible", _BAD, f"no budget of {curve.resource} up to {upto} is enough for any policy")
+    head = headline(
+        "frontier",
+        _GOOD,
+        f"the best value for every budget of {curve.resource} up to {upto}: {len(curve):,} levels",
+    )
+    least = facts_grid([("least budget", format_amount(curve.least_budget))])
+    table = Table(f"budget of {curve.resource}", "best value", "per unit since")
+    for column in table.columns:
+        column.justify = "right"
+    shown = range(len(curve)) if verbose else _thinned(len(curve))
+    before: int | None = None
+    for i in shown:
+        price = "" if before is None else f"{_price(curve, before, i):.4g}"
+        table.add_row(short_amount(curve.budgets[i], 18), f"{curve.values[i]:.10g}", price)
+        before = i
+    left_out = len(curve) - len(shown)
+    more = Text(f"  {left_out:,} levels between are not shown: --verbose or --csv FILE for all") if left_out else None
+    return group(head, least, table, more, Text(f"\n{plot}") if plot else None)
+
+
+def _price(curve: Curve, first: int, last: int) -> float:
+    return float(curve.values[last] - curve.values[first]) / float(curve.budgets[last] - curve.budgets[first])
+
+
+def _thinned(count: int) -> list[int]:
+    """Return places that are spread over so many, the first and the last among them."""
+    if count <= _MOST_ROWS:
+        return list(range(count))
+    return sorted({round(i * (count - 1) / (_MOST_ROWS - 1)) for i in range(_MOST_ROWS)})
+
+
+def curve_csv(curve: Curve) -> str:
+    """Return the whole curve as CSV: exact budgets, the same as floats, and values."""
+    lines = ["budget,budget_float,value"]
+    for budget, value in zip(curve.budgets, curve.values.tolist(), strict=True):
+        lines.append(f"{format_amount(budget)},{float(budget)!r},{value!r}")
+    return "\n".join(lines) + "\n"
+
+
+def report_text(report: Report, *, verbose: bool = False) -> RenderableType:
+    """Return what `verify` says: the verdict, the envelope of spending, and a history that breaks a limit."""
+    style, word = (_GOOD, "kept") if report.feasible else (_BAD, "violated")
+    rest = "no history breaks a limit"
+    if not report.feasible:
+        chance = report.violation_probability
+        rest = "a limit can be broken" + ("" if chance is None else f", with probability {chance:.6g}")
+    return group(headline(word, style, rest), report, _envelope(report) if verbose else None)
+
+
+def _envelope(report: Report) -> Table:
+    from rich.table import Table
+
+    table = Table("after step", *(f"{name} {side}" for name in report.worst_spent for side in ("least", "worst", "limit")))
+    horizon = len(next(iter(report.worst_spent.values()), ()))
+    for step in range(horizon):
+        cells = [str(step)]
+        for name in report.worst_spent:
+            lower, upper = (side.get(name, (None,) * horizon)[step] for side in (report.lower, report.upper))
+            least, worst = report.least_spent[name][step], report.worst_spent[name][step]
+            cells += ["unbounded" if each is None else short_amount(each) for each in (least, worst)]
+            cells.append(_side(lower, upper))
+        table.add_row(*cells)
+    return table
+
+
+def simulation_text(simulation: Simulation, *, verbose: bool = False) -> RenderableType:
+    """Return what `simulate` says: the reward, the violations and what was spent."""
+    from rich.table import Table
+
+    from solvent.check.simulate import LEVELS
+
+    n, broken = simulation.episodes, simulation.violations
+    style, word = (_GOOD, "kept") if not broken else (_BAD, "violated")
+    head = headline(word, style, f"{broken:,} of {n:,} episodes broke a limit" if broken else f"in all {n:,} episodes")
+    error = "" if math.isnan(simulation.standard_error) else f" ± {simulation.standard_error:.3g}"
+    facts = facts_grid(
+        [("mean reward", f"{simulation.mean_reward:.8g}{error}")]
+        + [(f"most {name}", short_amount(most)) for name, most in simulation.max_spent.items()]
+    )
+    table = Table("spent", "after step", *(_level(level) for level in LEVELS))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, levels in simulation.spent_quantiles.items():
+        horizon = levels.shape[1]
+        for step in range(horizon) if verbose else sorted({(horizon - 1) // 2, horizon - 1}):
+            table.add_row(name, str(step), *(f"{value:.6g}" for value in levels[:, step].tolist()))
+    return group(head, facts, table if simulation.spent_quantiles else None)
+
+
+def _level(level: float) -> str:
+    return {0.0: "least", 0.5: "median", 1.0: "most"}.get(level, f"{100 * level:g} %")

@@ -1,0 +1,67 @@
+"""Errors as text and as JSON: where, expected, found, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from solvent.errors import LocatedError, SolventError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def error_text(error: BaseException) -> RenderableType:
+    """Return an error as one block.
+
+    Examples
+    --------
+    >>> from rich.console import Console
+    >>> from solvent.errors import ModelError
+    >>> block = error_text(ModelError("van.yaml: start", "a state", "'dpot'", "did you mean 'depot'?"))
+    >>> Console(color_system=None).print(block)
+    error: van.yaml: start
+      expected  a state
+      found     'dpot'
+      hint      did you mean 'depot'?
+    """
+    if not isinstance(error, LocatedError):
+        return _block(str(error) if isinstance(error, SolventError) else _surprise(error), _after(error))
+    hint = [("hint", error.hint)] if error.hint else []
+    return _block(error.where, [("expected", error.expected), ("found", error.found), *hint])
+
+
+def usage_text(message: str, command: str) -> RenderableType:
+    """Return the block for a command line that cannot be read."""
+    return _block(message.rstrip("."), [("help", f"{command} --help")])
+
+
+def error_record(error: BaseException) -> dict[str, Any]:
+    """Return an error for machines."""
+    record: dict[str, Any] = {"kind": type(error).__name__, "message": str(error) or _surprise(error)}
+    if isinstance(error, LocatedError):
+        record |= {"where": error.where, "expected": error.expected, "found": error.found, "hint": error.hint or None}
+    return {"error": record}
+
+
+def _surprise(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this"
+    detail = str(error).split("\n")[0]
+    return f"a mistake in Solvent itself: {type(error).__name__}" + (f": {detail}" if detail else "")
+
+
+def _after(error: BaseException) -> list[tuple[str, str]]:
+    if isinstance(error, SolventError):
+        return []
+    if isinstance(error, MemoryError):
+        return [("hint", "set --memory-limit, or coarsen the costs")]
+    return [("hint", "run it again with --debug, and report what it shows")]
+
+
+def _block(head: str, lines: list[tuple[str, str]]) -> RenderableType:
+    from rich.text import Text
+
+    text = Text().append("error: ", style="bold red").append(head, style="bold")
+    for label, value in lines:
+        text.append(f"\n  {label:<10}", style="dim").append(value)
+    return text
