@@ -103,6 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # the interpreter would flush once more when it ends, and complain
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
+    except OSError as error:  # a full disk, a closed stream: there is no other place for the answer
+        return misuse(f"the answer could not be printed: {error.strerror or error}", "solvent", as_json=False)
     except _USAGE_ERROR as error:
         return _misused(error, given)
     except typer.Abort:

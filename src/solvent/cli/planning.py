@@ -124,7 +124,7 @@ def frontier(
     """Price every budget of one resource at once."""
     from solvent.model.files import write_whole
     from solvent.plan.curve import frontier as run
-    from solvent.show import answers, console, records
+    from solvent.show import answers, records
 
     drawing = plan_output("--plot", plot, inputs=(model,), endings=PICTURES)
     table = plan_output("--csv", csv, inputs=(model,))
@@ -144,7 +144,7 @@ def frontier(
         with session.working(f"drawing {drawing.path.name}"):
             show.save(show.frontier(curve), drawing.path)
         written["plot"] = drawing.written()
-    text = answers.curve_text(curve, console.curve_plot(curve, session.out.width), verbose=session.verbose)
+    text = answers.curve_text(curve, answers.curve_plot(curve, session.out), verbose=session.verbose)
     files = answers.written_text(written) if written else None
     session.answer(answers.group(text, files), records.curve_record(curve) | {"written": written})
     return Code.INFEASIBLE if curve.least_budget is None else Code.OK

@@ -11,7 +11,7 @@ from solvent.model.amounts import format_amount, short_amount
 from solvent.model.describe import describe
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
     from solvent.check.report import Report
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Rows of a table of points; more are thinned.
 _MOST_ROWS = 16
+#: Columns of a plot.
+_NARROWEST_PLOT, _WIDEST_PLOT = 30, 76
 _GOOD, _FAIR, _BAD = "bold green", "bold yellow", "bold red"
 
 _STATUS = {
@@ -64,10 +66,11 @@ def headline(word: str, style: str, rest: str) -> RenderableType:
 
 def written_text(files: Mapping[str, Mapping[str, Any]]) -> RenderableType:
     """Return which files were written."""
-    return facts_grid((f"wrote {what}", _file(file)) for what, file in files.items())
+    return facts_grid((f"wrote {what}", file_text(file)) for what, file in files.items())
 
 
-def _file(file: Mapping[str, Any]) -> str:
+def file_text(file: Mapping[str, Any]) -> str:
+    """Return what there is to tell of a file that was written."""
     replaced = ", replacing the one before" if file["replaced"] else ""
     return f"{file['path']} ({file['bytes']:,} bytes{replaced})"
 
@@ -195,6 +198,15 @@ def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) 
     left_out = len(curve) - len(shown)
     more = Text(f"  {left_out:,} levels between are not shown: --verbose or --csv FILE for all") if left_out else None
     return group(head, least, table, more, Text(f"\n{plot}") if plot else None)
+
+
+def curve_plot(curve: Curve, console: Console, budget: Any = None) -> str:
+    """Return a frontier drawn for a console, as wide as it allows."""
+    from solvent.show.console import terminal_frontier
+
+    width = max(min(console.width - 2, _WIDEST_PLOT), _NARROWEST_PLOT)
+    ascii_only = not (console.encoding or "").lower().startswith("utf")
+    return terminal_frontier(curve, budget=budget, width=width, ascii=ascii_only)
 
 
 def _price(curve: Curve, first: int, last: int) -> float:

@@ -9,6 +9,22 @@ from solvent.errors import LocatedError, SolventError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+#: What arguments of functions are called on the command line.
+_SHELL_WORDS = {
+    'method="reduction"': "--method reduction",
+    'method="frontier"': "--method frontier",
+    "ignore_limits=True": "--ignore-limits",
+    "solve(model, budget)": "solvent solve --budget",
+    "pass budget=...": "pass --budget",
+    "max_nodes=": "--max-nodes",
+    "use None (null in files)": "write none",
+    "solvent.load_policy reads policies": "the model comes first, then the policy",
+}
+#: Arguments that, alone, say where an error lies.
+_SHELL_PLACES = (
+    "method", "epsilon", "strict", "gap", "time_limit", "memory_limit", "resource", "up_to", "episodes", "seed", "budget",
+)  # fmt: skip
+
 
 def error_text(error: BaseException) -> RenderableType:
     """Return an error as one block.
@@ -26,8 +42,23 @@ def error_text(error: BaseException) -> RenderableType:
     """
     if not isinstance(error, LocatedError):
         return _block(str(error) if isinstance(error, SolventError) else _surprise(error), _after(error))
-    hint = [("hint", error.hint)] if error.hint else []
-    return _block(error.where, [("expected", error.expected), ("found", error.found), *hint])
+    hint = [("hint", in_shell(error.hint))] if error.hint else []
+    return _block(in_shell(error.where), [("expected", error.expected), ("found", error.found), *hint])
+
+
+def in_shell(text: str) -> str:
+    """Return what an error says to users of Python, in the words of the command line.
+
+    Examples
+    --------
+    >>> in_shell('use method="reduction", which takes any limits')
+    'use --method reduction, which takes any limits'
+    """
+    if text in _SHELL_PLACES:
+        return "--" + text.replace("_", "-")
+    for python, shell in _SHELL_WORDS.items():
+        text = text.replace(python, shell)
+    return text
 
 
 def usage_text(message: str, command: str) -> RenderableType:
