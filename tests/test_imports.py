@@ -27,6 +27,9 @@ RANKS = [
 ]
 RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
 
+#: The one import against the grain: `Curve.plot` is a convenience that calls `solvent.show` when it is called.
+EXCEPTIONS = {"plan/curve.py": "plan imports show"}
+
 HEAVY = ["torch", "ray", "matplotlib", "gymnasium", "scipy.stats", "numba", "pydantic"]
 
 
@@ -68,7 +71,9 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__in
 def test_imports_point_one_way(path: Path) -> None:
     assert room_of(path) in RANK, f"{path} lies in no room of DESIGN.md"
     package = ("solvent", *path.relative_to(PACKAGE).parts[:-1])
-    assert offences(path.read_text(), room_of(path), package) == []
+    found = [text.partition(": ")[2] for text in offences(path.read_text(), room_of(path), package)]
+    allowed = EXCEPTIONS.get(path.relative_to(PACKAGE).as_posix())
+    assert found == ([] if allowed is None else [allowed])
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from solvent.errors import (
 )
 
 if TYPE_CHECKING:
+    from solvent import show
     from solvent.check.simulate import simulate
     from solvent.check.verify import verify
     from solvent.model import instances
@@ -62,10 +63,14 @@ _HOME = {
     "law": "solvent.model.distributions",
     "load": "solvent.model.files",
     "load_policy": "solvent.policy.files",
+    "show": "solvent.show",
     "simulate": "solvent.check.simulate",
     "solve": "solvent.plan.solve",
     "verify": "solvent.check.verify",
 }
+
+#: Names that are modules themselves.
+_MODULES = ("instances", "show")
 
 __all__ = [
     "CMDP",
@@ -93,6 +98,7 @@ __all__ = [
     "law",
     "load",
     "load_policy",
+    "show",
     "simulate",
     "solve",
     "verify",
@@ -104,7 +110,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'solvent' has no attribute {name!r}")
     module = importlib.import_module(home)
-    value = module if name == "instances" else getattr(module, name)
+    value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from solvent.model.progress import Progress
 from solvent.plan import frontier as frontiers
 from solvent.plan.limits import Allowance, LimitReached, read_memory, read_seconds
 from solvent.policy.table import AugmentedPolicy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,23 +93,19 @@ class Curve:
         ]
         return AugmentedPolicy.from_nodes(self.model, self._lattice, limits, layers=layers, lookup="at_most")
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the curve and return the matplotlib Axes."""
-        from matplotlib import pyplot as plt
+    def plot(self, ax: Axes | None = None, *, budget: Number | None = None) -> Axes:
+        """Draw the curve and return the matplotlib Axes; see `solvent.show.frontier`.
 
-        ax = ax if ax is not None else plt.subplots(figsize=(6.4, 3.6), layout="constrained")[1]
-        if self.budgets:
-            ends = [float(budget) for budget in (*self.budgets, max(self.up_to, self.budgets[-1]))]
-            ax.stairs(self.values, ends, baseline=None, color="#0072B2", linewidth=1.8)
-            ax.axvline(ends[0], color="#D55E00", linewidth=1.2, linestyle="--")
-            label = f"least budget {format_amount(self.budgets[0])}"
-            ax.annotate(
-                label, (ends[0], 0.95), xycoords=("data", "axes fraction"), xytext=(6, 0),
-                textcoords="offset points", color="#D55E00",
-            )  # fmt: skip
-        ax.set(xlabel=f"budget of {self.resource}", ylabel="optimal value")
-        ax.spines[["top", "right"]].set_visible(False)
-        return ax
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; a new figure if not given.
+        budget : number, optional
+            A budget to mark.
+        """
+        from solvent.show.value import frontier as draw
+
+        return draw(self, ax, budget=budget)
 
     def __len__(self) -> int:
         return len(self.budgets)

@@ -1,0 +1,80 @@
+"""Words on pictures: names and numbers short enough to be read there, and which resource is meant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from solvent.errors import ModelError, did_you_mean, quote
+from solvent.model.amounts import format_amount
+
+_LONGEST_NAME = 28
+_LONGEST_AMOUNT = 10
+
+
+def short_name(name: object, longest: int = _LONGEST_NAME) -> str:
+    """Return a name as text of bounded length, on one line.
+
+    Examples
+    --------
+    >>> short_name("to the village over the hill and back"), short_name((1, 2))
+    ('to the village over the hil…', '(1, 2)')
+    """
+    # a dollar sign would start a formula
+    text = " ".join(str(name).split()).replace("$", r"\$")
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
+
+
+def number(value: float) -> str:
+    """Return a float with four digits, thousands apart, and a true minus sign.
+
+    Examples
+    --------
+    >>> number(72.38982793), number(-0.5), number(1234567.0), number(1e-9)
+    ('72.39', '−0.5', '1,234,567', '1e−09')
+    """
+    if math.isfinite(value) and 1000 <= abs(value) < 1e9:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.4g}"
+    return text.replace("-", "−")
+
+
+def amount(value: Fraction) -> str:
+    """Return an amount exactly if that is short, else as a float with "≈" before it.
+
+    Examples
+    --------
+    >>> amount(Fraction(1, 3)), amount(Fraction(-5, 2)), amount(Fraction(123456789, 1000000007))
+    ('1/3', '−2.5', '≈ 0.1235')
+    """
+    if value.numerator.bit_length() + value.denominator.bit_length() <= 4 * _LONGEST_AMOUNT:
+        text = format_amount(value)
+        if len(text) <= _LONGEST_AMOUNT:
+            return text.replace("-", "−")
+    return f"≈ {number(float(value))}"
+
+
+def pick_resource(names: Sequence[str], resource: str | None, preferred: Sequence[str] = ()) -> str:
+    """Return the resource that is meant: the one named, or the only one, or the only preferred one.
+
+    Raises
+    ------
+    ModelError
+        If there is no such resource, or it is not clear which is meant.
+
+    Examples
+    --------
+    >>> pick_resource(["fuel"], None), pick_resource(["fuel", "risk"], None, preferred=["risk"])
+    ('fuel', 'risk')
+    """
+    known = ", ".join(map(quote, names)) or "none"
+    if resource is not None:
+        if resource not in names:
+            raise ModelError("resource", f"one of {known}", quote(resource), did_you_mean(resource, names))
+        return resource
+    for choice in (names, preferred):
+        if len(choice) == 1:
+            return choice[0]
+    raise ModelError("resource", f"one of {known}", "none given", "pass resource=...")
