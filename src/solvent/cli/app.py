@@ -15,6 +15,7 @@ from solvent.cli import checking, models, planning, story
 from solvent.cli.command import add_command
 from solvent.cli.failures import misuse
 from solvent.cli.session import Code
+from solvent.errors import did_you_mean
 
 #: What the parser raises for a line it cannot read: the base of all its errors, click's own or typer's copy of it.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
@@ -118,5 +119,10 @@ def _misused(error: Exception, given: list[str]) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         print(context.get_help() if context is not None else "")
         return Code.OK
+    asked = "--json" in given
+    option = getattr(error, "option_name", None)
+    if type(error).__name__ == "NoSuchOption" and option is not None and context is not None:
+        known = [name for parameter in context.command.params for name in parameter.opts]
+        return misuse(f"there is no option {option}", path, as_json=asked, hint=did_you_mean(option, known))
     message = error.format_message() if hasattr(error, "format_message") else str(error)
-    return misuse(message, path, as_json="--json" in given)
+    return misuse(message, path, as_json=asked)

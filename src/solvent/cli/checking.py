@@ -67,9 +67,8 @@ def simulate(
             show.save(axes, drawing.path)
         written["plot"] = drawing.written()
     text = answers.simulation_text(simulation, verbose=session.verbose)
-    files = answers.written_text(written) if written else None
     record = records.simulation_record(loaded, simulation, seed) | {"written": written}
-    session.answer(answers.group(text, files), record)
+    session.answer(answers.group(text, answers.written_text(written)), record)
     return Code.INFEASIBLE if simulation.violations else Code.OK
 
 

@@ -4,42 +4,43 @@ from __future__ import annotations
 
 import sys
 import traceback
+from typing import Any
 
 from solvent.cli.session import Code, Session
-from solvent.errors import SolventError
+from solvent.errors import LimitError, SolventError
 
 
 def fail(session: Session, error: Exception) -> int:
     """Report an error and return the exit code."""
-    from solvent.errors import LimitError
     from solvent.show import failures
 
     if session.debug:
         traceback.print_exc(file=sys.stderr)
-    expected = isinstance(error, SolventError)
-    code = Code.LIMIT if isinstance(error, LimitError) else Code.BAD_INPUT if expected else Code.MISTAKE
-    if isinstance(error, MemoryError):
+    code = Code.MISTAKE
+    if isinstance(error, LimitError | MemoryError):
         code = Code.LIMIT
+    elif isinstance(error, SolventError):
+        code = Code.BAD_INPUT
     session.err.print(failures.error_text(error), soft_wrap=True)
-    if session.as_json:
-        session.print_json(failures.error_record(error) | {"exit_code": int(code)})
-    return code
+    return _end(session, code, failures.error_record(error))
 
 
 def stop(session: Session) -> int:
     """Report that Ctrl-C ended the run before there was anything to show, and return the exit code."""
     session.err.print("interrupted: nothing was found yet, and nothing was written")
-    if session.as_json:
-        session.print_json({"error": {"message": "interrupted"}, "exit_code": int(Code.INTERRUPTED)})
-    return Code.INTERRUPTED
+    return _end(session, Code.INTERRUPTED, {"kind": "Interrupted", "message": "interrupted"})
 
 
-def misuse(message: str, path: str, *, as_json: bool) -> int:
+def misuse(message: str, path: str, *, as_json: bool, hint: str = "") -> int:
     """Report a command line that cannot be read and return the exit code."""
     from solvent.show import failures
 
     session = Session(path.split(" ")[-1], as_json=as_json)
-    session.err.print(failures.usage_text(message, path), soft_wrap=True)
-    if as_json:
-        session.print_json({"error": {"message": message}, "exit_code": int(Code.BAD_INPUT)})
-    return Code.BAD_INPUT
+    session.err.print(failures.usage_text(message, path, hint), soft_wrap=True)
+    return _end(session, Code.BAD_INPUT, {"kind": "UsageError", "message": message, "hint": hint or None})
+
+
+def _end(session: Session, code: Code, error: dict[str, Any]) -> int:
+    if session.as_json:
+        session.print_json({"error": error, "exit_code": int(code)})
+    return code

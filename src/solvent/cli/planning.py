@@ -72,11 +72,8 @@ def solve(
         session.note("interrupted: this is the best that was found")
     written = _write(session, loaded, solution, outputs["--out"], outputs["--plot"])
     record = records.solution_record(loaded, solution, limits)
-    text = answers.solution_text(solution, limits, verbose=session.verbose)
-    session.answer(
-        answers.group(text, answers.written_text(written) if written else None),
-        record | {"written": written, "interrupted": session.interrupted},
-    )
+    text = answers.solution_text(solution, limits, verbose=session.verbose, written=written)
+    session.answer(text, record | {"written": written, "interrupted": session.interrupted})
     return _CODES.get(solution.status.value, Code.OK)
 
 
@@ -108,7 +105,7 @@ def frontier(
     resource: ResourceOption = None,
     up_to: Annotated[
         str | None,
-        typer.Option("--up-to", metavar="BUDGET", help="The largest of interest; all, if not given.", show_default=False),
+        typer.Option("--up-to", metavar="BUDGET", help="The largest of interest.", show_default=False),
     ] = None,
     ignore_limits: Annotated[
         bool,
@@ -145,6 +142,7 @@ def frontier(
             show.save(show.frontier(curve), drawing.path)
         written["plot"] = drawing.written()
     text = answers.curve_text(curve, answers.curve_plot(curve, session.out), verbose=session.verbose)
-    files = answers.written_text(written) if written else None
-    session.answer(answers.group(text, files), records.curve_record(curve) | {"written": written})
+    session.answer(
+        answers.group(text, answers.written_text(written)), records.curve_record(curve) | {"written": written}
+    )
     return Code.INFEASIBLE if curve.least_budget is None else Code.OK

@@ -64,9 +64,16 @@ def headline(word: str, style: str, rest: str) -> RenderableType:
     return Text().append(word, style=style).append(f": {rest}")
 
 
-def written_text(files: Mapping[str, Mapping[str, Any]]) -> RenderableType:
-    """Return which files were written."""
-    return facts_grid((f"wrote {what}", file_text(file)) for what, file in files.items())
+Written = Mapping[str, Mapping[str, Any]]
+
+
+def written_text(files: Written) -> RenderableType | None:
+    """Return which files were written, if any were."""
+    return facts_grid(_written(files)) if files else None
+
+
+def _written(files: Written) -> list[tuple[str, str]]:
+    return [("wrote" if not i else "", f"{what} {file_text(file)}") for i, (what, file) in enumerate(files.items())]
 
 
 def file_text(file: Mapping[str, Any]) -> str:
@@ -120,11 +127,14 @@ def _side(low: Fraction | None, high: Fraction | None) -> str:
     return f"at least {format_amount(low)}" if high is None else f"{format_amount(low)} to {format_amount(high)}"
 
 
-def solution_text(solution: Solution, limits: Limits, *, verbose: bool = False) -> RenderableType:
+def solution_text(
+    solution: Solution, limits: Limits, *, verbose: bool = False, written: Written | None = None
+) -> RenderableType:
     """Return what `solve` says."""
     status = solution.status.value
     style, meaning = _STATUS[status]
-    return group(headline(status.replace("_", " "), style, meaning), facts_grid(_solution_facts(solution, limits, verbose)))
+    facts = _solution_facts(solution, limits, verbose) + _written(written or {})
+    return group(headline(status.replace("_", " "), style, meaning), facts_grid(facts))
 
 
 def _solution_facts(solution: Solution, limits: Limits, verbose: bool) -> list[tuple[str, str]]:
@@ -169,7 +179,8 @@ def _spending(solution: Solution, limits: Limits) -> list[tuple[str, str]]:
 
 
 def _round(each: Any) -> str:
-    return f"{each.lower:.10g} to {each.upper:.10g}, gap {100 * each.gap:.4g} %, {each.nodes:,} nodes, {each.seconds:.2f} s"
+    bounds = f"{each.lower:.10g} to {each.upper:.10g}"
+    return f"{bounds}, gap {100 * each.gap:.4g} %, {each.nodes:,} nodes, {each.seconds:.2f} s"
 
 
 def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) -> RenderableType:
@@ -235,13 +246,17 @@ def report_text(report: Report, *, verbose: bool = False) -> RenderableType:
     if not report.feasible:
         chance = report.violation_probability
         rest = "a limit can be broken" + ("" if chance is None else f", with probability {chance:.6g}")
-    return group(headline(word, style, rest), report, _envelope(report) if verbose else None)
+    facts = facts_grid([("value", f"{report.value:.10g}"), ("looked at", f"{report.nodes:,} nodes")])
+    table = _envelope(report) if verbose else report.table()
+    return group(headline(word, style, rest), facts, table, report.witness)
 
 
 def _envelope(report: Report) -> Table:
     from rich.table import Table
 
-    table = Table("after step", *(f"{name} {side}" for name in report.worst_spent for side in ("least", "worst", "limit")))
+    table = Table(
+        "after step", *(f"{name} {side}" for name in report.worst_spent for side in ("least", "worst", "limit"))
+    )
     horizon = len(next(iter(report.worst_spent.values()), ()))
     for step in range(horizon):
         cells = [str(step)]

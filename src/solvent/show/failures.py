@@ -21,9 +21,10 @@ _SHELL_WORDS = {
     "solvent.load_policy reads policies": "the model comes first, then the policy",
 }
 #: Arguments that, alone, say where an error lies.
-_SHELL_PLACES = (
-    "method", "epsilon", "strict", "gap", "time_limit", "memory_limit", "resource", "up_to", "episodes", "seed", "budget",
-)  # fmt: skip
+_SHELL_PLACES = {
+    *("method", "epsilon", "strict", "gap", "time_limit", "memory_limit"),
+    *("budget", "resource", "up_to", "episodes", "seed", "delta"),
+}
 
 
 def error_text(error: BaseException) -> RenderableType:
@@ -61,17 +62,18 @@ def in_shell(text: str) -> str:
     return text
 
 
-def usage_text(message: str, command: str) -> RenderableType:
+def usage_text(message: str, command: str, hint: str = "") -> RenderableType:
     """Return the block for a command line that cannot be read."""
-    return _block(message.rstrip("."), [("help", f"{command} --help")])
+    return _block(message.rstrip("."), [*([("hint", hint)] if hint else []), ("help", f"{command} --help")])
 
 
 def error_record(error: BaseException) -> dict[str, Any]:
     """Return an error for machines."""
     record: dict[str, Any] = {"kind": type(error).__name__, "message": str(error) or _surprise(error)}
     if isinstance(error, LocatedError):
-        record |= {"where": error.where, "expected": error.expected, "found": error.found, "hint": error.hint or None}
-    return {"error": record}
+        record |= {"expected": error.expected, "found": error.found}
+        record["where"], record["hint"] = in_shell(error.where), in_shell(error.hint) or None
+    return record
 
 
 def _surprise(error: BaseException) -> str:

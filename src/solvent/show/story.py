@@ -90,6 +90,9 @@ class Teller:
         """Say what a budget on average does."""
         chance = found.report.violation_probability or 0.0
         dry, days = found.runs.violations, found.runs.episodes
+        witness: list[RenderableType] = []
+        if found.report.witness is not None:
+            witness = ["A shortest day on which it does:", found.report.witness]
         self._say(
             "A budget kept on average",
             "The usual way: the best plan that burns at most 30 in expectation.",
@@ -100,7 +103,7 @@ class Teller:
                     ("simulated", f"{dry:,} of {days:,} days end with an empty tank on the road"),
                 ]
             ),
-            *(["A shortest day on which it does:", found.report.witness] if found.report.witness is not None else []),
+            *witness,
         )
 
     def certain(self, model: CMDP, found: Certain) -> None:
