@@ -13,9 +13,9 @@ import typer
 from solvent._version import __version__
 from solvent.cli import checking, models, planning, story
 from solvent.cli.command import add_command
-from solvent.cli.failures import misuse
-from solvent.cli.session import Code
-from solvent.errors import did_you_mean
+from solvent.cli.failures import fail, misuse
+from solvent.cli.session import Code, Session
+from solvent.errors import SolventError, did_you_mean
 
 #: What the parser raises for a line it cannot read: the base of all its errors, click's own or typer's copy of it.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
@@ -100,17 +100,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = app(args=given, prog_name="solvent", standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # the interpreter would flush once more when it ends, and complain
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE
-    except OSError as error:  # a full disk, a closed stream: there is no other place for the answer
-        return misuse(f"the answer could not be printed: {error.strerror or error}", "solvent", as_json=False)
+    except OSError as error:
+        return _unheard(error, given)
+    except SystemExit as end:  # typer ends so where it finds a pipe broken, or has printed completions
+        return _unheard(BrokenPipeError(), given) if end.code == 1 else int(end.code or 0)
     except _USAGE_ERROR as error:
         return _misused(error, given)
     except typer.Abort:
         return Code.INTERRUPTED
     return code if isinstance(code, int) else Code.OK
+
+
+def _unheard(error: OSError, given: list[str]) -> int:
+    """End a run whose answer cannot be printed: a reader that went away, a disk that is full."""
+    # the interpreter would flush once more when it ends, and complain
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    if isinstance(error, BrokenPipeError):
+        return _BROKEN_PIPE
+    reason = f"the answer could not be printed: {error.strerror or error}"
+    return fail(Session("solvent", debug="--debug" in given), SolventError(reason))
 
 
 def _misused(error: Exception, given: list[str]) -> int:

@@ -38,8 +38,8 @@ def add_command(app: typer.Typer, function: Callable[..., int], *examples: str) 
                 return int(function(session, **given))
         except KeyboardInterrupt:
             return stop(session)
-        except BrokenPipeError:
-            raise  # nobody reads any more: the end of the run deals with it
+        except OSError:
+            raise  # of standard output, as files report theirs otherwise: the end of the run deals with it
         except Exception as error:  # every error becomes one readable block, and an exit code
             return fail(session, error)
 

@@ -37,11 +37,14 @@ def complete_budget(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _resources(context: typer.Context) -> list[str]:
-    given = context.params.get("model")
-    try:
-        return resource_names(Path(given)) if given is not None else []
-    except Exception:  # a shell that asks for completions has no use for what is wrong with a file
-        return []
+    # while an option waits for its value the parser has not yet put the arguments in their places
+    for given in (context.params.get("model"), *context.args):
+        if given is not None:
+            try:
+                return resource_names(Path(given))
+            except Exception:  # a shell that asks for completions has no use for what is wrong with a file
+                return []
+    return []
 
 
 def resource_names(path: Path) -> list[str]:

@@ -48,7 +48,7 @@ def convert(
     with session.working(f"writing {target.name}"):
         loaded.save(output.path)
     files = {"model": output.written()}
-    session.answer(answers.group(answers.written_text(files)), {"written": files, "fingerprint": loaded.fingerprint})
+    session.answer(f"wrote {answers.file_text(files['model'])}", {"written": files, "fingerprint": loaded.fingerprint})
     return Code.OK
 
 
@@ -71,5 +71,5 @@ def schema(
 
     write_whole(output.path, text.encode())
     written = {"schema": output.written()}
-    session.answer(answers.group(answers.written_text(written)), {"written": written})
+    session.answer(f"wrote {answers.file_text(written['schema'])}", {"written": written})
     return Code.OK

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from solvent.model.amounts import format_amount, short_amount
 from solvent.model.describe import describe
+from solvent.show.fitting import fitted
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -51,10 +52,10 @@ def facts_grid(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def group(*parts: RenderableType | None) -> RenderableType:
-    """Return parts one below the other, those that are None left out."""
+    """Return parts one below the other, those that are None left out, with tables that fit."""
     from rich.console import Group
 
-    return Group(*(part for part in parts if part is not None))
+    return Group(*(fitted(part) for part in parts if part is not None))
 
 
 def headline(word: str, style: str, rest: str) -> RenderableType:
@@ -173,8 +174,9 @@ def _spending(solution: Solution, limits: Limits) -> list[tuple[str, str]]:
         bound = "" if solution.worst_is_exact else " (a bound)"
         over = excess.get(name) or Fraction(0)
         extra = f", over by up to {short_amount(over)}" if over > 0 else ""
-        worst = short_amount(solution.worst_spent[name])
-        rows.append((name, f"at worst {worst} spent{bound}, {limit_text(limits.lower[d], limits.upper[d])}{extra}"))
+        limit = limit_text(limits.lower[d], limits.upper[d])
+        way = "" if len(set(limits.upper[d])) == 1 else " on the way"
+        rows.append((name, f"at worst {short_amount(solution.worst_spent[name])} spent{way}{bound}, {limit}{extra}"))
     return rows
 
 
@@ -197,7 +199,7 @@ def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) 
         f"the best value for every budget of {curve.resource} up to {upto}: {len(curve):,} levels",
     )
     least = facts_grid([("least budget", format_amount(curve.least_budget))])
-    table = Table(f"budget of {curve.resource}", "best value", "per unit since")
+    table = Table("budget", "best value", "per unit")
     for column in table.columns:
         column.justify = "right"
     shown = range(len(curve)) if verbose else _thinned(len(curve))

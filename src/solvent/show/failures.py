@@ -17,6 +17,7 @@ _SHELL_WORDS = {
     "solve(model, budget)": "solvent solve --budget",
     "pass budget=...": "pass --budget",
     "max_nodes=": "--max-nodes",
+    "lower up_to": "lower --up-to",
     "use None (null in files)": "write none",
     "solvent.load_policy reads policies": "the model comes first, then the policy",
 }
@@ -42,7 +43,7 @@ def error_text(error: BaseException) -> RenderableType:
       hint      did you mean 'depot'?
     """
     if not isinstance(error, LocatedError):
-        return _block(str(error) if isinstance(error, SolventError) else _surprise(error), _after(error))
+        return _block(in_shell(str(error)) if isinstance(error, SolventError) else _surprise(error), _after(error))
     hint = [("hint", in_shell(error.hint))] if error.hint else []
     return _block(in_shell(error.where), [("expected", error.expected), ("found", error.found), *hint])
 
