@@ -26,7 +26,8 @@ from solvent.errors import (
 )
 
 if TYPE_CHECKING:
-    from solvent import show
+    from solvent import baselines, show
+    from solvent.baselines.compare import compare
     from solvent.check.simulate import simulate
     from solvent.check.verify import verify
     from solvent.model import instances
@@ -57,6 +58,8 @@ _HOME = {
     "Solution": "solvent.plan.solution",
     "Status": "solvent.plan.solution",
     "augment": "solvent.plan.augment",
+    "baselines": "solvent.baselines",
+    "compare": "solvent.baselines.compare",
     "derandomize": "solvent.policy.derandomize",
     "frontier": "solvent.plan.curve",
     "instances": "solvent.model.instances",
@@ -70,7 +73,7 @@ _HOME = {
 }
 
 #: Names that are modules themselves.
-_MODULES = ("instances", "show")
+_MODULES = ("baselines", "instances", "show")
 
 __all__ = [
     "CMDP",
@@ -92,6 +95,8 @@ __all__ = [
     "UnmodelledOutcome",
     "__version__",
     "augment",
+    "baselines",
+    "compare",
     "derandomize",
     "frontier",
     "instances",

@@ -25,6 +25,7 @@ from solvent.errors import PolicyError, quote
 from solvent.model.amounts import format_amount
 from solvent.model.cmdp import CMDP
 from solvent.policy.choices import NO_ROW, Choices, TabularPolicy, find_rows, spread
+from solvent.policy.lapsing import LapsingPolicy
 from solvent.policy.nodes import NodeTable
 from solvent.policy.search import compact, pack
 
@@ -49,6 +50,8 @@ class Layer:
         By how much a limit was broken at worst so far; empty unless that is traced.
     parent, outcome : ndarray of int64, shape (N,)
         A node of the layer before and an outcome, or `NO_OUTCOME`, that lead here.
+    lapsed : ndarray of bool, shape (N,), or None
+        Whether the policy remembers that one of its own limits was broken; None if it remembers nothing.
     """
 
     step: int
@@ -59,6 +62,7 @@ class Layer:
     excess: list[NDArray[Any]]
     parent: NDArray[np.int64]
     outcome: NDArray[np.int64]
+    lapsed: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.state)
@@ -102,6 +106,7 @@ class Walk:
             [zero.copy() for zero in zeros] if traced else [],
             one - 1,
             one + NO_OUTCOME,
+            np.zeros(1, bool) if isinstance(self.policy, LapsingPolicy) else None,
         )
 
     def end(self, step: int, state: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -130,7 +135,7 @@ class Walk:
             If it takes an action that is not available.
         """
         live = np.flatnonzero(layer.state != self.ended)
-        found = self.policy.choices_at(layer.step, layer.state[live], self.ticks(layer, live))
+        found = self._ask(layer, live)
         choices = Choices(live[found.node], found.action, found.probability)
         rows = find_rows(self.model, layer.step, layer.state[choices.node], choices.action)
         bad = np.flatnonzero(rows == NO_ROW)
@@ -142,6 +147,13 @@ class Walk:
         decided = np.zeros(len(layer), bool)
         decided[choices.node] = True
         return choices, rows, live[~decided[live]]
+
+    def _ask(self, layer: Layer, live: NDArray[np.int64]) -> Choices:
+        ticks = self.ticks(layer, live)
+        if isinstance(self.policy, LapsingPolicy):
+            assert layer.lapsed is not None
+            return self.policy.choices_when(layer.step, layer.state[live], ticks, layer.lapsed[live])
+        return self.policy.choices_at(layer.step, layer.state[live], ticks)
 
     def place(self, layer: Layer, node: int) -> str:
         """Return where a node is, for messages."""
@@ -220,11 +232,18 @@ class Walk:
             for r, before in enumerate(layer.excess)
         ]
         state = self.end(layer.step + 1, state)
-        return Layer(layer.step + 1, state, probability, high, low, excess, node, outcome)
+        after = Layer(layer.step + 1, state, probability, high, low, excess, node, outcome)
+        if isinstance(self.policy, LapsingPolicy):
+            assert layer.lapsed is not None
+            # amounts that were merged as settled cannot break a limit, so the greatest of them tells
+            spent = self.ticks(after, np.arange(len(after)))
+            after.lapsed = layer.lapsed[node] | self.policy.lapses(layer.step, spent)
+        return after
 
     def _merge(self, layer: Layer, identity: Identity) -> Layer:
         """Merge the nodes that nothing tells apart."""
-        keys, position = compact(pack([layer.state, *identity(layer), *layer.excess]))
+        memory = [] if layer.lapsed is None else [layer.lapsed.astype(np.int64)]
+        keys, position = compact(pack([layer.state, *identity(layer), *layer.excess, *memory]))
         example = np.zeros(len(keys), np.int64)
         example[position] = np.arange(len(position))
         high, low = [spent[example] for spent in layer.high], [spent[example] for spent in layer.low]
@@ -241,6 +260,7 @@ class Walk:
             [each[example] for each in layer.excess],
             layer.parent[example],
             layer.outcome[example],
+            None if layer.lapsed is None else layer.lapsed[example],
         )
 
 
@@ -261,6 +281,7 @@ def _join(pieces: list[Layer]) -> Layer:
         columns("excess"),
         column("parent"),
         column("outcome"),
+        None if pieces[0].lapsed is None else column("lapsed"),
     )
 
 

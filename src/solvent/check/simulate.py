@@ -22,6 +22,7 @@ from solvent.check.verify import PolicyLike, limits_of, prepare
 from solvent.errors import ModelError, quote
 from solvent.model.budget import BudgetLike, Limits
 from solvent.model.cmdp import CMDP, NO_LAW, check_model
+from solvent.policy.lapsing import LapsingPolicy
 from solvent.policy.nodes import NodeTable
 from solvent.policy.search import compact, pack
 
@@ -165,10 +166,11 @@ class _Players:
         state = np.repeat(start.state, self.episodes)
         fine = [np.zeros_like(ledger.high_O, shape=self.episodes) for ledger in walk.ledgers]
         rewards, broken = np.zeros(self.episodes), np.zeros(self.episodes, bool)
+        lapsed = np.zeros(self.episodes, bool)
         seen: list[list[Distribution]] = [[] for _ in walk.ledgers]
         most: list[Any] = [None] * len(walk.ledgers)
         for step in range(model.horizon):
-            row = self._decide(step, state, fine, broken)
+            row = self._decide(step, state, fine, broken, lapsed)
             still = row < 0
             moving = np.flatnonzero(~still) if still.any() else slice(None)
             rows = row[moving]
@@ -182,6 +184,7 @@ class _Players:
                 top = fine[r].max()
                 most[r] = top if most[r] is None else max(most[r], top)
                 seen[r].append(_distribution(fine[r], float(scaled.unit)))
+            lapsed |= self._lapses(step, fine)
             state[still] = walk.ended
             state = walk.end(step + 1, state)
         names = [ledger.name for ledger in walk.ledgers if not ledger.counted]
@@ -196,16 +199,21 @@ class _Players:
         )
 
     def _decide(
-        self, step: int, state: NDArray[np.int64], fine: list[NDArray[Any]], broken: NDArray[np.bool_]
+        self,
+        step: int,
+        state: NDArray[np.int64],
+        fine: list[NDArray[Any]],
+        broken: NDArray[np.bool_],
+        lapsed: NDArray[np.bool_],
     ) -> NDArray[np.int64]:
         """Return the row each episode takes; `NO_OUTCOME` for one that has ended or stops here."""
-        coarse = [spent if scale == 1 else spent // scale for spent, scale in zip(fine, self.scales, strict=True)]
-        keys, node = compact(pack([state, *(coarse[r] for r, _ in self.walk.tracked)]))
+        coarse = self._coarse(fine)
+        keys, node = compact(pack([state, *(coarse[r] for r, _ in self.walk.tracked), lapsed.astype(np.int64)]))
         example = np.zeros(len(keys), np.int64)
         example[node] = np.arange(len(node))
         spent = [each[example] for each in coarse]
         empty = np.zeros(0, np.int64)
-        layer = Layer(step, state[example], np.zeros(0), spent, spent, [], empty, empty)
+        layer = Layer(step, state[example], np.zeros(0), spent, spent, [], empty, empty, lapsed[example])
         choices, rows, missing = self.walk.choices(layer)
         if len(missing):
             innocent = node[np.isin(node, missing) & ~broken]
@@ -221,6 +229,19 @@ class _Players:
         draw = _Draw(np.concatenate([[0], np.cumsum(counts)]), choices.probability)
         chosen[deciding] = rows[draw(node[deciding], self.rng.random(len(deciding)))]
         return chosen
+
+    def _coarse(self, fine: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Return what was spent in the ledgers' ticks."""
+        return [spent if scale == 1 else spent // scale for spent, scale in zip(fine, self.scales, strict=True)]
+
+    def _lapses(self, step: int, fine: list[NDArray[Any]]) -> NDArray[np.bool_]:
+        """Return whether each episode breaks one of the policy's own limits, if it is one that remembers."""
+        if not isinstance(self.walk.policy, LapsingPolicy):
+            return np.zeros(self.episodes, bool)
+        coarse, empty = self._coarse(fine), np.zeros(0, np.int64)
+        everyone = np.arange(self.episodes)
+        layer = Layer(step + 1, everyone, np.zeros(0), coarse, coarse, [], empty, empty)
+        return self.walk.policy.lapses(step, self.walk.ticks(layer, everyone))
 
     def _costs(self, r: int, outcome: NDArray[np.int64]) -> NDArray[Any]:
         """Return a cost of each outcome in fine ticks, drawn where it is continuous."""

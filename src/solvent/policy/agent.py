@@ -20,6 +20,7 @@ from solvent.model.build import read_costs
 from solvent.model.cmdp import CMDP
 from solvent.model.distributions import CostLaw
 from solvent.model.exact import exact
+from solvent.policy.lapsing import LapsingPolicy
 from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
 from solvent.policy.nodes import NO_NODE, NodeTable
 from solvent.policy.table import AugmentedPolicy
@@ -115,6 +116,7 @@ class Agent:
         self._state = self.model.start_index
         self._spent = [Fraction(0)] * self.model.n_resources
         self._counted = [0] * len(self._tracked)
+        self._lapsed = False
         self._history: list[Event] = []
         self._chosen: int | None = None
         self._broken: SolventError | None = None
@@ -189,11 +191,14 @@ class Agent:
         return action
 
     def _choices(self) -> tuple[Any, Any]:
-        policy = self.policy
-        if isinstance(policy, MarkovPolicy):
-            actions, weights = policy.choices(self._step, self._state)
+        policy: NodeTable | MarkovPolicy | None = self.policy
+        if self._lapsed and isinstance(policy, LapsingPolicy):
+            policy = policy.after
+        if policy is None or isinstance(policy, MarkovPolicy):
+            actions, weights = ((), ()) if policy is None else policy.choices(self._step, self._state)
             if not len(actions):
-                raise PolicyError(self._place(), "a decision", "none")
+                reason = "none, as a limit was broken before" if self._lapsed else "none"
+                raise PolicyError(self._place(), "a decision", reason)
             return actions, weights
         node = policy.node(self._step, self._state, self._counted)
         if node == NO_NODE:
@@ -263,6 +268,8 @@ class Agent:
                 counted + self.policy.count(d, costs[r])
                 for d, (r, counted) in enumerate(zip(self._tracked, self._counted, strict=True))
             ]
+        if isinstance(self.policy, LapsingPolicy):
+            self._lapsed |= bool(self.policy.lapses(self._step, np.array([self._counted], np.int64))[0])
         self._step, self._state, self._chosen = self._step + 1, next_state, None
 
     def _matches(self, row: int, state: int, readings: list[_Reading]) -> Matches:

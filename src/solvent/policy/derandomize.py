@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from solvent.errors import PolicyError, quote
 from solvent.model.cmdp import CMDP
 from solvent.policy.choices import NO_ROW, Choices, find_rows, is_terminal, spread
+from solvent.policy.lapsing import LapsingPolicy
 from solvent.policy.markov import UNDECIDED, MarkovPolicy, RandomisedPolicy
 from solvent.policy.search import compact, pack
 from solvent.policy.table import AugmentedPolicy
@@ -74,6 +75,8 @@ def derandomize(model: CMDP, policy: Any) -> Any:
         if policy.model is not model and policy.model.fingerprint != model.fingerprint:
             raise PolicyError("policy", "a policy for this model", "one for another")
         cost_OD = np.zeros((model.n_outcomes, 0), np.int64)
+    elif isinstance(policy, LapsingPolicy):
+        raise PolicyError("policy", "one that looks at step, state and spent alone", "one that remembers broken limits")
     elif isinstance(policy, RandomisedPolicy | AugmentedPolicy):
         cost_OD = policy.cost_ticks(model)
     else:

@@ -1,0 +1,327 @@
+"""The known ways side by side, each checked exactly: what they claim, and what they do."""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from solvent.baselines.chance import chance, read_delta
+from solvent.baselines.expectation import expectation
+from solvent.baselines.knapsack import knapsack_style
+from solvent.baselines.result import Baseline, BaselineStatus
+from solvent.baselines.smaller import as_budget, smaller_budget
+from solvent.baselines.unconstrained import unconstrained
+from solvent.check.report import Report
+from solvent.check.verify import PolicyLike, verify
+from solvent.errors import LatticeOverflowError, ModelError, PolicyError, SolventError, did_you_mean, quote
+from solvent.model.amounts import short_amount
+from solvent.model.budget import BudgetLike, Limits, resolve
+from solvent.model.cmdp import CMDP, check_model
+from solvent.model.progress import Progress
+from solvent.plan.solve import solve
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+#: Why a method has no policy for a problem that it cannot take.
+REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """One method on one problem.
+
+    Attributes
+    ----------
+    method : str
+    status : str
+        Of the method's own answer; "refused" if it cannot do the problem, and `message` says why.
+    claimed : float or None
+        The value the method claims; None if it has no policy.
+    value : float or None
+        The value of its policy, as `verify` finds it.
+    worst_spent, least_spent : dict of str to Fraction or None
+        For each limited resource, the most and the least that any history has spent after any step; None where there is
+        no bound. Empty if there is no policy.
+    violation_probability : float or None
+        Of ever breaking any limit; None if there is no policy, or that hangs on continuous costs.
+    expected_excess : dict of str to float or None
+        For each limited resource, the expectation of by how much its limits are broken at worst over time.
+    feasible : bool or None
+        Whether no history breaks a limit; None if there is no policy.
+    seconds : float
+        That planning took, the check not included.
+    message : str
+        What the method says about its answer.
+    """
+
+    method: str
+    status: str
+    claimed: float | None
+    value: float | None
+    worst_spent: Mapping[str, Fraction | None]
+    least_spent: Mapping[str, Fraction | None]
+    violation_probability: float | None
+    expected_excess: Mapping[str, float | None]
+    feasible: bool | None
+    seconds: float
+    message: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found; `print` shows it as a table.
+
+    Attributes
+    ----------
+    title : str
+    rows : tuple of ComparisonRow
+        In the order of `METHODS`, or as asked for.
+    limits : Limits
+        The budget that all were checked against.
+    """
+
+    title: str
+    rows: tuple[ComparisonRow, ...]
+    limits: Limits
+
+    def __getitem__(self, method: str) -> ComparisonRow:
+        """Return the row of a method."""
+        by_name = {row.method: row for row in self.rows}
+        if method not in by_name:
+            known = ", ".join(map(quote, by_name))
+            raise ModelError("method", f"one that was compared ({known})", quote(method), did_you_mean(method, by_name))
+        return by_name[method]
+
+    def to_frame(self) -> Any:
+        """Return the rows as a pandas DataFrame; amounts are floats, one column per limited resource.
+
+        Raises
+        ------
+        SolventError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd  # type: ignore[import-untyped, import-not-found, unused-ignore]
+        except ImportError:
+            raise SolventError("to_frame: expected pandas, found no such package; pip install pandas") from None
+        return pd.DataFrame([self._record(row) for row in self.rows])
+
+    def _record(self, row: ComparisonRow) -> dict[str, Any]:
+        record: dict[str, Any] = {name: getattr(row, name) for name in ("method", "status", "claimed", "value")}
+        for name in self.limits.resources:
+            worst, least = row.worst_spent.get(name), row.least_spent.get(name)
+            record[f"worst_{name}"] = math.nan if worst is None else float(worst)
+            record[f"least_{name}"] = math.nan if least is None else float(least)
+        record["violation_probability"] = row.violation_probability
+        for name in self.limits.resources:
+            record[f"expected_excess_{name}"] = row.expected_excess.get(name)
+        return record | {"feasible": row.feasible, "seconds": row.seconds, "message": row.message}
+
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(title=Text(self.title), title_justify="left")
+        for heading in ("method", "status"):
+            table.add_column(heading)
+        for heading in ("claims", "value", *self._spent_headings(), "P(over)", *self._excess_headings()):
+            table.add_column(heading, justify="right")
+        table.add_column("feasible")
+        table.add_column("seconds", justify="right")
+        for row in self.rows:
+            table.add_row(*map(Text, self._cells(row)))
+        told = [row for row in self.rows if row.feasible is None or row.status == BaselineStatus.HEURISTIC]
+        notes = [Text(f"{row.method}: {row.message}") for row in told]
+        return Group(table, *notes)
+
+    def _spent_headings(self) -> list[str]:
+        return [f"worst {name}" for name in self.limits.resources]
+
+    def _excess_headings(self) -> list[str]:
+        names = self.limits.resources
+        return ["mean excess"] if len(names) == 1 else [f"mean excess {name}" for name in names]
+
+    def _cells(self, row: ComparisonRow) -> list[str]:
+        spent = [self._spent(row, d) for d in range(len(self.limits.resources))]
+        excess = [_number(row, row.expected_excess.get(name)) for name in self.limits.resources]
+        verdict = "-" if row.feasible is None else "yes" if row.feasible else "no"
+        return [
+            row.method,
+            row.status,
+            "-" if row.claimed is None else f"{row.claimed:.6g}",
+            "-" if row.value is None else f"{row.value:.6g}",
+            *spent,
+            _number(row, row.violation_probability),
+            *excess,
+            verdict,
+            f"{row.seconds:.2f}",
+        ]
+
+    def _spent(self, row: ComparisonRow, d: int) -> str:
+        """Return the amount nearest to the limits: the most, or the least where only lower ones hold, or both."""
+        if row.feasible is None:
+            return "-"
+        name = self.limits.resources[d]
+        ends = [
+            "unbounded" if amount is None else short_amount(amount)
+            for amount, limits in (
+                (row.least_spent[name], self.limits.lower[d]),
+                (row.worst_spent[name], self.limits.upper[d]),
+            )
+            if any(limit is not None for limit in limits)
+        ]
+        return " to ".join(ends)
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        text = io.StringIO()
+        Console(file=text, width=140, color_system=None).print(self)
+        return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+
+
+def _number(row: ComparisonRow, value: float | None) -> str:
+    if row.feasible is None:
+        return "-"
+    return "unknown" if value is None else f"{value:.4g}"
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """What a method says: its status, what it claims, a sentence, and its policy if there is one."""
+
+    status: str
+    claimed: float
+    message: str
+    policy: PolicyLike | None
+
+    @classmethod
+    def of(cls, found: Baseline) -> _Planned:
+        policy = found.policy if found.has_policy else None
+        return cls(found.status.value, found.value, found.message, policy)
+
+
+def _exact(model: CMDP, budget: BudgetLike, _: float) -> _Planned:
+    solution = solve(model, budget)
+    policy = solution.policy if math.isfinite(solution.value) else None
+    return _Planned(solution.status.value, solution.value, solution.message, policy)
+
+
+_PLANNERS: dict[str, Callable[[CMDP, BudgetLike, float], _Planned]] = {
+    "exact": _exact,
+    "expectation": lambda model, budget, _: _Planned.of(expectation(model, budget)),
+    "chance": lambda model, budget, delta: _Planned.of(chance(model, budget, delta)),
+    "smaller expectation": lambda model, budget, _: _Planned.of(smaller_budget(model, budget)),
+    "smaller chance": lambda model, budget, delta: _Planned.of(smaller_budget(model, budget, "chance", delta)),
+    "knapsack": lambda model, budget, _: _Planned.of(knapsack_style(model, budget)),
+    "unconstrained": lambda model, budget, _: _Planned.of(unconstrained(model, budget)),
+}
+#: The methods `compare` knows; "exact" is Solvent's own.
+METHODS = tuple(_PLANNERS)
+
+
+def compare(
+    model: CMDP,
+    budget: BudgetLike | None = None,
+    *,
+    delta: float = 0.05,
+    methods: Sequence[str] | None = None,
+    progress: bool = False,
+) -> Comparison:
+    """Plan by each of the known ways, and check what each policy does to the budget.
+
+    Parameters
+    ----------
+    model : CMDP
+    budget : number, Budget, or dict of them by resource, optional
+        The model's own default, if not given.
+    delta : float
+        The probability of going over that the chance-constrained methods allow.
+    methods : sequence of str, optional
+        Some of "exact", "expectation", "chance", "smaller expectation", "smaller chance", "knapsack" and
+        "unconstrained"; all if not given.
+    progress : bool
+        Show how far it has come, on a terminal.
+
+    Returns
+    -------
+    Comparison
+        With a row for each method; one that cannot do the problem is a row that says why.
+
+    Raises
+    ------
+    ModelError
+        If the budget does not fit the model, `delta` is no probability, or there is no such method.
+
+    Notes
+    -----
+    Every number except `claimed` and `seconds` comes from `verify` and the returned policy, run to the horizon. The
+    knapsack-style policy goes on with the unconstrained optimum where its own rules would have ended the episode.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> found = compare(instances.markov_gap(prize=10), methods=["exact", "expectation"])
+    >>> [(row.method, round(row.value, 9), row.feasible, row.violation_probability) for row in found.rows]
+    [('exact', 5.0, True, 0.0), ('expectation', 5.0, False, 0.25)]
+    """
+    check_model(model)
+    wanted = METHODS if methods is None else tuple(methods)
+    for name in wanted:
+        if name not in _PLANNERS:
+            raise ModelError("methods", f"some of {', '.join(METHODS)}", quote(name), did_you_mean(name, METHODS))
+    limits, delta = resolve(model, budget), read_delta(delta)
+    rows = []
+    with Progress(show=progress) as bar:
+        for done, name in enumerate(wanted):
+            bar.report("comparing", done, len(wanted), {})
+            rows.append(_row(name, model, limits, delta))
+    return Comparison(model.name or "model", tuple(rows), limits)
+
+
+def _row(name: str, model: CMDP, limits: Limits, delta: float) -> ComparisonRow:
+    budget = as_budget(model, limits)
+    began = time.perf_counter()
+    try:
+        planned = _PLANNERS[name](model, budget, delta)
+    except (ModelError, LatticeOverflowError) as error:
+        planned = _Planned(REFUSED, -math.inf, str(error), None)
+    seconds = time.perf_counter() - began
+    if planned.policy is None:
+        return _without(name, planned.status, planned.message, seconds)
+    try:
+        report = verify(model, planned.policy, budget)
+    except PolicyError as error:
+        return _without(name, REFUSED, f"the check stopped: {error}", seconds)
+    return _checked(name, planned, report, limits, seconds)
+
+
+def _without(name: str, status: str, message: str, seconds: float) -> ComparisonRow:
+    return ComparisonRow(name, status, None, None, {}, {}, None, {}, None, seconds, message)
+
+
+def _checked(name: str, planned: _Planned, report: Report, limits: Limits, seconds: float) -> ComparisonRow:
+    def extreme(amounts: tuple[Fraction | None, ...], pick: Callable[..., Fraction]) -> Fraction | None:
+        known = [amount for amount in amounts if amount is not None]
+        return pick(known) if len(known) == len(amounts) else None
+
+    return ComparisonRow(
+        name,
+        planned.status,
+        planned.claimed,
+        report.value,
+        {resource: extreme(report.worst_spent[resource], max) for resource in limits.resources},
+        {resource: extreme(report.least_spent[resource], min) for resource in limits.resources},
+        report.violation_probability,
+        report.expected_excess,
+        report.feasible,
+        seconds,
+        planned.message,
+    )

@@ -1,0 +1,131 @@
+"""The expectation-constrained optimum: keep the budget on average, by a linear program over occupancy measures.
+
+With x[h, row] the probability of taking a row at step h, and y[h, d] the expected amount spent of resource d after it,
+
+    max  sum x r     subject to     sum over rows of s of x[0] = 1 at the start,
+                                    sum over rows of s of x[h] = sum over outcomes into s of x[h - 1] p,
+                                    y[h, d] = y[h - 1, d] + sum x[h] E[c],     lower <= y[h, d] <= upper where limited.
+
+The policy takes each row of a state in proportion to x. It looks at the state alone: what was spent is constrained only
+on average, so knowing it would not help.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.baselines.occupancy import Ends, Occupancy
+from solvent.baselines.result import Baseline, BaselineStatus
+from solvent.baselines.unconstrained import markov_optimum
+from solvent.errors import SolventError
+from solvent.model.budget import BudgetLike, Limits, resolve
+from solvent.model.cmdp import CMDP, check_model
+from solvent.policy.markov import MarkovPolicy
+
+#: A row taken with a smaller share of its state's probability is noise of the linear program.
+SMALLEST_SHARE = 1e-9
+#: A state of smaller probability is below what the linear program resolves.
+SMALLEST_MASS = 1e-12
+#: By how much the value of the policy may differ from that of the linear program, relatively.
+_AGREEMENT = 1e-6
+
+
+def expectation(model: CMDP, budget: BudgetLike | None = None, *, every_step: bool = False) -> Baseline:
+    """Return the policy of greatest expected reward among those whose *expected* spending keeps the limits.
+
+    Parameters
+    ----------
+    model : CMDP
+    budget : number, Budget, or dict of them by resource, optional
+        The model's own default, if not given.
+    every_step : bool
+        Hold the expectation to the limits after every step. If not, a limit that is the same for all steps
+        binds only the expected total, as is usual; limits that vary always bind at their steps.
+
+    Returns
+    -------
+    Baseline
+        With a randomised Markov policy, or status "infeasible" if no policy keeps the limits even on average.
+
+    Raises
+    ------
+    SolventError
+        If the linear program could not be solved.
+
+    Notes
+    -----
+    Costs are floats here, and limits are kept to about 1e-10 of the largest cost or limit. Shares below 1e-9 are taken
+    for noise. States that the linear program never reaches, or only below 1e-12, act for the prices it puts on the
+    resources: what is best there if each unit spent costs its dual value. Continuous costs enter by their means.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> best = expectation(instances.markov_gap(prize=10))
+    >>> best
+    Baseline(expectation, optimal, value 5)
+    >>> round(best.policy.probabilities(1, 0)[1], 9)
+    0.5
+    """
+    check_model(model)
+    limits = resolve(model, budget)
+    return expectation_within(Occupancy(model, limits.resources), limits, every_step=every_step)
+
+
+def expectation_within(program: Occupancy, limits: Limits, *, every_step: bool = False) -> Baseline:
+    """Return the expectation-constrained optimum for resolved limits; see `expectation`."""
+    bounds = bound_ends(limits, every_step=every_step)
+    solved = program.maximise(bounds)
+    if solved is None:
+        message = "every policy expects to spend beyond some limit"
+        return Baseline.none("expectation", BaselineStatus.INFEASIBLE, message, limits)
+    policy = _policy(program, solved.x, solved.price_HD)
+    followed = program.follow(policy.table)
+    size = max(1.0, abs(solved.value), float(np.abs(program.model.row_reward).max(initial=0.0)))
+    if abs(followed.value - solved.value) > _AGREEMENT * size:
+        raise SolventError(
+            f"expectation: the policy earns {followed.value!r}, where the linear program says {solved.value!r}"
+        )
+    parts = (f"{name} {total:.6g}" for name, total in zip(limits.resources, followed.spent_D, strict=True))
+    message = f"expects to spend {', '.join(parts)}" if limits.resources else "nothing is limited"
+    # adding 0 turns minus zero into zero
+    return Baseline("expectation", BaselineStatus.OPTIMAL, solved.value + 0.0, message, limits, policy)
+
+
+def bound_ends(limits: Limits, *, every_step: bool) -> Ends:
+    """Return where expected spending is bound: the total only, on a side whose limits are all the same."""
+
+    def of(sides: tuple[tuple[Fraction | None, ...], ...]) -> list[tuple[int, int, Fraction]]:
+        found = []
+        for d, side in enumerate(sides):
+            limited = [(step, d, limit) for step, limit in enumerate(side) if limit is not None]
+            if not every_step and len(limited) == len(side) and len(set(side)) == 1:
+                limited = limited[-1:]
+            found += limited
+        return found
+
+    return Ends(of(limits.upper), of(limits.lower))
+
+
+def _policy(program: Occupancy, x: NDArray[np.float64], price_HD: NDArray[np.float64]) -> MarkovPolicy:
+    """Return rows in proportion to x, and what is best at the prices where x says nothing."""
+    model = program.model
+    priced = markov_optimum(model, lambda step: model.row_reward - program.cost_RD @ price_HD[step])
+    table: NDArray[Any] = np.zeros((model.horizon, model.n_states, model.n_actions))
+    step, state = np.nonzero(priced.action_HS >= 0)
+    table[step, state, priced.action_HS[step, state]] = 1.0
+    mass = np.where(x > 0, x, 0.0)
+    owner = program.step * model.n_states + program.state
+    total = np.bincount(owner, mass, model.horizon * model.n_states)[owner]
+    known = total >= SMALLEST_MASS
+    share = np.where(known, mass / np.where(known, total, 1.0), 0.0)
+    share[share < SMALLEST_SHARE] = 0.0
+    at = np.flatnonzero(known)
+    table[program.step[at], program.state[at]] = 0.0
+    table[program.step[at], program.state[at], model.row_action[program.row[at]]] = share[at]
+    sums = table.sum(2, keepdims=True)
+    return MarkovPolicy(model, table / np.where(sums > 0, sums, 1.0))

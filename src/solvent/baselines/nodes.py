@@ -1,0 +1,222 @@
+"""Nodes of histories that have kept all limits so far, with every action at each of them.
+
+Unlike the layers of `plan`, actions that may break a limit are part of the graph. A history leaves it
+
+    by breaking a limit:    it has gone over, and nothing it does can change that;
+    by being settled:       no limit can be broken any more, so it goes on with the unconstrained optimum;
+    by coming to its end.
+
+What is spent matters nowhere else, so any bound on the probability of going over is a bound on one sum over the graph:
+that of the occupancy of each choice times its probability of breaking a limit right then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.baselines.unconstrained import MarkovOptimum, markov_optimum
+from solvent.errors import ModelError
+from solvent.model.budget import Limits
+from solvent.model.cmdp import CMDP
+from solvent.model.lattice import Lattice
+from solvent.plan.bounds import Bounds, bounds_of
+from solvent.plan.limits import Allowance
+from solvent.policy.choices import spread
+from solvent.policy.locate import COLLAPSED
+from solvent.policy.markov import UNDECIDED
+from solvent.policy.search import compact, pack
+
+#: The most nodes a graph may have, unless told otherwise.
+MAX_NODES = 500_000
+_OUTCOMES_PER_NODE = 40
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The nodes of a step and what can be done there; choices of a node lie together.
+
+    Attributes
+    ----------
+    state : ndarray of int64, shape (N,)
+    spent_ND : ndarray of int64, shape (N, D)
+        In ticks; `COLLAPSED` where a resource is settled.
+    first : ndarray of int64, shape (N,)
+        Where the choices of each node begin.
+    node, row : ndarray of int64, shape (C,)
+        Of each choice: its node, and the model's row.
+    gain : ndarray of float64, shape (C,)
+        Reward, and what the unconstrained optimum earns after outcomes that settle all.
+    gain_over : ndarray of float64, shape (C,)
+        What it earns after outcomes that break a limit.
+    breach : ndarray of float64, shape (C,)
+        The probability of those outcomes.
+    edge_choice, edge_next : ndarray of int64, shape (E,)
+        Of each outcome that stays in the graph: its choice, and the node of the next layer.
+    edge_probability : ndarray of float64, shape (E,)
+    """
+
+    state: NDArray[np.int64]
+    spent_ND: NDArray[np.int64]
+    first: NDArray[np.int64]
+    node: NDArray[np.int64]
+    row: NDArray[np.int64]
+    gain: NDArray[np.float64]
+    gain_over: NDArray[np.float64]
+    breach: NDArray[np.float64]
+    edge_choice: NDArray[np.int64]
+    edge_next: NDArray[np.int64]
+    edge_probability: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """All layers; none if the start itself is settled or has gone over.
+
+    Attributes
+    ----------
+    model : CMDP
+    limits : Limits
+    lattice : Lattice
+    bounds : Bounds
+        Whose settled intervals say where amounts are collapsed.
+    free : MarkovOptimum
+        What is done, and earned, where limits no longer matter.
+    start_breach : float
+        1 if the episode is over at once and breaks a limit, else 0.
+    layers : list of Layer
+        One per step, as far as there are nodes.
+    """
+
+    model: CMDP
+    limits: Limits
+    lattice: Lattice
+    bounds: Bounds
+    free: MarkovOptimum
+    start_breach: float
+    layers: list[Layer]
+
+    @property
+    def free_value(self) -> float:
+        """The unconstrained optimum."""
+        return float(self.free.value_HS[0, self.model.start_index])
+
+    def settled_choices(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return the states in which all resources can be settled at a step, and what is done there then."""
+        possible = (self.bounds.settled_low[step] <= self.bounds.settled_high[step]).all(1)
+        states = np.flatnonzero(possible & (self.free.action_HS[step] != UNDECIDED))
+        return states, self.free.action_HS[step, states]
+
+
+@dataclass(frozen=True)
+class _Arrival:
+    """Where outcomes lead, before a step: each breaks a limit, settles all, or is a node."""
+
+    state: NDArray[np.int64]
+    spent_ND: NDArray[np.int64]
+    over: NDArray[np.bool_]
+    settled: NDArray[np.bool_]
+
+
+def explore(model: CMDP, limits: Limits, method: str, max_nodes: int = MAX_NODES) -> Graph:
+    """Return the graph of a problem.
+
+    Raises
+    ------
+    ModelError
+        If it would have more than `max_nodes` nodes, or a limited resource has continuous costs.
+    LatticeOverflowError
+        If costs and limits have no common unit in which sums fit 64 bits.
+    """
+    lattice = Lattice.fit(model, limits)
+    bounds = bounds_of(model, lattice, Allowance())
+    free = markov_optimum(model)
+    nothing = np.zeros((1, len(lattice.resources)), np.int64)
+    start = np.array([model.start_index])
+    arrival = _arrive(model, bounds, 0, start, nothing, np.zeros(1, bool))
+    kept = ~(arrival.over | arrival.settled)
+    state, spent = arrival.state[kept], arrival.spent_ND[kept]
+    layers: list[Layer] = []
+    n_nodes = 0
+    while len(state) and len(layers) < model.horizon:
+        n_nodes += len(state)
+        sizes = np.diff(model.outcome_indptr)
+        if n_nodes > max_nodes:
+            raise _too_many(method, len(layers), max_nodes)
+        owner, row = spread(model.row_indptr_at(len(layers)), state)
+        if int(sizes[row].sum()) > _OUTCOMES_PER_NODE * max_nodes:
+            raise _too_many(method, len(layers), max_nodes)
+        layer, state, spent = _expand(model, lattice, bounds, free, len(layers), state, spent, owner, row)
+        layers.append(layer)
+    return Graph(model, limits, lattice, bounds, free, float(arrival.over[0]), layers)
+
+
+def _too_many(method: str, step: int, max_nodes: int) -> ModelError:
+    return ModelError(
+        f"{method}, step {step}",
+        f"at most {max_nodes:,} nodes",
+        "more",
+        "raise max_nodes=, give the costs a coarser unit (fewer digits), or shorten the horizon",
+    )
+
+
+def _arrive(
+    model: CMDP,
+    bounds: Bounds,
+    step: int,
+    state: NDArray[np.int64],
+    spent_ND: NDArray[np.int64],
+    over: NDArray[np.bool_],
+) -> _Arrival:
+    """Collapse what is settled before a step, and tell what is left to be decided."""
+    inside = (bounds.settled_low[step][state] <= spent_ND) & (spent_ND <= bounds.settled_high[step][state])
+    spent_ND = np.where(inside, COLLAPSED, spent_ND)
+    settled = (spent_ND == COLLAPSED).all(1)
+    if step < model.horizon:
+        # nothing is spent any more, and that will break a limit still to come
+        ended = (np.diff(model.row_indptr_at(step)) == 0)[state]
+        over = over | (ended & ~settled)
+    return _Arrival(state, spent_ND, over, settled & ~over)
+
+
+def _expand(
+    model: CMDP,
+    lattice: Lattice,
+    bounds: Bounds,
+    free: MarkovOptimum,
+    step: int,
+    state: NDArray[np.int64],
+    spent_ND: NDArray[np.int64],
+    owner: NDArray[np.int64],
+    row: NDArray[np.int64],
+) -> tuple[Layer, NDArray[np.int64], NDArray[np.int64]]:
+    """Return a layer, and states and amounts of the next one."""
+    choice, outcome = spread(model.outcome_indptr, row)
+    before = spent_ND[owner[choice]]
+    known = before != COLLAPSED
+    after = np.where(known, before + np.where(known, lattice.cost_OD[outcome], 0), COLLAPSED)
+    broken = (known & ((after > lattice.upper_HD[step]) | (after < lattice.lower_HD[step]))).any(1)
+    arrival = _arrive(model, bounds, step + 1, model.next_state[outcome].astype(np.int64), after, broken)
+    probability = model.probability[outcome]
+    later = probability * free.value_HS[step + 1][arrival.state]
+    stays = np.flatnonzero(~(arrival.over | arrival.settled))
+    keys, following = compact(pack([arrival.state[stays], *arrival.spent_ND[stays].T]))
+    example = np.zeros(len(keys), np.int64)
+    example[following] = stays
+    n = len(row)
+    layer = Layer(
+        state=state,
+        spent_ND=spent_ND,
+        first=np.searchsorted(owner, np.arange(len(state))),
+        node=owner,
+        row=row,
+        gain=model.row_reward[row] + np.bincount(choice, np.where(arrival.settled, later, 0.0), n),
+        gain_over=np.asarray(np.bincount(choice, np.where(arrival.over, later, 0.0), n), np.float64),
+        breach=np.asarray(np.bincount(choice, np.where(arrival.over, probability, 0.0), n), np.float64),
+        edge_choice=choice[stays],
+        edge_next=following,
+        edge_probability=probability[stays],
+    )
+    return layer, arrival.state[example], arrival.spent_ND[example]

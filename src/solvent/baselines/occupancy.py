@@ -1,0 +1,244 @@
+"""The linear program over occupancy measures of a model's states, built once and solved for any limits by HiGHS.
+
+Variables are x[h, row] for the states that can be reached, then y[h, d], then, if asked for, by how much the limits can
+be tightened. Costs are scaled by the largest of a resource's costs and limits, rewards by the largest reward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import linprog
+
+from solvent.errors import SolventError
+from solvent.model.cmdp import CMDP, NO_LAW
+from solvent.policy.choices import spread
+
+_OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+_INFEASIBLE = 2
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Limits on expected spending: (step, resource by position, limit) of each side."""
+
+    upper: list[tuple[int, int, Fraction]]
+    lower: list[tuple[int, int, Fraction]]
+
+
+@dataclass(frozen=True)
+class Solved:
+    """An optimum: its value, the probability of each variable's row, and the price of each resource at each step."""
+
+    value: float
+    x: NDArray[np.float64]
+    price_HD: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What a Markov policy earns and expects to spend in all."""
+
+    value: float
+    spent_D: list[float]
+
+
+class Occupancy:
+    """The program of a model and some of its resources, whatever their limits.
+
+    Parameters
+    ----------
+    model : CMDP
+    resources : tuple of str
+        Those whose expected spending is counted, D of them.
+
+    Attributes
+    ----------
+    step, state, row : ndarray of int64, shape (X,)
+        Of each variable x.
+    cost_RD : ndarray of float64, shape (R, D)
+        The expected cost of each of the model's rows, unscaled.
+    """
+
+    def __init__(self, model: CMDP, resources: tuple[str, ...]) -> None:
+        self.model, self.resources = model, resources
+        columns = [expected_cost(model, model.resource_index(name)) for name in resources]
+        self.cost_RD = np.stack(columns, 1) if columns else np.zeros((model.n_rows, 0))
+        steps, states, rows = [], [], []
+        reached = np.array([model.start_index])
+        for step in range(model.horizon):
+            owner, row = spread(model.row_indptr_at(step), reached)
+            steps.append(np.full(len(row), step))
+            states.append(reached[owner])
+            rows.append(row)
+            reached = np.unique(model.next_state[spread(model.outcome_indptr, row)[1]]).astype(np.int64)
+        self.step, self.state, self.row = (np.concatenate(part).astype(np.int64) for part in (steps, states, rows))
+        self._flow = self._flow_matrix()
+
+    @property
+    def n_x(self) -> int:
+        """Number of variables x."""
+        return len(self.row)
+
+    def _flow_matrix(self) -> tuple[sparse.csr_array, NDArray[np.float64]]:
+        """Return the equations of flow, one for each (step, state) that has variables, and their right sides."""
+        model = self.model
+        key = self.step * model.n_states + self.state
+        nodes, node = np.unique(key, return_inverse=True)
+        variable = np.arange(self.n_x)
+        owner, outcome = spread(model.outcome_indptr, self.row)
+        following = (self.step[owner] + 1) * model.n_states + model.next_state[outcome]
+        place = np.minimum(np.searchsorted(nodes, following), max(len(nodes) - 1, 0))
+        # an outcome into a terminal state, or past the last step, flows out
+        inside = np.flatnonzero(nodes[place] == following) if len(nodes) else np.zeros(0, np.int64)
+        matrix = sparse.coo_array(
+            (
+                np.concatenate([np.ones(self.n_x), -model.probability[outcome[inside]]]),
+                (np.concatenate([node, place[inside]]), np.concatenate([variable, owner[inside]])),
+            ),
+            shape=(len(nodes), self.n_x),
+        )
+        right = np.zeros(len(nodes))
+        if len(nodes):
+            right[0] = 1.0  # the start is the only node of step 0
+        return matrix.tocsr(), right
+
+    def maximise(self, ends: Ends) -> Solved | None:
+        """Return the optimum for some limits; None if expected spending cannot keep them."""
+        if not self.n_x:
+            return self._at_rest(ends)
+        scale = max(float(np.abs(self.model.row_reward).max()), 1e-300)
+        objective = -self.model.row_reward[self.row] / scale
+        answer, scales = self._solve(objective, ends, None)
+        if answer is None:
+            return None
+        # the marginal of y[h] - y[h-1] - cost x[h] = 0 is what spending there costs, in scaled rewards and costs
+        n_flow = self._flow[0].shape[0]
+        marginals = np.asarray(answer.eqlin.marginals)[n_flow:].reshape(self.model.horizon, len(self.resources))
+        price_HD = marginals * scale / np.array([float(each) for each in scales])
+        x = np.asarray(answer.x)[: self.n_x]
+        return Solved(float(self.model.row_reward[self.row] @ x), x, price_HD)
+
+    def tightest(self, ends: Ends, gaps: Ends) -> float | None:
+        """Return the greatest t for which limits moved inwards by t times `gaps` can be kept; None if not even by 0."""
+        if not self.n_x:
+            return None if self._at_rest(ends) is None else 0.0
+        answer, _ = self._solve(np.zeros(self.n_x), ends, gaps)
+        return None if answer is None else float(answer.x[-1])
+
+    def _at_rest(self, ends: Ends) -> Solved | None:
+        """Return the answer for an episode that is over before it begins."""
+        kept = all(limit >= 0 for _, _, limit in ends.upper) and all(limit <= 0 for _, _, limit in ends.lower)
+        return Solved(0.0, np.zeros(0), np.zeros((self.model.horizon, len(self.resources)))) if kept else None
+
+    def _solve(
+        self, objective: NDArray[np.float64], ends: Ends, gaps: Ends | None
+    ) -> tuple[Any | None, list[Fraction]]:
+        horizon, n_resources = self.model.horizon, len(self.resources)
+        scales = self._scales(ends)
+        flow, right = self._flow
+        n_y, extra = horizon * n_resources, 0 if gaps is None else 1
+        links = self._links(scales)
+        sums = sparse.eye_array(n_y) - sparse.eye_array(n_y, k=-n_resources)
+        blocks: Any = [[flow, None], [links, sums]] if n_y else [[flow]]
+        equalities = sparse.block_array(blocks, format="csr")
+        if extra:
+            equalities = sparse.hstack([equalities, sparse.csr_array((equalities.shape[0], 1))], format="csr")
+        limits, limit_sides = self._inequalities(scales, ends, gaps)
+        solver: Any = linprog  # whose stubs do not know sparse matrices
+        answer = solver(
+            np.concatenate([objective, np.zeros(n_y), np.full(extra, -1.0)]),
+            A_ub=limits if len(limit_sides) else None,
+            b_ub=limit_sides if len(limit_sides) else None,
+            A_eq=equalities,
+            b_eq=np.concatenate([right, np.zeros(n_y)]),
+            bounds=[(0, None)] * self.n_x + [(None, None)] * n_y + [(0, None)] * extra,
+            method="highs",
+            options=_OPTIONS,
+        )
+        if answer.status == _INFEASIBLE:
+            return None, scales
+        if answer.status != 0:
+            raise SolventError(f"the linear program over occupancy measures was not solved: {answer.message}")
+        return answer, scales
+
+    def _scales(self, ends: Ends) -> list[Fraction]:
+        """Return the largest cost or limit of each resource."""
+        tops = [Fraction(float(top)) for top in np.abs(self.cost_RD).max(0, initial=0.0)]
+        for _, d, limit in (*ends.upper, *ends.lower):
+            tops[d] = max(tops[d], abs(limit))
+        return [top or Fraction(1) for top in tops]
+
+    def _links(self, scales: list[Fraction]) -> sparse.csr_array:
+        """Return the part of y[h] - y[h-1] - cost x[h] = 0 that concerns x."""
+        n_resources = len(scales)
+        columns, rows, values = [], [], []
+        for d, scale in enumerate(scales):
+            columns.append(np.arange(self.n_x))
+            rows.append(self.step * n_resources + d)
+            values.append(-self.cost_RD[self.row, d] / float(scale))
+        shape = (self.model.horizon * n_resources, self.n_x)
+        if not n_resources:
+            return sparse.csr_array(shape)
+        entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
+        return sparse.coo_array(entries, shape=shape).tocsr()
+
+    def _inequalities(
+        self, scales: list[Fraction], ends: Ends, gaps: Ends | None
+    ) -> tuple[sparse.csr_array, NDArray[np.float64]]:
+        """Return limits on y, and on how far they can be moved inwards, as rows of `A v <= b`."""
+        width = self.n_x + self.model.horizon * len(scales) + (0 if gaps is None else 1)
+        entries: list[tuple[int, int, float]] = []
+        right: list[float] = []
+        for sign, side, moves in ((1, ends.upper, gaps and gaps.upper), (-1, ends.lower, gaps and gaps.lower)):
+            for i, (step, d, limit) in enumerate(side):
+                entries.append((len(right), self.n_x + step * len(scales) + d, float(sign)))
+                if moves:
+                    entries.append((len(right), width - 1, float(moves[i][2] / scales[d])))
+                right.append(sign * float(limit / scales[d]))
+        if not right:
+            return sparse.csr_array((0, width)), np.zeros(0)
+        row, column, value = zip(*entries, strict=True)
+        return sparse.coo_array((value, (row, column)), shape=(len(right), width)).tocsr(), np.array(right)
+
+    def follow(self, table: NDArray[np.float64]) -> Followed:
+        """Return what a table of probabilities, shape (H, S, A), earns and expects to spend."""
+        model = self.model
+        mass, value, spent = np.zeros(model.n_states), 0.0, np.zeros(len(self.resources))
+        mass[model.start_index] = 1.0
+        for step in range(model.horizon):
+            owner, row = spread(model.row_indptr_at(step), np.arange(model.n_states))
+            weight = mass[owner] * table[step, owner, model.row_action[row]]
+            value += float(weight @ model.row_reward[row])
+            spent += weight @ self.cost_RD[row]
+            choice, outcome = spread(model.outcome_indptr, row)
+            passed = weight[choice] * model.probability[outcome]
+            mass = np.asarray(np.bincount(model.next_state[outcome], passed, model.n_states), np.float64)
+        return Followed(value, spent.tolist())
+
+
+def expected_cost(model: CMDP, resource: int) -> NDArray[np.float64]:
+    """Return the expected cost of each row in a resource (by position), shape (R,).
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> expected_cost(instances.markov_gap(), 0).tolist()
+    [0.5, 0.5, 0.0, 1.0]
+    """
+    column = model.cost[resource]
+    distinct, position = np.unique(column.ticks, return_inverse=True)
+    cost_O = np.array([float(int(ticks) * column.unit) for ticks in distinct.tolist()])[position]
+    if model.law_DO is not None:
+        used = model.law_DO[resource]
+        for i in np.unique(used[used != NO_LAW]):
+            cost_O[used == i] = model.laws[i].mean()
+    expected: NDArray[np.float64] = np.zeros(0)
+    if model.n_rows:
+        expected = np.add.reduceat(model.probability * cost_O, model.outcome_indptr[:-1])
+    return expected

@@ -1,0 +1,159 @@
+"""Values on the graph of nodes, backward, and policies out of them.
+
+For a deterministic policy let R be what it earns and B its probability of ever going over, from a node on. Both add
+up along the graph, so the best policy for any price per unit of B is one backward pass. A randomised policy whose
+occupancy of each choice is the average of those of two deterministic ones has the averages of their R and of their B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.baselines.nodes import Graph, Layer
+from solvent.policy.lapsing import LapsingPolicy
+from solvent.policy.locate import COLLAPSED
+from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
+
+Floats = NDArray[np.float64]
+#: Of the reward and the breach of each choice: what is to be greatest, and what decides between equals.
+Ranking = Callable[[Floats, Floats], tuple[Floats, Floats]]
+
+
+def by_reward(reward: Floats, breach: Floats) -> tuple[Floats, Floats]:
+    """Rank by reward; of equals, the one that goes over less often."""
+    return reward, -breach
+
+
+def by_breach(reward: Floats, breach: Floats) -> tuple[Floats, Floats]:
+    """Rank by how seldom it goes over; of equals, the one that earns more."""
+    return -breach, reward
+
+
+def at_price(price: float) -> Ranking:
+    """Rank by reward less so much per unit of probability of going over."""
+    return lambda reward, breach: (reward - price * breach, -breach)
+
+
+@dataclass(frozen=True)
+class Course:
+    """A deterministic policy on the graph.
+
+    Attributes
+    ----------
+    reward, breach : float
+        What it earns, and its probability of ever going over.
+    chosen : list of ndarray of int64, one per layer
+        The choice of each node.
+    """
+
+    reward: float
+    breach: float
+    chosen: list[NDArray[np.int64]]
+
+
+def best_course(graph: Graph, ranking: Ranking, *, goes_on: bool) -> Course:
+    """Return the policy that ranks highest from every node on.
+
+    Parameters
+    ----------
+    graph : Graph
+    ranking : callable
+    goes_on : bool
+        Whether something is earned after a limit was broken.
+    """
+    reward_N, breach_N = np.zeros(0), np.zeros(0)
+    chosen: list[NDArray[np.int64]] = []
+    for layer in reversed(graph.layers):
+        n = len(layer.row)
+        reward = layer.gain + (layer.gain_over if goes_on else 0.0)
+        reward = reward + np.bincount(layer.edge_choice, layer.edge_probability * reward_N[layer.edge_next], n)
+        breach = layer.breach + np.bincount(layer.edge_choice, layer.edge_probability * breach_N[layer.edge_next], n)
+        best = _argmax(layer, *ranking(reward, breach))
+        reward_N, breach_N = reward[best], breach[best]
+        chosen.append(best)
+    if not graph.layers:
+        return Course(graph.free_value, graph.start_breach, [])
+    return Course(float(reward_N[0]), float(breach_N[0]), chosen[::-1])
+
+
+def _argmax(layer: Layer, first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the best choice of each node: greatest in `first`, then in `second`, then the first of all."""
+    top = np.maximum.reduceat(first, layer.first)
+    second = np.where(first == top[layer.node], second, -np.inf)
+    top = np.maximum.reduceat(second, layer.first)
+    winners = np.flatnonzero(second == top[layer.node])
+    best = np.zeros(len(layer.state), np.int64)
+    best[layer.node[winners[::-1]]] = winners[::-1]
+    return best
+
+
+@dataclass(frozen=True)
+class _Visits:
+    """How likely each node is, and whether it is reached at all, which a tiny probability may not show."""
+
+    weight: NDArray[np.float64]
+    reached: NDArray[np.bool_]
+
+    def onward(self, layer: Layer, chosen: NDArray[np.int64], n_next: int) -> _Visits:
+        taken = np.zeros(len(layer.row), bool)
+        taken[chosen] = self.reached
+        edges = np.flatnonzero(taken[layer.edge_choice])
+        following = layer.edge_next[edges]
+        passed = self.weight[layer.node[layer.edge_choice[edges]]] * layer.edge_probability[edges]
+        reached = np.zeros(n_next, bool)
+        reached[following] = True
+        return _Visits(np.asarray(np.bincount(following, passed, n_next), np.float64), reached)
+
+
+def mix(graph: Graph, low: Course, high: Course, share: float, after: MarkovPolicy | None) -> LapsingPolicy:
+    """Return the policy on nodes that has the average occupancy of two courses.
+
+    Parameters
+    ----------
+    graph : Graph
+    low, high : Course
+    share : float
+        The weight of `high`; that of `low` is the rest.
+    after : MarkovPolicy or None
+        What is done once a limit was broken.
+    """
+    visits = [_Visits(np.ones(1), np.ones(1, bool))] * 2
+    tables: list[tuple[Any, Any, Any, Any]] = []
+    for step in range(graph.model.horizon):
+        states, actions = graph.settled_choices(step)
+        collapsed = np.full((len(states), len(graph.lattice.resources)), COLLAPSED)
+        parts = [(states, collapsed, actions.astype(np.int64), np.ones(len(states)))]
+        if step < len(graph.layers):
+            layer = graph.layers[step]
+            n_next = len(graph.layers[step + 1].state) if step + 1 < len(graph.layers) else 0
+            chosen = [low.chosen[step], high.chosen[step]]
+            for at, weight, picks in _shares(visits, share, chosen):
+                taken = graph.model.row_action[layer.row[picks]].astype(np.int64)
+                parts.append((layer.state[at], layer.spent_ND[at], taken, weight))
+            visits = [visit.onward(layer, picks, n_next) for visit, picks in zip(visits, chosen, strict=True)]
+        state, spent, action, probability = (np.concatenate(column) for column in zip(*parts, strict=True))
+        tables.append((state, spent, action, probability))
+    settled = [(graph.bounds.settled_low[h], graph.bounds.settled_high[h]) for h in range(graph.model.horizon)]
+    table = RandomisedPolicy.from_nodes(graph.model, graph.lattice, graph.limits, layers=tables, settled=settled)
+    return LapsingPolicy.of(table, after)
+
+
+def _shares(
+    visits: list[_Visits], share: float, chosen: list[NDArray[np.int64]]
+) -> list[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]]:
+    """Return, for each of two courses: the nodes it has a say in, with what probability, and its choices there."""
+    low, high = visits
+    weights = (1 - share) * low.weight, share * high.weight
+    total = weights[0] + weights[1]
+    alone = (high.reached & ~low.reached).astype(np.float64)
+    of_high = np.where(total > 0, weights[1] / np.where(total > 0, total, 1.0), alone)
+    says = []
+    for probability, picks in ((1 - of_high, chosen[0]), (of_high, chosen[1])):
+        at = np.flatnonzero((low.reached | high.reached) & (probability > 0))
+        says.append((at, probability[at], picks[at]))
+    return says

@@ -1,0 +1,97 @@
+"""The optimum of those who ignore the budget: values over states, backward, as in any finite MDP.
+
+V_H = 0,    V_h(s) = max over rows of  r + sum over outcomes of p V_{h+1}(s'),    0 where s is terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.baselines.result import Baseline, BaselineStatus
+from solvent.model.budget import BudgetLike, Limits, resolve
+from solvent.model.cmdp import CMDP, check_model
+from solvent.policy.markov import UNDECIDED, MarkovPolicy
+
+_NO_LIMITS = Limits((), (), ())
+
+
+@dataclass(frozen=True)
+class MarkovOptimum:
+    """Values and actions over states.
+
+    Attributes
+    ----------
+    value_HS : ndarray of float64, shape (H + 1, S)
+        The most that can be earned from each step and state on; the last row is 0.
+    action_HS : ndarray of int32, shape (H, S)
+        An action that earns it, or `UNDECIDED` where the state is terminal.
+    """
+
+    value_HS: NDArray[np.float64]
+    action_HS: NDArray[np.int32]
+
+
+def markov_optimum(model: CMDP, reward_at: Callable[[int], NDArray[np.float64]] | None = None) -> MarkovOptimum:
+    """Return the optimum over policies that nothing limits; ties go to the first action.
+
+    Parameters
+    ----------
+    model : CMDP
+    reward_at : callable, optional
+        Returns the reward of each of the model's rows at a step, shape (R,), in place of the model's own.
+    """
+    value_HS = np.zeros((model.horizon + 1, model.n_states))
+    action_HS = np.full((model.horizon, model.n_states), UNDECIDED, np.int32)
+    for step in range(model.horizon - 1, -1, -1):
+        bounds = model.row_indptr_at(step)
+        rows = slice(int(bounds[0]), int(bounds[-1]))
+        if rows.start == rows.stop:
+            continue
+        reward = model.row_reward if reward_at is None else reward_at(step)
+        ends = model.outcome_indptr[rows.start : rows.stop + 1]
+        part = slice(int(ends[0]), int(ends[-1]))
+        later = model.probability[part] * value_HS[step + 1][model.next_state[part]]
+        worth = reward[rows] + np.add.reduceat(later, ends[:-1] - ends[0])
+        sizes = np.diff(bounds)
+        live = np.flatnonzero(sizes)
+        first = (bounds[:-1] - bounds[0])[live]
+        best = np.maximum.reduceat(worth, first)
+        value_HS[step, live] = best
+        taken = np.flatnonzero(worth == np.repeat(best, sizes[live]))
+        owner = np.repeat(live, sizes[live])[taken]
+        # written in reverse, so that the first of several stays
+        action_HS[step, owner[::-1]] = model.row_action[rows][taken[::-1]]
+    return MarkovOptimum(value_HS, action_HS)
+
+
+def unconstrained(model: CMDP, budget: BudgetLike | None = None) -> Baseline:
+    """Return the policy of greatest expected reward, whatever it spends.
+
+    Parameters
+    ----------
+    model : CMDP
+    budget : number, Budget, or dict of them by resource, optional
+        Only checked and passed on in the result's `limits`; there need be none.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> unconstrained(instances.markov_gap(prize=10))
+    Baseline(unconstrained, optimal, value 10)
+    """
+    check_model(model)
+    limits = _NO_LIMITS if budget is None and model.budget is None else resolve(model, budget)
+    best = markov_optimum(model)
+    value = float(best.value_HS[0, model.start_index])
+    return Baseline(
+        "unconstrained",
+        BaselineStatus.OPTIMAL,
+        value,
+        "the best of all policies, whatever they spend",
+        limits,
+        MarkovPolicy(model, best.action_HS),
+    )
