@@ -1,7 +1,8 @@
 """Pictures: of curves, spending, policies and solves, on matplotlib Axes, in files and in the terminal.
 
 Every function that draws takes Axes, or makes a figure of its own if given none, and returns the Axes. Figures are
-made without pyplot: no display is needed, the user's backend and settings stay as they are, and nothing has to be closed.
+made without pyplot: no display is needed, the user's backend and settings stay as they are, and nothing has to be
+closed.
 
 >>> import solvent
 >>> curve = solvent.frontier(solvent.instances.knapsack([60, 100, 120], [10, 20, 30]))

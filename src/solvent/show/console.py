@@ -35,7 +35,7 @@ def terminal_plot(
     height: int = 14,
     title: str = "",
     marks: Mapping[str, float] | None = None,
-    ascii: bool = False,  # noqa: A002
+    ascii: bool = False,
 ) -> str:
     """Return a step line as text.
 
@@ -62,12 +62,12 @@ def terminal_plot(
     Examples
     --------
     >>> print(terminal_plot([0, 1, 4], [0, 2, 2], width=30, height=4, marks={"least": 1}, ascii=True))
-      2 |     ************************
-        |     *
-        |     *
-      0 |******
-        +-----^----------------------
-         0            2            4
+      2 |      *******************
+        |      *
+        |      *
+      0 |*******
+        +------^------------------
+         0           2           4
          ^ least 1
     """
     xs, ys = _read_line(x, y)
@@ -108,7 +108,7 @@ def terminal_frontier(
     budget: Any = None,
     width: int = 72,
     height: int = 13,
-    ascii: bool = False,  # noqa: A002
+    ascii: bool = False,
 ) -> str:
     """Return a frontier as text: the optimal value against the budget, with the least one pointed out.
 
@@ -126,18 +126,20 @@ def terminal_frontier(
     >>> curve = solvent.frontier(solvent.instances.knapsack([60, 100, 120], [10, 20, 30]))
     >>> print(terminal_frontier(curve, width=44, height=5, ascii=True))
     optimal value against budget of weight
-     280 |                               ********
-         |                        ********
-         |           **************
-         |     *******
-       0 |******
-         ^--------------------------------------
-          0                 30                60
-          ^ least budget 0
+    280 |:                                  ****
+        |:                      *************
+        |:                 ******
+        |:     *************
+      0 |*******
+        +^--------------------------------------
+         0                32.5                65
+         ^ least budget 0
     """
     if curve.least_budget is None:
         return f"no budget of {curve.resource} up to {short_amount(curve.up_to)} is feasible"
-    x = [*map(float, curve.budgets), float(max(curve.up_to, curve.budgets[-1]))]
+    first, end = float(curve.budgets[0]), float(max(curve.up_to, curve.budgets[-1]))
+    # where the last level goes on for ever, some of that should be seen
+    x = [*map(float, curve.budgets), end + (end - first) / 12 if curve.flat_beyond else end]
     marks = {"least budget": float(curve.least_budget)}
     if budget is not None:
         curve.value(budget)  # refuses budgets beyond the curve
@@ -164,6 +166,12 @@ def frontier_table(curve: Curve, budgets: Sequence[Any] | None = None) -> Table:
     >>> from rich.console import Console
     >>> curve = solvent.frontier(solvent.instances.knapsack([60, 100], [10, 20]))
     >>> Console(width=60, color_system=None).print(frontier_table(curve, [5, 10]))
+    ┏━━━━━━━━┳━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━┓
+    ┃ budget ┃ optimal value ┃ next rise at ┃ adds ┃
+    ┡━━━━━━━━╇━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━┩
+    │      5 │             0 │           10 │   60 │
+    │     10 │            60 │           20 │   40 │
+    └────────┴───────────────┴──────────────┴──────┘
     """
     from rich.table import Table
 
@@ -172,8 +180,8 @@ def frontier_table(curve: Curve, budgets: Sequence[Any] | None = None) -> Table:
         column.justify = "right"
     if budgets is None:
         count = min(_ROWS_OF_TABLE, len(curve))
-        chosen = np.unique(np.linspace(0, len(curve) - 1, count).round().astype(int)) if count else []
-        budgets = [curve.budgets[i] for i in chosen]
+        chosen = np.unique(np.linspace(0, max(len(curve) - 1, 0), count).round().astype(int))
+        budgets = [curve.budgets[i] for i in chosen.tolist()]
     for given in budgets:
         budget, value = exact(given, "budget"), curve.value(given)
         later = bisect.bisect_right(curve.budgets, budget)
@@ -239,7 +247,7 @@ def _rasterise(
     return dots
 
 
-def _letters(dots: NDArray[np.bool_], ascii: bool) -> NDArray[Any]:  # noqa: A002
+def _letters(dots: NDArray[np.bool_], ascii: bool) -> NDArray[Any]:
     if ascii:
         return np.where(dots, "*", " ").astype(object)
     rows, columns = dots.shape[0] // 4, dots.shape[1] // 2

@@ -103,8 +103,10 @@ def policy(
     cells = _markov_cells(policy, name) if isinstance(policy, MarkovPolicy) else _node_cells(policy, name, axis)
     if not len(cells.step):
         raise PolicyError(
-            f"state {quote(name)}", "a state in which the policy decides something", "one that is terminal or never reached"
-        )  # fmt: skip
+            f"state {quote(name)}",
+            "a state in which the policy decides something",
+            "one that is terminal or never reached",
+        )
     with drawing(ax, WIDE) as axes:
         low, high = axis.ends(cells, is_start=name == owner.start)
         _draw_cells(axes, _close(cells, low, high), owner.actions)
@@ -216,9 +218,7 @@ def _choices(policy: NodeTable, group: int, d: int | None) -> tuple[list[int], A
     return keys.tolist(), cell[owner], policy.action_C[choice], policy.probability_C[choice]
 
 
-def _intervals(
-    policy: NodeTable, group: int, d: int, keys: list[int]
-) -> tuple[list[float | int], list[float | int]]:
+def _intervals(policy: NodeTable, group: int, d: int, keys: list[int]) -> tuple[list[float | int], list[float | int]]:
     """Return the ends, in ticks, of the amounts that each key of a group answers for."""
     if policy.lookup == "at_most":
         return [-math.inf, *keys[:-1]], list(keys)
@@ -240,8 +240,8 @@ def _shares(cell: Any, action: Any, weight: Any, n_cells: int) -> tuple[Any, Any
     most = int(action.max()) + 1
     pairs, place = np.unique(cell * most + action, return_inverse=True)
     owner, chosen = np.divmod(pairs, most)
-    share = np.bincount(place, weight, len(pairs))
-    share /= np.bincount(owner, share, n_cells)[owner]
+    share: Any = np.bincount(place, weight, len(pairs))
+    share = share / np.bincount(owner, share, n_cells)[owner]
     ends = np.cumsum(share)
     first = np.searchsorted(owner, np.arange(n_cells))
     before = (ends - share)[first][owner]
@@ -279,9 +279,11 @@ def _draw_cells(axes: Axes, cells: Cells, names: tuple[Hashable, ...]) -> None:
         at = np.flatnonzero(drawn == action)
         left, right = cells.step[at] - 0.5 + cells.left[at], cells.step[at] - 0.5 + cells.right[at]
         corners = [(left, cells.low[at]), (right, cells.low[at]), (right, cells.high[at]), (left, cells.high[at])]
-        verts = np.stack([np.stack(corner, -1) for corner in corners], 1)
+        verts: Any = np.stack([np.stack(corner, -1) for corner in corners], 1)
         colour, hatch = CATEGORIES[place % len(CATEGORIES)], HATCHES[place // len(CATEGORIES)]
         label = f"{len(actions) - len(shown) + 1} others" if action == _OTHERS else short_name(names[action])
         # an edge of the same colour leaves no seams between cells
-        edge = {"edgecolor": "white", "linewidth": 0} if hatch else {"edgecolor": colour, "linewidth": 0.4}
+        edge: dict[str, Any] = (
+            {"edgecolor": "white", "linewidth": 0} if hatch else {"edgecolor": colour, "linewidth": 0.4}
+        )
         axes.add_collection(PolyCollection(verts, facecolor=colour, hatch=hatch or None, label=label, **edge))

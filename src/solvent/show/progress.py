@@ -13,8 +13,8 @@ from solvent.errors import ModelError, quote
 from solvent.show.style import GREY, NOTHING, UPPER_BOUND, VALUE, drawing, faint_grid, whole_steps
 from solvent.show.words import number
 
-#: Beyond this ratio of largest to smallest an axis is logarithmic.
-_WIDE_RANGE = 100
+#: Beyond these ratios of largest to smallest an axis is logarithmic.
+_WIDE_TIMES, _WIDE_SIZES = 100, 2000
 
 
 def bounds(solution: Any, ax: Axes | None = None) -> Axes:
@@ -46,11 +46,11 @@ def bounds(solution: Any, ax: Axes | None = None) -> Axes:
     with drawing(ax) as axes:
         axes.set(xlabel="seconds", ylabel="value")
         axes.fill_between(seconds, lower, upper, step="post", color=NOTHING, linewidth=0)
-        marker = {"marker": "o", "markersize": 3.5, "drawstyle": "steps-post", "linewidth": 1.6}
+        marker: dict[str, Any] = {"marker": "o", "markersize": 3.5, "drawstyle": "steps-post", "linewidth": 1.6}
         axes.plot(seconds, upper, color=UPPER_BOUND, label="upper bound", **marker)
         axes.plot(seconds, lower, color=VALUE, label="feasible value", **marker)
         positive = seconds[seconds > 0]
-        if len(positive) == len(seconds) and seconds.max() > _WIDE_RANGE * seconds.min():
+        if len(positive) == len(seconds) and seconds.max() > _WIDE_TIMES * seconds.min():
             axes.set_xscale("log")
         faint_grid(axes)
         axes.margins(x=0.04, y=0.1)
@@ -91,9 +91,9 @@ def layers(solution: Any, ax: Axes | None = None) -> Axes:
         whole_steps(axes, len(sizes) - 1, "step")
         axes.set_ylabel("nodes" if stats.representation == "nodes" else "points")
         edges = np.arange(len(sizes) + 1) - 0.5
-        wide = max(sizes) > _WIDE_RANGE * max(1, min(size for size in sizes if size))
+        wide = max(sizes) > _WIDE_SIZES * max(1, min(size for size in sizes if size))
         base = 0.5 if wide else 0.0
-        axes.stairs(sizes, edges, baseline=base, fill=True, color=VALUE, alpha=0.85, label="layer sizes")
+        axes.stairs(sizes, edges, baseline=base, fill=True, color=VALUE, label="layer sizes")
         if wide:
             axes.set_yscale("log")
             axes.set_ylim(base, 3.0 * max(sizes))

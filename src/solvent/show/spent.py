@@ -87,11 +87,11 @@ def _draw_extremes(axes: Axes, report: Report, runs: Simulation, name: str) -> N
     worst, least = _line(report.worst_spent[name]), _line(report.least_spent[name])
     steps = np.arange(len(worst))
     marker = "." if len(worst) <= _MOST_MARKERS else ""
-    axes.plot(steps, worst, color=WORST, linewidth=1.8, marker=marker, label="worst case", zorder=3)
+    axes.plot(steps, worst, color=WORST, linewidth=1.5, marker=marker, label="worst case", zorder=3)
     for low, high, alpha in _BANDS:
-        between = [np.concatenate([[0.0], runs.quantile(name, level)]) for level in (low, high)]
+        bottom, top = (np.concatenate([[0.0], runs.quantile(name, level)]) for level in (low, high))
         label = f"{round(100 * low)}–{round(100 * high)} %" + (" of runs" if low == _BANDS[0][0] else "")
-        axes.fill_between(steps, *between, color=QUANTILES, alpha=alpha, linewidth=0, label=label)
+        axes.fill_between(steps, bottom, top, color=QUANTILES, alpha=alpha, linewidth=0, label=label)
     median = np.concatenate([[0.0], runs.quantile(name, 0.5)])
     axes.plot(steps, median, color=MEDIAN, linewidth=1.6, label="median", zorder=3)
     if not np.isnan(least[1:]).all():
@@ -112,14 +112,15 @@ def _draw_limits(axes: Axes, report: Report, name: str) -> None:
             edges = np.arange(first, last + 2) + 0.5
             heights = [float(each) for each in limits[first : last + 1] if each is not None]
             axes.stairs(
-                heights, edges, baseline=None, color=LIMIT, linewidth=1.4, linestyle=style,
-                label=word if place == 0 else "_nolegend_", zorder=4,
+                heights, edges, baseline=None, color=LIMIT, linewidth=2.2, linestyle=style,
+                label=word if place == 0 else "_nolegend_", zorder=2.5,
             )  # fmt: skip
-        given = [each for each in limits if each is not None]
-        if given and len(set(given)) == 1:
+        given = {each for each in limits if each is not None}
+        if len(given) == 1:
+            (only,), above = given, word == "limit"
             axes.annotate(
-                f"{word} {amount(given[0])}", (len(limits) + 0.5, float(given[0])), xytext=(0, 3 if word == "limit" else -3),
-                textcoords="offset points", ha="right", va="bottom" if word == "limit" else "top", fontsize=8.5,
+                f"{word} {amount(only)}", (len(limits) + 0.5, float(only)), xytext=(0, 3 if above else -3),
+                textcoords="offset points", ha="right", va="bottom" if above else "top", fontsize=8.5,
             )  # fmt: skip
 
 

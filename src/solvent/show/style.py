@@ -108,7 +108,7 @@ def drawing(ax: Axes | None, size: tuple[float, float] = WIDE) -> Iterator[Axes]
 
 def whole_steps(axes: Axes, horizon: int, label: str) -> None:
     """Put whole numbers of steps from 0 to `horizon` on the horizontal axis."""
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=10, integer=True, min_n_ticks=1))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=10, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
     axes.set_xlabel(label)
     axes.set_xlim(-0.5, horizon + 0.5)
 

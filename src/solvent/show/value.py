@@ -20,6 +20,8 @@ from solvent.show.words import amount, number, short_name
 
 #: The share of the height that the strip of marginal values takes, and where the lowest and highest value stand.
 _STRIP, _LOWEST, _HIGHEST = 0.22, 0.31, 0.91
+#: Marginal values of more than so many times the usual are cut.
+_TALL = 4
 
 
 def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = None) -> Axes:
@@ -80,7 +82,8 @@ def _ends(curve: Curve, mark: Fraction | None) -> tuple[float, float]:
     if low == high:
         room = 0.5 * max(abs(low), 1.0)
         return low - room / 2, high + room
-    return low, high
+    # the last level goes on for ever, and some of that should be seen
+    return low, high + 0.05 * (high - low) if curve.flat_beyond else high
 
 
 def _draw_steps(axes: Axes, curve: Curve, right: float) -> None:
@@ -117,26 +120,54 @@ def _draw_marginal(axes: Axes, curve: Curve) -> None:
     strip.spines[["top", "right", "bottom"]].set_visible(False)
     strip.tick_params(axis="x", bottom=False, labelbottom=False)
     strip.yaxis.set_major_locator(MaxNLocator(nbins=2, min_n_ticks=2))
-    strip.set_ylim(0, 1.05 * float(worth.max()))
-    strip.set_ylabel(f"+{amount(extra)} adds", fontsize=8)
+    peak = int(np.argmax(worth))
+    usual = _usual(worth, np.diff(edges))
+    if worth[peak] > _TALL * usual > 0:
+        # a few steps far above all others would leave nothing to see of these: cut them, and name the tallest
+        top = _TALL / 2 * usual
+        strip.set_ylim(0, top)
+        after = peak + 1
+        while after < len(worth) and worth[after] > 0.8 * top:
+            after += 1
+        strip.annotate(
+            f"↑ {number(float(worth[peak]))}", (float(edges[after]), 1.0), xycoords=("data", "axes fraction"),
+            xytext=(3, 0), textcoords="offset points", va="top", fontsize=7.5,
+        )  # fmt: skip
+    else:
+        strip.set_ylim(0, 1.05 * float(worth[peak]))
+    strip.set_ylabel(f"+{number(float(extra))} adds", fontsize=8)
+
+
+def _usual(worth: NDArray[np.float64], widths: NDArray[np.float64]) -> float:
+    """Return what nine tenths of the budgets do not exceed in marginal value."""
+    order = np.argsort(worth)
+    total = np.cumsum(widths[order])
+    return float(worth[order[np.searchsorted(total, 0.9 * total[-1])]])
 
 
 def step_of_interest(curve: Curve) -> Fraction:
-    """Return how much more budget the marginal value is shown for: 1 where that suits the range, else a round share.
+    """Return how much more budget the marginal value is shown for.
+
+    That is 1 where it suits the range, else a round share of it; or what all rises are multiples of, if that is more.
 
     Examples
     --------
     >>> import solvent
-    >>> step_of_interest(solvent.frontier(solvent.instances.knapsack([1, 1], [30, 30])))
+    >>> step_of_interest(solvent.frontier(solvent.instances.knapsack([1, 1], [30, 31])))
     Fraction(1, 1)
-    >>> step_of_interest(solvent.frontier(solvent.instances.knapsack([1, 1], [3000, 4000])))
+    >>> step_of_interest(solvent.frontier(solvent.instances.knapsack([1, 1], [3000, 4001])))
     Fraction(200, 1)
+    >>> step_of_interest(solvent.frontier(solvent.instances.knapsack([60, 100, 120], [10, 20, 30])))
+    Fraction(10, 1)
     """
     span = max(curve.up_to, curve.budgets[-1]) - curve.budgets[0]
-    if 6 <= span <= 120:
-        return Fraction(1)
     power = Fraction(10) ** math.floor(math.log10(span / 50))
-    return next(power * lead for lead in (1, 2, 5, 10) if power * lead * 50 >= span)
+    share = next(power * lead for lead in (1, 2, 5, 10) if power * lead * 50 >= span)
+    extra = Fraction(1) if 6 <= span <= 120 else share
+    whole = math.lcm(*(budget.denominator for budget in curve.budgets))
+    points = [int(budget * whole) for budget in curve.budgets]
+    apart = Fraction(math.gcd(*(point - points[0] for point in points)), whole)
+    return apart if extra < apart <= span / 5 else extra
 
 
 def marginal_steps(curve: Curve, extra: Fraction) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -193,12 +224,14 @@ def _draw_nothing(axes: Axes, curve: Curve) -> None:
 
 def _draw_mark(axes: Axes, mark: Fraction, worth: float) -> None:
     at = float(mark)
-    axes.axvline(at, color=GREY, linewidth=1.0, linestyle=(0, (1, 2)))
+    bottom = axes.get_ylim()[0]
+    top = axes.get_ylim()[1] if worth == -math.inf else worth
+    axes.plot([at, at], [bottom, top], color=GREY, linewidth=1.0, linestyle=(0, (1, 2)))
     low, high = axes.get_xlim()
     late = at > low + 0.55 * (high - low)
     if worth == -math.inf:
         axes.annotate(
-            f"infeasible at {amount(mark)}", (at, 0.5), xycoords=("data", "axes fraction"),
+            f"infeasible at {amount(mark)}", (at, 0.12), xycoords=("data", "axes fraction"),
             xytext=(-5 if late else 5, 0), textcoords="offset points", ha="right" if late else "left", fontsize=8.5,
         )  # fmt: skip
         return

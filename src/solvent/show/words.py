@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -34,10 +33,7 @@ def number(value: float) -> str:
     >>> number(72.38982793), number(-0.5), number(1234567.0), number(1e-9)
     ('72.39', '−0.5', '1,234,567', '1e−09')
     """
-    if math.isfinite(value) and 1000 <= abs(value) < 1e9:
-        text = f"{value:,.0f}"
-    else:
-        text = f"{value:.4g}"
+    text = f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
     return text.replace("-", "−")
 
 
