@@ -72,6 +72,23 @@ def simulate(
     return Code.INFEASIBLE if simulation.violations else Code.OK
 
 
-def compare(session: Session, model: ModelArgument, budget: BudgetOption = None) -> int:
-    """Set it beside what people use today."""
-    raise NotImplementedError
+def compare(
+    session: Session,
+    model: ModelArgument,
+    budget: BudgetOption = None,
+    delta: Annotated[
+        float, typer.Option("--delta", metavar="P", help="The chance of going over that chance constraints allow.")
+    ] = 0.05,
+) -> int:
+    """Set it beside what people use today.
+
+    Each method plans, and each plan is checked exactly: what it claims, what it is worth, whether it can go over.
+    """
+    from solvent.baselines.compare import compare as run
+    from solvent.show import answers, records
+
+    loaded = read_model(session, model)
+    limited = read_budget_options(budget, loaded)
+    comparison = run(loaded, limited, delta=delta, progress=session.progress)
+    session.answer(answers.group(comparison), records.comparison_record(loaded, comparison, delta))
+    return Code.INFEASIBLE if comparison["exact"].status == "infeasible" else Code.OK

@@ -97,12 +97,17 @@ class Session:
         """Print the answer, as text or as one JSON object."""
         if self.as_json:
             self.print_json(record)
-        elif self.out.is_terminal:
-            self.out.print(text)
         else:
-            with self.out.capture() as captured:
-                self.out.print(text)
-            print("\n".join(line.rstrip() for line in captured.get().rstrip().splitlines()), file=sys.stdout)
+            self.say(text)
+
+    def say(self, text: RenderableType) -> None:
+        """Print a part of the answer; where nobody watches, without blanks at the ends of lines."""
+        if self.out.is_terminal:
+            self.out.print(text)
+            return
+        with self.out.capture() as captured:
+            self.out.print(text)
+        print("\n".join(line.rstrip() for line in captured.get().splitlines()), file=sys.stdout)
 
     def print_json(self, record: dict[str, Any]) -> None:
         """Print one JSON object, the command and the version first."""

@@ -32,7 +32,7 @@ def demo(
 
     folder = _Folder(into)
     model = _model()
-    tell = story.Teller(None if session.as_json else session.out)
+    tell = story.Teller(session.out, session.say, silent=session.as_json)
     tell.question(model)
     with session.working("planning for a budget kept on average"):
         average = story.play_average(model, _EPISODES)

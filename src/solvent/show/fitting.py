@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-    from rich.table import Table
-
-#: Wider than any terminal: what a table would like to have is measured as if there were no end to it.
-_ENDLESS = 100_000
+    from rich.table import Column, Table
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """A table, or its rows as lines where the console is too narrow for it."""
+    """A table whose words are never cut: its rows as lines, where the console is too narrow for that."""
 
     table: Table
 
@@ -23,16 +20,43 @@ class Fitting:
         from rich.padding import Padding
         from rich.text import Text
 
-        wanted = console.measure(self.table, options=options.update(max_width=_ENDLESS)).maximum
-        if wanted <= options.max_width:
+        columns = self.table.columns
+        # a blank on either side of each cell, and a line between any two
+        widths = fit_widths(columns, options.max_width - 3 * len(columns) - 1)
+        if widths is not None:
+            for column, width in zip(columns, widths, strict=True):
+                column.width = width
             yield self.table
             return
         if self.table.title:
             yield Text(str(self.table.title))
-        headings = [str(column.header) for column in self.table.columns]
-        for cells in zip(*(column.cells for column in self.table.columns), strict=True):
+        headings = [str(column.header) for column in columns]
+        for cells in zip(*(column.cells for column in columns), strict=True):
             pairs = [f"{heading} {cell}" for heading, cell in zip(headings, cells, strict=True) if str(cell)]
             yield Padding(Text(", ".join(pairs)), (0, 0, 0, 2))
+
+
+def fit_widths(columns: list[Column], room: int) -> list[int] | None:
+    """Return a width for each column, so that no word is cut; None if there is not enough room.
+
+    Examples
+    --------
+    >>> from rich.table import Table
+    >>> columns = Table("method", "worst spent").columns
+    >>> fit_widths(columns, 30), fit_widths(columns, 13), fit_widths(columns, 10)
+    ([6, 11], [6, 7], None)
+    """
+    texts = [[str(cell) for cell in (column.header, *column.cells)] for column in columns]
+    wanted = [max(map(len, cells)) for cells in texts]
+    widths = [max((len(word) for cell in cells for word in cell.split()), default=1) for cells in texts]
+    left = room - sum(widths)
+    if left < 0:
+        return None
+    for i, most in enumerate(wanted):
+        extra = min(left, most - widths[i])
+        widths[i] += extra
+        left -= extra
+    return widths
 
 
 def fitted(item: Any) -> RenderableType:

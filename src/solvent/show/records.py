@@ -14,6 +14,7 @@ from solvent.model.describe import describe
 from solvent.model.distributions import CostLaw
 
 if TYPE_CHECKING:
+    from solvent.baselines.compare import Comparison, ComparisonRow
     from solvent.check.report import Report, Witness
     from solvent.check.simulate import Simulation
     from solvent.model.budget import Limits
@@ -213,4 +214,30 @@ def simulation_record(model: CMDP, simulation: Simulation, seed: int) -> dict[st
         "max_spent": _amounts(simulation.max_spent),
         "levels": list(LEVELS),
         "spent_quantiles": {key: values.tolist() for key, values in simulation.spent_quantiles.items()},
+    }
+
+
+def comparison_record(model: CMDP, comparison: Comparison, delta: float) -> dict[str, Any]:
+    """Return what `compare` says."""
+    return {
+        "model": identity(model),
+        "delta": delta,
+        "limits": limits_record(comparison.limits),
+        "rows": [_row(row) for row in comparison.rows],
+    }
+
+
+def _row(row: ComparisonRow) -> dict[str, Any]:
+    return {
+        "method": row.method,
+        "status": row.status,
+        "claimed": number(row.claimed),
+        "value": number(row.value),
+        "worst_spent": _amounts(row.worst_spent),
+        "least_spent": _amounts(row.least_spent),
+        "violation_probability": number(row.violation_probability),
+        "expected_excess": {key: number(value) for key, value in row.expected_excess.items()},
+        "feasible": row.feasible,
+        "seconds": row.seconds,
+        "message": row.message,
     }

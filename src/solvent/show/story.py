@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,23 +68,33 @@ def price(model: CMDP) -> Curve:
     return frontier(model, up_to=_LARGEST_TANK)
 
 
+@dataclass(frozen=True)
 class Teller:
-    """Prints the chapters one by one, as they are known; silent without a console."""
+    """Tells the chapters one by one, as they are known.
 
-    def __init__(self, console: Console | None) -> None:
-        self.console = console
+    Attributes
+    ----------
+    console : Console
+        How wide the page is.
+    say : callable
+        Prints one part.
+    silent : bool
+        Whether to tell nothing.
+    """
 
-    def _say(self, title: str, *parts: RenderableType) -> None:
-        if self.console is None:
-            return
-        self.console.rule(title, align="left")
-        for part in parts:
-            self.console.print(part)
-        self.console.print()
+    console: Console
+    say: Callable[[RenderableType], None]
+    silent: bool = False
+
+    def _tell(self, title: str, *parts: RenderableType) -> None:
+        from rich.rule import Rule
+
+        if not self.silent:
+            self.say(answers.group(Rule(title, align="left"), *parts, ""))
 
     def question(self, model: CMDP) -> None:
         """Say what is asked."""
-        self._say("The question", answers.model_text(model))
+        self._tell("The question", answers.model_text(model))
 
     def average(self, found: Average) -> None:
         """Say what a budget on average does."""
@@ -93,7 +103,7 @@ class Teller:
         witness: list[RenderableType] = []
         if found.report.witness is not None:
             witness = ["A shortest day on which it does:", found.report.witness]
-        self._say(
+        self._tell(
             "A budget kept on average",
             "The usual way: the best plan that burns at most 30 in expectation.",
             answers.facts_grid(
@@ -111,7 +121,7 @@ class Teller:
         from solvent.model.budget import resolve
 
         verdict = "no day runs dry, whatever happens" if found.report.feasible else "a day can run dry"
-        self._say(
+        self._tell(
             "A budget never broken",
             "The best plan of all that never run dry: at no step, under no luck.",
             answers.solution_text(found.solution, resolve(model, None)),
@@ -125,9 +135,7 @@ class Teller:
 
     def price(self, curve: Curve) -> None:
         """Say what each litre is worth."""
-        if self.console is None:
-            return
-        self._say(
+        self._tell(
             "What another litre is worth",
             f"The best value for every tank up to {_LARGEST_TANK}, all {len(curve):,} levels from one solve.",
             answers.curve_plot(curve, self.console, budget=30),
@@ -135,7 +143,7 @@ class Teller:
 
     def files(self, written: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
         """Say what was written, and what to try next."""
-        self._say(
+        self._tell(
             "Yours to keep",
             answers.facts_grid((name, answers.file_text(file)) for name, file in written.items()),
             "\nTry another tank, and doubt the plan:",
