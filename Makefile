@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 EXTRAS := $(VENV)/.extras
 
-.PHONY: help setup demo test test-all lint format bench schema clean
+.PHONY: help setup demo test test-all lint format bench schema images clean
 
 help:
 	@echo "make demo    set up and tell the story of a delivery van"
@@ -15,6 +15,7 @@ help:
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make bench   time exact planning on this machine"
 	@echo "make schema  write the JSON Schema of model files"
+	@echo "make images  draw the pictures of the README and the documentation"
 	@echo "make clean   remove .venv and caches"
 
 setup: $(READY)
@@ -52,6 +53,9 @@ bench: $(READY)
 
 schema: $(READY)
 	$(RUN) -c "from solvent.model.schema import write_schema; write_schema()"
+
+images: $(READY)
+	$(RUN) docs/images/make.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

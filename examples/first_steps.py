@@ -1,7 +1,7 @@
 """The delivery van, from question to answer: plan, check, use and price a tank of fuel.
 
 A tour in Python; `solvent demo` tells it without. Run it with any Python that has Solvent installed: it writes a policy
-and a picture into `out/`.
+and two pictures into `out/`.
 """
 
 from __future__ import annotations
@@ -52,8 +52,10 @@ def main() -> None:
 
     OUT.mkdir(exist_ok=True)
     solution.policy.save(OUT / "van.policy")
-    curve.plot().figure.savefig(OUT / "van-frontier.png", dpi=150)
-    console.print(f"written: {OUT / 'van.policy'} ({len(solution.policy)} nodes), {OUT / 'van-frontier.png'}")
+    solvent.show.save(curve.plot(budget=30), OUT / "van-frontier.png")
+    solvent.show.save(solvent.show.spending(model, solution.policy), OUT / "van-spending.png")
+    console.print(f"written: {OUT / 'van.policy'} ({len(solution.policy)} nodes)")
+    console.print(f"written: {OUT / 'van-frontier.png'}, {OUT / 'van-spending.png'}")
 
 
 if __name__ == "__main__":

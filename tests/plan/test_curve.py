@@ -10,6 +10,7 @@ from matplotlib.patches import StepPatch
 import solvent
 from solvent import Budget, BudgetError, ModelError, SolventError, instances
 
+
 def test_every_budget_agrees_with_a_solve_of_its_own():
     model = instances.fuel_grid(4)
     curve = solvent.frontier(model, up_to=14)

@@ -21,7 +21,7 @@ from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
 from solvent.policy.nodes import NodeTable
 from solvent.policy.table import AugmentedPolicy
 from solvent.show.style import CATEGORIES, HATCHES, MOST_CATEGORIES, NOTHING, WIDE, beside, drawing, whole_steps
-from solvent.show.words import pick_resource, short_name
+from solvent.show.words import pick_resource, plot_name
 
 #: Ends of intervals beyond this many ticks are no ends.
 _FAR = 2**61
@@ -87,7 +87,7 @@ def policy(
     --------
     >>> import solvent
     >>> model = solvent.instances.fuel_grid(3)
-    >>> axes = policy_picture(solvent.solve(model).policy, (1, 1))
+    >>> axes = policy(solvent.solve(model).policy, (1, 1))
     >>> axes.get_ylabel(), [text.get_text() for text in axes.get_legend().get_texts()]
     ('remaining fuel', ['east', 'south', 'stay', 'nothing decided'])
     """
@@ -116,14 +116,10 @@ def policy(
         axes.set_ylabel(axis.label)
         if where is None:
             axes.set_yticks([])
-        axes.set_title(f"in state {short_name(name)}", fontsize=9)
+        axes.set_title(f"in state {plot_name(name)}", fontsize=9)
         handles = [*axes.get_legend_handles_labels()[0], Patch(color=NOTHING, label="nothing decided")]
         beside(axes, columns=1 + len(handles) // _MOST_ROWS_OF_LEGEND, handles=handles)
     return axes
-
-
-#: The same under a name that does not hide the argument `policy`.
-policy_picture = policy
 
 
 class _Axis:
@@ -140,7 +136,7 @@ class _Axis:
         self.limits = _coming(policy.limits.upper[place])
         self.remaining = None not in self.limits
         counted = "" if policy.counting == "exact" else f", counted in {policy.units[self.d]} rounded {policy.counting}"
-        self.label = f"{'remaining' if self.remaining else 'spent of'} {short_name(resource)}{counted}"
+        self.label = f"{'remaining' if self.remaining else 'spent of'} {plot_name(resource)}{counted}"
         self.unit = policy.units[self.d]
 
     def amounts(self, step: int, low: list[float | int], high: list[float | int]) -> tuple[list[float], list[float]]:
@@ -281,7 +277,7 @@ def _draw_cells(axes: Axes, cells: Cells, names: tuple[Hashable, ...]) -> None:
         corners = [(left, cells.low[at]), (right, cells.low[at]), (right, cells.high[at]), (left, cells.high[at])]
         verts: Any = np.stack([np.stack(corner, -1) for corner in corners], 1)
         colour, hatch = CATEGORIES[place % len(CATEGORIES)], HATCHES[place // len(CATEGORIES)]
-        label = f"{len(actions) - len(shown) + 1} others" if action == _OTHERS else short_name(names[action])
+        label = f"{len(actions) - len(shown) + 1} others" if action == _OTHERS else plot_name(names[action])
         # an edge of the same colour leaves no seams between cells
         edge: dict[str, Any] = (
             {"edgecolor": "white", "linewidth": 0} if hatch else {"edgecolor": colour, "linewidth": 0.4}

@@ -24,7 +24,7 @@ from solvent.policy.nodes import NO_NODE, NodeTable
 from solvent.policy.table import AugmentedPolicy
 from solvent.show.cells import Map, heading, lay_out, letters
 from solvent.show.style import BLACK, GREEN, GREY, NOTHING, SQUARE, VALUE, WALL, YELLOW, beside, drawing
-from solvent.show.words import short_name
+from solvent.show.words import plot_name
 
 _MOST_NUMBERED = 15
 _LINES = "#C8C8C8"
@@ -117,13 +117,21 @@ class _Reader:
             raise PolicyError("step", f"a step from 0 to {horizon - 1}", quote(step))
         plan, waiting = _Plan(), sorted(chart.place)
         for now in range(horizon) if step is None else [step]:
-            decided = {state: self.choices(now, state) for state in waiting}
-            for state, chosen in decided.items():
+            present = self._present(now)
+            for state in [state for state in waiting if present is None or state in present]:
+                chosen = self.choices(now, state)
                 if chosen:
                     plan.step[state] = now
                     self._enter(plan, chart, now, state, chosen)
-            waiting = [state for state in waiting if not decided[state]]
+            waiting = [state for state in waiting if state not in plan.step]
         return plan
+
+    def _present(self, step: int) -> set[int] | None:
+        """Return the states for which anything is decided at a step; None where only asking each of them tells."""
+        if isinstance(self.policy, MarkovPolicy):
+            return None
+        first, last = (int(self.policy.step_indptr[h]) for h in (step, step + 1))
+        return set(self.policy.group_state[first:last].tolist())
 
     def choices(self, step: int, state: int) -> list[tuple[int, float]]:
         """Return the actions taken in a state, by position, with their probabilities."""
@@ -143,8 +151,6 @@ class _Reader:
     def _node(self, policy: NodeTable, step: int, state: int) -> int:
         if self.ticks is not None:
             return policy.node(step, state, self.ticks)
-        if not policy.covers(step, policy.states[state]):
-            return NO_NODE
         first = int(policy.step_indptr[step])
         states = policy.group_state[first : int(policy.step_indptr[step + 1])]
         return int(policy.node_indptr[first + int(np.searchsorted(states, state))])
@@ -188,7 +194,7 @@ def _draw_ground(axes: Axes, model: CMDP, chart: Map, plan: _Plan) -> list[Artis
     for name, states in giving.items():
         squares = [_square(chart.place[state], 0.46) for state in states if state in chart.place]
         axes.add_collection(PolyCollection(squares, facecolor="none", edgecolor=GREEN, linewidth=1.6))
-        label = f"gives {short_name(name)} back"
+        label = f"gives {plot_name(name)} back"
         handles.append(Line2D([], [], linestyle="", marker="s", mfc="none", mec=GREEN, mew=1.6, ms=8, label=label))
     return handles
 
@@ -269,7 +275,7 @@ def _draw_plan(axes: Axes, model: CMDP, chart: Map, plan: _Plan, numbered: bool)
                 color=GREY,
                 fontsize=min(7.0, 0.22 * size),
             )
-    return [Line2D([], [], linestyle="", label=f"{sign[a]}: {short_name(model.actions[a])}") for a in actions]
+    return [Line2D([], [], linestyle="", label=f"{sign[a]}: {plot_name(model.actions[a])}") for a in actions]
 
 
 def _extent(chart: Map) -> tuple[int, int]:
@@ -296,4 +302,4 @@ def _title(policy: NodeTable | MarkovPolicy, step: int | None, spent: Any) -> st
     when = "at the first step it can be there" if step is None else f"at step {step}"
     if isinstance(policy, MarkovPolicy) or not policy.resources:
         return when
-    return f"{when}, " + ("as little spent as can be" if spent is None else f"spent {short_name(spent)}")
+    return f"{when}, " + ("as little spent as can be" if spent is None else f"spent {plot_name(spent)}")

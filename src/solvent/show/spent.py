@@ -14,7 +14,7 @@ from solvent.check.verify import PolicyLike, verify
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP, check_model
 from solvent.show.style import LEAST, LIMIT, MEDIAN, OVER, QUANTILES, WORST, beside, drawing, faint_grid, whole_steps
-from solvent.show.words import amount, number, pick_resource, short_name
+from solvent.show.words import amount, number, pick_resource, plot_name
 
 #: Quantiles between which the bands lie, and how dark each is.
 _BANDS = ((0.05, 0.95, 0.30), (0.25, 0.75, 0.55))
@@ -73,7 +73,7 @@ def spending(
     runs = simulate(model, policy, episodes, seed, budget)
     with drawing(ax) as axes:
         whole_steps(axes, model.horizon, "steps taken")
-        axes.set_ylabel(f"spent of {short_name(name)}")
+        axes.set_ylabel(f"spent of {plot_name(name)}")
         _draw_extremes(axes, report, runs, name)
         _draw_limits(axes, report, name)
         _draw_breaks(axes, report, name)

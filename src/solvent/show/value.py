@@ -16,7 +16,7 @@ from solvent.model.cmdp import CMDP
 from solvent.model.exact import Number, exact
 from solvent.plan.curve import Curve
 from solvent.show.style import GREY, LEAST_BUDGET, MARGINAL, NOTHING, VALUE, drawing, faint_grid
-from solvent.show.words import amount, number, short_name
+from solvent.show.words import amount, number, plot_name
 
 #: The share of the height that the strip of marginal values takes, and where the lowest and highest value stand.
 _STRIP, _LOWEST, _HIGHEST = 0.22, 0.31, 0.91
@@ -59,7 +59,7 @@ def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = No
     mark = None if budget is None else exact(budget, "budget")
     worth = None if mark is None else curve.value(mark)
     with drawing(ax) as axes:
-        axes.set(xlabel=f"budget of {short_name(curve.resource)}", ylabel="optimal value")
+        axes.set(xlabel=f"budget of {plot_name(curve.resource)}", ylabel="optimal value")
         left, right = _ends(curve, mark)
         pad = 0.04 * (right - left)
         axes.set_xlim(left - pad, right + pad)

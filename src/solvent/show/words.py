@@ -20,9 +20,20 @@ def short_name(name: object, longest: int = _LONGEST_NAME) -> str:
     >>> short_name("to the village over the hill and back"), short_name((1, 2))
     ('to the village over the hil…', '(1, 2)')
     """
-    # a dollar sign would start a formula
-    text = " ".join(str(name).split()).replace("$", r"\$")
+    text = " ".join(str(name).split())
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
+
+
+def plot_name(name: object) -> str:
+    r"""Return a short name as matplotlib takes it to the letter: no formulas, nothing left out of legends.
+
+    Examples
+    --------
+    >>> plot_name("5 $ or 6 $"), plot_name("_hidden")
+    ('5 \\$ or 6 \\$', ' _hidden')
+    """
+    text = short_name(name).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
 
 
 def number(value: float) -> str:
