@@ -269,4 +269,8 @@ def test_the_first_steps_can_be_taken(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / "first_steps.py"), run_name="__main__")
     assert "days over budget 0" in capsys.readouterr().out
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["van-frontier.png", "van.policy"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "van-frontier.png",
+        "van-spending.png",
+        "van.policy",
+    ]

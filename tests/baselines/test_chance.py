@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -9,14 +10,14 @@ import pytest
 from brute import best_at, chance_pairs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from oracle import Problem
-from strategies import Tiny, problems
 
 import solvent
+from oracle import Problem
 from solvent import baselines
 from solvent.model import instances
 from solvent.policy.lapsing import LapsingPolicy
 from solvent.policy.markov import MarkovPolicy
+from strategies import Tiny, problems
 
 TINY = problems(max_resources=2, max_horizon=3)
 DELTAS = st.sampled_from([0.0, 0.01, 0.1, 0.25, 0.3, 0.5, 0.75, 1.0])
@@ -51,7 +52,7 @@ def test_no_chance_at_all_is_what_solve_finds(tiny: Tiny) -> None:
 def test_values_rise_from_exact_to_unconstrained(tiny: Tiny) -> None:
     values = [baselines.chance(tiny.model, tiny.budget, delta).value for delta in (0, 0.1, 0.4, 1)]
     values = [solvent.solve(tiny.model, tiny.budget).value, *values]
-    assert all(b >= a - 1e-9 for a, b in zip(values, values[1:], strict=False))
+    assert all(b >= a - 1e-9 for a, b in itertools.pairwise(values))
     assert values[-1] == pytest.approx(baselines.unconstrained(tiny.model, tiny.budget).value, abs=1e-8)
 
 

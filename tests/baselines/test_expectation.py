@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from brute import best_at, spending_pairs
 from hypothesis import assume, given, settings
-from oracle import Problem
 from scipy.optimize import linprog
-from strategies import Tiny, problems
 
 import solvent
+from oracle import Problem
 from solvent import baselines
 from solvent.model import instances
 from solvent.model.budget import resolve
+from strategies import Tiny, problems
 
 NUMBERS = problems("number final", min_resources=1, max_resources=1, max_horizon=3)
 

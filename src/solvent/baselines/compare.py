@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from solvent.baselines.chance import chance, read_delta
 from solvent.baselines.expectation import expectation
 from solvent.baselines.knapsack import knapsack_style
+from solvent.baselines.occupancy import ProgramError
 from solvent.baselines.result import Baseline, BaselineStatus
 from solvent.baselines.smaller import as_budget, smaller_budget
 from solvent.baselines.unconstrained import unconstrained
@@ -146,7 +147,7 @@ class Comparison:
 
     def _excess_headings(self) -> list[str]:
         names = self.limits.resources
-        return ["mean excess"] if len(names) == 1 else [f"mean excess {name}" for name in names]
+        return ["mean excess"] if len(names) == 1 else [f"excess {name}" for name in names]
 
     def _cells(self, row: ComparisonRow) -> list[str]:
         spent = [self._spent(row, d) for d in range(len(self.limits.resources))]
@@ -291,7 +292,7 @@ def _row(name: str, model: CMDP, limits: Limits, delta: float) -> ComparisonRow:
     began = time.perf_counter()
     try:
         planned = _PLANNERS[name](model, budget, delta)
-    except (ModelError, LatticeOverflowError) as error:
+    except (ModelError, LatticeOverflowError, ProgramError) as error:
         planned = _Planned(REFUSED, -math.inf, str(error), None)
     seconds = time.perf_counter() - began
     if planned.policy is None:

@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.baselines.occupancy import Ends, Occupancy
+from solvent.baselines.occupancy import Ends, Occupancy, ProgramError
 from solvent.baselines.result import Baseline, BaselineStatus
 from solvent.baselines.unconstrained import markov_optimum
-from solvent.errors import SolventError
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.policy.markov import MarkovPolicy
@@ -53,8 +52,8 @@ def expectation(model: CMDP, budget: BudgetLike | None = None, *, every_step: bo
 
     Raises
     ------
-    SolventError
-        If the linear program could not be solved.
+    ProgramError
+        If the linear program could not be solved; a `SolventError`.
 
     Notes
     -----
@@ -87,7 +86,7 @@ def expectation_within(program: Occupancy, limits: Limits, *, every_step: bool =
     followed = program.follow(policy.table)
     size = max(1.0, abs(solved.value), float(np.abs(program.model.row_reward).max(initial=0.0)))
     if abs(followed.value - solved.value) > _AGREEMENT * size:
-        raise SolventError(
+        raise ProgramError(
             f"expectation: the policy earns {followed.value!r}, where the linear program says {solved.value!r}"
         )
     parts = (f"{name} {total:.6g}" for name, total in zip(limits.resources, followed.spent_D, strict=True))

@@ -21,6 +21,14 @@ from solvent.policy.choices import spread
 
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _INFEASIBLE = 2
+#: The dual simplex method, and the interior point method with crossover, which is quicker on large programs. Where one
+#: gives up the other is tried.
+_SOLVERS = ("highs-ds", "highs-ipm")
+_LARGE = 5_000
+
+
+class ProgramError(SolventError):
+    """A linear program was not solved to its tolerance."""
 
 
 @dataclass(frozen=True)
@@ -151,21 +159,22 @@ class Occupancy:
             equalities = sparse.hstack([equalities, sparse.csr_array((equalities.shape[0], 1))], format="csr")
         limits, limit_sides = self._inequalities(scales, ends, gaps)
         solver: Any = linprog  # whose stubs do not know sparse matrices
-        answer = solver(
-            np.concatenate([objective, np.zeros(n_y), np.full(extra, -1.0)]),
-            A_ub=limits if len(limit_sides) else None,
-            b_ub=limit_sides if len(limit_sides) else None,
-            A_eq=equalities,
-            b_eq=np.concatenate([right, np.zeros(n_y)]),
-            bounds=[(0, None)] * self.n_x + [(None, None)] * n_y + [(0, None)] * extra,
-            method="highs",
-            options=_OPTIONS,
-        )
-        if answer.status == _INFEASIBLE:
-            return None, scales
-        if answer.status != 0:
-            raise SolventError(f"the linear program over occupancy measures was not solved: {answer.message}")
-        return answer, scales
+        for method in _SOLVERS if self.n_x < _LARGE else _SOLVERS[::-1]:
+            answer = solver(
+                np.concatenate([objective, np.zeros(n_y), np.full(extra, -1.0)]),
+                A_ub=limits if len(limit_sides) else None,
+                b_ub=limit_sides if len(limit_sides) else None,
+                A_eq=equalities,
+                b_eq=np.concatenate([right, np.zeros(n_y)]),
+                bounds=[(0, None)] * self.n_x + [(None, None)] * n_y + [(0, None)] * extra,
+                method=method,
+                options=_OPTIONS,
+            )
+            if answer.status == _INFEASIBLE:
+                return None, scales
+            if answer.status == 0:
+                return answer, scales
+        raise ProgramError(f"the linear program over occupancy measures was not solved: {answer.message}")
 
     def _scales(self, ends: Ends) -> list[Fraction]:
         """Return the largest cost or limit of each resource."""

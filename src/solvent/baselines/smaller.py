@@ -36,6 +36,7 @@ _OF = ("expectation", "chance")
 #: The greatest t of a linear program is taken for a fraction this simple if it is one, to within a billionth.
 _SIMPLEST = 10**6
 _NEAR = Fraction(1, 10**9)
+_LONGEST = 80
 
 
 def smaller_budget(
@@ -279,11 +280,16 @@ def as_budget(model: CMDP, limits: Limits) -> dict[str, Budget]:
 
 
 def _show(limits: Limits) -> str:
-    """Return the limits for people: a number where all steps have the same upper one, else a budget."""
+    """Return the limits for people: a number where all steps have one and the same upper one, else a budget."""
     parts = []
     for name, upper, lower in zip(limits.resources, limits.upper, limits.lower, strict=True):
         if len(set(upper)) == 1 and upper[0] is not None and all(x is None for x in lower):
             parts.append(f"{name} {short_amount(upper[0])}")
         else:
-            parts.append(f"{name} {Budget(upper=upper, lower=lower)!r}")
+            text = repr(Budget(upper=_unless_open(upper), lower=_unless_open(lower)))
+            parts.append(f"{name} {text if len(text) <= _LONGEST else text[: _LONGEST - 3] + '...'}")
     return ", ".join(parts)
+
+
+def _unless_open(side: tuple[Fraction | None, ...]) -> tuple[Fraction | None, ...] | None:
+    return side if any(limit is not None for limit in side) else None
