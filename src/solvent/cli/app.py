@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -91,9 +90,8 @@ add_command(app, models.convert, "solvent convert van.yaml van.npz", "solvent co
 add_command(app, models.schema, "solvent schema", "solvent schema --out model.schema.json")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+def run(given: list[str]) -> int:
+    """Run the command line on what follows the name of the program, and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # whoever replaced the stream decides about its encoding
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]

@@ -130,10 +130,17 @@ class Session:
 
         def stop(number: int, frame: Any) -> None:
             self.interrupted = True
+            if not self.debug:
+                sys.unraisablehook = _ignore  # a compiler stopped halfway complains when it is cleared away
             raise KeyboardInterrupt
 
-        before = signal.signal(signal.SIGINT, stop)
+        before, complain = signal.signal(signal.SIGINT, stop), sys.unraisablehook
         try:
             yield
         finally:
             signal.signal(signal.SIGINT, before)
+            sys.unraisablehook = complain
+
+
+def _ignore(unraisable: Any) -> None:
+    """Say nothing of an exception that nobody could have caught."""

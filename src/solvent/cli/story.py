@@ -37,6 +37,8 @@ def demo(
     with session.working("planning for a budget kept on average"):
         average = story.play_average(model, _EPISODES)
     tell.average(average)
+    with session.working("getting ready (a first run compiles, later ones do not)"):
+        story.get_ready(model)
     with session.working("planning for a budget never broken"):
         certain = story.play_certain(model, _EPISODES)
     tell.certain(model, certain)

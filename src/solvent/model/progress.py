@@ -28,7 +28,7 @@ class Progress:
     ...     bar.report("layers forward", 3, 10, {"nodes": 1200})
     """
 
-    def __init__(self, *, show: bool, waiting: str = "preparing") -> None:
+    def __init__(self, *, show: bool, waiting: str = "preparing (a first run compiles)") -> None:
         self._waiting = waiting
         self._due = time.perf_counter() + PATIENCE
         self._bar: Any = _make_bar() if show else None

@@ -51,6 +51,13 @@ def play_average(model: CMDP, episodes: int) -> Average:
     return Average(plan, verify(model, plan.policy), simulate(model, plan.policy, episodes, _SEED))
 
 
+def get_ready(model: CMDP) -> None:
+    """Have the kernels compiled, so that the times told are those of planning."""
+    from solvent.plan.solve import solve
+
+    solve(model)
+
+
 def play_certain(model: CMDP, episodes: int) -> Certain:
     """Plan so that the budget is never broken, and check it."""
     from solvent.check.simulate import simulate
