@@ -21,7 +21,7 @@ from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
 from solvent.policy.nodes import NodeTable
 from solvent.policy.table import AugmentedPolicy
 from solvent.show.style import CATEGORIES, HATCHES, MOST_CATEGORIES, NOTHING, WIDE, beside, drawing, whole_steps
-from solvent.show.words import pick_resource, plot_name
+from solvent.show.words import amount, pick_resource, plot_name
 
 #: Ends of intervals beyond this many ticks are no ends.
 _FAR = 2**61
@@ -127,6 +127,7 @@ class _Axis:
 
     def __init__(self, policy: NodeTable | MarkovPolicy, horizon: int, resource: str | None) -> None:
         self.d: int | None = None
+        self.unit, self.remaining = Fraction(1), False
         self.limits: list[Fraction | None] = [None] * horizon
         self.label = "whatever was spent"
         if resource is None or not isinstance(policy, NodeTable):
@@ -135,7 +136,9 @@ class _Axis:
         place = policy.limits.resources.index(resource)
         self.limits = _coming(policy.limits.upper[place])
         self.remaining = None not in self.limits
-        counted = "" if policy.counting == "exact" else f", counted in {policy.units[self.d]} rounded {policy.counting}"
+        counting: Any = policy.counting  # one way for all resources, or one for each
+        way = counting if isinstance(counting, str) else counting[self.d]
+        counted = "" if way == "exact" else f", counted in {amount(policy.units[self.d])} rounded {way}"
         self.label = f"{'remaining' if self.remaining else 'spent of'} {plot_name(resource)}{counted}"
         self.unit = policy.units[self.d]
 
