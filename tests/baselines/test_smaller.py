@@ -17,7 +17,7 @@ from solvent.model.budget import Budget, resolve
 from strategies import Tiny, problems
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(problems(max_resources=2, max_horizon=3), st.sampled_from(["expectation", "chance"]))
 def test_what_is_found_is_feasible_and_no_better_than_exact(tiny: Tiny, of: str) -> None:
     found = baselines.smaller_budget(tiny.model, tiny.budget, of, 0.1)

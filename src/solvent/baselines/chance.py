@@ -12,6 +12,7 @@ finitely many. Once a limit is broken the constraint has nothing more to lose, a
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 from solvent.baselines.nodes import MAX_NODES, Graph, explore
@@ -20,6 +21,7 @@ from solvent.baselines.sweep import Course, at_price, best_course, by_breach, by
 from solvent.errors import ModelError, SolventError, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
+from solvent.model.exact import Number, exact
 from solvent.policy.markov import MarkovPolicy
 
 #: Probabilities are floats: one that exceeds delta by so much of it, relatively, counts as no larger.
@@ -29,7 +31,7 @@ _MOST_ROUNDS = 1000
 
 
 def chance(
-    model: CMDP, budget: BudgetLike | None = None, delta: float = 0.05, *, max_nodes: int = MAX_NODES
+    model: CMDP, budget: BudgetLike | None = None, delta: Number = 0.05, *, max_nodes: int = MAX_NODES
 ) -> Baseline:
     """Return the policy of greatest expected reward among those that ever go over with probability at most `delta`.
 
@@ -38,7 +40,7 @@ def chance(
     model : CMDP
     budget : number, Budget, or dict of them by resource, optional
         The model's own default, if not given.
-    delta : float
+    delta : number
         The probability, from 0 to 1, with which some limit may be broken after some step.
     max_nodes : int
         Refuse beyond so many nodes (step, state, spent).
@@ -74,10 +76,20 @@ def chance(
 
 
 def read_delta(delta: Any) -> float:
-    """Return a probability, or raise a `ModelError`."""
-    if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 <= delta <= 1:
+    """Return a probability, given as any number or text of one, or raise a `ModelError`.
+
+    Examples
+    --------
+    >>> read_delta("1/20")
+    0.05
+    """
+    try:
+        number = exact(delta, "delta")
+    except ModelError:
+        number = Fraction(-1)
+    if isinstance(delta, bool) or not 0 <= number <= 1:
         raise ModelError("delta", "a probability from 0 to 1", quote(delta))
-    return float(delta)
+    return float(number)
 
 
 def chance_within(model: CMDP, limits: Limits, delta: float, max_nodes: int = MAX_NODES) -> Baseline:

@@ -23,6 +23,7 @@ from solvent.errors import LatticeOverflowError, ModelError, PolicyError, Solven
 from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
+from solvent.model.exact import Number
 from solvent.model.progress import Progress
 from solvent.plan.solve import solve
 
@@ -232,7 +233,7 @@ def compare(
     model: CMDP,
     budget: BudgetLike | None = None,
     *,
-    delta: float = 0.05,
+    delta: Number = 0.05,
     methods: Sequence[str] | None = None,
     progress: bool = False,
 ) -> Comparison:
@@ -243,7 +244,7 @@ def compare(
     model : CMDP
     budget : number, Budget, or dict of them by resource, optional
         The model's own default, if not given.
-    delta : float
+    delta : number
         The probability of going over that the chance-constrained methods allow.
     methods : sequence of str, optional
         Some of "exact", "expectation", "chance", "smaller expectation", "smaller chance", "knapsack" and
@@ -278,12 +279,12 @@ def compare(
     for name in wanted:
         if name not in _PLANNERS:
             raise ModelError("methods", f"some of {', '.join(METHODS)}", quote(name), did_you_mean(name, METHODS))
-    limits, delta = resolve(model, budget), read_delta(delta)
+    limits, probability = resolve(model, budget), read_delta(delta)
     rows = []
     with Progress(show=progress) as bar:
         for done, name in enumerate(wanted):
             bar.report("comparing", done, len(wanted), {})
-            rows.append(_row(name, model, limits, delta))
+            rows.append(_row(name, model, limits, probability))
     return Comparison(model.name or "model", tuple(rows), limits)
 
 

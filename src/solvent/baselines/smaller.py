@@ -28,6 +28,7 @@ from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Budget, BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
+from solvent.model.exact import Number
 
 #: Surrogates tried from loose to tight, and halvings after that.
 GRID = 32
@@ -43,7 +44,7 @@ def smaller_budget(
     model: CMDP,
     budget: BudgetLike | None = None,
     of: Literal["expectation", "chance"] = "expectation",
-    delta: float = 0.05,
+    delta: Number = 0.05,
     *,
     max_nodes: int = MAX_NODES,
 ) -> Baseline:
@@ -56,7 +57,7 @@ def smaller_budget(
         The true one; the model's own default, if not given.
     of : {"expectation", "chance"}
         What the surrogate is planned with.
-    delta : float
+    delta : number
         For "chance": the probability with which the *surrogate* may be broken.
     max_nodes : int
         For "chance": refuse beyond so many nodes.
@@ -92,13 +93,13 @@ def smaller_budget(
     check_model(model)
     if of not in _OF:
         raise ModelError("of", f"one of {', '.join(_OF)}", quote(of), did_you_mean(of, _OF))
-    limits, delta = resolve(model, budget), read_delta(delta)
+    limits, probability = resolve(model, budget), read_delta(delta)
     gaps = _gaps(model, limits)
     if of == "expectation":
         program = Occupancy(model, limits.resources)
         plan, tightest = _by_expectation(program), _tightest(program, limits, gaps)
     else:
-        plan, tightest = _by_chance(model, delta, max_nodes), Fraction(1)
+        plan, tightest = _by_chance(model, probability, max_nodes), Fraction(1)
     name = f"{of}, smaller budget"
     search = _Search(model, limits, gaps, plan, {})
     found = None if tightest is None else search.run(tightest)
