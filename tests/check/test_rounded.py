@@ -14,7 +14,8 @@ import solvent
 from solvent import instances
 from solvent.errors import PolicyError
 from solvent.model.budget import resolve
-from solvent.model.lattice import NO_LOWER, Lattice
+from solvent.model.lattice import Lattice
+from solvent.model.rounding import NO_LOWER
 from solvent.plan import reduction
 from solvent.plan.limits import Allowance
 from solvent.policy.table import AugmentedPolicy
@@ -29,7 +30,7 @@ def rounded_policy(model, unit, counting):
     )
     upper_HD = np.array([[math.floor(side[h] / unit) for side in limits.upper] for h in range(model.horizon)])
     n = len(limits.resources)
-    lattice = Lattice(limits.resources, (unit,) * n, (False,) * n, cost_OD, upper_HD, np.full_like(upper_HD, NO_LOWER))
+    lattice = Lattice(limits.resources, (unit,) * n, cost_OD, upper_HD, np.full_like(upper_HD, NO_LOWER))
     found = reduction.reduce(model, lattice, Allowance())
     if found.value == -math.inf:
         return None
@@ -38,12 +39,12 @@ def rounded_policy(model, unit, counting):
         keep = row >= 0
         layers.append((layer.state[keep], layer.spent[keep], model.row_action[row[keep]]))
     settled = [(found.bounds.settled_low[h], found.bounds.settled_high[h]) for h in range(model.horizon)]
-    return AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers, settled=settled, counting=counting)
+    return AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers, settled=settled, counting=(counting,) * n)
 
 
 def all_histories(model, policy):
     """Walk every history: probability, value, true totals after each step."""
-    turn = math.floor if policy.counting == "down" else math.ceil
+    turn = math.floor if policy.counting[0] == "down" else math.ceil
 
     def walk(step, state, counted, totals, probability, earned):
         if step == model.horizon:
@@ -112,7 +113,7 @@ def test_agents_count_as_the_policy_does_and_report_what_is_true(tmp_path):
     policy.save(tmp_path / "rounded.policy")
     loaded = solvent.load_policy(tmp_path / "rounded.policy", model)
     assert loaded == policy
-    assert loaded.counting == "down"
+    assert loaded.counting == ("down",)
     agent = loaded.agent()
     for _ in range(3):
         assert agent.act() == "go"  # three times 3/4 is counted as three times 1/2, which fits 2
@@ -130,4 +131,4 @@ def test_a_policy_that_does_not_round_refuses_what_is_no_whole_number():
     policy = solvent.solve(model).policy
     with pytest.raises(PolicyError, match=r"cost of weight: expected a whole multiple of 1, found 0\.5"):
         policy.count(0, Fraction(1, 2))
-    assert policy.counting == "exact"
+    assert policy.counting == ("exact",)

@@ -126,10 +126,10 @@ def prepare(model: CMDP, policy: PolicyLike, limits: Limits) -> Walk:
         policy.cost_ticks(model)  # refuses other models, and costs that are no whole numbers of its ticks
         assert hasattr(policy, "choices_at")
         tabular = policy
-        if policy.counting == "exact":
-            ledgers = open_ledgers(model, limits, dict(zip(policy.resources, policy.units, strict=True)))
-        else:
+        if policy.rounds:
             ledgers = (*open_ledgers(model, limits, {}), *count_ledgers(model, policy))
+        else:
+            ledgers = open_ledgers(model, limits, dict(zip(policy.resources, policy.units, strict=True)))
     elif callable(policy):
         ledgers = open_ledgers(model, limits, {})
         tabular = CallablePolicy(model, policy, ledgers)

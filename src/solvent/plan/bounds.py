@@ -23,8 +23,18 @@ class Bounds:
     settled_high: NDArray[np.int64]
 
 
-def bounds_of(model: CMDP, lattice: Lattice, allowance: Allowance, *, prune: bool = True) -> Bounds:
-    """Return the doomed and settled bounds of a problem, or those of the paper's plain layers."""
+def bounds_of(
+    model: CMDP,
+    lattice: Lattice,
+    allowance: Allowance,
+    *,
+    prune: bool = True,
+    truncation: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+) -> Bounds:
+    """Return the doomed and settled bounds of a problem, or those of the paper's plain layers.
+
+    Those are settled nowhere, or, for its approximate costs, within `truncation`.
+    """
     shape = (model.horizon + 1, model.n_states, len(lattice.resources))
     allowance.take(4 * 8 * int(np.prod(shape)), "bounds per step and state")
     safe_low, safe_high, settled_low, settled_high = (np.empty(shape, np.int64) for _ in range(4))
@@ -38,4 +48,6 @@ def bounds_of(model: CMDP, lattice: Lattice, allowance: Allowance, *, prune: boo
             model.table_of_step, model.row_indptr, lattice.upper_HD, lattice.lower_HD, safe_high, safe_low
         )
         settled_low[:], settled_high[:] = UP, DOWN
+        if truncation is not None:
+            settled_low[:-1], settled_high[:-1] = truncation[0][:, None, :], truncation[1][:, None, :]
     return Bounds(safe_low, safe_high, settled_low, settled_high)

@@ -85,7 +85,7 @@ class Curve:
         if self._points.value(left) == -np.inf:
             least = "none is" if self.least_budget is None else f"the least is {format_amount(self.least_budget)}"
             raise SolventError(f"no policy is feasible with a budget of {quote(budget)} of {self.resource}: {least}")
-        visit = frontiers.visit(self.model, self._purse, self._points, left)
+        visit = frontiers.visit(self.model, self._purse, self._points, left, self._purse.cost, self._purse.cost)
         limits = _only(self.model, self.resource, exact(budget, "budget"))
         layers = [
             (state, (left - need)[:, None], action)

@@ -9,7 +9,8 @@ import numpy as np
 
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
-from solvent.model.lattice import NO_LOWER, NO_UPPER, Lattice
+from solvent.model.lattice import Lattice
+from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.plan import reduction
 from solvent.plan.bound_kernels import DOWN, UP, unlimited_value
 from solvent.plan.bounds import bounds_of
@@ -55,7 +56,6 @@ def _alone(lattice: Lattice, d: int) -> Lattice:
         lattice,
         resources=(lattice.resources[d],),
         units=(lattice.units[d],),
-        exact=(lattice.exact[d],),
         cost_OD=np.ascontiguousarray(lattice.cost_OD[:, d : d + 1]),
         upper_HD=np.ascontiguousarray(lattice.upper_HD[:, d : d + 1]),
         lower_HD=np.ascontiguousarray(lattice.lower_HD[:, d : d + 1]),

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from solvent.model.cmdp import CMDP
 from solvent.plan import frontier_kernels as kernels
 from solvent.plan.bound_kernels import DOWN, UP, fill_bounds
+from solvent.plan.carry_kernels import carry_by_hash, carry_on_grid
 from solvent.plan.kernels import TERMINAL
 from solvent.plan.limits import Allowance
 from solvent.plan.pooling import pool
@@ -98,6 +99,10 @@ class Frontier:
     def layer_sizes(self) -> tuple[int, ...]:
         """Number of points at each step."""
         return tuple((self.indptr_HS[:, -1] - self.indptr_HS[:, 0]).tolist())
+
+    def distinct_needs(self, lowest: int, highest: int) -> int:
+        """Return the most amounts between two that the points of one step tell apart."""
+        return int(kernels.most_distinct(self.indptr_HS, self.need, lowest, highest))
 
     def layers(self, model: CMDP, used: NDArray[np.bool_]) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
         """Return (state, need, action) of the used points of each step at which something is to be done."""
@@ -295,29 +300,62 @@ class Visit:
     ----------
     used : ndarray of bool, shape (N,)
         Whether each point is ever followed.
-    least_left, most_left : ndarray of int64, shape (H,)
-        What can be left after each step.
+    peak, trough : ndarray of int64, shape (H,)
+        The most and the least that can truly have been spent after each step.
     complete : bool
-        Whether these are exact; else there were too many nodes to follow, every point counts as used, and the least
-        is a bound: what must be left.
+        Whether these are attained; else there were too many nodes to follow, every point counts as used, and they are
+        bounds.
     """
 
     used: NDArray[np.bool_]
-    least_left: NDArray[np.int64]
-    most_left: NDArray[np.int64]
+    peak: NDArray[np.int64]
+    trough: NDArray[np.int64]
     complete: bool
 
 
-def visit(model: CMDP, purse: Purse, frontier: Frontier, left: int, most_nodes: int = 2_000_000) -> Visit:
-    """Follow a frontier's policy from the start with `left` ticks, merging equal nodes."""
+def visit(
+    model: CMDP,
+    purse: Purse,
+    frontier: Frontier,
+    left: int,
+    high: NDArray[np.int64],
+    low: NDArray[np.int64],
+    most_nodes: int = 2_000_000,
+) -> Visit:
+    """Follow a frontier's policy from the start with `left` ticks, merging equal nodes.
+
+    Parameters
+    ----------
+    model : CMDP
+    purse : Purse
+    frontier : Frontier
+    left : int
+    high, low : ndarray of int64, shape (O,)
+        The most and the least that each outcome truly costs; the purse's own costs unless those were rounded.
+    most_nodes : int
+        How many nodes of a step are followed before giving up.
+    """
     used = np.zeros(len(frontier.need), bool)
-    least, most = np.empty(model.horizon, np.int64), np.empty(model.horizon, np.int64)
+    peak, trough = np.empty(model.horizon, np.int64), np.empty(model.horizon, np.int64)
     what = (model.start_index, left, frontier.indptr_HS, frontier.need, frontier.row, model.outcome_indptr)
     where = (model.next_state, purse.cost)
-    complete = follow_on_grid(*what, *where, used, least, most)
-    if not complete:
-        used[:] = False
-        complete = follow_by_hash(*what, *where, most_nodes, used, least, most)
+    exact = np.array_equal(high, purse.cost) and np.array_equal(low, purse.cost)
+    if exact:
+        complete = follow_on_grid(*what, *where, used, trough, peak)
+        if not complete:
+            used[:] = False
+            complete = follow_by_hash(*what, *where, most_nodes, used, trough, peak)
+        # these write what is left; the most is left where the least was spent
+        peak, trough = left - trough, left - peak
+    else:
+        complete = carry_on_grid(*what, *where, high, low, used, peak, trough)
+        if not complete:
+            used[:] = False
+            complete = carry_by_hash(*what, *where, high, low, most_nodes, used, peak, trough)
     if complete:
-        return Visit(used, least, most, complete=True)
-    return Visit(np.ones(len(frontier.need), bool), purse.floor.copy(), np.full(model.horizon, UP), complete=False)
+        return Visit(used, peak, trough, complete=True)
+    everything = np.ones(len(frontier.need), bool)
+    dearest, cheapest = (np.arange(1, model.horizon + 1) * end for end in (high.max(), low.min()))
+    if exact:
+        dearest = np.where(purse.floor == DOWN, dearest, np.minimum(dearest, left - np.maximum(purse.floor, -_FAR)))
+    return Visit(everything, dearest, cheapest, complete=False)

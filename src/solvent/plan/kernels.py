@@ -347,14 +347,15 @@ sweep_parallel = jit(_sweep, parallel=True)
 
 @jit
 def follow(
-    node_spent, node_row, weight, most_ND, least_ND, outcome_indptr, probability, next_state, cost_OD,
+    node_spent, node_row, weight, most_ND, least_ND, outcome_indptr, probability, next_state, cost_OD, high_OD, low_OD,
     settled_low_SD, settled_high_SD, next_node_state, next_node_spent, next_slots, grid,
     out_weight, out_most, out_least, peak_D, trough_D, ended_most_D, ended_least_D,
 ):  # fmt: skip
     """Carry probability and the extremes of true spending from a layer to the next along the chosen rows.
 
-    Writes the extremes over all of them after this step into `peak_D` and `trough_D`, and those of episodes that are
-    over into `ended_most_D` and `ended_least_D`. The next layer is empty at the last step.
+    Nodes go by `cost_OD`; what is truly spent lies between `low_OD` and `high_OD`, in ticks of its own. Writes the
+    extremes over all nodes after this step into `peak_D` and `trough_D`, and those of episodes that are over into
+    `ended_most_D` and `ended_least_D`. The next layer is empty at the last step.
     """
     n_resources = node_spent.shape[1]
     spent = np.empty((1, n_resources), np.int64)
@@ -369,8 +370,8 @@ def follow(
             continue
         for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
             for d in range(n_resources):
-                peak_D[d] = max(peak_D[d], most_ND[i, d] + cost_OD[o, d])
-                trough_D[d] = min(trough_D[d], least_ND[i, d] + cost_OD[o, d])
+                peak_D[d] = max(peak_D[d], most_ND[i, d] + high_OD[o, d])
+                trough_D[d] = min(trough_D[d], least_ND[i, d] + low_OD[o, d])
             if next_node_state.shape[0] == 0:
                 continue
             after = next_state[o]
@@ -379,5 +380,5 @@ def follow(
             # probabilities may underflow to 0, but a node once reached stays reached
             out_weight[j] += max(weight[i] * probability[o], 5e-324)
             for d in range(n_resources):
-                out_most[j, d] = max(out_most[j, d], most_ND[i, d] + cost_OD[o, d])
-                out_least[j, d] = min(out_least[j, d], least_ND[i, d] + cost_OD[o, d])
+                out_most[j, d] = max(out_most[j, d], most_ND[i, d] + high_OD[o, d])
+                out_least[j, d] = min(out_least[j, d], least_ND[i, d] + low_OD[o, d])

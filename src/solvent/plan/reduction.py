@@ -52,9 +52,15 @@ class Layer:
     def __len__(self) -> int:
         return len(self.spent)
 
-    def distinct_amounts(self) -> int:
-        """Return how many different amounts have been spent in the layer, whatever the state."""
-        return len(np.unique(pack(list(self.spent.T)))) if self.spent.shape[1] else 1
+    def distinct_amounts(self, settled_as: tuple[int, ...] = ()) -> int:
+        """Return how many different amounts have been spent in the layer, whatever the state.
+
+        Settled amounts count as one of their own, or as those given.
+        """
+        if not self.spent.shape[1]:
+            return 1
+        spent = np.where(self.spent == kernels.COLLAPSED, settled_as, self.spent) if settled_as else self.spent
+        return len(np.unique(pack(list(spent.T))))
 
     @property
     def state(self) -> NDArray[np.int32]:
@@ -142,15 +148,24 @@ class Sweep:
     cost_diversity: int | None
 
 
-def reduce(model: CMDP, lattice: Lattice, allowance: Allowance, *, prune: bool = True) -> Sweep:
+def reduce(
+    model: CMDP,
+    lattice: Lattice,
+    allowance: Allowance,
+    *,
+    prune: bool = True,
+    truncation: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+) -> Sweep:
     """Solve a problem by forward layers and a backward sweep.
+
+    Without `prune`, the layers are the paper's: exact ones, or those truncated at `truncation`.
 
     Raises
     ------
     LimitReached
         If a layer would not fit into the memory allowed, or time is up.
     """
-    steps = Steps(model, lattice, bounds_of(model, lattice, allowance, prune=prune))
+    steps = Steps(model, lattice, bounds_of(model, lattice, allowance, prune=prune, truncation=truncation))
     layers = forward(steps, allowance)
     value, rows = _backward(steps, layers, allowance)
     diversity = None
@@ -334,8 +349,18 @@ class Trace:
     trough_HD: NDArray[np.int64]
 
 
-def trace(model: CMDP, lattice: Lattice, sweep: Sweep) -> Trace:
-    """Follow the chosen rows from the start, carrying the extremes of true spending through collapsed nodes."""
+def trace(model: CMDP, lattice: Lattice, sweep: Sweep, high_OD: NDArray[np.int64], low_OD: NDArray[np.int64]) -> Trace:
+    """Follow the chosen rows from the start, carrying the extremes of what is truly spent.
+
+    Parameters
+    ----------
+    model : CMDP
+    lattice : Lattice
+    sweep : Sweep
+        What was found for them.
+    high_OD, low_OD : ndarray of int64, shape (O, D)
+        The most and the least that each outcome truly costs, in ticks of their own.
+    """
     n_resources, horizon = len(lattice.resources), model.horizon
     weights = [np.ones(1)]
     most = least = np.zeros((1, n_resources), np.int64)
@@ -351,9 +376,9 @@ def trace(model: CMDP, lattice: Lattice, sweep: Sweep) -> Trace:
         next_least = np.full((len(after), n_resources), UP, np.int64)
         kernels.follow(
             sweep.layers[h].spent, sweep.rows[h], weights[-1], most, least, model.outcome_indptr, model.probability,
-            model.next_state, lattice.cost_OD, sweep.bounds.settled_low[h + 1], sweep.bounds.settled_high[h + 1],
-            after.state, after.spent, grid.table(after) if len(after) else no_slots, grid.facts, weight, next_most,
-            next_least, peak_HD[h], trough_HD[h], ended_most, ended_least,
+            model.next_state, lattice.cost_OD, high_OD, low_OD, sweep.bounds.settled_low[h + 1],
+            sweep.bounds.settled_high[h + 1], after.state, after.spent, grid.table(after) if len(after) else no_slots,
+            grid.facts, weight, next_most, next_least, peak_HD[h], trough_HD[h], ended_most, ended_least,
         )  # fmt: skip
         peak_HD[h], trough_HD[h] = np.maximum(peak_HD[h], ended_most), np.minimum(trough_HD[h], ended_least)
         weights.append(weight)

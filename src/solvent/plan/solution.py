@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from solvent.errors import SolventError
 from solvent.model.amounts import format_amount
@@ -19,6 +19,9 @@ class Status(StrEnum):
     """How a solve ended."""
 
     OPTIMAL = "optimal"
+    WITHIN_GAP = "within_gap"
+    FEASIBLE = "feasible"
+    RELAXED = "relaxed"
     INFEASIBLE = "infeasible"
     LIMIT = "limit"
 
@@ -86,6 +89,10 @@ class Stats:
         Most memory planned at one time.
     representation : str
         "nodes", or for frontiers "points" or "arrays".
+    approximate_costs : int or None
+        The most distinct amounts in one layer as counted, where costs were rounded.
+    approximate_costs_bound : int or None
+        What the paper bounds that by (`lem: approx`, or `cor: improved` where no cost is negative).
     """
 
     seconds: float
@@ -94,6 +101,33 @@ class Stats:
     cost_diversity: int | None
     peak_bytes: int
     representation: str
+    approximate_costs: int | None = None
+    approximate_costs_bound: int | None = None
+
+
+def relative_gap(lower: float, upper: float) -> float:
+    """Return the distance of two bounds relative to the lower one: 0 if they meet, infinity if one is missing.
+
+    Examples
+    --------
+    >>> relative_gap(100.0, 101.0), relative_gap(-math.inf, 1.0)
+    (0.01, inf)
+    """
+    if lower == upper:
+        return 0.0
+    if not math.isfinite(lower) or not math.isfinite(upper):
+        return math.inf
+    return max(upper - lower, 0.0) / max(abs(lower), 1e-10)
+
+
+class Round(NamedTuple):
+    """One round of closing the gap: the bounds so far, how many nodes it took, and the time since the start."""
+
+    lower: float
+    upper: float
+    gap: float
+    nodes: int
+    seconds: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +137,16 @@ class Solution:
     Attributes
     ----------
     status : Status
-        "optimal", "infeasible" or "limit".
+        "optimal"; "within_gap", "feasible" (never over, but maybe not optimal); "relaxed" (worth at least the optimum,
+        but may go over by what was asked for); "infeasible"; "limit" (stopped without a policy).
     value : float
-        Of the policy; minus infinity if there is none.
+        Of the policy, or what it is worth at least if its values were rounded; minus infinity if there is none.
     value_lower, value_upper : float
         Bounds that enclose the optimum.
     worst_spent : dict of str to Fraction
         The most that the policy can ever have spent, per tracked resource, over all its histories.
+    excess : dict of str to Fraction
+        By how much that can break a limit, per tracked resource; 0 everywhere unless the status is "relaxed".
     method : str
         The method that found it.
     message : str
@@ -118,7 +155,10 @@ class Solution:
     diagnosis : Diagnosis or None
         Why, if nothing is feasible.
     worst_is_exact : bool
-        Whether `worst_spent` is attained; else it is a bound, since there were too many nodes to follow.
+        Whether `worst_spent` is attained; else it is a bound, since there were too many nodes to follow or no 64-bit
+        unit for the true costs.
+    rounds : tuple of Round
+        How the bounds closed, if a gap was asked for.
     """
 
     status: Status
@@ -131,16 +171,14 @@ class Solution:
     stats: Stats
     diagnosis: Diagnosis | None = None
     worst_is_exact: bool = True
+    excess: Mapping[str, Fraction] = field(default_factory=dict)
+    rounds: tuple[Round, ...] = ()
     _make_policy: Callable[[], AugmentedPolicy] | None = field(default=None, repr=False, compare=False)
 
     @property
     def gap(self) -> float:
         """Relative distance of the bounds: 0 if the optimum is known, infinity if nothing is."""
-        if self.value_lower == self.value_upper:
-            return 0.0
-        if not math.isfinite(self.value_lower) or not math.isfinite(self.value_upper):
-            return math.inf
-        return (self.value_upper - self.value_lower) / max(abs(self.value_lower), 1e-10)
+        return relative_gap(self.value_lower, self.value_upper)
 
     @cached_property
     def policy(self) -> AugmentedPolicy:

@@ -50,7 +50,7 @@ def to_bytes(policy: AugmentedPolicy) -> bytes:
         "upper": [_encode(side) for side in policy.limits.upper],
         "lower": [_encode(side) for side in policy.limits.lower],
         "lookup": policy.lookup,
-        "counting": policy.counting,
+        "counting": list(policy.counting),
     }
     arrays: dict[str, NDArray[Any]] = {name: getattr(policy, name) for name in _ARRAYS}
     arrays["action_N"] = policy.action_N
@@ -156,9 +156,9 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any], model: CMDP | None)
     lookup = header.get("lookup")
     if lookup not in ("equal", "at_most", "at_least"):
         raise PolicyError("header, lookup", "equal, at_most or at_least", quote(lookup))
-    counting = header.get("counting")
-    if counting not in ("exact", "down", "up"):
-        raise PolicyError("header, counting", "exact, down or up", quote(counting))
+    counting = _field(header, "counting", list)
+    if len(counting) != n_tracked or any(each not in ("exact", "down", "up") for each in counting):
+        raise PolicyError("header, counting", f"exact, down or up for {n_tracked} resources", quote(counting))
     parts = {key: _array(arrays, key, dtype, ndim) for key, (dtype, ndim) in _ARRAYS.items()}
     actions = _array(arrays, "action_N", np.min_scalar_type(max(len(names["actions"]) - 1, 0)), 1)
     settled = {key: _array(arrays, key, np.int64, 2) for key in _SETTLED if key in arrays}
@@ -173,7 +173,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any], model: CMDP | None)
         limits=Limits(resources, upper, lower),
         action_N=actions,
         lookup=lookup,
-        counting=counting,
+        counting=tuple(counting),
         model=model,
         **parts,
         **settled,

@@ -25,6 +25,7 @@ from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, same
 from solvent.model.exact import exact
+from solvent.model.rounding import round_to
 from solvent.policy.locate import COLLAPSED, locate_equal, locate_nearest
 from solvent.policy.search import NOT_FOUND, find
 
@@ -69,9 +70,9 @@ class NodeTable:
     lookup : {"equal", "at_most", "at_least"}
         Which node answers for an amount: the one of that very amount; or, for one resource, the first node of no
         less (having spent less than it allows is fine); or the last of no more.
-    counting : {"exact", "down", "up"}
-        How costs are counted in ticks. A policy made for rounded costs knows only the sum of rounded ones, and that is
-        what `spent_ND` speaks of (the paper's Algorithm 4).
+    counting : tuple of {"exact", "down", "up"}
+        How the costs of each tracked resource are counted in ticks. A policy made for rounded costs knows only the sum
+        of rounded ones, and that is what `spent_ND` speaks of (the paper's Algorithm 4).
     model : CMDP or None
         The model itself, if it is at hand; no part of the saved policy.
     """
@@ -91,10 +92,12 @@ class NodeTable:
     settled_low_GD: NDArray[np.int64] | None = None
     settled_high_GD: NDArray[np.int64] | None = None
     lookup: Lookup = "equal"
-    counting: Counting = "exact"
+    counting: tuple[Counting, ...] = ()
     model: CMDP | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
+        if not self.counting:
+            object.__setattr__(self, "counting", ("exact",) * len(self.resources))
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, np.ndarray):
@@ -114,6 +117,11 @@ class NodeTable:
     def __repr__(self) -> str:
         tracked = ", ".join(map(str, self.resources)) or "nothing"
         return f"{type(self).__name__}({len(self):,} nodes over {self.horizon} steps, tracking {tracked})"
+
+    @property
+    def rounds(self) -> bool:
+        """Whether it counts some cost by a rounded amount."""
+        return any(counting != "exact" for counting in self.counting)
 
     @cached_property
     def _state_index(self) -> dict[Hashable, int]:
@@ -305,30 +313,27 @@ class NodeTable:
     def cost_ticks(self, model: CMDP) -> NDArray[np.int64]:
         """Return the cost of each of the model's outcomes in this policy's ticks, shape (O, D), as it counts them.
 
+        Where a cost is continuous there is no one such number, and it is 0.
+
         Raises
         ------
         PolicyError
-            If a cost is continuous, or is no whole number of ticks and the policy does not round.
+            If the policy does not round and a cost is continuous, or no whole number of ticks.
         """
         self.check_model(model)
         cost_OD = np.zeros((model.n_outcomes, len(self.resources)), np.int64)
         for d, name in enumerate(self.resources):
             r = model.resource_index(name)
-            factor = model.cost[r].unit / self.units[d]
+            column = model.cost[r]
             continuous = model.law_DO is not None and bool((model.law_DO[r] >= 0).any())
-            whole = factor.denominator == 1 or not model.cost[r].ticks.any()
-            if continuous or not (whole or self.counting != "exact"):
+            whole = (column.unit / self.units[d]).denominator == 1 or not column.ticks.any()
+            if self.counting[d] == "exact" and (continuous or not whole):
                 raise PolicyError(
                     f"costs of {name}",
                     f"whole multiples of the policy's unit, {format_amount(self.units[d])}",
-                    "a continuous law" if continuous else f"multiples of {format_amount(model.cost[r].unit)}",
+                    "a continuous law" if continuous else f"multiples of {format_amount(column.unit)}",
                 )
-            if whole:
-                cost_OD[:, d] = model.cost[r].ticks * factor.numerator if model.cost[r].ticks.any() else 0
-            else:
-                distinct, inverse = np.unique(model.cost[r].ticks, return_inverse=True)
-                amounts = [int(ticks) * model.cost[r].unit for ticks in distinct.tolist()]
-                cost_OD[:, d] = np.array([self.count(d, amount) for amount in amounts], np.int64)[inverse]
+            cost_OD[:, d] = round_to(column, self.units[d], up=self.counting[d] == "up")
         return cost_OD
 
     def count(self, d: int, amount: Fraction) -> int:
@@ -340,10 +345,10 @@ class NodeTable:
             If it is no whole number of them, and the policy does not round.
         """
         ticks = amount / self.units[d]
-        if ticks.denominator != 1 and self.counting == "exact":
+        if ticks.denominator != 1 and self.counting[d] == "exact":
             unit = format_amount(self.units[d])
             raise PolicyError(f"cost of {self.resources[d]}", f"a whole multiple of {unit}", format_amount(amount))
-        return ticks.__ceil__() if self.counting == "up" else ticks.__floor__()
+        return ticks.__ceil__() if self.counting[d] == "up" else ticks.__floor__()
 
     def agent(self, model: CMDP | None = None, *, seed: int = 0) -> Agent:
         """Return an agent that follows this policy and keeps the account.

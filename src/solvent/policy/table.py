@@ -72,7 +72,7 @@ class AugmentedPolicy(NodeTable):
         layers: Sequence[tuple[Any, Any, Any]],
         settled: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]] | None = None,
         lookup: Lookup = "equal",
-        counting: Counting = "exact",
+        counting: tuple[Counting, ...] = (),
     ) -> AugmentedPolicy:
         """Return the policy of unordered nodes.
 
@@ -90,8 +90,8 @@ class AugmentedPolicy(NodeTable):
             Arrays of shape (S, D): within this interval an amount no longer matters; empty if low lies above high.
             Amounts may be given as they are or as `COLLAPSED`.
         lookup : {"equal", "at_most", "at_least"}
-        counting : {"exact", "down", "up"}
-            How costs that are no whole number of ticks are counted.
+        counting : tuple of {"exact", "down", "up"}
+            How each resource's costs are counted that are no whole number of ticks; all exact if not given.
 
         Raises
         ------

@@ -1,0 +1,88 @@
+"""Exact amounts as whole multiples of a coarser unit: costs rounded to one side, limits to the inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.model.exact import MAX_TICKS, ExactColumn
+
+#: Stands for an open side of a limit; every tick compares with it as it should.
+NO_UPPER = np.iinfo(np.int64).max
+NO_LOWER = np.iinfo(np.int64).min
+
+
+def round_to(column: ExactColumn, unit: Fraction, *, up: bool) -> NDArray[np.int64]:
+    """Return a column in whole multiples of another unit, each entry rounded down or up, exactly.
+
+    Floats decide where they leave no doubt; the few that lie close to a whole number are worked out in full.
+
+    Examples
+    --------
+    >>> column = ExactColumn(np.array([1, 2, 3]), Fraction(1, 10))
+    >>> round_to(column, Fraction(1, 5), up=False).tolist(), round_to(column, Fraction(1, 5), up=True).tolist()
+    ([0, 1, 1], [1, 1, 2])
+    """
+    if not column.ticks.any():
+        return np.zeros(len(column), np.int64)
+    factor = column.unit / unit
+    above, below = factor.numerator, factor.denominator
+    if column.fits and int(np.abs(column.ticks).max()) * above <= MAX_TICKS:
+        whole = column.ticks * np.int64(above)
+        if below == 1:
+            return whole
+        if below <= MAX_TICKS:
+            return -(-whole // below) if up else whole // below
+    try:
+        scaled = column.ticks.astype(np.float64) * float(factor)
+    except OverflowError:
+        scaled = np.full(len(column), np.inf)
+    if not np.isfinite(scaled).all():
+        scaled = np.full(len(column), 2.0**62)
+    nearest = np.rint(scaled)
+    # the product of two rounded numbers is off by less than 2**-51 of itself
+    doubtful = np.abs(scaled - nearest) <= 2.0**-48 * (np.abs(scaled) + 1)
+    rounded = (np.ceil(scaled) if up else np.floor(scaled)).astype(np.int64)
+    for i in np.flatnonzero(doubtful).tolist():
+        product = int(column.ticks[i]) * above
+        rounded[i] = -(-product // below) if up else product // below
+    return rounded
+
+
+def limit_ticks(
+    side: Iterable[Fraction | None], unit: Fraction, open_end: int, moved: NDArray[np.int64] | int = 0
+) -> NDArray[np.int64]:
+    """Return the limits of one side in whole ticks, rounded inwards, then moved.
+
+    Parameters
+    ----------
+    side : iterable of Fraction or None
+        The limit after each step.
+    unit : Fraction
+    open_end : {NO_UPPER, NO_LOWER}
+        Which side it is, and what stands where it is open.
+    moved : ndarray or int
+        Ticks to add to each limit.
+
+    Examples
+    --------
+    >>> limit_ticks([Fraction(7, 2), None], Fraction(1), NO_UPPER).tolist()[0]
+    3
+    >>> limit_ticks([Fraction(7, 2)], Fraction(1), NO_LOWER).tolist()
+    [4]
+    """
+    ticks: list[int] = []
+    before: Fraction | None = None
+    for h, limit in enumerate(side):
+        if h and limit is before:
+            ticks.append(ticks[-1])
+        elif limit is None:
+            ticks.append(open_end)
+        else:
+            ticks.append(limit // unit if open_end == NO_UPPER else -(-limit // unit))
+        before = limit
+    whole = np.array(ticks, np.int64)
+    return np.where(whole == open_end, open_end, whole + moved)

@@ -1,0 +1,222 @@
+"""Outcomes on coarse ticks: continuous costs become bins, and outcomes that have become one are merged.
+
+A cost with distribution function F that is rounded down counts as k ticks of length l with probability
+F((k + 1) l) - F(k l). Which k there are is decided by the support alone: a bin may be so unlikely that its probability
+is 0 in floats, and still be in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.model.cmdp import CMDP, NO_LAW
+from solvent.model.distributions import CostLaw
+from solvent.model.exact import MAX_TICKS, ExactColumn, common_unit
+from solvent.model.rounding import round_to
+from solvent.plan.problem import Truth
+from solvent.policy.nodes import Counting
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How the costs of one resource are counted.
+
+    Attributes
+    ----------
+    resource : int
+        Its position in the model.
+    unit : Fraction
+        What a tick is worth.
+    counting : {"exact", "down", "up"}
+    bottom : int or None
+        No cost counts as fewer ticks than this, where laws may be unbounded below.
+    reach : Fraction
+        What no sum of its costs exceeds in absolute value.
+    """
+
+    resource: int
+    unit: Fraction
+    counting: Counting
+    bottom: int | None
+    reach: Fraction
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A model whose outcomes have been split and merged, with their ticks and their true costs."""
+
+    model: CMDP
+    ticks_OD: NDArray[np.int64]
+    truth: Truth
+
+
+@dataclass
+class _Columns:
+    """Outcomes in the making: where each came from, and per tracked resource its ticks and true extremes."""
+
+    source: NDArray[np.int64]
+    probability: NDArray[np.float64]
+    ticks: list[NDArray[np.int64]]
+    high: list[NDArray[np.int64]]
+    low: list[NDArray[np.int64]]
+
+    def take(self, at: NDArray[np.int64]) -> _Columns:
+        columns = ([each[at] for each in group] for group in (self.ticks, self.high, self.low))
+        return _Columns(self.source[at], self.probability[at], *columns)
+
+
+def split(model: CMDP, measures: tuple[Measure, ...]) -> Parts:
+    """Return the model on coarse ticks.
+
+    Parameters
+    ----------
+    model : CMDP
+    measures : tuple of Measure
+        One for each tracked resource.
+    """
+    units, columns, exact = [], _Columns(np.arange(model.n_outcomes), model.probability, [], [], []), True
+    for measure in measures:
+        unit, is_exact = _true_unit(model, measure)
+        column = model.cost[measure.resource]
+        columns.ticks.append(round_to(column, measure.unit, up=measure.counting == "up"))
+        columns.high.append(round_to(column, unit, up=True))
+        columns.low.append(columns.high[-1] if is_exact else round_to(column, unit, up=False))
+        units.append(unit)
+        exact &= is_exact
+    for d, measure in enumerate(measures):
+        columns = _split_laws(model, measure, d, units[d], columns)
+    columns = _merge(model, columns)
+    n_tracked = len(measures)
+    ticks_OD, high_OD, low_OD = (
+        np.stack(group, axis=1) if n_tracked else np.zeros((len(columns.source), 0), np.int64)
+        for group in (columns.ticks, columns.high, columns.low)
+    )
+    return Parts(_rebuilt(model, columns), ticks_OD, Truth(tuple(units), high_OD, low_OD, exact))
+
+
+def _used_laws(model: CMDP, resource: int) -> list[int]:
+    if model.law_DO is None:
+        return []
+    used = model.law_DO[resource]
+    return [int(i) for i in np.unique(used[used != NO_LAW])]
+
+
+def _true_unit(model: CMDP, measure: Measure) -> tuple[Fraction, bool]:
+    """Return a unit for true costs, and whether it divides all of them and their bins."""
+    column = model.cost[measure.resource]
+    laws = [model.laws[i] for i in _used_laws(model, measure.resource)]
+    ends = [end for law in laws for end in (law.low, law.high) if end is not None]
+    unit = common_unit([*([column.unit] if column.ticks.any() else []), *ends, *([measure.unit] if laws else [])])
+    if measure.reach <= MAX_TICKS * unit:
+        return unit, True
+    unit = Fraction(1)
+    while 8 * measure.reach > MAX_TICKS * unit:
+        unit *= 2
+    while 0 < 16 * measure.reach <= MAX_TICKS * unit:
+        unit /= 2
+    return unit, False
+
+
+def _split_laws(model: CMDP, measure: Measure, d: int, true_unit: Fraction, columns: _Columns) -> _Columns:
+    """Return the outcomes with those of continuous cost of one resource split into bins."""
+    used = _used_laws(model, measure.resource)
+    if not used:
+        return columns
+    assert model.law_DO is not None
+    bins = {i: _bins(model.laws[i], measure, true_unit) for i in used}
+    law = model.law_DO[measure.resource][columns.source]
+    sizes = np.ones(len(law), np.int64)
+    for i in used:
+        sizes[law == i] = len(bins[i].ticks)
+    owner = np.repeat(np.arange(len(law)), sizes)
+    within = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    parts = columns.take(owner)
+    for i in used:
+        at = np.flatnonzero(law[owner] == i)
+        which = within[at]
+        parts.probability[at] *= bins[i].probability[which]
+        parts.ticks[d][at] = bins[i].ticks[which]
+        parts.high[d][at] = bins[i].high[which]
+        parts.low[d][at] = bins[i].low[which]
+    return parts
+
+
+@dataclass(frozen=True)
+class _Bins:
+    """The bins of a law: ticks, probability, and the ends of the true costs in it."""
+
+    ticks: NDArray[np.int64]
+    probability: NDArray[np.float64]
+    high: NDArray[np.int64]
+    low: NDArray[np.int64]
+
+
+def _bins(law: CostLaw, measure: Measure, true_unit: Fraction) -> _Bins:
+    up, unit = measure.counting == "up", measure.unit
+    assert measure.bottom is not None
+    first = measure.bottom if law.low is None else max(_count(law.low, unit, up=up), measure.bottom)
+    last = max(_count(law.high, unit, up=up), first)
+    ticks = np.arange(first, last + 1)
+    # bin k ends where k + 1 begins: at (k + 1) l if costs are rounded down, at k l if up
+    edges = [(int(k) + (not up)) * unit for k in ticks[:-1]]
+    below = law.cdf(np.array([float(edge) for edge in edges])) if edges else np.empty(0)
+    probability = np.diff(np.concatenate([[0.0], np.maximum.accumulate(below), [1.0]]))
+    lowest = (first - 1) * unit if law.low is None else law.low
+    ends = [lowest, *edges, law.high]
+    high = [_ceil(end, true_unit) for end in ends[1:]]
+    low = [_floor(end, true_unit) for end in ends[:-1]]
+    return _Bins(ticks, np.maximum(probability, 0.0), np.array(high, np.int64), np.array(low, np.int64))
+
+
+def _count(amount: Fraction, unit: Fraction, *, up: bool) -> int:
+    return _ceil(amount, unit) if up else _floor(amount, unit)
+
+
+def _floor(amount: Fraction, unit: Fraction) -> int:
+    return int(amount // unit)
+
+
+def _ceil(amount: Fraction, unit: Fraction) -> int:
+    return int(-(-amount // unit))
+
+
+def _merge(model: CMDP, columns: _Columns) -> _Columns:
+    """Return the outcomes with those of one row merged that lead to one state and count as the same ticks."""
+    row = np.repeat(np.arange(model.n_rows), np.diff(model.outcome_indptr))[columns.source]
+    keys: list[NDArray[Any]] = [*columns.ticks[::-1], model.next_state[columns.source], row]
+    order = np.lexsort(keys)
+    new = np.zeros(len(order), bool)
+    new[:1] = True
+    for key in keys:
+        new[1:] |= key[order][1:] != key[order][:-1]
+    if new.all():
+        return columns
+    first = np.flatnonzero(new)
+    sorted_ = columns.take(order)
+    merged = sorted_.take(first)
+    merged.probability = np.add.reduceat(sorted_.probability, first)
+    merged.high = [np.maximum.reduceat(each, first) for each in sorted_.high]
+    merged.low = [np.minimum.reduceat(each, first) for each in sorted_.low]
+    return merged
+
+
+def _rebuilt(model: CMDP, columns: _Columns) -> CMDP:
+    """Return the model with its outcomes replaced; costs are the lattice's business, and are 0 here."""
+    if len(columns.source) == model.n_outcomes and np.array_equal(columns.source, np.arange(model.n_outcomes)):
+        return model
+    row = np.repeat(np.arange(model.n_rows), np.diff(model.outcome_indptr))[columns.source]
+    nothing = ExactColumn(np.zeros(len(row), np.int64), Fraction(1))
+    return replace(
+        model,
+        outcome_indptr=np.concatenate([[0], np.cumsum(np.bincount(row, minlength=model.n_rows))]).astype(np.int64),
+        probability=columns.probability,
+        next_state=model.next_state[columns.source],
+        cost=(nothing,) * model.n_resources,
+        laws=(),
+        law_DO=None,
+    )

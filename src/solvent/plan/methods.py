@@ -1,0 +1,205 @@
+"""The two methods on a problem, exact or rounded: which to take, what it finds, and the check of what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.errors import ModelError, SolventError
+from solvent.model.lattice import Lattice
+from solvent.model.rounding import NO_LOWER, NO_UPPER
+from solvent.plan import frontier, reduction
+from solvent.plan.bound_kernels import DOWN
+from solvent.plan.limits import Allowance
+from solvent.plan.problem import Problem
+from solvent.plan.solution import Stats
+from solvent.policy.table import AugmentedPolicy
+
+#: The value of a policy, followed forward, may differ from the one computed backward by rounding: so much, relatively.
+_AGREEMENT = 1e-9
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a method found for a problem.
+
+    Attributes
+    ----------
+    value : float
+        The optimum of the problem; minus infinity if nothing is feasible there, and then only `method` and `stats`
+        mean anything.
+    method : {"frontier", "reduction"}
+    stats : Stats
+    peak_HD, trough_HD : ndarray of int64, shape (H, D)
+        The most and the least that the policy can truly have spent after each step, in the truth's ticks.
+    worst_is_exact : bool
+        Whether these are attained; else they are bounds.
+    make_policy : callable
+        Returns the policy, for the user's model.
+    """
+
+    value: float
+    method: str
+    stats: Stats
+    peak_HD: NDArray[np.int64]
+    trough_HD: NDArray[np.int64]
+    worst_is_exact: bool
+    make_policy: Callable[[], AugmentedPolicy] | None
+
+    @property
+    def feasible(self) -> bool:
+        """Whether there is a policy."""
+        return self.make_policy is not None
+
+
+def run(problem: Problem, method: str, allowance: Allowance, *, prune: bool = True) -> Answer:
+    """Solve a problem by the method named, or by the one expected to be quicker ("auto").
+
+    Raises
+    ------
+    LimitReached
+        If time or memory runs out.
+    ModelError
+        If the method does not fit the problem.
+    """
+    chosen, work = _choose(problem, method)
+    allowance.check_time()
+    if chosen == "frontier":
+        return _by_frontier(problem, allowance, work)
+    return _by_reduction(problem, allowance, prune=prune)
+
+
+def is_one_sided(lattice: Lattice) -> bool:
+    """Whether one resource is limited, and on one side only, so that frontiers will do."""
+    if len(lattice.resources) != 1:
+        return False
+    return bool((lattice.lower_HD == NO_LOWER).all() or (lattice.upper_HD == NO_UPPER).all())
+
+
+def _choose(problem: Problem, method: str) -> tuple[str, frontier.Work | None]:
+    """Return the method to use, and the frontier's bounds if they were needed to decide."""
+    lattice = problem.lattice
+    if method == "frontier" and not is_one_sided(lattice):
+        found = (
+            f"{len(lattice.resources)} limited resources ({', '.join(lattice.resources)})"
+            if len(lattice.resources) != 1
+            else f"both lower and upper limits of {lattice.resources[0]}"
+        )
+        raise ModelError(
+            'method="frontier"',
+            "one limited resource, with limits on one side",
+            found,
+            'use method="reduction", which takes any limits',
+        )
+    if method != "auto":
+        return method, None
+    if not is_one_sided(lattice):
+        return "reduction", None
+    work = frontier.Work(problem.model, purse_of(lattice)[0])
+    return ("reduction", None) if work.is_quicker_by_nodes() else ("frontier", work)
+
+
+def purse_of(lattice: Lattice) -> tuple[frontier.Purse, bool]:
+    """Return the one resource of a lattice as a purse, and whether its signs were turned (lower limits only)."""
+    turned = bool((lattice.upper_HD == NO_UPPER).all() and (lattice.lower_HD != NO_LOWER).any())
+    cost = np.ascontiguousarray(lattice.cost_OD[:, 0])
+    if turned:
+        lower = lattice.lower_HD[:, 0]
+        return frontier.Purse(-cost, np.where(lower == NO_LOWER, DOWN, lower), 0, 0), True
+    upper = lattice.upper_HD[:, 0]
+    return frontier.Purse(cost, np.where(upper == NO_UPPER, DOWN, -upper), 0, 0), False
+
+
+def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | None) -> Answer:
+    purse, turned = purse_of(problem.lattice)
+    found = frontier.build(problem.model, purse, allowance, work)
+    sizes = found.layer_sizes
+    amounts = None
+    if not problem.is_exact:
+        low, high = problem.ends[0]
+        amounts = found.distinct_needs(*((low, high) if turned else (-high, -low)))
+    stats = Stats(
+        0.0, sum(sizes), sizes, None, allowance.peak, "arrays" if found.dense else "points", amounts,
+        problem.most_amounts,
+    )  # fmt: skip
+    value = found.value(0)
+    if value == -np.inf:
+        return _nothing("frontier", stats, problem)
+    visit = frontier.visit(problem.model, purse, found, 0, *_truth_of(problem, turned))
+    peak, trough = (-visit.trough, -visit.peak) if turned else (visit.peak, visit.trough)
+    if problem.is_exact:
+        _check_limits(problem.lattice, peak[:, None], trough[:, None])
+
+    def make_policy() -> AugmentedPolicy:
+        sign = 1 if turned else -1
+        model = problem.origin
+        layers = [(state, sign * need[:, None], action) for state, need, action in found.layers(model, visit.used)]
+        return AugmentedPolicy.from_nodes(
+            model, problem.lattice, problem.limits, layers=layers, lookup="at_least" if turned else "at_most",
+            counting=problem.counting,
+        )  # fmt: skip
+
+    exact = visit.complete and problem.truth.exact
+    return Answer(value, "frontier", stats, peak[:, None], trough[:, None], exact, make_policy)
+
+
+def _truth_of(problem: Problem, turned: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the most and the least that each outcome truly takes out of the purse."""
+    high, low = problem.truth.high_OD[:, 0], problem.truth.low_OD[:, 0]
+    pair = (-low, -high) if turned else (high, low)
+    return np.ascontiguousarray(pair[0]), np.ascontiguousarray(pair[1])
+
+
+def _by_reduction(problem: Problem, allowance: Allowance, *, prune: bool) -> Answer:
+    model, lattice = problem.model, problem.lattice
+    found = reduction.reduce(model, lattice, allowance, prune=prune, truncation=problem.truncation)
+    sizes = tuple(len(layer) for layer in found.layers)
+    amounts = None if problem.is_exact else max(layer.distinct_amounts(problem.settled_as) for layer in found.layers)
+    stats = Stats(0.0, sum(sizes), sizes, found.cost_diversity, allowance.peak, "nodes", amounts, problem.most_amounts)
+    if found.value == -np.inf:
+        return _nothing("reduction", stats, problem)
+    traced = reduction.trace(model, lattice, found, problem.truth.high_OD, problem.truth.low_OD)
+    if problem.is_exact:
+        _check_limits(lattice, traced.peak_HD, traced.trough_HD)
+    _check_value(problem, found, traced)
+
+    def make_policy() -> AugmentedPolicy:
+        layers = []
+        for layer, row, weight in zip(found.layers, found.rows, traced.weight, strict=True):
+            keep = (weight > 0) & (row >= 0)
+            layers.append((layer.state[keep], layer.spent[keep], model.row_action[row[keep]]))
+        settled = [(found.bounds.settled_low[h], found.bounds.settled_high[h]) for h in range(model.horizon)]
+        return AugmentedPolicy.from_nodes(
+            problem.origin, lattice, problem.limits, layers=layers,
+            settled=settled if prune or problem.truncation is not None else None, counting=problem.counting,
+        )  # fmt: skip
+
+    return Answer(found.value, "reduction", stats, traced.peak_HD, traced.trough_HD, problem.truth.exact, make_policy)
+
+
+def _nothing(method: str, stats: Stats, problem: Problem) -> Answer:
+    none = np.zeros((0, len(problem.limits.resources)), np.int64)
+    return Answer(-np.inf, method, stats, none, none, worst_is_exact=True, make_policy=None)
+
+
+def _check_limits(lattice: Lattice, peak_HD: NDArray[np.int64], trough_HD: NDArray[np.int64]) -> None:
+    kept = (peak_HD <= lattice.upper_HD) & (trough_HD >= lattice.lower_HD)
+    if not kept.all():
+        raise SolventError(
+            f"the policy found breaks a limit at step {int(np.argwhere(~kept)[0][0])}; please report this"
+        )
+
+
+def _check_value(problem: Problem, found: reduction.Sweep, traced: reduction.Trace) -> None:
+    reward = problem.model.row_reward
+    expected = sum(
+        float(weight[row >= 0] @ reward[row[row >= 0]]) for weight, row in zip(traced.weight, found.rows, strict=True)
+    )
+    size = max(1.0, abs(found.value), problem.model.horizon * float(np.abs(reward).max()))
+    if abs(expected - found.value) > _AGREEMENT * size:
+        raise SolventError(
+            f"the policy is worth {expected!r} followed forward, but {found.value!r} was computed backward"
+        )

@@ -1,0 +1,136 @@
+"""What a method works on: a model and a lattice, and what its ticks stand for.
+
+An exact problem is the user's own. A rounded one has other outcomes and other costs; what is found for it is a policy
+for the user's model that counts rounded costs, and every outcome remembers between which true costs it stands.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.model.budget import Limits
+from solvent.model.cmdp import CMDP
+from solvent.model.lattice import Lattice
+from solvent.model.rounding import NO_LOWER, NO_UPPER
+from solvent.policy.locate import COLLAPSED
+from solvent.policy.nodes import Counting
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Between what true costs the outcomes of a rounded problem stand, in ticks that are as fine as can be had.
+
+    Attributes
+    ----------
+    units : tuple of Fraction
+        Of each tracked resource.
+    high_OD, low_OD : ndarray of int64, shape (O, D)
+    exact : bool
+        Whether these are the true costs; else no 64-bit unit divides them, and they were widened by less than a tick.
+    """
+
+    units: tuple[Fraction, ...]
+    high_OD: NDArray[np.int64]
+    low_OD: NDArray[np.int64]
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model and its limits in ticks.
+
+    Attributes
+    ----------
+    origin : CMDP
+        The user's model.
+    limits : Limits
+        The user's budget.
+    model : CMDP
+        What is planned on: the same states, actions and rows; outcomes may be split or merged.
+    lattice : Lattice
+        Ticks of `model` and limits for them.
+    counting : tuple of {"exact", "down", "up"}
+        How a true cost of each tracked resource is counted.
+    truth : Truth
+    truncation : pair of ndarrays of int64, shape (H, D), or None
+        Between which amounts before each step no limit can be reached any more, as the paper truncates them.
+    ends : tuple of (int, int)
+        Between which ticks the amounts of each resource need be told apart.
+    """
+
+    origin: CMDP
+    limits: Limits
+    model: CMDP
+    lattice: Lattice
+    counting: tuple[Counting, ...]
+    truth: Truth
+    truncation: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    ends: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def exact(cls, model: CMDP, limits: Limits) -> Problem:
+        """Return a problem as it is; errors as of `Lattice.fit`."""
+        lattice = Lattice.fit(model, limits)
+        truth = Truth(lattice.units, lattice.cost_OD, lattice.cost_OD, exact=True)
+        exactly: Counting = "exact"
+        return cls(model, limits, model, lattice, (exactly,) * len(limits.resources), truth)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no cost was rounded."""
+        return all(counting == "exact" for counting in self.counting)
+
+    @property
+    def settled_as(self) -> tuple[int, ...]:
+        """The amount of each resource that can stand for all those that no longer matter, when amounts are counted."""
+        lattice = self.lattice
+        return tuple(
+            low
+            if (lattice.lower_HD[:, d] == NO_LOWER).all()
+            else high
+            if (lattice.upper_HD[:, d] == NO_UPPER).all()
+            else COLLAPSED
+            for d, (low, high) in enumerate(self.ends)
+        )
+
+    @property
+    def most_amounts(self) -> int | None:
+        """The paper's bound on how many amounts a layer tells apart (`lem: approx`, `cor: improved`).
+
+        One more per resource with limits on both sides, between which settled amounts lie.
+        """
+        if self.truncation is None:
+            return None
+        pairs = zip(self.ends, self.settled_as, strict=True)
+        return math.prod(high - low + 1 + (stand_in == COLLAPSED) for (low, high), stand_in in pairs)
+
+    def excess(self, peak_HD: NDArray[np.int64], trough_HD: NDArray[np.int64]) -> dict[str, Fraction]:
+        """Return by how much true spending between two extremes after each step breaks each resource's limits."""
+        result = {}
+        for d, name in enumerate(self.limits.resources):
+            unit = self.truth.units[d]
+            over = [
+                int(peak) * unit - limit
+                for peak, limit in zip(peak_HD[:, d].tolist(), self.limits.upper[d], strict=True)
+                if limit is not None
+            ]
+            under = [
+                limit - int(trough) * unit
+                for trough, limit in zip(trough_HD[:, d].tolist(), self.limits.lower[d], strict=True)
+                if limit is not None
+            ]
+            result[name] = max([Fraction(0), *over, *under])
+        return result
+
+    def hidden(self, d: int) -> Fraction:
+        """Return the most by which what was counted of a tracked resource can differ from what was spent."""
+        return Fraction(0) if self.counting[d] == "exact" else self.model.horizon * self.lattice.units[d]
+
+    def worst_spent(self, peak_HD: NDArray[np.int64]) -> dict[str, Fraction]:
+        """Return the most that is ever spent, from the most after each step."""
+        return {name: int(peak_HD[:, d].max()) * self.truth.units[d] for d, name in enumerate(self.limits.resources)}
