@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import solvent
-from solvent import Budget, BudgetError
-from solvent.cli.budgets import read_budget_options, read_limits
+from solvent import Budget, BudgetError, ModelError
+from solvent.cli.budgets import read_budget_options, read_epsilon_options, read_limits
 
 
 def model(*resources: str, budget: object = None) -> solvent.CMDP:
@@ -112,3 +112,16 @@ def test_what_does_not_fit_the_model(texts: list[str], message: str) -> None:
 def test_a_model_that_spends_nothing() -> None:
     with pytest.raises(BudgetError, match="this model spends nothing"):
         read_budget_options(["3"], model())
+
+
+def test_epsilon() -> None:
+    two = model("fuel", "risk")
+    assert read_epsilon_options(None, two) is None
+    assert read_epsilon_options(["1/3"], two) == "1/3"
+    assert read_epsilon_options(["fuel=1", "risk=0.1"], two) == {"fuel": "1", "risk": "0.1"}
+    with pytest.raises(ModelError, match="--epsilon feul=1: expected a resource of the model"):
+        read_epsilon_options(["feul=1"], two)
+    with pytest.raises(ModelError, match="--epsilon: expected each resource once, found 'fuel' twice"):
+        read_epsilon_options(["fuel=1", "fuel=2"], two)
+    with pytest.raises(ModelError, match="--epsilon 1: expected the name of a resource"):
+        read_epsilon_options(["1", "2"], two)

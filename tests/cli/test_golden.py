@@ -8,7 +8,7 @@ import pytest
 from shell import EXAMPLES, GOLDEN, check_golden, run
 
 #: How each example is solved where its own budget and the exact methods will not do, and which curve can be drawn.
-SOLVE = {"campaign": ""}
+SOLVE = {"campaign": "--method additive --epsilon 1 --strict"}
 FRONTIER = {
     "delivery-van": "--up-to 60",
     "campaign": "",
@@ -36,6 +36,23 @@ def test_every_command_on_every_example(name: str, folder: Path) -> None:
         f"solvent convert {name}.npz {name}.json",
     ]
     check_golden(name, session(lines))
+
+
+def test_rounding(folder: Path) -> None:
+    lines = [
+        "solvent solve campaign.yaml --method additive --epsilon 1",
+        "solvent solve cash-line.yaml --method additive --epsilon 1",
+        "solvent solve cash-line.yaml --method additive --epsilon cash=1 --strict --out cash.policy --verbose",
+        "solvent verify cash-line.yaml cash.policy",
+        "solvent solve delivery-van.yaml --method relative --epsilon 0.1",
+        "solvent solve delivery-van.yaml --epsilon 1",
+        "solvent solve delivery-van.yaml --strict",
+        "solvent solve delivery-van.yaml --method additive",
+        "solvent solve delivery-van.yaml --method additive --epsilon 0",
+        "solvent solve delivery-van.yaml --method additive --epsilon feul=1",
+        "solvent solve drone.yaml --method relative --epsilon 0.1",
+    ]
+    check_golden("rounding", session(lines))
 
 
 def test_budgets(folder: Path) -> None:
@@ -147,5 +164,5 @@ def test_narrow_terminals(van: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_golden_file_is_left_over() -> None:
-    known = {*EXAMPLE_NAMES, "budgets", "mistakes", "limits", "verbose", "narrow"}
+    known = {*EXAMPLE_NAMES, "rounding", "budgets", "mistakes", "limits", "verbose", "narrow"}
     assert {file.stem for file in GOLDEN.glob("*.txt")} == known

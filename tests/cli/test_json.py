@@ -57,6 +57,7 @@ def test_solve_says_what_the_library_says(name: str, folder: Path) -> None:
     assert record["interrupted"] is False
     assert keys(record["stats"]) == {
         *("seconds", "nodes", "layer_sizes", "cost_diversity", "peak_bytes", "representation"),
+        *("approximate_costs", "approximate_costs_bound"),
     }
     written = record["written"]["policy"]
     assert written == {"path": f"{name}.policy", "bytes": (folder / written["path"]).stat().st_size, "replaced": False}
@@ -69,6 +70,22 @@ def test_limits_are_exact(folder: Path) -> None:
     record = run("solvent solve cash-line.yaml --json --budget cash=9,9,9,8,8,8,7,5,10/3").json
     assert record["limits"]["cash"]["upper"][-1] == "10/3"
     assert record["limits"]["cash"]["lower"] == [None] * 9
+
+
+def test_rounded_costs(folder: Path) -> None:
+    relaxed = run("solvent solve campaign.yaml --json --method additive --epsilon 1").json
+    strict = run("solvent solve campaign.yaml --json --method additive --epsilon 1 --strict").json
+    assert (relaxed["status"], strict["status"]) == ("relaxed", "feasible")
+    assert Fraction(relaxed["worst_spent"]["money"]) - 30 == Fraction(relaxed["excess"]["money"]) > 0
+    assert strict["excess"] == {"money": "0"}
+    assert relaxed["value"] >= strict["value_upper"] >= strict["value"] == strict["value_lower"]
+
+
+def test_a_gap(folder: Path) -> None:
+    done = run("solvent solve cash-line.yaml --json --gap 0.5")
+    assert done.code == 0
+    assert done.json["status"] in ("optimal", "within_gap")
+    assert done.json["gap"] <= 0.5
 
 
 def test_infeasible(folder: Path) -> None:

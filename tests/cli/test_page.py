@@ -67,6 +67,5 @@ def test_the_fields_of_json_are_those_on_the_page(van: Path, monkeypatch: pytest
         record = run(f"solvent {command} {arguments} --json").json
         assert set(record) == fields[command] | {"command", "version"}, command
     solved = run("solvent solve delivery-van.yaml --json").json
-    for field in ("seconds", "nodes", "layer_sizes", "cost_diversity", "peak_bytes", "representation"):
-        assert field in solved["stats"]
+    for field in solved["stats"]:
         assert f"`{field}`" in PAGE

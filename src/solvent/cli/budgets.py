@@ -62,8 +62,36 @@ def read_budget_options(texts: Sequence[str] | None, model: CMDP) -> dict[str, B
     return read_budgets(budget, model.resources, model.horizon, _OPTION)
 
 
-def _split(text: str, resources: Sequence[str]) -> tuple[str, str]:
-    """Return the resource a text names, or the only one, and its limits; a name may itself contain "="."""
+def read_epsilon_options(texts: Sequence[str] | None, model: CMDP) -> str | dict[str, str] | None:
+    """Return epsilon as options give it: one for all resources, or one for each by name; None if there is none.
+
+    Raises
+    ------
+    ModelError
+        If a text names no resource of the model, one is named twice, or there are several without names.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> model = instances.knapsack([3, 4], [2, 3], capacity=4)
+    >>> read_epsilon_options(["0.1"], model), read_epsilon_options(["weight=1/3"], model)
+    ('0.1', {'weight': '1/3'})
+    """
+    if not texts:
+        return None
+    if len(texts) == 1 and "=" not in texts[0]:
+        return texts[0]
+    named: dict[str, str] = {}
+    for text in texts:
+        name, value = _split(text, model.resources, "--epsilon")
+        if name in named:
+            raise ModelError("--epsilon", "each resource once", f"{quote(name)} twice")
+        named[name] = value
+    return named
+
+
+def _split(text: str, resources: Sequence[str], option: str = _OPTION) -> tuple[str, str]:
+    """Return the resource a text names, or the only one, and what follows; a name may itself contain "="."""
     fitting = [name for name in resources if text.startswith(f"{name}=")]
     if fitting:
         name = max(fitting, key=len)
@@ -72,11 +100,11 @@ def _split(text: str, resources: Sequence[str]) -> tuple[str, str]:
     if "=" in text:
         name = text.split("=", 1)[0]
         hint = did_you_mean(name, resources)
-        raise BudgetError(f"{_OPTION} {text}", f"a resource of the model ({known})", quote(name), hint)
+        raise BudgetError(f"{option} {text}", f"a resource of the model ({known})", quote(name), hint)
     if len(resources) != 1:
         raise BudgetError(
-            f"{_OPTION} {text}", f"the name of a resource ({known}) and its limit", quote(text),
-            f"write {_OPTION} {resources[0]}={text}" if resources else "this model spends nothing",
+            f"{option} {text}", f"the name of a resource ({known}) and its limit", quote(text),
+            f"write {option} {resources[0]}={text}" if resources else "this model spends nothing",
         )  # fmt: skip
     return resources[0], text
 

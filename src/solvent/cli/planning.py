@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solvent.cli.budgets import read_budget_options
+from solvent.cli.budgets import read_budget_options, read_epsilon_options
 from solvent.cli.models import read_model
 from solvent.cli.options import (
     BudgetOption,
@@ -34,8 +34,14 @@ def solve(
     budget: BudgetOption = None,
     method: MethodOption = None,
     epsilon: Annotated[
-        str | None,
-        typer.Option("--epsilon", metavar="E", help="How coarse additive and relative round.", show_default=False),
+        list[str] | None,
+        typer.Option(
+            "--epsilon",
+            "-e",
+            metavar="[NAME=]E",
+            help="How far additive (an amount) and relative (a share of the budget) may be off.",
+            show_default=False,
+        ),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="With epsilon: never over budget.", show_default=False)
@@ -64,10 +70,10 @@ def solve(
     loaded = read_model(session, model)
     limited = read_budget_options(budget, loaded)
     limits = resolve(loaded, limited)
-    options = {"method": method, "epsilon": epsilon, "strict": strict or None, "gap": gap}
-    options |= {"time_limit": time_limit, "memory_limit": memory_limit}
-    given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
-    solution = run(loaded, limited, progress=session.progress, **given)
+    solution = run(
+        loaded, limited, method=method or "auto", epsilon=read_epsilon_options(epsilon, loaded), strict=strict, gap=gap,
+        time_limit=time_limit, memory_limit=memory_limit, progress=session.progress,
+    )  # fmt: skip
     if session.interrupted:
         session.note("interrupted: this is the best that was found")
     written = _write(session, loaded, solution, outputs["--out"], outputs["--plot"])

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.errors import PolicyError
-from solvent.model.lattice import NO_LOWER, NO_UPPER
+from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.policy.choices import Choices
 from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
 
@@ -59,8 +59,8 @@ class LapsingPolicy(RandomisedPolicy):
             If the table counts rounded costs, which do not tell when a limit is broken, or `after` is for another
             model.
         """
-        if table.counting != "exact":
-            raise PolicyError("table", "one that counts exact costs", f"costs rounded {table.counting}")
+        if table.rounds:
+            raise PolicyError("table", "one that counts exact costs", f"costs rounded {', '.join(table.counting)}")
         if after is not None:
             table.check_model(after.model)
         return cls(**{each.name: getattr(table, each.name) for each in fields(RandomisedPolicy)}, after=after)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from solvent.model.amounts import format_amount, short_amount
 from solvent.model.describe import describe
+from solvent.show.failures import in_shell
 from solvent.show.fitting import fitted
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from solvent.model.budget import Limits
     from solvent.model.cmdp import CMDP
     from solvent.plan.curve import Curve
-    from solvent.plan.solution import Solution
+    from solvent.plan.solution import Round, Solution
 
 #: Rows of a table of points; more are thinned.
 _MOST_ROWS = 16
@@ -152,7 +153,8 @@ def _solution_facts(solution: Solution, limits: Limits, verbose: bool) -> list[t
     if status == "infeasible" and solution.diagnosis is not None:
         rows += [("why" if not i else "", part) for i, part in enumerate(str(solution.diagnosis).split("; "))]
     elif status not in ("optimal", "infeasible"):
-        rows.append(("why", solution.message))
+        said = in_shell(solution.message.removeprefix(f"{status}: "))
+        rows.append(("why" if status == "limit" else "note", said))
     stats = solution.stats
     kind = "points" if stats.representation in ("points", "arrays") else stats.representation
     rows.append(("method", f"{solution.method}, {stats.nodes:,} {kind} in {stats.seconds:.2f} s"))
@@ -161,18 +163,17 @@ def _solution_facts(solution: Solution, limits: Limits, verbose: bool) -> list[t
         rows.append(("memory", f"{stats.peak_bytes / 1e6:,.1f} MB planned"))
         if stats.cost_diversity is not None:
             rows.append(("cost diversity", f"{stats.cost_diversity:,}"))
-        rows += [(f"round {i + 1}", _round(each)) for i, each in enumerate(getattr(solution, "rounds", None) or ())]
+        rows += [(f"round {i + 1}", _round(each)) for i, each in enumerate(solution.rounds)]
     return rows
 
 
 def _spending(solution: Solution, limits: Limits) -> list[tuple[str, str]]:
-    excess = getattr(solution, "excess", None) or {}
     rows = []
     for d, name in enumerate(limits.resources):
         if name not in solution.worst_spent:
             continue
         bound = "" if solution.worst_is_exact else " (a bound)"
-        over = excess.get(name) or Fraction(0)
+        over = solution.excess.get(name, Fraction(0))
         extra = f", over by up to {short_amount(over)}" if over > 0 else ""
         limit = limit_text(limits.lower[d], limits.upper[d])
         way = "" if len(set(limits.upper[d])) == 1 else " on the way"
@@ -180,7 +181,7 @@ def _spending(solution: Solution, limits: Limits) -> list[tuple[str, str]]:
     return rows
 
 
-def _round(each: Any) -> str:
+def _round(each: Round) -> str:
     bounds = f"{each.lower:.10g} to {each.upper:.10g}"
     return f"{bounds}, gap {100 * each.gap:.4g} %, {each.nodes:,} nodes, {each.seconds:.2f} s"
 

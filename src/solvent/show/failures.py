@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from solvent.errors import LocatedError, SolventError
@@ -11,9 +12,12 @@ if TYPE_CHECKING:
 
 #: What arguments of functions are called on the command line.
 _SHELL_WORDS = {
-    'method="reduction"': "--method reduction",
-    'method="frontier"': "--method frontier",
+    'method="additive" or "relative"': "--method additive or --method relative",
     "ignore_limits=True": "--ignore-limits",
+    "strict=True": "--strict",
+    "(gap=0.01)": "(--gap 0.01)",
+    "with an epsilon": "with an --epsilon",
+    "epsilon=,": "--epsilon,",
     "solve(model, budget)": "solvent solve --budget",
     "pass budget=...": "pass --budget",
     "max_nodes=": "--max-nodes",
@@ -21,6 +25,8 @@ _SHELL_WORDS = {
     "use None (null in files)": "write none",
     "solvent.load_policy reads policies": "the model comes first, then the policy",
 }
+#: A method as Python writes it.
+_METHOD = re.compile(r"""\bmethod=(["'])(\w+)\1""")
 #: Arguments that, alone, say where an error lies.
 _SHELL_PLACES = {
     *("method", "epsilon", "strict", "gap", "time_limit", "memory_limit"),
@@ -45,7 +51,8 @@ def error_text(error: BaseException) -> RenderableType:
     if not isinstance(error, LocatedError):
         return _block(in_shell(str(error)) if isinstance(error, SolventError) else _surprise(error), _after(error))
     hint = [("hint", in_shell(error.hint))] if error.hint else []
-    return _block(in_shell(error.where), [("expected", error.expected), ("found", error.found), *hint])
+    expected, found = in_shell(error.expected), in_shell(error.found)
+    return _block(in_shell(error.where), [("expected", expected), ("found", found), *hint])
 
 
 def in_shell(text: str) -> str:
@@ -60,7 +67,7 @@ def in_shell(text: str) -> str:
         return "--" + text.replace("_", "-")
     for python, shell in _SHELL_WORDS.items():
         text = text.replace(python, shell)
-    return text
+    return _METHOD.sub(r"--method \2", text)
 
 
 def usage_text(message: str, command: str, hint: str = "") -> RenderableType:
@@ -72,7 +79,7 @@ def error_record(error: BaseException) -> dict[str, Any]:
     """Return an error for machines."""
     record: dict[str, Any] = {"kind": type(error).__name__, "message": str(error) or _surprise(error)}
     if isinstance(error, LocatedError):
-        record |= {"expected": error.expected, "found": error.found}
+        record |= {"expected": in_shell(error.expected), "found": in_shell(error.found)}
         record["where"], record["hint"] = in_shell(error.where), in_shell(error.hint) or None
     return record
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from solvent.model.budget import Limits
     from solvent.model.cmdp import CMDP
     from solvent.plan.curve import Curve
-    from solvent.plan.solution import Diagnosis, Solution
+    from solvent.plan.solution import Diagnosis, Round, Solution
 
 
 def amount(value: Fraction | None) -> str | None:
@@ -106,12 +106,12 @@ def solution_record(model: CMDP, solution: Solution, limits: Limits) -> dict[str
         "gap": number(solution.gap),
         "worst_spent": _amounts(solution.worst_spent),
         "worst_is_exact": solution.worst_is_exact,
-        "excess": _amounts(getattr(solution, "excess", None) or {}),
+        "excess": _amounts(solution.excess),
         "limits": limits_record(limits),
         "method": solution.method,
         "message": solution.message,
         "diagnosis": None if solution.diagnosis is None else _diagnosis(solution.diagnosis),
-        "rounds": [_round(each) for each in getattr(solution, "rounds", None) or ()],
+        "rounds": [_round(each) for each in solution.rounds],
         "stats": {
             "seconds": stats.seconds,
             "nodes": stats.nodes,
@@ -119,6 +119,8 @@ def solution_record(model: CMDP, solution: Solution, limits: Limits) -> dict[str
             "cost_diversity": stats.cost_diversity,
             "peak_bytes": int(stats.peak_bytes),
             "representation": stats.representation,
+            "approximate_costs": stats.approximate_costs,
+            "approximate_costs_bound": stats.approximate_costs_bound,
         },
     }
 
@@ -133,7 +135,7 @@ def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _round(each: Any) -> dict[str, Any]:
+def _round(each: Round) -> dict[str, Any]:
     return {
         "lower": number(each.lower),
         "upper": number(each.upper),
