@@ -60,7 +60,8 @@ def arrows(
     step : int, optional
         Which step; if not given, for each cell the first at which the policy decides there, written in its corner.
     spent : number, sequence or mapping, optional
-        What was spent, as for `policy.action`; if not given, the least that the policy knows of at each cell.
+        What was spent, as for `policy.action`; if not given, the least that the policy knows of at each cell (of the
+        first resource, and then of the next).
     ax : Axes, optional
         Where to draw; a new figure if not given.
 
