@@ -40,8 +40,8 @@ def test_it_says_what_it_waits_for_and_then_how_far_it_is(terminal: Terminal) ->
         wait_for(terminal, "compiling [once]")
         bar.report("layers forward", 3, 10, {"nodes": 1200})
         wait_for(terminal, "step 3/10  1,200 nodes")
-        bar.report("steps backward", 1, 10, {})
-        wait_for(terminal, "steps backward")
+        bar.report("rounds", 1, 10, {"lower": 72.389827934795, "upper": 73.0})
+        wait_for(terminal, "lower 72.3898, upper 73")
     ended = len(terminal.getvalue())
     time.sleep(0.15)
     assert len(terminal.getvalue()) == ended, "it went on after its end"

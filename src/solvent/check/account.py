@@ -102,7 +102,7 @@ def count_ledgers(model: CMDP, policy: NodeTable) -> tuple[Ledger, ...]:
         if model.law_DO is not None and (model.law_DO[model.resource_index(name)] != NO_LAW).any():
             raise PolicyError(
                 f"costs of {name}", "costs of finite support, to follow a policy that counts them rounded",
-                "a continuous law", "what solve says of its worst case holds, but it cannot be followed draw by draw here",
+                "a continuous law", "what solve says of its worst case holds; it cannot be followed draw by draw",
             )  # fmt: skip
     none = (None,) * model.horizon
     return tuple(

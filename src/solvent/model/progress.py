@@ -63,7 +63,7 @@ class Progress:
                 self._bar.remove_task(self._tasks.pop(self._waiting))
             if phase not in self._tasks:
                 self._tasks[phase] = self._bar.add_task(phase, total=total, facts="")
-            text = ", ".join(f"{value:,} {name}" for name, value in facts.items())
+            text = ", ".join(_fact(name, value) for name, value in facts.items())
             self._bar.update(self._tasks[phase], completed=done, facts=f"step {done}/{total}  {text}")
 
     def _wait(self) -> None:
@@ -76,6 +76,11 @@ class Progress:
         if not self._begun:
             self._bar.start()
             self._begun = True
+
+
+def _fact(name: str, value: Any) -> str:
+    """Return a count with its noun, or a measure after its name."""
+    return f"{name} {value:.6g}" if isinstance(value, float) else f"{value:,} {name}"
 
 
 def _make_bar() -> Any:
