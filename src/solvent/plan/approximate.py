@@ -22,7 +22,7 @@ from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.plan.diagnose import diagnose, relaxed_value
 from solvent.plan.limits import Allowance, LimitReached
-from solvent.plan.methods import Answer, run
+from solvent.plan.methods import Answer, Options, run
 from solvent.plan.problem import Problem
 from solvent.plan.projection import Scheme, additive_lengths, project, read_epsilon, relative_lengths
 from solvent.plan.solution import Diagnosis, Solution, Stats, Status
@@ -60,7 +60,7 @@ def approximate(
 
     def attempt(scheme: Scheme) -> tuple[Problem, Answer]:
         problem = project(model, limits, asked.lengths(limits, model.horizon, scheme), scheme)
-        return problem, run(problem, "auto", allowance, prune=prune)
+        return problem, run(problem, "auto", allowance, options=Options(prune=prune))
 
     try:
         problem, relaxed = attempt("relaxed")

@@ -110,15 +110,39 @@ class Frontier:
         for indptr in self.indptr_HS:
             at = slice(int(indptr[0]), int(indptr[-1]))
             keep = np.flatnonzero(used[at] & (self.row[at] >= 0))
-            state = np.repeat(np.arange(model.n_states), np.diff(indptr))[keep]
-            found.append((state, self.need[at][keep], model.row_action[self.row[at][keep]]))
+            state, row = np.repeat(np.arange(model.n_states), np.diff(indptr))[keep], self.row[at][keep]
+            # whoever can afford the next point can afford the one before: with the same row, one of them will do
+            new = np.ones(len(keep), bool)
+            new[1:] = (state[1:] != state[:-1]) | (row[1:] != row[:-1])
+            found.append((state[new], self.need[at][keep][new], model.row_action[row[new]]))
         return found
 
 
-def build(model: CMDP, purse: Purse, allowance: Allowance, work: Work | None = None) -> Frontier:
+def build(
+    model: CMDP,
+    purse: Purse,
+    allowance: Allowance,
+    work: Work | None = None,
+    *,
+    arrays: bool | None = None,
+    resolution: float = 0.0,
+    up: bool = False,
+) -> Frontier:
     """Build the frontiers of a model backward.
 
-    `work` saves time if it was made already.
+    Parameters
+    ----------
+    model : CMDP
+    purse : Purse
+    allowance : Allowance
+    work : Work, optional
+        Saves time if it was made already.
+    arrays : bool, optional
+        Whether functions are swept as arrays or kept as points; whichever is expected to pay, if not given.
+    resolution : float
+        For points: values that differ by no more than this are one, at each step.
+    up : bool
+        Whether they are rounded up, for an upper bound, or down, for a policy worth at least as much.
 
     Raises
     ------
@@ -129,8 +153,11 @@ def build(model: CMDP, purse: Purse, allowance: Allowance, work: Work | None = N
     allowance.take(6 * 8 * work.need_HS.size, "bounds per step and state")
     size = np.maximum(np.abs(model.row_reward).max(initial=0.0), np.finfo(float).tiny)
     tolerance = RELATIVE_TOLERANCE * float(size)
-    dense = work.widest <= DENSE_WIDTH and work.amounts >= DENSE_FROM
-    return (_sweep if dense else _merge)(work, tolerance, allowance)
+    if arrays is None:
+        arrays = resolution == 0 and work.widest <= DENSE_WIDTH and work.amounts >= DENSE_FROM
+    if arrays:
+        return _sweep(work, tolerance, allowance)
+    return _merge(work, max(tolerance, resolution), allowance, up=up)
 
 
 class Work:
@@ -215,7 +242,7 @@ def _negated(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(ticks == UP, DOWN, np.where(ticks == DOWN, UP, -np.where(ticks == DOWN, 0, ticks)))
 
 
-def _merge(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
+def _merge(work: Work, tolerance: float, allowance: Allowance, *, up: bool) -> Frontier:
     m, horizon, n_states = work.model, work.model.horizon, work.model.n_states
     indptr = np.zeros((horizon + 1, n_states + 1), np.int64)
     # after the last step everything is worth 0, whatever is left
@@ -233,8 +260,8 @@ def _merge(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
         before = step
         step, value = kernels.merge(
             m.table_of_step, m.row_indptr, m.outcome_indptr, m.probability, m.next_state, m.row_reward,
-            work.purse.cost, work.purse.floor, work.end_need, work.lowest_HS, work.highest_HS, tolerance, value,
-            before, stop, indptr, need, row, np.empty(wide),
+            work.purse.cost, work.purse.floor, work.end_need, work.lowest_HS, work.highest_HS, tolerance, up,
+            value, before, stop, indptr, need, row, np.empty(wide),
         )  # fmt: skip
         if step > stop:
             allowance.take(12 * room + 8 * wide, f"the points of step {step - 1}")
@@ -272,7 +299,7 @@ def _sweep(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
         )  # fmt: skip
         need, point_value, point_row = np.empty(size, np.int64), np.empty(size), np.empty(size, np.int32)
         count = kernels.compress_layer(
-            rows, work.need_HS[h], work.top_HS[h], offset, value, row, tolerance,
+            rows, work.need_HS[h], work.top_HS[h], offset, value, row, tolerance, h > 0,
             indptr_HS[h], need, point_value, point_row,
         )  # fmt: skip
         indptr_HS[h] += made

@@ -84,11 +84,11 @@ def last_within(need, begin, end, left):
 @jit
 def _merge_single(
     first, last, outcome_indptr, next_state, row_reward, cost, floor, lowest, highest,
-    next_indptr, next_need, next_value, value_base, tolerance, at, end, key, out_need, out_value, out_row, count,
+    next_indptr, next_need, next_value, value_base, tolerance, up, at, end, key, out_need, out_value, out_row, count,
 ):  # fmt: skip
     """Merge the points of rows that have one outcome each; returns the new number of points."""
     n_rows = last - first
-    fresh = True
+    fresh, base = True, -np.inf
     for k in range(n_rows):
         o = outcome_indptr[first + k]
         begin, end[k] = next_indptr[next_state[o]], next_indptr[next_state[o] + 1]
@@ -111,17 +111,19 @@ def _merge_single(
                     best, best_row = value, first + k
                 at[k] += 1
                 key[k] = next_need[at[k]] + cost[outcome_indptr[first + k]] if at[k] < end[k] else UP
-        if fresh or best > out_value[count - 1] + tolerance:
+        if fresh or best > base + tolerance:
             if fresh or now > lowest:
                 count += 1
             out_need[count - 1], out_value[count - 1], out_row[count - 1] = max(now, lowest), best, best_row
-            fresh = False
+            fresh, base = False, best
+        elif up:
+            out_value[count - 1] = max(out_value[count - 1], best)
 
 
 @jit
 def _merge_many(
     first, last, outcome_indptr, probability, next_state, row_reward, cost, floor, lowest, highest,
-    next_indptr, next_need, next_value, value_base, tolerance, key, item, at, row_of, started,
+    next_indptr, next_need, next_value, value_base, tolerance, up, key, item, at, row_of, started,
     out_need, out_value, out_row, count,
 ):  # fmt: skip
     """Merge the points of all outcomes of all rows; returns the new number of points.
@@ -151,7 +153,7 @@ def _merge_many(
                 size += 1
         _push(key, item, size, start, r - first)
         size += 1
-    fresh = True
+    fresh, held = True, -np.inf
     while size > 0:
         now = key[0]
         best, best_row = -np.inf, TERMINAL
@@ -180,18 +182,20 @@ def _merge_many(
                     value += probability[o] * next_value[at[o - base] - value_base]
                 if value > best:
                     best, best_row = value, r
-        if best_row >= 0 and (fresh or best > out_value[count - 1] + tolerance):
+        if best_row >= 0 and (fresh or best > held + tolerance):
             if fresh or now > lowest:
                 count += 1
             out_need[count - 1], out_value[count - 1], out_row[count - 1] = max(now, lowest), best, best_row
-            fresh = False
+            fresh, held = False, best
+        elif up and best_row >= 0:
+            out_value[count - 1] = max(out_value[count - 1], best)
     return count
 
 
 @jit
 def merge(
     table_of_step, row_indptr, outcome_indptr, probability, next_state, row_reward, cost, floor_H, end_need_H,
-    lowest_HS, highest_HS, tolerance, next_value, begin, stop, indptr_HS, need, row, value,
+    lowest_HS, highest_HS, tolerance, up, next_value, begin, stop, indptr_HS, need, row, value,
 ):  # fmt: skip
     """Write the points of steps `begin` - 1 down to `stop`, state by state, each step behind the one after it.
 
@@ -205,6 +209,8 @@ def merge(
         Between what values `left` can be; no point is needed beyond, and one is enough below.
     tolerance : float
         A value must be larger than the last by more than this to be a point.
+    up : bool
+        Whether values in between are rounded up to the largest of them, instead of down to the point's own.
     next_value : ndarray
         Values of the points of step `begin`.
     indptr_HS : ndarray of shape (H + 1, S + 1)
@@ -248,12 +254,13 @@ def merge(
             elif outcome_indptr[last] - outcome_indptr[first] == last - first:
                 made = _merge_single(
                     first, last, outcome_indptr, next_state, row_reward, cost, floor_H[h], lowest, highest,
-                    later, need, next_value, base, tolerance, at, end, key, out, value, out_row, made,
+                    later, need, next_value, base, tolerance, up, at, end, key, out, value, out_row, made,
                 )  # fmt: skip
             else:
                 made = _merge_many(
                     first, last, outcome_indptr, probability, next_state, row_reward, cost, floor_H[h], lowest, highest,
-                    later, need, next_value, base, tolerance, key, item, at, row_of, started, out, value, out_row, made,
+                    later, need, next_value, base, tolerance, up, key, item, at, row_of, started, out, value, out_row,
+                    made,
                 )  # fmt: skip
         indptr_HS[h, n_states] = count + made
         next_value = value[:made].copy()
@@ -328,19 +335,20 @@ sweep_layer_parallel = jit(_sweep_layer, parallel=True)
 
 @jit
 def compress_layer(
-    row_indptr, need_S, top_S, offset_S, value, row, tolerance, out_indptr, out_need, out_value, out_row
+    row_indptr, need_S, top_S, offset_S, value, row, tolerance, by_row, out_indptr, out_need, out_value, out_row
 ):
-    """Turn a swept layer into points; returns their number."""
+    """Turn a swept layer into points, where the value rises or, `by_row`, the best row changes; returns how many."""
     count = 0
     for s in range(need_S.shape[0]):
         fresh = True
         for i in range(top_S[s] - need_S[s] + 1):
             v = value[offset_S[s] + i]
-            if v == -np.inf or not (fresh or v > out_value[count - 1] + tolerance):
-                continue
-            out_need[count], out_value[count] = need_S[s] + i, v
             ends = row_indptr[s] == row_indptr[s + 1]
-            out_row[count] = TERMINAL if ends else row_indptr[s] + row[offset_S[s] + i]
+            r = TERMINAL if ends else row_indptr[s] + row[offset_S[s] + i]
+            new = r != out_row[count - 1] if by_row else v > out_value[count - 1] + tolerance
+            if v == -np.inf or not (fresh or new):
+                continue
+            out_need[count], out_value[count], out_row[count] = need_S[s] + i, v, r
             count += 1
             fresh = False
         out_indptr[s + 1] = count

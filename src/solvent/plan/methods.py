@@ -55,8 +55,42 @@ class Answer:
         return self.make_policy is not None
 
 
-def run(problem: Problem, method: str, allowance: Allowance, *, prune: bool = True) -> Answer:
+@dataclass(frozen=True)
+class Options:
+    """How a method is to go about it.
+
+    Attributes
+    ----------
+    arrays : bool or None
+        Whether frontiers are swept as arrays or kept as points; None leaves that to them.
+    resolution : float
+        Values of points that differ by no more than this are rounded down to one.
+    follow : int
+        How many nodes of one step are followed to find the true worst case of a frontier's policy.
+    prune : bool
+        Whether the reduction leaves out doomed nodes and strikes settled resources.
+    """
+
+    arrays: bool | None = None
+    resolution: float = 0.0
+    follow: int = 2_000_000
+    prune: bool = True
+
+
+_USUAL = Options()
+
+
+def run(
+    problem: Problem,
+    method: str,
+    allowance: Allowance,
+    *,
+    options: Options = _USUAL,
+    work: frontier.Work | None = None,
+) -> Answer:
     """Solve a problem by the method named, or by the one expected to be quicker ("auto").
+
+    `work` saves time where the frontier's bounds were made already.
 
     Raises
     ------
@@ -65,11 +99,11 @@ def run(problem: Problem, method: str, allowance: Allowance, *, prune: bool = Tr
     ModelError
         If the method does not fit the problem.
     """
-    chosen, work = _choose(problem, method)
+    chosen, made = _choose(problem, method, options)
     allowance.check_time()
     if chosen == "frontier":
-        return _by_frontier(problem, allowance, work)
-    return _by_reduction(problem, allowance, prune=prune)
+        return _by_frontier(problem, allowance, work or made, options)
+    return _by_reduction(problem, allowance, prune=options.prune)
 
 
 def is_one_sided(lattice: Lattice) -> bool:
@@ -79,7 +113,7 @@ def is_one_sided(lattice: Lattice) -> bool:
     return bool((lattice.lower_HD == NO_LOWER).all() or (lattice.upper_HD == NO_UPPER).all())
 
 
-def _choose(problem: Problem, method: str) -> tuple[str, frontier.Work | None]:
+def _choose(problem: Problem, method: str, options: Options) -> tuple[str, frontier.Work | None]:
     """Return the method to use, and the frontier's bounds if they were needed to decide."""
     lattice = problem.lattice
     if method == "frontier" and not is_one_sided(lattice):
@@ -99,6 +133,8 @@ def _choose(problem: Problem, method: str) -> tuple[str, frontier.Work | None]:
     if not is_one_sided(lattice):
         return "reduction", None
     work = frontier.Work(problem.model, purse_of(lattice)[0])
+    if options.arrays:
+        return "frontier", work
     return ("reduction", None) if work.is_quicker_by_nodes() else ("frontier", work)
 
 
@@ -113,9 +149,9 @@ def purse_of(lattice: Lattice) -> tuple[frontier.Purse, bool]:
     return frontier.Purse(cost, np.where(upper == NO_UPPER, DOWN, -upper), 0, 0), False
 
 
-def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | None) -> Answer:
+def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | None, options: Options) -> Answer:
     purse, turned = purse_of(problem.lattice)
-    found = frontier.build(problem.model, purse, allowance, work)
+    found = frontier.build(problem.model, purse, allowance, work, arrays=options.arrays, resolution=options.resolution)
     sizes = found.layer_sizes
     amounts = None
     if not problem.is_exact:
@@ -128,7 +164,7 @@ def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | N
     value = found.value(0)
     if value == -np.inf:
         return _nothing("frontier", stats, problem)
-    visit = frontier.visit(problem.model, purse, found, 0, *_truth_of(problem, turned))
+    visit = frontier.visit(problem.model, purse, found, 0, *_truth_of(problem, turned), options.follow)
     peak, trough = (-visit.trough, -visit.peak) if turned else (visit.peak, visit.trough)
     if problem.is_exact:
         _check_limits(problem.lattice, peak[:, None], trough[:, None])

@@ -129,6 +129,13 @@ class Round(NamedTuple):
     nodes: int
     seconds: float
 
+    def __str__(self) -> str:
+        gap = "-" if math.isinf(self.gap) else f"{self.gap:.3%}"
+        return f"{self.lower:>14.8g} {self.upper:>14.8g} {gap:>10} {self.nodes:>13,} {self.seconds:>8.2f}s"
+
+
+ROUND_HEADER = f"{'lower':>14} {'upper':>14} {'gap':>10} {'nodes':>13} {'time':>9}"
+
 
 @dataclass(frozen=True, eq=False)
 class Solution:
@@ -179,6 +186,11 @@ class Solution:
     def gap(self) -> float:
         """Relative distance of the bounds: 0 if the optimum is known, infinity if nothing is."""
         return relative_gap(self.value_lower, self.value_upper)
+
+    @property
+    def log(self) -> str:
+        """How the bounds closed, a line per round."""
+        return "\n".join([ROUND_HEADER, *map(str, self.rounds)]) if self.rounds else ""
 
     @cached_property
     def policy(self) -> AugmentedPolicy:

@@ -12,9 +12,10 @@ from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.model.progress import Progress
 from solvent.plan.approximate import Approximation, approximate, infeasible, true_extremes
+from solvent.plan.certified import certify, read_gap
 from solvent.plan.diagnose import relaxed_value
 from solvent.plan.limits import Allowance, LimitReached, read_memory, read_seconds
-from solvent.plan.methods import run
+from solvent.plan.methods import Options, run
 from solvent.plan.problem import Problem
 from solvent.plan.solution import Solution, Stats, Status
 
@@ -102,6 +103,8 @@ def solve(
         if method in APPROXIMATE:
             asked = Approximation.read(method, epsilon, limits, strict=strict)
             solution = approximate(model, limits, asked, allowance, prune=prune)
+        elif gap is not None:
+            solution = certify(model, limits, read_gap(gap), allowance, bar.line if progress else None)
         else:
             solution = _exactly(model, limits, method, allowance, prune=prune)
     return replace(solution, stats=replace(solution.stats, seconds=time.perf_counter() - began))
@@ -114,12 +117,14 @@ def _check_options(method: str, epsilon: Any, strict: bool, gap: float | None) -
     if method not in APPROXIMATE and (epsilon is not None or strict):
         given = "epsilon" if epsilon is not None else "strict=True"
         raise ModelError(given, 'method="additive" or "relative" with it', f"method={quote(method)}")
+    if gap is not None and method != "auto":
+        raise ModelError("gap", 'method="auto" with it, which chooses how to close it', f"method={quote(method)}")
 
 
 def _exactly(model: CMDP, limits: Limits, method: str, allowance: Allowance, *, prune: bool) -> Solution:
     problem = Problem.exact(model, limits)
     try:
-        answer = run(problem, method, allowance, prune=prune)
+        answer = run(problem, method, allowance, options=Options(prune=prune))
     except LimitReached as reached:
         return _stopped(model, method, allowance, str(reached))
     if not answer.feasible:

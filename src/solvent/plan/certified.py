@@ -1,0 +1,272 @@
+"""Bounds that close: a policy that is never over, and how far from the optimum it can be at most.
+
+Every round solves two problems that enclose the true one, and keeps the best bounds so far:
+
+    one resource, one side    costs rounded to a length (quick sweeps of arrays), then frontiers on exact costs whose
+                              values are rounded to a resolution: down for the policy, up for the bound
+    anything else             costs rounded to lengths: away from the limits for the policy, towards them for the bound
+
+Rounding values by at most delta at each of H steps moves the value at the start by at most H * delta, whatever the
+costs are, with at most range / delta points for each step and state: so the gap of one resource always closes, in time
+polynomial in H, S, A and 1 / delta. Lengths are halved until the bounds meet, or no cost is rounded any more.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from solvent.errors import LatticeOverflowError, ModelError, quote
+from solvent.model.budget import Limits
+from solvent.model.cmdp import CMDP
+from solvent.plan import frontier
+from solvent.plan.approximate import SAME_VALUE, infeasible, true_extremes
+from solvent.plan.diagnose import relaxed_value
+from solvent.plan.limits import Allowance, LimitReached
+from solvent.plan.methods import Answer, Options, purse_of, run
+from solvent.plan.problem import Problem
+from solvent.plan.projection import finest_lengths, project
+from solvent.plan.solution import Round, Solution, Stats, Status, relative_gap
+
+#: The exact problem is tried first with this much memory, since many are small however fine their costs.
+_FIRST_TRY = 12_000_000
+#: Amounts per resource in the first round, and how many times more in the next: one resource, or several.
+_FIRST_AMOUNTS = (512, 24)
+_FINER = (8, 2)
+#: A length is no longer halved if that has not brought the bounds closer by so much.
+_STALLED = 0.7
+#: Arrays of one resource do not grow beyond so many amounts; then values are rounded instead.
+_MOST_AMOUNTS = 2**18
+#: Part of the allowed error that is aimed at, so that the next round is likely to be the last.
+_AIM = 0.8
+
+
+def read_gap(gap: Any) -> float:
+    """Return a relative gap; a `ModelError` unless it is a number of at least 0."""
+    if isinstance(gap, bool) or not isinstance(gap, int | float | Fraction | np.number) or not 0 <= gap < math.inf:
+        raise ModelError("gap", "a relative gap of at least 0, such as 0.01", quote(gap))
+    return float(gap)
+
+
+@dataclass
+class _Bracket:
+    """The bounds so far, and the policy that attains the lower one.
+
+    Attributes
+    ----------
+    gap : float
+        Asked for.
+    size : float
+        Of the rewards of an episode.
+    """
+
+    gap: float
+    size: float
+    upper: float
+    allowance: Allowance
+    announce: Callable[[Round], None] | None
+    lower: float = -math.inf
+    best: tuple[Problem, Answer] | None = None
+    rounds: list[Round] = field(default_factory=list)
+    is_infeasible: bool = False
+
+    def raise_lower(self, problem: Problem, answer: Answer) -> None:
+        if answer.value > self.lower:
+            self.lower, self.best = answer.value, (problem, answer)
+
+    def lower_upper(self, value: float) -> None:
+        if value == -math.inf:
+            self.is_infeasible = True
+        self.upper = max(min(self.upper, value), self.lower)
+
+    def settle(self, problem: Problem, answer: Answer) -> None:
+        """Take an answer that is the optimum itself."""
+        if answer.feasible:
+            self.lower, self.best, self.upper = answer.value, (problem, answer), answer.value
+        else:
+            self.is_infeasible = True
+
+    @property
+    def met(self) -> bool:
+        return self.upper - self.lower <= SAME_VALUE * self.size
+
+    @property
+    def done(self) -> bool:
+        return self.is_infeasible or self.met or relative_gap(self.lower, self.upper) <= self.gap
+
+    def close_round(self, nodes: int) -> None:
+        gap = 0.0 if self.met else relative_gap(self.lower, self.upper)
+        found = Round(self.lower, self.upper, gap, nodes, time.perf_counter() - self.allowance.began)
+        self.rounds.append(found)
+        # what a round has taken is free again
+        self.allowance.used = 0
+        if self.announce is not None:
+            self.announce(found)
+
+
+def certify(
+    model: CMDP, limits: Limits, gap: float, allowance: Allowance, announce: Callable[[Round], None] | None = None
+) -> Solution:
+    """Find a policy that is never over and bounds on the optimum that are close; see `solve`.
+
+    `announce` is told of each round. On an interrupt, the best so far is returned.
+    """
+    size = max(1.0, model.horizon * float(np.abs(model.row_reward).max(initial=0.0)))
+    bracket = _Bracket(gap, size, relaxed_value(model), allowance, announce)
+    stopped = ""
+    try:
+        for nodes in _rounds(model, limits, bracket):
+            bracket.close_round(nodes)
+            if bracket.done:
+                break
+            allowance.check_time()
+    except LimitReached as reached:
+        stopped = str(reached)
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    return _conclude(model, limits, bracket, stopped)
+
+
+def _rounds(model: CMDP, limits: Limits, bracket: _Bracket) -> Iterator[int]:
+    """Narrow the bracket round by round; yields how many nodes or points each took."""
+    exact: Problem | None
+    try:
+        exact = Problem.exact(model, limits)
+    except (LatticeOverflowError, ModelError):
+        exact = None
+    if exact is not None:
+        nodes = _try_exactly(exact, bracket)
+        if nodes is not None:
+            yield nodes
+            return
+    one_sided = len(limits.resources) == 1 and (
+        all(x is None for x in limits.upper[0]) or all(x is None for x in limits.lower[0])
+    )
+    yield from _by_lengths(model, limits, bracket, one_sided=one_sided, until_stalled=one_sided and exact is not None)
+    if one_sided and exact is not None and not bracket.done:
+        yield from _by_resolution(exact, bracket)
+
+
+def _try_exactly(exact: Problem, bracket: _Bracket) -> int | None:
+    """Solve the problem itself if it is small; returns how many nodes that took, or None."""
+    whole = bracket.allowance
+    allowed = _FIRST_TRY if whole.bytes is None else min(whole.bytes, _FIRST_TRY)
+    # the clock is read, so that a piece of work is never long
+    trial = Allowance(whole.seconds if whole.seconds is not None else math.inf, allowed, whole.report, whole.began)
+    try:
+        answer = run(exact, "auto", trial, options=Options(follow=_FOLLOW))
+    except LimitReached:
+        whole.check_time()
+        return None
+    whole.peak = max(whole.peak, trial.peak)
+    bracket.settle(exact, answer)
+    return answer.stats.nodes
+
+
+#: Nodes of one step that are followed to find the true worst case.
+_FOLLOW = 200_000
+
+
+def _by_lengths(
+    model: CMDP, limits: Limits, bracket: _Bracket, *, one_sided: bool, until_stalled: bool
+) -> Iterator[int]:
+    spans = _spans(model, limits)
+    finest = finest_lengths(model, limits)
+    amounts, before = _FIRST_AMOUNTS[not one_sided], math.inf
+    options = Options(arrays=True if one_sided else None, follow=_FOLLOW)
+    while True:
+        lengths = tuple(max(_power_of_two(span / amounts), least) for span, least in zip(spans, finest, strict=True))
+        relaxed = project(model, limits, lengths, "relaxed")
+        bound = run(relaxed, "auto", bracket.allowance, options=options)
+        nodes = bound.stats.nodes
+        if relaxed.is_exact or not bound.feasible:
+            bracket.settle(relaxed, bound)
+        else:
+            bracket.lower_upper(bound.value)
+            if not any(true_extremes(relaxed, bound)[1].values()):
+                bracket.settle(relaxed, bound)
+        if not bracket.done:
+            bracket.allowance.used = 0
+            rounded = project(model, limits, lengths, "rounded")
+            answer = run(rounded, "auto", bracket.allowance, options=options)
+            nodes += answer.stats.nodes
+            bracket.raise_lower(rounded, answer)
+        yield nodes
+        closed = relative_gap(bracket.lower, bracket.upper)
+        if lengths == finest or (until_stalled and (closed > _STALLED * before or amounts >= _MOST_AMOUNTS)):
+            return
+        before = closed
+        amounts *= _FINER[not one_sided]
+
+
+def _spans(model: CMDP, limits: Limits) -> tuple[Fraction, ...]:
+    """Return how far apart the amounts of each tracked resource can be that need be told apart."""
+    trial = tuple(length * 2**40 for length in finest_lengths(model, limits))
+    problem = project(model, limits, trial, "relaxed")
+    pairs = zip(problem.ends, problem.lattice.units, strict=True)
+    return tuple((high - low + 1) * unit for (low, high), unit in pairs)
+
+
+def _power_of_two(least: Fraction) -> Fraction:
+    """Return the largest power of two that is no larger, so that finer lengths divide coarser ones."""
+    exponent = least.numerator.bit_length() - least.denominator.bit_length()
+    power = Fraction(2) ** exponent
+    return power if power <= least else power / 2
+
+
+def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
+    purse, _ = purse_of(exact.lattice)
+    work = frontier.Work(exact.model, purse)
+    horizon = exact.model.horizon
+    value = max(abs(bracket.upper), abs(bracket.lower) if math.isfinite(bracket.lower) else 0.0, SAME_VALUE)
+    delta = max(bracket.gap * value, SAME_VALUE * bracket.size) / horizon
+    while True:
+        answer = run(exact, "frontier", bracket.allowance, options=Options(False, delta, _FOLLOW), work=work)
+        nodes = answer.stats.nodes
+        if not answer.feasible:
+            bracket.settle(exact, answer)
+            yield nodes
+            return
+        bracket.raise_lower(exact, answer)
+        bracket.allowance.used = 0
+        found = frontier.build(exact.model, purse, bracket.allowance, work, arrays=False, resolution=delta, up=True)
+        bracket.lower_upper(found.value(0))
+        yield nodes + sum(found.layer_sizes)
+        gap = max(relative_gap(bracket.lower, bracket.upper), SAME_VALUE)
+        delta *= min(0.5, _AIM * bracket.gap / gap)
+        if bracket.gap == 0:
+            delta /= 4
+
+
+def _conclude(model: CMDP, limits: Limits, bracket: _Bracket, stopped: str) -> Solution:
+    rounds = tuple(bracket.rounds)
+    nodes = sum(each.nodes for each in rounds)
+    stats = Stats(0.0, nodes, (), None, bracket.allowance.peak, "nodes")
+    if bracket.is_infeasible:
+        return replace(infeasible(model, limits, "gap", stats, bracket.allowance), rounds=rounds)
+    if bracket.best is None:
+        message = f"stopped: {stopped or 'costs cannot be told apart any finer'}, before any policy was found"
+        return Solution(Status.LIMIT, -math.inf, -math.inf, bracket.upper, {}, "gap", message, stats, rounds=rounds)
+    problem, answer = bracket.best
+    worst, excess = true_extremes(problem, answer)
+    if any(excess.values()):
+        raise AssertionError(f"a policy that is never over by construction is over by {excess}; please report this")
+    closed = relative_gap(bracket.lower, bracket.upper)
+    if bracket.met:
+        status, upper, message = Status.OPTIMAL, bracket.lower, "optimal: the bounds have met"
+    elif closed <= bracket.gap:
+        status, upper, message = Status.WITHIN_GAP, bracket.upper, f"within_gap: the gap is {closed:.2%}"
+    else:
+        status, upper = Status.FEASIBLE, bracket.upper
+        message = f"stopped: {stopped or 'costs cannot be told apart any finer'}, with a gap of {closed:.2%}"
+    stats = replace(answer.stats, nodes=nodes, peak_bytes=bracket.allowance.peak)
+    return Solution(
+        status, bracket.lower, bracket.lower, upper, worst, f"gap, {answer.method}", message, stats,
+        worst_is_exact=answer.worst_is_exact, excess=excess, rounds=rounds, _make_policy=answer.make_policy,
+    )  # fmt: skip
