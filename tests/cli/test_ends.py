@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from shell import ROOT, run
 
+from solvent.plan import certified
 from solvent.plan import solve as planning
 
 
@@ -121,6 +122,37 @@ def test_interrupted_with_something_in_hand(folder: Path, monkeypatch: pytest.Mo
     assert run("solvent solve delivery-van.yaml --json").json["interrupted"] is True
     assert run("solvent solve delivery-van.yaml --quiet").err == ""
     assert run("solvent solve delivery-van.yaml --budget fuel=-1").code == 1
+
+
+def test_interrupted_while_a_gap_closes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = certified._Bracket.close_round
+
+    def close(self: certified._Bracket, nodes: int) -> None:
+        real(self, nodes)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(certified._Bracket, "close_round", close)
+    done = run("solvent solve campaign.yaml --gap 0.000001 --json --out best.policy")
+    assert done.code == 0
+    assert done.err == "interrupted: this is the best that was found\n"
+    assert done.json["interrupted"] is True
+    assert done.json["status"] == "feasible"
+    assert len(done.json["rounds"]) == 1
+    assert done.json["value_lower"] == done.json["value"] < done.json["value_upper"]
+    assert (folder / "best.policy").exists()
+
+
+def test_interrupted_before_the_first_round_of_a_gap(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        yield 0
+
+    monkeypatch.setattr(certified, "_rounds", none)
+    done = run("solvent solve delivery-van.yaml --gap 0.01 --out best.policy")
+    assert done.code == 130
+    assert done.err == "interrupted: no policy was found yet\nnothing was written, as there is no policy\n"
+    assert done.out.startswith("limit: stopped before there was a policy\n")
+    assert not (folder / "best.policy").exists()
 
 
 def test_ctrl_c_works_as_before_afterwards(folder: Path) -> None:

@@ -51,6 +51,10 @@ def test_rounding(folder: Path) -> None:
         "solvent solve delivery-van.yaml --method additive --epsilon 0",
         "solvent solve delivery-van.yaml --method additive --epsilon feul=1",
         "solvent solve drone.yaml --method relative --epsilon 0.1",
+        "solvent solve campaign.yaml --gap 0.01 --verbose",
+        "solvent solve drone.yaml --gap 0.01",
+        "solvent solve delivery-van.yaml --gap -1",
+        "solvent solve delivery-van.yaml --gap 0.01 --method additive",
     ]
     check_golden("rounding", session(lines))
 

@@ -42,6 +42,8 @@ def test_it_says_what_it_waits_for_and_then_how_far_it_is(terminal: Terminal) ->
         wait_for(terminal, "step 3/10  1,200 nodes")
         bar.report("rounds", 1, 10, {"lower": 72.389827934795, "upper": 73.0})
         wait_for(terminal, "lower 72.3898, upper 73")
+        bar.line("a line [that] stays")
+        wait_for(terminal, "a line [that] stays")
     ended = len(terminal.getvalue())
     time.sleep(0.15)
     assert len(terminal.getvalue()) == ended, "it went on after its end"
@@ -65,6 +67,7 @@ def test_nobody_watches(
     with redirect_stderr(seen), Progress(show=show) as bar:
         time.sleep(0.15)
         bar.report("layers forward", 3, 10, {"nodes": 1200})
+        bar.line("a line that stays")
     assert seen.getvalue() == ""
 
 

@@ -75,12 +75,14 @@ def solve(
         time_limit=time_limit, memory_limit=memory_limit, progress=session.progress,
     )  # fmt: skip
     if session.interrupted:
-        session.note("interrupted: this is the best that was found")
+        found = solution.status.value != "limit"
+        session.note(f"interrupted: {'this is the best that was found' if found else 'no policy was found yet'}")
     written = _write(session, loaded, solution, outputs["--out"], outputs["--plot"])
     record = records.solution_record(loaded, solution, limits)
     text = answers.solution_text(solution, limits, verbose=session.verbose, written=written)
     session.answer(text, record | {"written": written, "interrupted": session.interrupted})
-    return _CODES.get(solution.status.value, Code.OK)
+    code = _CODES.get(solution.status.value, Code.OK)
+    return Code.INTERRUPTED if session.interrupted and code is Code.LIMIT else code
 
 
 def _write(

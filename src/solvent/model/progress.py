@@ -54,13 +54,9 @@ class Progress:
 
     def line(self, text: object) -> None:
         """Write a line that stays, above the progress if there is any."""
-        if not self._show:
-            return
-        from rich.console import Console
-
-        console = self._bar.console if self._bar is not None else Console(stderr=True)
-        if console.is_terminal:
-            console.print(str(text), markup=False, highlight=False)
+        with self._lock:
+            if self._bar is not None:
+                self._bar.console.print(str(text), markup=False, highlight=False)
 
     def report(self, phase: str, done: int, total: int, facts: dict[str, Any]) -> None:
         """Take note of progress and show it once the work has taken a while."""

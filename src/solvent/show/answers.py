@@ -152,7 +152,7 @@ def _solution_facts(solution: Solution, limits: Limits, verbose: bool) -> list[t
     rows += _spending(solution, limits)
     if status == "infeasible" and solution.diagnosis is not None:
         rows += [("why" if not i else "", part) for i, part in enumerate(str(solution.diagnosis).split("; "))]
-    elif status not in ("optimal", "infeasible"):
+    elif status not in ("optimal", "within_gap", "infeasible"):
         said = in_shell(solution.message.removeprefix(f"{status}: "))
         rows.append(("why" if status == "limit" else "note", said))
     stats = solution.stats
