@@ -185,9 +185,33 @@ def test_a_disk_that_fills_up_leaves_no_half_file(
     done = run(line)
     assert done.code == 2
     assert done.err == f"error: {name}\n  expected  a place that can be written\n  found     No space left on device\n"
-    assert done.out == ""
+    # what was found is told all the same
+    assert (done.out == "") == line.startswith(("solvent convert", "solvent schema"))
+    assert "wrote" not in done.out
     assert sorted(path.name for path in van.iterdir()) == before
     assert (van / name).read_text() == "what was there before"
+
+
+def test_an_answer_whose_file_could_not_be_written_is_still_one_object(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    done = run("solvent solve delivery-van.yaml --json --out van.policy")
+    assert done.code == done.json["exit_code"] == 2
+    assert done.json["status"] == "optimal"
+    assert done.json["written"] == {}
+    assert done.json["error"]["where"] == "van.policy"
+
+
+def test_a_panel_for_each_resource(folder: Path) -> None:
+    done = run("solvent solve drone.yaml --out drone.policy --plot drone.svg")
+    assert done.code == 0
+    assert run("solvent simulate drone.yaml drone.policy --episodes 100 --plot again.svg").code == 0
+    for name in ("drone.svg", "again.svg"):
+        assert (folder / name).stat().st_size > 10_000
 
 
 @pytest.mark.parametrize("place", ["nowhere/x", ".", "delivery-van.yaml/x", "/proc/x"])

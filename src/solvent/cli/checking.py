@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from solvent.cli.budgets import read_budget_options
+from solvent.cli.failures import finish
 from solvent.cli.models import read_model
 from solvent.cli.options import BudgetOption, ModelArgument, PlotOption, PolicyArgument, SeedOption
-from solvent.cli.outputs import PICTURES, plan_output
+from solvent.cli.outputs import PICTURES, Writing, plan_output
+from solvent.cli.planning import draw_spending
 from solvent.cli.session import Code, Session
 
 
@@ -58,18 +60,15 @@ def simulate(
     followed = load_policy(policy, loaded)
     with session.working(f"playing {episodes:,} episodes"):
         simulation = run(loaded, followed, episodes, seed, counted)
-    written: dict[str, dict[str, Any]] = {}
-    if drawing is not None:
-        from solvent import show
-
-        with session.working(f"drawing {drawing.path.name}"):
-            axes = show.spending(loaded, followed, counted, episodes=episodes, seed=seed)
-            show.save(axes, drawing.path)
-        written["plot"] = drawing.written()
+    writing = Writing()
+    with session.working("drawing"):
+        writing.put(
+            "plot", drawing, lambda path: draw_spending(path, loaded, followed, counted, episodes=episodes, seed=seed)
+        )
     text = answers.simulation_text(simulation, verbose=session.verbose)
-    record = records.simulation_record(loaded, simulation, seed) | {"written": written}
-    session.answer(answers.group(text, answers.written_text(written)), record)
-    return Code.INFEASIBLE if simulation.violations else Code.OK
+    record = records.simulation_record(loaded, simulation, seed) | {"written": writing.files}
+    code = Code.INFEASIBLE if simulation.violations else Code.OK
+    return finish(session, answers.group(text, answers.written_text(writing.files)), record, code, writing.error)
 
 
 def compare(

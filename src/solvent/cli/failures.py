@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from solvent.cli.session import Code, Session
 from solvent.errors import LimitError, SolventError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def fail(session: Session, error: Exception) -> int:
@@ -23,6 +26,21 @@ def fail(session: Session, error: Exception) -> int:
         code = Code.BAD_INPUT
     session.err.print(failures.error_text(error), soft_wrap=True)
     return _end(session, code, failures.error_record(error))
+
+
+def finish(
+    session: Session, text: RenderableType, record: dict[str, Any], code: int, error: SolventError | None
+) -> int:
+    """Print an answer and return the exit code; if a file of it could not be written, say so after it."""
+    from solvent.show import failures
+
+    if error is None:
+        session.answer(text, record)
+        return code
+    session.answer(text, record | {"error": failures.error_record(error), "exit_code": int(Code.BAD_INPUT)})
+    sys.stdout.flush()
+    session.err.print(failures.error_text(error), soft_wrap=True)
+    return Code.BAD_INPUT
 
 
 def stop(session: Session) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from solvent.errors import ModelError, did_you_mean, quote
+from solvent.errors import ModelError, SolventError, did_you_mean, quote
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -29,6 +30,33 @@ class Output:
     def written(self) -> dict[str, str | int | bool]:
         """Return what to tell of it once it is there."""
         return {"path": str(self.path), "bytes": self.path.stat().st_size, "replaced": self.replaces}
+
+
+@dataclass
+class Writing:
+    """What was written so far; an answer is not lost because a file of it could not be written.
+
+    Attributes
+    ----------
+    files : dict
+        By what they hold, what to tell of each.
+    error : SolventError or None
+        Why one of them is not there; nothing more is written then.
+    """
+
+    files: dict[str, dict[str, str | int | bool]] = field(default_factory=dict)
+    error: SolventError | None = None
+
+    def put(self, what: str, output: Output | None, write: Callable[[Path], None]) -> None:
+        """Write one file, if it is asked for and none failed before."""
+        if output is None or self.error is not None:
+            return
+        try:
+            write(output.path)
+        except SolventError as error:
+            self.error = error
+        else:
+            self.files[what] = output.written()
 
 
 def plan_output(

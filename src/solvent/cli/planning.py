@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solvent.cli.budgets import read_budget_options, read_epsilon_options
+from solvent.cli.failures import finish
 from solvent.cli.models import read_model
 from solvent.cli.options import (
     BudgetOption,
@@ -18,12 +19,13 @@ from solvent.cli.options import (
     ResourceOption,
     TimeLimit,
 )
-from solvent.cli.outputs import PICTURES, Output, plan_output, refuse_doubles
+from solvent.cli.outputs import PICTURES, Output, Writing, plan_output, refuse_doubles
 from solvent.cli.session import Code, Session
 
 if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
     from solvent.plan.solution import Solution
+    from solvent.policy.table import AugmentedPolicy
 
 _CODES = {"infeasible": Code.INFEASIBLE, "limit": Code.LIMIT}
 
@@ -77,34 +79,35 @@ def solve(
     if session.interrupted:
         found = solution.status.value != "limit"
         session.note(f"interrupted: {'this is the best that was found' if found else 'no policy was found yet'}")
-    written = _write(session, loaded, solution, outputs["--out"], outputs["--plot"])
-    record = records.solution_record(loaded, solution, limits)
-    text = answers.solution_text(solution, limits, verbose=session.verbose, written=written)
-    session.answer(text, record | {"written": written, "interrupted": session.interrupted})
     code = _CODES.get(solution.status.value, Code.OK)
-    return Code.INTERRUPTED if session.interrupted and code is Code.LIMIT else code
+    writing = _write(session, loaded, solution, outputs["--out"], outputs["--plot"])
+    record = records.solution_record(loaded, solution, limits)
+    text = answers.solution_text(solution, limits, verbose=session.verbose, written=writing.files)
+    record |= {"written": writing.files, "interrupted": session.interrupted}
+    if session.interrupted and code is Code.LIMIT:
+        code = Code.INTERRUPTED
+    return finish(session, text, record, code, writing.error)
 
 
-def _write(
-    session: Session, model: CMDP, solution: Solution, out: Output | None, plot: Output | None
-) -> dict[str, dict[str, Any]]:
-    """Write what was asked for and return what there is to tell of it."""
-    written: dict[str, dict[str, Any]] = {}
+def _write(session: Session, model: CMDP, solution: Solution, out: Output | None, plot: Output | None) -> Writing:
+    """Write what was asked for."""
+    writing = Writing()
     if solution.status.value in _CODES:
         if out is not None or plot is not None:
             session.note("nothing was written, as there is no policy")
-        return written
-    if out is not None:
-        with session.working(f"writing {out.path.name}"):
-            solution.policy.save(out.path)
-        written["policy"] = out.written()
-    if plot is not None:
-        from solvent import show
+        return writing
+    with session.working("writing"):
+        writing.put("policy", out, lambda path: solution.policy.save(path))
+        writing.put("plot", plot, lambda path: draw_spending(path, model, solution.policy))
+    return writing
 
-        with session.working(f"drawing {plot.path.name}"):
-            show.save(show.spending(model, solution.policy), plot.path)
-        written["plot"] = plot.written()
-    return written
+
+def draw_spending(path: Path, model: CMDP, policy: AugmentedPolicy, *given: Any, **options: Any) -> None:
+    """Draw what a policy spends over time into a file."""
+    from solvent.show.files import save
+    from solvent.show.panels import spending_panels
+
+    save(spending_panels(model, policy, *given, **options), path)
 
 
 def frontier(
@@ -127,6 +130,7 @@ def frontier(
     ] = None,
 ) -> int:
     """Price every budget of one resource at once."""
+    from solvent import show
     from solvent.model.files import write_whole
     from solvent.plan.curve import frontier as run
     from solvent.show import answers, records
@@ -139,18 +143,11 @@ def frontier(
         loaded, resource, up_to, ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit,
         progress=session.progress,
     )  # fmt: skip
-    written: dict[str, dict[str, Any]] = {}
-    if table is not None:
-        write_whole(table.path, answers.curve_csv(curve).encode())
-        written["csv"] = table.written()
-    if drawing is not None:
-        from solvent import show
-
-        with session.working(f"drawing {drawing.path.name}"):
-            show.save(show.frontier(curve), drawing.path)
-        written["plot"] = drawing.written()
+    writing = Writing()
+    with session.working("writing"):
+        writing.put("csv", table, lambda path: write_whole(path, answers.curve_csv(curve).encode()))
+        writing.put("plot", drawing, lambda path: show.save(show.frontier(curve), path))
     text = answers.curve_text(curve, answers.curve_plot(curve, session.out), verbose=session.verbose)
-    session.answer(
-        answers.group(text, answers.written_text(written)), records.curve_record(curve) | {"written": written}
-    )
-    return Code.INFEASIBLE if curve.least_budget is None else Code.OK
+    record = records.curve_record(curve) | {"written": writing.files}
+    code = Code.INFEASIBLE if curve.least_budget is None else Code.OK
+    return finish(session, answers.group(text, answers.written_text(writing.files)), record, code, writing.error)
