@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from solvent.model import instances
     from solvent.model.budget import Budget
     from solvent.model.cmdp import CMDP
+    from solvent.model.discounted import DiscountedCMDP
     from solvent.model.distributions import CostLaw, law
     from solvent.model.files import load
     from solvent.plan.augment import augment
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from solvent.plan.solution import Solution, Status
     from solvent.plan.solve import solve
     from solvent.policy.derandomize import derandomize
+    from solvent.policy.discounted import DiscountedPolicy
     from solvent.policy.files import load_policy
     from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
     from solvent.policy.table import AugmentedPolicy
@@ -53,6 +55,8 @@ _HOME = {
     "CMDP": "solvent.model.cmdp",
     "CostLaw": "solvent.model.distributions",
     "Curve": "solvent.plan.curve",
+    "DiscountedCMDP": "solvent.model.discounted",
+    "DiscountedPolicy": "solvent.policy.discounted",
     "MarkovPolicy": "solvent.policy.markov",
     "RandomisedPolicy": "solvent.policy.markov",
     "Solution": "solvent.plan.solution",
@@ -83,6 +87,8 @@ __all__ = [
     "BudgetError",
     "CostLaw",
     "Curve",
+    "DiscountedCMDP",
+    "DiscountedPolicy",
     "LatticeOverflowError",
     "LimitError",
     "MarkovPolicy",

@@ -94,7 +94,7 @@ def test_rewards_of_rows_and_outcomes_add_up() -> None:
 
 @pytest.mark.parametrize(
     ("horizon", "found"),
-    [(0, "0"), (-1, "-1"), (2.5, "2.5"), (2.0, "2.0"), (True, "True"), ("3", "'3'"), (None, "None"), (math.nan, "nan")],
+    [(0, "0"), (-1, "-1"), (2.5, "2.5"), (2.0, "2.0"), (True, "True"), ("3", "'3'"), (math.nan, "nan")],
 )
 def test_horizons_that_are_none(horizon: Any, found: str) -> None:
     with pytest.raises(ModelError, match=f"^horizon: expected a whole number of at least 1, found {found}$"):

@@ -18,8 +18,9 @@ from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP
 from solvent.plan import certified, frontier
 from solvent.plan.limits import Allowance
-from solvent.plan.methods import purse_of
+from solvent.plan.methods import Options, purse_of, run
 from solvent.plan.problem import Problem
+from solvent.plan.projection import project
 from solvent.plan.solve import solve
 from strategies import Tiny, one_sided_problems, problems
 
@@ -208,3 +209,46 @@ def test_messages_of_a_wrong_gap(gap: Any) -> None:
 def test_a_gap_chooses_its_own_method() -> None:
     with pytest.raises(ModelError, match='gap: expected method="auto" with it'):
         solve(instances.paper(3), 1, gap=0.1, method="frontier")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_a_coarser_round_proved_prunes_the_next(seed: int) -> None:
+    model = instances.random(
+        5, 3, horizon=6, resources=2, real_costs=True, cost_range=(-1, 3), budget=8 + seed % 4, seed=seed
+    )
+    limits = resolve(model, None)
+    coarse, fine = (project(model, limits, (Fraction(1, n),) * 2, "relaxed") for n in (4, 8))
+    known = certified._Known.of(coarse, run(coarse, "reduction", Allowance()))
+    assert known is not None
+    for scheme in ("relaxed", "rounded"):
+        problem = project(model, limits, (Fraction(1, 8),) * 2, scheme)
+        plain = run(problem, "reduction", Allowance())
+        pruned = run(problem, "reduction", Allowance(), options=Options(within=known.inside(problem)))
+        assert pruned.value == plain.value
+        assert pruned.stats.nodes <= plain.stats.nodes
+    answer = run(fine, "reduction", Allowance())
+    if not answer.feasible:
+        return
+    live_low, live_high = answer.live_box()
+    low, high = known.inside(fine)
+    some = live_low <= live_high
+    assert (low[some] <= live_low[some]).all()
+    assert (high[some] >= live_high[some]).all()
+
+
+def test_pruning_by_a_coarser_round_does_prune() -> None:
+    # whoever falls into the pit must pay with fuel or with heat at each step: one alone would do, both together do not
+    b = solvent.CMDP.builder(horizon=8, start="road", resources=["fuel", "heat"], budget={"fuel": 9, "heat": 9})
+    b.add("road", "drive", reward=1, outcomes=[(0.5, "road", ["1.01", "0.33"]), (0.5, "road", ["1.07", "0.61"])])
+    b.add("road", "jump", reward=3, outcomes=[(0.5, "road", ["0.51", 0]), (0.5, "pit", ["0.33", 0])])
+    b.add("pit", "climb", outcomes=[(1, "pit", ["7.1", 0])])
+    b.add("pit", "dig", outcomes=[(1, "pit", [0, "7.3"])])
+    model = b.build()
+    limits = resolve(model, None)
+    coarse, fine = (project(model, limits, (Fraction(1, n),) * 2, "relaxed") for n in (16, 32))
+    known = certified._Known.of(coarse, run(coarse, "reduction", Allowance()))
+    assert known is not None
+    plain = run(fine, "reduction", Allowance())
+    pruned = run(fine, "reduction", Allowance(), options=Options(within=known.inside(fine)))
+    assert pruned.value == plain.value
+    assert pruned.stats.nodes < plain.stats.nodes

@@ -178,7 +178,7 @@ def test_counts_of_rounded_costs_are_named_as_such():
         whole,
         exact.limits,
         layers=[([0], [[0]], [1]), ([0], [[2]], [1])],
-        counting=("up",) if isinstance(exact.counting, tuple) else "up",
+        counting=("up",),
     )
     assert show.policy(policy).get_ylabel() == "remaining weight, counted in 1 rounded up"
 

@@ -91,7 +91,7 @@ class Witness:
         return table
 
     def __str__(self) -> str:
-        return _render(self)
+        return render(self)
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Report:
         return (True, worst - limit) if limit is not None else (False, worst)
 
     def __str__(self) -> str:
-        return _render(self)
+        return render(self)
 
 
 def _amount(value: Fraction | None) -> str:
@@ -182,7 +182,8 @@ def _interval(lower: Fraction | None, upper: Fraction | None) -> str:
     return f">= {format_amount(lower)}" if upper is None else f"{format_amount(lower)} to {format_amount(upper)}"
 
 
-def _render(item: RenderableType) -> str:
+def render(item: RenderableType) -> str:
+    """Return what the console would show, as text."""
     from rich.console import Console
 
     text = io.StringIO()

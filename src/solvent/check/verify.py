@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvent.check.account import count_ledgers, open_ledgers
 from solvent.check.callables import CallablePolicy
+from solvent.check.discounted import DiscountedReport, verify_discounted
 from solvent.check.layers import Walk
 from solvent.check.report import PerStep, Report
 from solvent.check.sweep import Findings, StraddleError, Sweep
@@ -24,6 +25,7 @@ from solvent.check.trace import Trace, Traced
 from solvent.errors import PolicyError, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
+from solvent.model.discounted import DiscountedCMDP
 from solvent.policy.choices import TabularPolicy
 from solvent.policy.markov import MarkovPolicy
 from solvent.policy.nodes import NodeTable
@@ -32,13 +34,27 @@ from solvent.policy.nodes import NodeTable
 PolicyLike = NodeTable | MarkovPolicy | NDArray[Any] | Callable[[int, Any, Any], Any]
 
 
-def verify(model: CMDP, policy: PolicyLike, budget: BudgetLike | None = None, *, max_nodes: int = 20_000_000) -> Report:
+@overload
+def verify(
+    model: CMDP, policy: PolicyLike, budget: BudgetLike | None = None, *, max_nodes: int = 20_000_000
+) -> Report: ...
+
+
+@overload
+def verify(
+    model: DiscountedCMDP, policy: object, budget: BudgetLike | None = None, *, max_nodes: int = 20_000_000
+) -> DiscountedReport: ...
+
+
+def verify(
+    model: CMDP | DiscountedCMDP, policy: Any, budget: BudgetLike | None = None, *, max_nodes: int = 20_000_000
+) -> Report | DiscountedReport:
     """Return what a policy can spend at worst, what it is worth, and how it breaks a limit if it can.
 
     Parameters
     ----------
-    model : CMDP
-    policy : AugmentedPolicy, RandomisedPolicy, MarkovPolicy, array or callable
+    model : CMDP or DiscountedCMDP
+    policy : AugmentedPolicy, RandomisedPolicy, MarkovPolicy, array or callable; DiscountedPolicy for a discounted model
         An array holds positions of actions, shape (H, S), or probabilities, shape (H, S, A). A callable is given the
         step, the state's name and what was spent (an exact fraction for a model of one resource, else a dict by name)
         and returns an action's name or a dict of probabilities by action.
@@ -84,6 +100,8 @@ def verify(model: CMDP, policy: PolicyLike, budget: BudgetLike | None = None, *,
     │ 1    │ 0     │ 1      │    1 │   2 ! │  <= 1 │
     └──────┴───────┴────────┴──────┴───────┴───────┘
     """
+    if isinstance(model, DiscountedCMDP):
+        return verify_discounted(model, policy, budget, max_nodes=max_nodes)
     check_model(model)
     limits = limits_of(model, policy, budget)
     walk = prepare(model, policy, limits)

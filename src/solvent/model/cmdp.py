@@ -13,7 +13,7 @@ step is terminal there.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
@@ -27,9 +27,9 @@ from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.budget import Budget
 from solvent.model.distributions import CostLaw
 from solvent.model.exact import ExactColumn
+from solvent.model.makers import Makers
 
 if TYPE_CHECKING:
-    from solvent.model.build import Builder
     from solvent.model.describe import Description
 
 #: In `law_DO`: the cost of this outcome is a plain number.
@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CMDP:
+class CMDP(Makers):
     """A finite-horizon constrained Markov decision process.
 
     Made by `CMDP.builder`, `CMDP.from_arrays`, `CMDP.from_function`, `CMDP.from_gymnasium` or `solvent.load`; the
@@ -273,7 +273,8 @@ class CMDP:
             ).encode()
         )
         for array in (*self._arrays(), *(column.ticks for column in self.cost)):
-            digest.update(repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
+            wide = array.dtype == object  # hexadecimal, since the decimal text of a long number takes long to make
+            digest.update(" ".join(map(hex, array.tolist())).encode() if wide else array.tobytes())
         return digest.hexdigest()[:32]
 
     def __eq__(self, other: object) -> bool:
@@ -306,59 +307,6 @@ class CMDP:
         from solvent.model.describe import describe
 
         return describe(self)
-
-    @staticmethod
-    def builder(
-        *,
-        horizon: int,
-        start: Hashable,
-        resources: Sequence[str] = (),
-        states: Sequence[Hashable] | None = None,
-        actions: Sequence[Hashable] | None = None,
-        budget: Any = None,
-        name: str = "",
-        about: str = "",
-    ) -> Builder:
-        """Return a `Builder`, to state a model row by row in names."""
-        from solvent.model.build import Builder
-
-        return Builder(
-            horizon=horizon,
-            start=start,
-            resources=resources,
-            states=states,
-            actions=actions,
-            budget=budget,
-            name=name,
-            about=about,
-        )
-
-    @staticmethod
-    def from_arrays(P: Any, R: Any, C: Any, *, horizon: int, **options: Any) -> CMDP:
-        """Return the model of transition, reward and cost arrays; see `solvent.model.arrays.from_arrays`."""
-        from solvent.model.arrays import from_arrays
-
-        return from_arrays(P, R, C, horizon=horizon, **options)
-
-    @staticmethod
-    def from_function(
-        start: Hashable,
-        actions: Callable[..., Iterable[Hashable]],
-        outcomes: Callable[..., Iterable[Any]],
-        horizon: int,
-        **options: Any,
-    ) -> CMDP:
-        """Return the model reachable from `start`; see `solvent.model.explore.from_function`."""
-        from solvent.model.explore import from_function
-
-        return from_function(start, actions, outcomes, horizon, **options)
-
-    @staticmethod
-    def from_gymnasium(env: Any, cost: Any, horizon: int, **options: Any) -> CMDP:
-        """Return the model of a Gymnasium environment with a `P` table; see `explore.from_gymnasium`."""
-        from solvent.model.explore import from_gymnasium
-
-        return from_gymnasium(env, cost, horizon, **options)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a .yaml, .json or .npz file, whole or not at all."""
@@ -399,6 +347,16 @@ def _find(index: Mapping[Any, int], name: Any, kind: str) -> int:
 
 def check_model(model: Any) -> None:
     """Raise a `ModelError` unless `model` is a `CMDP`; a path to one is a natural slip."""
-    if not isinstance(model, CMDP):
-        hint = "solvent.load(path) reads a file" if isinstance(model, str | Path) else ""
-        raise ModelError("model", "a CMDP", quote(model), hint)
+    if isinstance(model, CMDP):
+        return
+    from solvent.model.discounted import DiscountedCMDP
+
+    if isinstance(model, DiscountedCMDP):
+        raise ModelError(
+            "model",
+            "a CMDP, which has a last step",
+            "a DiscountedCMDP",
+            "model.unrolled(steps) is the CMDP of its first steps; solvent.solve and solvent.verify take it as it is",
+        )
+    hint = "solvent.load(path) reads a file" if isinstance(model, str | Path) else ""
+    raise ModelError("model", "a CMDP", quote(model), hint)

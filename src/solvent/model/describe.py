@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from solvent.model.amounts import short_amount
+from solvent.model.amounts import format_amount, short_amount
 from solvent.model.cmdp import CMDP
 
 if TYPE_CHECKING:
@@ -53,11 +53,15 @@ class Description:
     ----------
     diversity_bound_log2 : float or None
         Base-2 logarithm of the paper's bound H^d 2^((k+1)d) on cost diversity (Lemma 4); None if a cost has a
-        density.
+        density, or there is no last step.
+    horizon : int or None
+        None for a discounted model, which has no last step.
+    discount : Fraction or None
+        By how much rewards and costs shrink with each step.
     """
 
     title: str
-    horizon: int
+    horizon: int | None
     states: int
     terminal_states: int
     actions: int
@@ -66,6 +70,7 @@ class Description:
     tables: int
     resources: tuple[ResourceFacts, ...]
     diversity_bound_log2: float | None
+    discount: Fraction | None = None
 
     def __rich__(self) -> RenderableType:
         from rich.console import Group
@@ -75,7 +80,8 @@ class Description:
         sizes = Table.grid(padding=(0, 2))
         tables = "stationary" if self.tables == 1 else f"{self.tables} tables"
         for label, value in (
-            ("horizon", f"{self.horizon} ({tables})"),
+            ("horizon", f"{self.horizon} ({tables})" if self.discount is None else "infinite"),
+            *([("discount", format_amount(self.discount))] if self.discount is not None else []),
             ("states", f"{self.states:,} ({self.terminal_states:,} terminal)"),
             ("actions", f"{self.actions:,}"),
             ("rows", f"{self.rows:,}"),
@@ -92,6 +98,8 @@ class Description:
         return Group(Text(self.title), sizes, *([facts] if self.resources else []))
 
     def _diversity(self) -> str:
+        if self.discount is not None:
+            return "unbounded (there is no last step)"
         if self.diversity_bound_log2 is None:
             return "unbounded (a cost is continuous)"
         if self.diversity_bound_log2 < 40:
@@ -112,18 +120,18 @@ def _brief(value: Fraction) -> str:
     return short_amount(value, 14).removeprefix("about ")
 
 
-def describe(model: CMDP) -> Description:
-    """Return the summary of a model; the same as `model.describe()`."""
+def describe(model: CMDP, discount: Fraction | None = None) -> Description:
+    """Return the summary of a model, or of one step of a discounted model; the same as `model.describe()`."""
     has_rows = np.diff(model.row_indptr).reshape(model.n_tables, model.n_states) > 0
     facts = tuple(_facts(model, d) for d in range(model.n_resources))
     bits = [each.bits for each in facts]
-    diversity: float | None = 0.0
+    diversity: float | None = 0.0 if discount is None else None
     for k in bits:
         if diversity is not None:
             diversity = None if k is None else diversity + float(np.log2(model.horizon)) + k + 1
     return Description(
         title=model.name or "model",
-        horizon=model.horizon,
+        horizon=model.horizon if discount is None else None,
         states=model.n_states,
         terminal_states=int((~has_rows.any(0)).sum()),
         actions=model.n_actions,
@@ -132,6 +140,7 @@ def describe(model: CMDP) -> Description:
         tables=model.n_tables,
         resources=facts,
         diversity_bound_log2=diversity,
+        discount=discount,
     )
 
 

@@ -18,8 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvent.errors import ModelError, did_you_mean, quote
-from solvent.model.amounts import as_typed
+from solvent.model.amounts import as_typed, short_amount
 from solvent.model.exact import Number, exact
+
+#: Parameters that say what form a law has, not how large its draws are.
+_SHAPES = ("a", "b")
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,33 @@ class CostLaw:
         draws = np.asarray(self._frozen.rvs(size=size, random_state=rng), np.float64)
         low = -math.inf if self.low is None else float(self.low)
         return np.clip(-draws if self.negate else draws, low, float(self.high))
+
+    def scaled(self, factor: Fraction, where: str = "cost") -> CostLaw:
+        """Return the law of `factor` times this cost, for a positive factor; its support is scaled exactly.
+
+        Raises
+        ------
+        ModelError
+            If that makes it so narrow that floats cannot tell its ends apart.
+
+        Examples
+        --------
+        >>> print(law("beta", a=2, b=3, high=4).scaled(Fraction(1, 2)))
+        beta(a=2, b=3, low=0, high=2)
+        """
+        low = None if self.low is None else factor * self.low
+        high = factor * self.high
+        values = {key: value if key in _SHAPES else factor * value for key, value in self.parameters}
+        frozen = None
+        if self.scipy is not None:
+            shapes, loc, scale = self.scipy.dist._parse_args(*self.scipy.args, **self.scipy.kwds)
+            frozen = self.scipy.dist(*shapes, loc=float(factor) * loc, scale=float(factor) * scale)
+            values = dict(self.parameters) | {"loc": float(factor) * loc, "scale": float(factor) * scale}
+        if (low is not None and float(low) == float(high)) or not all(
+            float(value) for key, value in values.items() if key in ("sd", "scale")
+        ):
+            raise ModelError(where, "a law whose ends floats can tell apart", f"{self} times {short_amount(factor)}")
+        return CostLaw(self.name, tuple(values.items()), self.negate, low, high, frozen)
 
     @property
     def in_files(self) -> bool:

@@ -72,9 +72,29 @@ def from_function(
     (0, 1, 2)
     """
     horizon = check_horizon(horizon)
+    builder = Builder(horizon=horizon, start=start, resources=resources, budget=budget, name=name, about=about)
+    explore(
+        builder, start, actions, outcomes, horizon,
+        reward=reward, stationary=stationary, max_states=max_states, progress=progress,
+    )  # fmt: skip
+    return builder.build()
+
+
+def explore(
+    builder: Builder,
+    start: Hashable,
+    actions: Callable[..., Iterable[Hashable]],
+    outcomes: Callable[..., Iterable[Any]],
+    horizon: int,
+    *,
+    reward: Callable[..., float] | None = None,
+    stationary: bool = True,
+    max_states: int = 1_000_000,
+    progress: bool = True,
+) -> None:
+    """Add to a builder the rows of every state that can be reached from `start` within the horizon."""
     if isinstance(max_states, bool) or not isinstance(max_states, int) or max_states < 1:
         raise ModelError("max_states", "a whole number of at least 1", quote(max_states))
-    builder = Builder(horizon=horizon, start=start, resources=resources, budget=budget, name=name, about=about)
     reward = reward or (lambda *_: 0.0)
     seen: dict[Hashable, None] = {_hashable(start, "start"): None}
     layer: list[Hashable] = [start]
@@ -115,7 +135,6 @@ def from_function(
                 break
     if not builder.has_rows:
         raise ModelError(f"actions({quote(start)})", "at least one action at the start", "none")
-    return builder.build()
 
 
 def _possible(outcomes: Iterable[Any]) -> list[Any]:

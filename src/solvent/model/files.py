@@ -23,13 +23,18 @@ from solvent.model.amounts import as_typed
 from solvent.model.budget import Budget
 from solvent.model.build import Builder
 from solvent.model.cmdp import CMDP
+from solvent.model.discounted import DiscountedCMDP, read_discount
+from solvent.model.discounted_build import DiscountedBuilder
 from solvent.model.distributions import CostLaw
 from solvent.model.exact import decimal
+
+#: What a file can hold.
+AnyModel = CMDP | DiscountedCMDP
 
 _KINDS = ".yaml, .yml, .json or .npz"
 
 
-def load(path: str | Path) -> CMDP:
+def load(path: str | Path) -> AnyModel:
     """Load a model from a .yaml, .json or .npz file.
 
     Raises
@@ -65,13 +70,13 @@ def load(path: str | Path) -> CMDP:
         raise error.within(str(path)) from None
 
 
-def loads(text: str | bytes, kind: str = "yaml") -> CMDP:
+def loads(text: str | bytes, kind: str = "yaml") -> AnyModel:
     """Load a model from text or bytes of the given kind: "yaml", "json" or "npz"."""
     content = text.encode() if isinstance(text, str) else text
     return _reader(Path(f"model.{kind}"))(content)
 
 
-def save(model: CMDP, path: str | Path) -> None:
+def save(model: AnyModel, path: str | Path) -> None:
     """Write a model to a .yaml, .json or .npz file, whole or not at all; the same as `model.save(path)`.
 
     Raises
@@ -125,10 +130,10 @@ def write_whole(path: Path, content: bytes) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def _reader(path: Path) -> Callable[[bytes], CMDP]:
+def _reader(path: Path) -> Callable[[bytes], AnyModel]:
     read = _parser(path)
 
-    def guarded(content: bytes) -> CMDP:
+    def guarded(content: bytes) -> AnyModel:
         try:
             return read(content)
         except RecursionError:
@@ -139,7 +144,7 @@ def _reader(path: Path) -> Callable[[bytes], CMDP]:
     return guarded
 
 
-def _parser(path: Path) -> Callable[[bytes], CMDP]:
+def _parser(path: Path) -> Callable[[bytes], AnyModel]:
     kind = path.suffix.lower()
     if kind == ".npz":
         from solvent.model.npz import from_bytes
@@ -179,7 +184,7 @@ def _parse_json(content: bytes) -> Any:
         raise ModelError("file", "JSON", str(error)) from None
 
 
-def from_entries(data: Any) -> CMDP:
+def from_entries(data: Any) -> AnyModel:
     """Return the model of a parsed file.
 
     Raises
@@ -192,16 +197,16 @@ def from_entries(data: Any) -> CMDP:
     file = read_entries(data)
     if file.resources and len(set(file.resources)) != len(file.resources):
         raise ModelError("resources", "each name once", quote(file.resources))
-    builder = Builder(
-        horizon=file.horizon,
-        start=file.start,
-        resources=file.resources,
-        states=file.states,
-        actions=file.actions,
-        budget=None if file.budget is None else _read_budgets(file.budget, file.resources),
-        name=file.name,
-        about=file.about,
-    )
+    options: dict[str, Any] = {key: getattr(file, key) for key in ("start", "resources", "states", "actions")}
+    options |= {"name": file.name, "about": file.about}
+    options["budget"] = None if file.budget is None else _read_budgets(file.budget, file.resources)
+    discount = read_discount(file.horizon, file.discount)
+    builder: Builder | DiscountedBuilder
+    if discount is not None:
+        builder = DiscountedBuilder(discount=discount, **options)
+    else:
+        assert file.horizon is not None
+        builder = Builder(horizon=file.horizon, **options)
     if file.states is None:
         _refuse_strangers(file)
     for entry in file.terminal:
@@ -281,8 +286,12 @@ def encode_name(name: Hashable, kind: str) -> Any:
     )
 
 
-def to_entries(model: CMDP) -> dict[str, Any]:
+def to_entries(model: AnyModel) -> dict[str, Any]:
     """Return what a YAML or JSON file says of a model."""
+    if isinstance(model, DiscountedCMDP):
+        one_step = list(to_entries(model.base).items())
+        at = [key for key, _ in one_step].index("horizon")
+        return dict([*one_step[:at], ("horizon", None), ("discount", plain(model.discount)), *one_step[at + 1 :]])
     states = [encode_name(name, "state") for name in model.states]
     actions = [encode_name(name, "action") for name in model.actions]
     entries: dict[str, Any] = {"solvent": 1}

@@ -14,6 +14,7 @@ from solvent.errors import ModelError, quote
 from solvent.model.archive import decode_name, read_archive, write_archive
 from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
 from solvent.model.cmdp import CMDP, NO_LAW
+from solvent.model.discounted import DiscountedCMDP, read_discount
 from solvent.model.exact import ExactColumn, canonical, common_unit, exact
 
 _ARRAYS = {
@@ -28,10 +29,12 @@ _ARRAYS = {
 _UNIT = re.compile(r"[0-9]{1,2000}(/[0-9]{1,2000})?")
 
 
-def to_bytes(model: CMDP) -> bytes:
+def to_bytes(model: CMDP | DiscountedCMDP) -> bytes:
     """Return a model as the content of an NPZ file."""
     from solvent.model.files import encode_budget, encode_cost, encode_name
 
+    discount = model.discount if isinstance(model, DiscountedCMDP) else None
+    model = model.base if isinstance(model, DiscountedCMDP) else model
     header = {
         "solvent": 1,
         "version": __version__,
@@ -49,6 +52,8 @@ def to_bytes(model: CMDP) -> bytes:
         if model.budget is None
         else {name: encode_budget(budget) for name, budget in model.budget.items()},
     }
+    if discount is not None:
+        header |= {"horizon": None, "discount": str(discount)}
     arrays: dict[str, NDArray[Any]] = {name: getattr(model, name) for name in _ARRAYS}
     for d, column in enumerate(model.cost):
         arrays[f"cost{d}"] = column.ticks
@@ -59,7 +64,7 @@ def to_bytes(model: CMDP) -> bytes:
     return write_archive(arrays, header)
 
 
-def from_bytes(content: bytes) -> CMDP:
+def from_bytes(content: bytes) -> CMDP | DiscountedCMDP:
     """Return the model in an NPZ file.
 
     Raises
@@ -72,7 +77,11 @@ def from_bytes(content: bytes) -> CMDP:
     arrays, header = read_archive(content)
     if header.get("solvent") != FORMAT:
         raise ModelError("header", f"a model of format {FORMAT}", quote(header))
-    return _rebuild(header, arrays)
+    if header.get("discount") is None:
+        return _rebuild(header, arrays)
+    discount = read_discount(header.get("horizon"), header["discount"])
+    assert discount is not None
+    return DiscountedCMDP(_rebuild({**header, "horizon": 1}, arrays), discount)
 
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> CMDP:

@@ -277,13 +277,28 @@ Terminal = Annotated[
 ]
 
 
+#: Either a number of steps or a discount.
+_HORIZON_SCHEMA: Any = [
+    {"required": ["horizon"], "properties": {"horizon": {"type": "integer"}, "discount": {"type": "null"}}},
+    {"required": ["discount"], "properties": {"horizon": {"type": "null"}, "discount": _NUMBER_SCHEMA}},
+]
+
+
 class ModelFile(_Strict):
-    """A Solvent model: a finite-horizon constrained Markov decision process, and perhaps its budget."""
+    """A Solvent model: a constrained Markov decision process, and perhaps its budget."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": _HORIZON_SCHEMA})
 
     solvent: Literal[1] = Field(description="Version of the file format.")
     name: str = Field(default="", description="A title.")
     about: str = Field(default="", description="What it shows.")
-    horizon: int = Field(ge=1, description="Number of steps.")
+    horizon: int | None = Field(
+        default=None, ge=1, description="Number of steps; null, or not given, in a model with a discount."
+    )
+    discount: Number | None = Field(
+        default=None,
+        description="By how much rewards and costs shrink with each step, above 0 and below 1; no step is the last.",
+    )
     start: Name = Field(description="The state at step 0.")
     resources: list[str] = Field(default=[], description="Names of what is spent.")
     states: list[Name] | None = Field(default=None, description="All states; any other is then an error.")
@@ -301,7 +316,7 @@ def json_schema() -> dict[str, Any]:
     Examples
     --------
     >>> sorted(json_schema()["required"])
-    ['horizon', 'rows', 'solvent', 'start']
+    ['rows', 'solvent', 'start']
     """
     schema = ModelFile.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
@@ -330,9 +345,12 @@ def read_entries(data: Any) -> ModelFile:
     if isinstance(data["solvent"], bool):  # which Python takes for 1
         raise ModelError("solvent", str(FORMAT), quote(data["solvent"]))
     try:
-        return ModelFile.model_validate(data)
+        file = ModelFile.model_validate(data)
     except ValidationError as error:
         raise _first(error) from None
+    if file.horizon is None and file.discount is None:
+        raise ModelError("file", "a field 'horizon'", "none", "or a discount, for a model without a last step")
+    return file
 
 
 def read_name(value: Any, where: str) -> Any:

@@ -118,3 +118,19 @@ def unlimited_value(table_of_step, row_indptr, outcome_indptr, probability, next
             now[s] = best
         now, after = after, now
     return after[start]
+
+
+@jit
+def fill_live_box(node_indptr, node_spent, is_live, settled_low_SD, settled_high_SD, out_low_SD, out_high_SD):
+    """Write the least and the most that was spent in live nodes of each state; UP and DOWN where there is none."""
+    out_low_SD[:], out_high_SD[:] = UP, DOWN
+    for s in range(node_indptr.shape[0] - 1):
+        for i in range(node_indptr[s], node_indptr[s + 1]):
+            if not is_live[i]:
+                continue
+            for d in range(node_spent.shape[1]):
+                low = high = node_spent[i, d]
+                # the sign of a collapsed amount
+                if low == DOWN:
+                    low, high = settled_low_SD[s, d], settled_high_SD[s, d]
+                out_low_SD[s, d], out_high_SD[s, d] = min(out_low_SD[s, d], low), max(out_high_SD[s, d], high)

@@ -12,6 +12,9 @@ from solvent.model.lattice import Lattice
 from solvent.plan.bound_kernels import DOWN, UP, fill_bounds, fill_plain_bounds
 from solvent.plan.limits import Allowance
 
+#: The least and the most of something: a pair of arrays.
+Interval = tuple[NDArray[np.int64], NDArray[np.int64]]
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -29,11 +32,13 @@ def bounds_of(
     allowance: Allowance,
     *,
     prune: bool = True,
-    truncation: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    truncation: Interval | None = None,
+    within: Interval | None = None,
 ) -> Bounds:
     """Return the doomed and settled bounds of a problem, or those of the paper's plain layers.
 
-    Those are settled nowhere, or, for its approximate costs, within `truncation`.
+    Those are settled nowhere, or, for its approximate costs, within `truncation`. What lies outside `within` at a step
+    and state, arrays of shape (H, S, D), is doomed for other reasons.
     """
     shape = (model.horizon + 1, model.n_states, len(lattice.resources))
     allowance.take(4 * 8 * int(np.prod(shape)), "bounds per step and state")
@@ -50,4 +55,7 @@ def bounds_of(
         settled_low[:], settled_high[:] = UP, DOWN
         if truncation is not None:
             settled_low[:-1], settled_high[:-1] = truncation[0][:, None, :], truncation[1][:, None, :]
+    if within is not None:
+        np.maximum(safe_low[:-1], within[0], out=safe_low[:-1])
+        np.minimum(safe_high[:-1], within[1], out=safe_high[:-1])
     return Bounds(safe_low, safe_high, settled_low, settled_high)

@@ -21,12 +21,14 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvent.errors import LatticeOverflowError, ModelError, quote
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.plan import frontier
 from solvent.plan.approximate import SAME_VALUE, infeasible, true_extremes
+from solvent.plan.bound_kernels import DOWN, UP
 from solvent.plan.diagnose import relaxed_value
 from solvent.plan.limits import Allowance, LimitReached
 from solvent.plan.methods import Answer, Options, purse_of, run
@@ -43,6 +45,8 @@ _FINER = (8, 2)
 _STALLED = 0.7
 #: Arrays of one resource do not grow beyond so many amounts; then values are rounded instead.
 _MOST_AMOUNTS = 2**18
+#: Beyond so many ticks, floats would no longer be exact.
+_FAR = 2.0**50
 #: Part of the allowed error that is aimed at, so that the next round is likely to be the last.
 _AIM = 0.8
 
@@ -178,12 +182,12 @@ def _by_lengths(
 ) -> Iterator[int]:
     spans = _spans(model, limits)
     finest = finest_lengths(model, limits)
-    amounts, before = _FIRST_AMOUNTS[not one_sided], math.inf
+    amounts, before, known = _FIRST_AMOUNTS[not one_sided], math.inf, None
     options = Options(arrays=True if one_sided else None, follow=_FOLLOW)
     while True:
         lengths = tuple(max(_power_of_two(span / amounts), least) for span, least in zip(spans, finest, strict=True))
         relaxed = project(model, limits, lengths, "relaxed")
-        bound = run(relaxed, "auto", bracket.allowance, options=options)
+        bound = run(relaxed, "auto", bracket.allowance, options=_within(options, known, relaxed))
         nodes = bound.stats.nodes
         if relaxed.is_exact or not bound.feasible:
             bracket.settle(relaxed, bound)
@@ -194,7 +198,8 @@ def _by_lengths(
         if not bracket.done:
             bracket.allowance.used = 0
             rounded = project(model, limits, lengths, "rounded")
-            answer = run(rounded, "auto", bracket.allowance, options=options)
+            known = _Known.of(relaxed, bound)
+            answer = run(rounded, "auto", bracket.allowance, options=_within(options, known, rounded))
             nodes += answer.stats.nodes
             bracket.raise_lower(rounded, answer)
         yield nodes
@@ -203,6 +208,56 @@ def _by_lengths(
             return
         before = closed
         amounts *= _FINER[not one_sided]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a coarser round proved: between what amounts a node must lie if it is no dead end.
+
+    A policy that keeps finer limits keeps the coarser, relaxed ones: each history that can go on in a later round has
+    its counterpart here, and the two counts differ by at most what rounding can have hidden by then.
+
+    Attributes
+    ----------
+    problem : Problem
+        That round's relaxed one.
+    low, high : ndarray of int64, shape (H, S, D)
+        In its ticks.
+    """
+
+    problem: Problem
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, problem: Problem, answer: Answer) -> _Known | None:
+        return None if answer.live_box is None else cls(problem, *answer.live_box())
+
+    def inside(self, finer: Problem) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the same bounds in another problem's ticks, wider by what rounding hides in both."""
+        low, high = np.empty_like(self.low), np.empty_like(self.high)
+        steps = np.arange(self.low.shape[0])[:, None]
+        for d, counting in enumerate(self.problem.counting):
+            ratio = float(self.problem.lattice.units[d] / finer.lattice.units[d])
+            hidden = steps if finer.counting[d] != "exact" else 0
+            below, above = (steps if counting == side else 0 for side in ("up", "down"))
+            # floats are exact enough for a bound that is a tick wider; what is far away is as good as open
+            least = np.floor((self.low[..., d] - np.float64(below)) * ratio) - hidden - 1
+            most = np.ceil((self.high[..., d] + np.float64(above)) * ratio) + hidden + 1
+            low[..., d] = _whole(least, DOWN)
+            high[..., d] = _whole(most, UP)
+        nobody = self.low == UP
+        low[nobody], high[nobody] = UP, DOWN
+        return low, high
+
+
+def _whole(ticks: NDArray[np.float64], open_end: int) -> NDArray[np.int64]:
+    near = np.abs(ticks) < _FAR
+    return np.where(near, np.where(near, ticks, 0).astype(np.int64), open_end)
+
+
+def _within(options: Options, known: _Known | None, problem: Problem) -> Options:
+    return options if known is None else replace(options, within=known.inside(problem))
 
 
 def _spans(model: CMDP, limits: Limits) -> tuple[Fraction, ...]:

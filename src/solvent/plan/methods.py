@@ -13,6 +13,7 @@ from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.plan import frontier, reduction
 from solvent.plan.bound_kernels import DOWN
+from solvent.plan.bounds import Interval
 from solvent.plan.limits import Allowance
 from solvent.plan.problem import Problem
 from solvent.plan.solution import Stats
@@ -39,6 +40,8 @@ class Answer:
         Whether these are attained; else they are bounds.
     make_policy : callable
         Returns the policy, for the user's model.
+    live_box : callable or None
+        From the reduction: returns between what amounts the nodes of each step and state lie that are no dead ends.
     """
 
     value: float
@@ -48,6 +51,7 @@ class Answer:
     trough_HD: NDArray[np.int64]
     worst_is_exact: bool
     make_policy: Callable[[], AugmentedPolicy] | None
+    live_box: Callable[[], Interval] | None = None
 
     @property
     def feasible(self) -> bool:
@@ -69,12 +73,15 @@ class Options:
         How many nodes of one step are followed to find the true worst case of a frontier's policy.
     prune : bool
         Whether the reduction leaves out doomed nodes and strikes settled resources.
+    within : pair of ndarrays of int64, shape (H, S, D), or None
+        What the reduction may leave out besides: nodes outside are known to be doomed.
     """
 
     arrays: bool | None = None
     resolution: float = 0.0
     follow: int = 2_000_000
     prune: bool = True
+    within: Interval | None = None
 
 
 _USUAL = Options()
@@ -103,7 +110,7 @@ def run(
     allowance.check_time()
     if chosen == "frontier":
         return _by_frontier(problem, allowance, work or made, options)
-    return _by_reduction(problem, allowance, prune=options.prune)
+    return _by_reduction(problem, allowance, options)
 
 
 def is_one_sided(lattice: Lattice) -> bool:
@@ -189,9 +196,11 @@ def _truth_of(problem: Problem, turned: bool) -> tuple[NDArray[np.int64], NDArra
     return np.ascontiguousarray(pair[0]), np.ascontiguousarray(pair[1])
 
 
-def _by_reduction(problem: Problem, allowance: Allowance, *, prune: bool) -> Answer:
-    model, lattice = problem.model, problem.lattice
-    found = reduction.reduce(model, lattice, allowance, prune=prune, truncation=problem.truncation)
+def _by_reduction(problem: Problem, allowance: Allowance, options: Options) -> Answer:
+    model, lattice, prune = problem.model, problem.lattice, options.prune
+    found = reduction.reduce(
+        model, lattice, allowance, prune=prune, truncation=problem.truncation, within=options.within
+    )
     sizes = tuple(len(layer) for layer in found.layers)
     amounts = None if problem.is_exact else max(layer.distinct_amounts(problem.settled_as) for layer in found.layers)
     stats = Stats(0.0, sum(sizes), sizes, found.cost_diversity, allowance.peak, "nodes", amounts, problem.most_amounts)
@@ -213,7 +222,16 @@ def _by_reduction(problem: Problem, allowance: Allowance, *, prune: bool) -> Ans
             settled=settled if prune or problem.truncation is not None else None, counting=problem.counting,
         )  # fmt: skip
 
-    return Answer(found.value, "reduction", stats, traced.peak_HD, traced.trough_HD, problem.truth.exact, make_policy)
+    return Answer(
+        found.value,
+        "reduction",
+        stats,
+        traced.peak_HD,
+        traced.trough_HD,
+        problem.truth.exact,
+        make_policy,
+        found.live_box,
+    )
 
 
 def _nothing(method: str, stats: Stats, problem: Problem) -> Answer:

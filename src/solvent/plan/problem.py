@@ -17,6 +17,7 @@ from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER
+from solvent.plan.bounds import Interval
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import Counting
 
@@ -69,7 +70,7 @@ class Problem:
     lattice: Lattice
     counting: tuple[Counting, ...]
     truth: Truth
-    truncation: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    truncation: Interval | None = None
     ends: tuple[tuple[int, int], ...] = ()
 
     @classmethod

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.plan import kernels
-from solvent.plan.bound_kernels import DOWN, UP, row_bounds
-from solvent.plan.bounds import Bounds, bounds_of
+from solvent.plan.bound_kernels import DOWN, UP, fill_live_box, row_bounds
+from solvent.plan.bounds import Bounds, Interval, bounds_of
 from solvent.plan.limits import Allowance
 from solvent.plan.pooling import independent_rows
 from solvent.policy.search import pack
@@ -147,6 +147,14 @@ class Sweep:
     bounds: Bounds
     cost_diversity: int | None
 
+    def live_box(self) -> Interval:
+        """Return the least and the most that was spent in nodes of each step and state that are no dead ends."""
+        low, high = (np.empty_like(self.bounds.safe_low[:-1]) for _ in range(2))
+        for h, (layer, row) in enumerate(zip(self.layers, self.rows, strict=True)):
+            settled = self.bounds.settled_low[h], self.bounds.settled_high[h]
+            fill_live_box(layer.indptr, layer.spent, row != kernels.DEAD_END, *settled, low[h], high[h])
+        return low, high
+
 
 def reduce(
     model: CMDP,
@@ -154,18 +162,21 @@ def reduce(
     allowance: Allowance,
     *,
     prune: bool = True,
-    truncation: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    truncation: Interval | None = None,
+    within: Interval | None = None,
 ) -> Sweep:
     """Solve a problem by forward layers and a backward sweep.
 
-    Without `prune`, the layers are the paper's: exact ones, or those truncated at `truncation`.
+    Without `prune`, the layers are the paper's: exact ones, or those truncated at `truncation`. Nodes outside `within`,
+    amounts for each step and state, are known to be doomed.
 
     Raises
     ------
     LimitReached
         If a layer would not fit into the memory allowed, or time is up.
     """
-    steps = Steps(model, lattice, bounds_of(model, lattice, allowance, prune=prune, truncation=truncation))
+    bounds = bounds_of(model, lattice, allowance, prune=prune, truncation=truncation, within=within)
+    steps = Steps(model, lattice, bounds)
     layers = forward(steps, allowance)
     value, rows = _backward(steps, layers, allowance)
     diversity = None

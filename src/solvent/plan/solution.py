@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from solvent.errors import SolventError
 from solvent.model.amounts import format_amount
+from solvent.plan.tail import Tail
 from solvent.policy.table import AugmentedPolicy
 
 
@@ -166,6 +167,8 @@ class Solution:
         unit for the true costs.
     rounds : tuple of Round
         How the bounds closed, if a gap was asked for.
+    tail : Tail or None
+        For a discounted model, how many steps were planned and what those after them can add.
     """
 
     status: Status
@@ -180,6 +183,7 @@ class Solution:
     worst_is_exact: bool = True
     excess: Mapping[str, Fraction] = field(default_factory=dict)
     rounds: tuple[Round, ...] = ()
+    tail: Tail | None = None
     _make_policy: Callable[[], AugmentedPolicy] | None = field(default=None, repr=False, compare=False)
 
     @property

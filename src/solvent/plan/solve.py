@@ -10,10 +10,12 @@ from typing import Any
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
+from solvent.model.discounted import DiscountedCMDP
 from solvent.model.progress import Progress
 from solvent.plan.approximate import Approximation, approximate, infeasible, true_extremes
 from solvent.plan.certified import certify, read_gap
 from solvent.plan.diagnose import relaxed_value
+from solvent.plan.discounted import solve_discounted
 from solvent.plan.limits import Allowance, LimitReached, read_memory, read_seconds
 from solvent.plan.methods import Options, run
 from solvent.plan.problem import Problem
@@ -24,7 +26,7 @@ APPROXIMATE = ("additive", "relative")
 
 
 def solve(
-    model: CMDP,
+    model: CMDP | DiscountedCMDP,
     budget: BudgetLike | None = None,
     *,
     method: str = "auto",
@@ -40,7 +42,8 @@ def solve(
 
     Parameters
     ----------
-    model : CMDP
+    model : CMDP or DiscountedCMDP
+        A discounted model needs an `epsilon`; see `solvent.plan.discounted`.
     budget : number, Budget, or dict of them by resource, optional
         The model's own default, if not given.
     method : {"auto", "reduction", "frontier", "additive", "relative"}
@@ -93,6 +96,11 @@ def solve(
     >>> solve(hard, method="relative", epsilon=0.01).status.value
     'relaxed'
     """
+    if isinstance(model, DiscountedCMDP):
+        return solve_discounted(
+            model, budget, method=method, epsilon=epsilon, strict=strict, gap=gap, prune=prune, time_limit=time_limit,
+            memory_limit=memory_limit, progress=progress,
+        )  # fmt: skip
     began = time.perf_counter()
     _check_options(method, epsilon, strict, gap)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,13 @@ from solvent.model.archive import decode_name, read_archive, write_archive
 from solvent.model.assemble import check_names, check_resources
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
+from solvent.model.discounted import DiscountedCMDP
 from solvent.model.exact import exact
 from solvent.model.files import encode_name, write_whole
 from solvent.policy.table import AugmentedPolicy
+
+if TYPE_CHECKING:
+    from solvent.policy.discounted import DiscountedPolicy
 
 #: The version of the format that this code writes and reads.
 FORMAT = 1
@@ -37,7 +41,12 @@ def save_policy(policy: AugmentedPolicy, path: str | Path) -> None:
 
 def to_bytes(policy: AugmentedPolicy) -> bytes:
     """Return a policy as the content of a file."""
-    header = {
+    return write_archive(*to_parts(policy))
+
+
+def to_parts(policy: AugmentedPolicy) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return the arrays and the header of a policy's file."""
+    header: dict[str, Any] = {
         "solvent_policy": FORMAT,
         "version": __version__,
         "fingerprint": policy.fingerprint,
@@ -55,16 +64,28 @@ def to_bytes(policy: AugmentedPolicy) -> bytes:
     arrays: dict[str, NDArray[Any]] = {name: getattr(policy, name) for name in _ARRAYS}
     arrays["action_N"] = policy.action_N
     arrays |= {name: getattr(policy, name) for name in _SETTLED if getattr(policy, name) is not None}
-    return write_archive(arrays, header)
+    return arrays, header
 
 
-def load_policy(path: str | Path, model: CMDP | None = None) -> AugmentedPolicy:
-    """Load a policy that `AugmentedPolicy.save` wrote.
+@overload
+def load_policy(path: str | Path, model: CMDP) -> AugmentedPolicy: ...
+
+
+@overload
+def load_policy(path: str | Path, model: DiscountedCMDP) -> DiscountedPolicy: ...
+
+
+@overload
+def load_policy(path: str | Path, model: None = None) -> AugmentedPolicy | DiscountedPolicy: ...
+
+
+def load_policy(path: str | Path, model: CMDP | DiscountedCMDP | None = None) -> AugmentedPolicy | DiscountedPolicy:
+    """Load a policy that `policy.save` wrote.
 
     Parameters
     ----------
     path : str or Path
-    model : CMDP, optional
+    model : CMDP or DiscountedCMDP, optional
         The model it was made for; with it the policy can act (`policy.agent()`).
 
     Raises
@@ -107,7 +128,7 @@ def load_policy(path: str | Path, model: CMDP | None = None) -> AugmentedPolicy:
     return policy
 
 
-def from_bytes(content: bytes, model: CMDP | None = None) -> AugmentedPolicy:
+def from_bytes(content: bytes, model: CMDP | DiscountedCMDP | None = None) -> AugmentedPolicy | DiscountedPolicy:
     """Return the policy in the content of a file.
 
     Raises
@@ -118,7 +139,16 @@ def from_bytes(content: bytes, model: CMDP | None = None) -> AugmentedPolicy:
     arrays, header = read_archive(content)
     if header.get("solvent_policy") != FORMAT:
         raise PolicyError("header", f"a policy of format {FORMAT}", quote(header))
-    policy = _rebuild(header, arrays, model)
+    is_discounted = isinstance(model, DiscountedCMDP)
+    if "discount" in header and (model is None or is_discounted):
+        from solvent.policy.discounted_files import discounted_from_parts
+
+        return discounted_from_parts(arrays, header, model if isinstance(model, DiscountedCMDP) else None)
+    if is_discounted or "discount" in header:
+        kinds = ("a discounted model", "one with a horizon")
+        raise PolicyError("policy", f"a policy for {kinds[not is_discounted]}", f"one for {kinds[is_discounted]}")
+    assert not isinstance(model, DiscountedCMDP)
+    policy = rebuild(header, arrays, model)
     if model is not None:
         policy.check_model(model)
     return policy
@@ -135,7 +165,8 @@ def _field(header: dict[str, Any], name: str, kind: type) -> Any:
     return value
 
 
-def _rebuild(header: dict[str, Any], arrays: dict[str, Any], model: CMDP | None) -> AugmentedPolicy:
+def rebuild(header: dict[str, Any], arrays: dict[str, Any], model: CMDP | None) -> AugmentedPolicy:
+    """Return the policy of a header and arrays, checked; `PolicyError` or `ModelError` if they do not make one."""
     horizon = _field(header, "horizon", int)
     try:
         names = {

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.errors import PolicyError
-from solvent.model.rounding import NO_LOWER, NO_UPPER
+from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks
 from solvent.policy.choices import Choices
 from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
 
@@ -60,7 +60,7 @@ class LapsingPolicy(RandomisedPolicy):
             model.
         """
         if table.rounds:
-            raise PolicyError("table", "one that counts exact costs", f"costs rounded {', '.join(table.counting)}")
+            raise PolicyError("table", "one that counts exact costs", f"costs counted {', '.join(table.counting)}")
         if after is not None:
             table.check_model(after.model)
         return cls(**{each.name: getattr(table, each.name) for each in fields(RandomisedPolicy)}, after=after)
@@ -70,10 +70,7 @@ class LapsingPolicy(RandomisedPolicy):
         """Its own limits in its own ticks, rounded inwards: upper and lower, shape (H, D)."""
 
         def ticks(sides: tuple[tuple[Fraction | None, ...], ...], open_end: int) -> NDArray[np.int64]:
-            columns = [
-                [open_end if limit is None else _whole(limit / unit, down=open_end == NO_UPPER) for limit in side]
-                for side, unit in zip(sides, self.units, strict=True)
-            ]
+            columns = [limit_ticks(side, unit, open_end) for side, unit in zip(sides, self.units, strict=True)]
             return np.array(columns, np.int64).reshape(len(self.units), self.horizon).T
 
         return ticks(self.limits.upper, NO_UPPER), ticks(self.limits.lower, NO_LOWER)
@@ -107,7 +104,3 @@ class LapsingPolicy(RandomisedPolicy):
             np.concatenate([before.action, then.action])[order],
             np.concatenate([before.probability, then.probability])[order],
         )
-
-
-def _whole(limit: Fraction, *, down: bool) -> int:
-    return limit.__floor__() if down else limit.__ceil__()

@@ -136,8 +136,7 @@ class _Axis:
         place = policy.limits.resources.index(resource)
         self.limits = _coming(policy.limits.upper[place])
         self.remaining = None not in self.limits
-        counting: Any = policy.counting  # one way for all resources, or one for each
-        way = counting if isinstance(counting, str) else counting[self.d]
+        way = policy.counting[self.d]
         counted = "" if way == "exact" else f", counted in {amount(policy.units[self.d])} rounded {way}"
         self.label = f"{'remaining' if self.remaining else 'spent of'} {plot_name(resource)}{counted}"
         self.unit = policy.units[self.d]

@@ -1,0 +1,362 @@
+"""Models without a last step: rewards and costs are discounted, the same table holds at all steps.
+
+What has been spent after step t is c_0 + g c_1 + ... + g^t c_t, with g the discount, and it is limited after every
+step, for ever. After T steps the rest can add no more than
+
+    g^T max(0, c_max) / (1 - g),     and can take off no more than     g^T max(0, -c_min) / (1 - g),
+
+whatever is done: that is the *tail*. The first T steps by themselves are an ordinary `CMDP`, the model unrolled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.errors import BudgetError, ModelError, quote
+from solvent.model.assemble import MAX_HORIZON, check_horizon
+from solvent.model.budget import Budget, BudgetLike, read_budgets
+from solvent.model.cmdp import CMDP, NO_LAW
+from solvent.model.distributions import CostLaw
+from solvent.model.exact import MAX_TICKS, ExactColumn, Number, exact
+
+if TYPE_CHECKING:
+    from solvent.model.describe import Description
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DiscountedCMDP:
+    """A constrained Markov decision process without a last step, whose rewards and costs are discounted.
+
+    Made by `CMDP.builder`, `CMDP.from_arrays` or `CMDP.from_function` with `horizon=None` and a discount, or by
+    `solvent.load`.
+
+    Attributes
+    ----------
+    base : CMDP
+        One step of it: states, actions, rows, and costs as they are at step 0.
+    discount : Fraction
+        By how much rewards and costs shrink with each step; above 0 and below 1.
+
+    Examples
+    --------
+    >>> b = CMDP.builder(horizon=None, discount=0.5, start="home", resources=["fuel"], budget=3)
+    >>> b.add("home", "go", reward=1, outcomes=[(1, "home", 2)])
+    >>> b.add("home", "rest", outcomes=[(1, "home")])
+    >>> model = b.build()
+    >>> model
+    DiscountedCMDP(discount 1/2, 1 states, 2 actions, 2 rows, 2 outcomes, resources ['fuel'])
+    >>> model.effective_horizon(0.5), model.tail_range("fuel", 3)
+    (3, (Fraction(0, 1), Fraction(1, 2)))
+    >>> [model.unrolled(3).outcomes(row)[0].cost["fuel"] for row in (0, 2, 4)]
+    [Fraction(2, 1), Fraction(1, 1), Fraction(1, 2)]
+    """
+
+    base: CMDP
+    discount: Fraction
+
+    def __post_init__(self) -> None:
+        if self.base.horizon != 1:
+            raise ModelError("base", "a model of one step", f"one of {self.base.horizon}")
+        object.__setattr__(self, "discount", read_factor(self.discount))
+        check_constant(self.base.budget)
+
+    @property
+    def horizon(self) -> None:
+        """None: there is no last step."""
+        return
+
+    @property
+    def start(self) -> Hashable:
+        """Name of the state at step 0."""
+        return self.base.start
+
+    @property
+    def states(self) -> tuple[Hashable, ...]:
+        """Names of the states."""
+        return self.base.states
+
+    @property
+    def actions(self) -> tuple[Hashable, ...]:
+        """Names of the actions."""
+        return self.base.actions
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Names of what is spent."""
+        return self.base.resources
+
+    @property
+    def n_states(self) -> int:
+        """Number of states S."""
+        return self.base.n_states
+
+    @property
+    def n_actions(self) -> int:
+        """Number of action names A."""
+        return self.base.n_actions
+
+    @property
+    def n_resources(self) -> int:
+        """Number of resources D."""
+        return self.base.n_resources
+
+    @property
+    def budget(self) -> Mapping[str, Budget] | None:
+        """The default budget: one limit for all time on each side."""
+        return self.base.budget
+
+    @property
+    def name(self) -> str:
+        """A title, for people."""
+        return self.base.name
+
+    @property
+    def about(self) -> str:
+        """What it shows, for people."""
+        return self.base.about
+
+    def tail_range(self, resource: str | int, steps: int) -> tuple[Fraction | None, Fraction]:
+        """Return the least and the most that can be added to what is spent after so many steps, ever.
+
+        Both hold for every sum of further steps, also of none, so they lie on both sides of 0. The least is None for
+        costs that are not bounded below.
+        """
+        index = self.base.resource_index(resource) if isinstance(resource, str) else resource
+        low, high = self.base.cost_range(index)
+        scale = self.discount**steps / (1 - self.discount)
+        zero = Fraction(0)
+        return None if low is None else min(zero, low) * scale, max(zero, high) * scale
+
+    def effective_horizon(self, epsilon: Number, resources: Iterable[str] | None = None) -> int:
+        """Return the least number of steps, at least 1, after which at most `epsilon` can still be spent.
+
+        Parameters
+        ----------
+        epsilon : number
+            An amount above 0.
+        resources : iterable of str, optional
+            The resources that count; all, if not given.
+
+        Raises
+        ------
+        ModelError
+            If there would be more than a million steps.
+
+        Notes
+        -----
+        The paper's effective horizon (Section "Infinite Discounting").
+        """
+        share = exact(epsilon, "epsilon")
+        if share <= 0:
+            raise ModelError("epsilon", "a number above 0", quote(epsilon))
+        names = self.resources if resources is None else resources
+        return max((self.steps_until(share, self.tail_range(name, 0)[1]) for name in names), default=1)
+
+    def steps_until(self, share: Fraction, total: Fraction) -> int:
+        """Return the least T >= 1 with g^T * total <= share."""
+        if total <= share:
+            return 1
+        ratio = share / total
+        depth = math.log(ratio.denominator) - math.log(ratio.numerator)
+        guess = depth / -math.log1p(-float(1 - self.discount))
+        if guess > MAX_HORIZON:
+            raise ModelError(
+                "epsilon",
+                f"an effective horizon of at most {MAX_HORIZON:,} steps",
+                f"about {guess:,.0f}",
+                "take a larger epsilon, or a smaller discount",
+            )
+        steps = max(math.ceil(guess), 1)
+        while steps > 1 and self.discount ** (steps - 1) <= ratio:
+            steps -= 1
+        while self.discount**steps > ratio:
+            steps += 1
+        return steps
+
+    def unrolled(self, horizon: int) -> CMDP:
+        """Return the model of the first steps: at step t rewards and costs are g^t times those of the base, exactly.
+
+        Raises
+        ------
+        ModelError
+            If the horizon is no number of steps, or floats cannot tell the ends of a scaled law apart.
+        """
+        horizon = check_horizon(horizon)
+        base = self.base
+        laws, law_DO = self._scaled_laws(horizon)
+        scales = np.array([float(self.discount**step) for step in range(horizon)])
+        return CMDP(
+            horizon=horizon,
+            start=base.start,
+            states=base.states,
+            actions=base.actions,
+            resources=base.resources,
+            table_of_step=np.arange(horizon, dtype=np.int32),
+            row_indptr=repeat_indptr(base.row_indptr, horizon),
+            row_action=np.tile(base.row_action, horizon),
+            row_reward=np.outer(scales, base.row_reward).ravel(),
+            outcome_indptr=repeat_indptr(base.outcome_indptr, horizon),
+            probability=np.tile(base.probability, horizon),
+            next_state=np.tile(base.next_state, horizon),
+            cost=tuple(self._scaled_column(column, horizon) for column in base.cost),
+            laws=laws,
+            law_DO=law_DO,
+            budget=base.budget,
+            name=base.name,
+            about=base.about,
+        )
+
+    def _scaled_column(self, column: ExactColumn, horizon: int) -> ExactColumn:
+        """Return the costs of all steps; the unit is the greatest, since p^t and q^t have no common factor."""
+        if not column.ticks.any():
+            return ExactColumn(np.zeros(horizon * len(column), np.int64), Fraction(1), column.decimal_digits)
+        p, q, last = self.discount.numerator, self.discount.denominator, horizon - 1
+        factors = [p**step * q ** (last - step) for step in range(horizon)]
+        fits = column.fits and int(np.abs(column.ticks).max()) * q**last <= MAX_TICKS
+        kind = np.int64 if fits else object
+        # long numbers are made once for each distinct cost, and shared
+        distinct, inverse = np.unique(column.ticks, return_inverse=True)
+        ticks = np.multiply.outer(np.array(factors, kind), distinct.astype(kind))[:, inverse].ravel()
+        return ExactColumn(ticks, column.unit / q**last, column.decimal_digits)
+
+    def _scaled_laws(self, horizon: int) -> tuple[tuple[CostLaw, ...], NDArray[np.int32] | None]:
+        base = self.base
+        if base.law_DO is None:
+            return (), None
+        places = [base.place_of(int(np.flatnonzero((base.law_DO == i).any(0))[0])) for i in range(len(base.laws))]
+        laws = tuple(
+            law.scaled(self.discount**step, f"{place} at step {step}, cost")
+            for step in range(horizon)
+            for law, place in zip(base.laws, places, strict=True)
+        )
+        shift = len(base.laws) * np.arange(horizon, dtype=np.int32)
+        law_DHO = np.where(base.law_DO[:, None] == NO_LAW, NO_LAW, base.law_DO[:, None] + shift[:, None])
+        return laws, law_DHO.reshape(len(base.law_DO), -1).astype(np.int32)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything that bears on a policy."""
+        return hashlib.sha256(f"{self.base.fingerprint} {self.discount}".encode()).hexdigest()[:32]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DiscountedCMDP):
+            return NotImplemented
+        return self.discount == other.discount and self.base == other.base
+
+    def __hash__(self) -> int:
+        return hash((self.discount, self.base))
+
+    def __repr__(self) -> str:
+        title = f"{self.name!r}: " if self.name else ""
+        return (
+            f"DiscountedCMDP({title}discount {self.discount}, {self.n_states} states, {self.n_actions} actions, "
+            f"{self.base.n_rows} rows, {self.base.n_outcomes} outcomes, resources {list(self.resources)})"
+        )
+
+    def describe(self) -> Description:
+        """Return a summary that prints as a table."""
+        from solvent.model.describe import describe
+
+        return describe(self.base, self.discount)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a .yaml, .json or .npz file, whole or not at all."""
+        from solvent.model.files import save
+
+        save(self, path)
+
+
+def repeat_indptr(indptr: NDArray[np.int64], times: int) -> NDArray[np.int64]:
+    """Return where pieces begin when all of them are laid down so many times, one after the other.
+
+    Examples
+    --------
+    >>> repeat_indptr(np.array([0, 2, 3]), 2).tolist()
+    [0, 2, 3, 5, 6]
+    """
+    inner = indptr[1:] + indptr[-1] * np.arange(times)[:, None]
+    return np.concatenate([[0], inner.ravel()]).astype(np.int64)
+
+
+def read_discount(horizon: Any, discount: Any) -> Fraction | None:
+    """Return the discount of a model without a last step, or None for one with a horizon.
+
+    Raises
+    ------
+    ModelError
+        If there are both, or neither, or the discount is out of range.
+    """
+    if discount is None:
+        if horizon is None:
+            raise ModelError("horizon", "a number of steps, or else a discount", "neither")
+        return None
+    if horizon is not None:
+        raise ModelError(
+            "discount", "no horizon beside a discount", f"a horizon of {quote(horizon)}", "write horizon=None"
+        )
+    return read_factor(discount)
+
+
+def read_factor(discount: Any) -> Fraction:
+    """Return a discount as an exact number above 0 and below 1, or raise a `ModelError`."""
+    factor = exact(discount, "discount")
+    # floats carry the rewards, so that they must tell it from 0 and 1
+    if not 0 < factor < 1 or float(factor) in (0.0, 1.0):
+        raise ModelError("discount", "a number above 0 and below 1", quote(discount))
+    return factor
+
+
+def check_constant(budget: Any) -> Any:
+    """Return a budget unless its limits speak of certain steps, of which a discounted model has no last one.
+
+    Raises
+    ------
+    BudgetError
+        If they do.
+    """
+    named = budget.items() if isinstance(budget, Mapping) else [("", budget)]
+    for name, entry in named:
+        where = f"budget, {name}" if name else "budget"
+        sides = [entry.upper, entry.lower] if isinstance(entry, Budget) else [entry]
+        found = ""
+        if isinstance(entry, Budget) and entry.only_final:
+            found = "one for after the last step"
+        elif any(isinstance(side, Sequence | np.ndarray) and not isinstance(side, str) for side in sides):
+            found = "one for each step"
+        elif any(callable(side) for side in sides):
+            found = "a function of the step"
+        if found:
+            raise BudgetError(where, "one limit for all time, as a discounted model has no last step", found)
+    return budget
+
+
+def constant_limits(budget: BudgetLike, resources: Sequence[str]) -> dict[str, tuple[Fraction | None, Fraction | None]]:
+    """Return the upper and the lower limit, for all time, of each resource that has one.
+
+    Raises
+    ------
+    BudgetError
+        If they speak of certain steps, or do not fit the resources.
+
+    Examples
+    --------
+    >>> constant_limits({"fuel": 3, "risk": None}, ["fuel", "risk"])
+    {'fuel': (Fraction(3, 1), None)}
+    """
+    limits = {}
+    for name, each in read_budgets(check_constant(budget), resources, 1).items():
+        assert isinstance(each.upper, Fraction | None)
+        assert isinstance(each.lower, Fraction | None)
+        if each.upper is not None or each.lower is not None:
+            limits[name] = (each.upper, each.lower)
+    return limits

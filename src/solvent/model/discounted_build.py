@@ -1,0 +1,101 @@
+"""Ways to state a discounted model: row by row, as arrays, or by functions that say what can be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from solvent.errors import ModelError, quote
+from solvent.model.arrays import from_arrays
+from solvent.model.assemble import MAX_HORIZON
+from solvent.model.budget import BudgetLike
+from solvent.model.build import Builder
+from solvent.model.discounted import DiscountedCMDP, check_constant, read_factor
+from solvent.model.exact import Number
+from solvent.model.explore import explore
+
+
+class DiscountedBuilder:
+    """Collects rows by name and builds a `DiscountedCMDP` of them; as `Builder`, but rows hold at all steps.
+
+    Parameters
+    ----------
+    discount : number
+        Above 0 and below 1.
+    start, resources, states, actions, budget, name, about
+        As of `Builder`; limits of the budget are for all time.
+    """
+
+    def __init__(self, *, discount: Number, start: Hashable, budget: BudgetLike | None = None, **options: Any) -> None:
+        self.discount = read_factor(discount)
+        self._rows = Builder(horizon=1, start=start, budget=check_constant(budget), **options)
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Names of what is spent."""
+        return self._rows.resources
+
+    def add(
+        self,
+        state: Hashable,
+        action: Hashable,
+        *,
+        outcomes: Iterable[Any],
+        reward: float = 0,
+        steps: Iterable[int] | None = None,
+    ) -> None:
+        """Add one row: what may happen on taking `action` in `state`, at any step; see `Builder.add`."""
+        _refuse_steps(steps, f"{state}/{action}")
+        self._rows.add(state, action, outcomes=outcomes, reward=reward)
+
+    def terminal(self, *states: Hashable, steps: Iterable[int] | None = None) -> None:
+        """Declare that the episode ends in these states."""
+        _refuse_steps(steps, "terminal")
+        self._rows.terminal(*states)
+
+    def build(self) -> DiscountedCMDP:
+        """Return the model; errors as of `Builder.build`."""
+        return DiscountedCMDP(self._rows.build(), self.discount)
+
+
+def _refuse_steps(steps: Any, place: str) -> None:
+    if steps is not None:
+        raise ModelError(f"{place}, steps", "no steps, as a discounted model is the same at all of them", quote(steps))
+
+
+def discounted_arrays(
+    P: Any, R: Any, C: Any, discount: Fraction, *, budget: BudgetLike | None = None, **options: Any
+) -> DiscountedCMDP:
+    """Return the model of arrays without a step axis; see `solvent.model.arrays.from_arrays`."""
+    if isinstance(P, np.ndarray) and P.ndim == 4:
+        raise ModelError("P", "shape (S, A, S), as a discounted model is the same at all steps", f"shape {P.shape}")
+    return DiscountedCMDP(from_arrays(P, R, C, horizon=1, budget=check_constant(budget), **options), discount)
+
+
+def discounted_function(
+    start: Hashable,
+    actions: Callable[..., Iterable[Hashable]],
+    outcomes: Callable[..., Iterable[Any]],
+    discount: Fraction,
+    *,
+    reward: Callable[..., float] | None = None,
+    resources: Sequence[str] = ("cost",),
+    stationary: bool = True,
+    max_states: int = MAX_HORIZON,
+    progress: bool = True,
+    **options: Any,
+) -> DiscountedCMDP:
+    """Return the model of all that can ever be reached from `start`; see `solvent.model.explore.from_function`."""
+    if not stationary:
+        raise ModelError("stationary", "True, as a discounted model is the same at all steps", "False")
+    builder = DiscountedBuilder(discount=discount, start=start, resources=resources, **options)
+    most = min(max_states, MAX_HORIZON) if isinstance(max_states, int) else max_states
+    # every step but the last finds a new state, so that more steps than states are never needed
+    explore(
+        builder._rows, start, actions, outcomes, MAX_HORIZON,
+        reward=reward, max_states=most, progress=progress,
+    )  # fmt: skip
+    return builder.build()

@@ -1,0 +1,121 @@
+"""Policies for discounted models as files: those of their planned steps, and beside them the rules for ever after."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.errors import PolicyError, quote
+from solvent.model.archive import write_archive
+from solvent.model.discounted import DiscountedCMDP, read_factor
+from solvent.model.exact import exact
+from solvent.model.files import write_whole
+from solvent.policy.discounted import DiscountedPolicy
+from solvent.policy.files import rebuild, to_parts
+from solvent.policy.markov import UNDECIDED
+from solvent.policy.tail import TailRule
+
+#: In `tail_least`: there is no such bound.
+_UNBOUNDED = ""
+
+
+def save_discounted(policy: DiscountedPolicy, path: str | Path) -> None:
+    """Write a policy to a file, whole or not at all; the same as `policy.save(path)`."""
+    write_whole(Path(path), discounted_to_bytes(policy))
+
+
+def discounted_to_bytes(policy: DiscountedPolicy) -> bytes:
+    """Return a policy as the content of a file."""
+    arrays, header = to_parts(policy.finite)
+    header["discount"] = str(policy.discount)
+    header["limits"] = {name: [_text(side) for side in sides] for name, sides in policy.limits.items()}
+    header["rules"] = [rule.name for rule in policy.rules]
+    arrays["tail_action"] = np.stack([rule.action_S for rule in policy.rules])
+    arrays["tail_value"] = np.stack([rule.value_S for rule in policy.rules])
+    n_states = len(policy.finite.states)
+    none = [_UNBOUNDED] * n_states
+    for name, bounds in (("tail_most", [rule.most_DS for rule in policy.rules]), ("tail_least", _lows(policy))):
+        texts = [[none if each is None else [str(x) for x in each] for each in of_rule] for of_rule in bounds]
+        arrays[name] = np.array(texts, np.str_).reshape(len(policy.rules), -1, n_states)
+    return write_archive(arrays, header)
+
+
+def _lows(policy: DiscountedPolicy) -> list[tuple[tuple[Fraction, ...] | None, ...]]:
+    return [rule.least_DS for rule in policy.rules]
+
+
+def _text(side: Fraction | None) -> str | None:
+    return None if side is None else str(side)
+
+
+def discounted_from_parts(
+    arrays: dict[str, NDArray[Any]], header: dict[str, Any], model: DiscountedCMDP | None
+) -> DiscountedPolicy:
+    """Return the policy of a file's arrays and header.
+
+    Raises
+    ------
+    PolicyError, ModelError
+        If they do not make one, or it was made for another model.
+    """
+    finite = rebuild(header, arrays, None)
+    names = header.get("rules")
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise PolicyError("header, rules", "names of tail rules", quote(names))
+    n_rules, n_states, n_own = len(names), len(finite.states), len(finite.actions) - len(names)
+    action, value = arrays.get("tail_action"), arrays.get("tail_value")
+    _check(action, "tail_action", np.int32, (n_rules, n_states))
+    _check(value, "tail_value", np.float64, (n_rules, n_states))
+    assert action is not None
+    assert value is not None
+    if not UNDECIDED <= int(action.min()) <= int(action.max()) < n_own or not np.isfinite(value).all():
+        raise PolicyError("tail_action", f"actions from {UNDECIDED} to {n_own - 1}, each of finite worth", "others")
+    most, least = (_bounds(arrays, name, n_rules, n_states) for name in ("tail_most", "tail_least"))
+    if len({len(of_rule) for of_rule in (*most, *least)}) != 1 or any(None in of_rule for of_rule in most):
+        raise PolicyError("tail_most", "a bound for each resource, beside tail_least", "others")
+    rules = tuple(
+        TailRule(name, action[k].copy(), value[k].copy(), tuple(m for m in most[k] if m is not None), least[k])
+        for k, name in enumerate(names)
+    )
+    policy = DiscountedPolicy(finite, rules, read_factor(header["discount"]), _limits(header, finite.resources), model)
+    if model is not None:
+        policy.closed(model)
+    return policy
+
+
+def _check(array: NDArray[Any] | None, name: str, dtype: Any, shape: tuple[int, ...]) -> None:
+    if array is None or array.dtype != dtype or array.shape != shape:
+        found = "none" if array is None else f"{array.dtype} of shape {array.shape}"
+        raise PolicyError(name, f"{np.dtype(dtype)} of shape {shape}", found)
+
+
+def _bounds(
+    arrays: dict[str, NDArray[Any]], name: str, n_rules: int, n_states: int
+) -> list[tuple[tuple[Fraction, ...] | None, ...]]:
+    array = arrays.get(name)
+    if array is None or array.dtype.kind not in "U" or array.ndim != 3 or array.shape[::2] != (n_rules, n_states):
+        raise PolicyError(name, f"numbers as text, of shape ({n_rules}, resources, {n_states})", "none")
+    return [
+        tuple(
+            None if of_resource[0] == _UNBOUNDED else tuple(exact(text, name) for text in of_resource)
+            for of_resource in of_rule
+        )
+        for of_rule in array.tolist()
+    ]
+
+
+def _limits(header: dict[str, Any], resources: tuple[str, ...]) -> dict[str, tuple[Fraction | None, Fraction | None]]:
+    given = header.get("limits")
+    if not isinstance(given, dict) or tuple(given) != resources:
+        raise PolicyError("header, limits", f"limits of {quote(list(resources))}", quote(given))
+    limits = {}
+    for name, sides in given.items():
+        if not isinstance(sides, list) or len(sides) != 2 or not all(x is None or isinstance(x, str) for x in sides):
+            raise PolicyError(f"header, limits, {name}", "an upper and a lower limit as text", quote(sides))
+        upper, lower = (None if side is None else exact(side, f"header, limits, {name}") for side in sides)
+        limits[name] = (upper, lower)
+    return limits
