@@ -24,7 +24,18 @@ def keys(record: object) -> set[str]:
 def test_info(folder: Path) -> None:
     record = run("solvent info cash-line.yaml --json").json
     assert keys(record) == HEAD | {
-        *("model", "about", "horizon", "tables", "states", "terminal_states", "actions", "rows", "outcomes"),
+        *(
+            "model",
+            "about",
+            "horizon",
+            "discount",
+            "tables",
+            "states",
+            "terminal_states",
+            "actions",
+            "rows",
+            "outcomes",
+        ),
         *("diversity_bound_log2", "resources"),
     }
     assert keys(record["model"]) == MODEL
@@ -200,3 +211,15 @@ def test_errors(folder: Path) -> None:
     assert usage.code == 2
     assert usage.json["error"]["kind"] == "UsageError"
     assert usage.json["error"]["hint"] == "did you mean '--budget'?"
+
+
+def test_models_without_a_last_step(folder: Path) -> None:
+    b = solvent.CMDP.builder(horizon=None, discount="0.9", start="home", resources=["fuel"], budget=5)
+    b.add("home", "rest", reward=1, outcomes=[(1, "home", "1/3")])
+    b.build().save(folder / "ever.yaml")
+    shown = run("solvent info ever.yaml --json").json
+    assert (shown["horizon"], shown["discount"]) == (None, "9/10")
+    assert run("solvent convert ever.yaml ever.json").code == 0
+    refused = run("solvent solve ever.yaml")
+    assert refused.code == 2
+    assert refused.err.startswith("error: ever.yaml\n  expected  a model with a last step\n")

@@ -10,14 +10,16 @@ import typer
 from solvent.cli.options import ModelArgument
 from solvent.cli.outputs import plan_output
 from solvent.cli.session import Code, Session
+from solvent.errors import ModelError
 
 if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
+    from solvent.model.discounted import DiscountedCMDP
 
 _ENDINGS = (".yaml", ".yml", ".json", ".npz")
 
 
-def read_model(session: Session, path: Path) -> CMDP:
+def read_any_model(session: Session, path: Path) -> CMDP | DiscountedCMDP:
     """Load a model, saying so if it takes a while."""
     from solvent.model.files import load
 
@@ -25,11 +27,30 @@ def read_model(session: Session, path: Path) -> CMDP:
         return load(path)
 
 
+def read_model(session: Session, path: Path) -> CMDP:
+    """Load a model that has a last step.
+
+    Raises
+    ------
+    ModelError
+        If it goes on for ever.
+    """
+    from solvent.model.discounted import DiscountedCMDP
+
+    loaded = read_any_model(session, path)
+    if isinstance(loaded, DiscountedCMDP):
+        raise ModelError(
+            str(path), "a model with a last step", "one that goes on for ever, with a discount",
+            "solve it in Python: solvent.solve(solvent.load(...), epsilon=...)",
+        )  # fmt: skip
+    return loaded
+
+
 def info(session: Session, model: ModelArgument) -> int:
     """Show what a model holds: size, costs, budget."""
     from solvent.show import answers, records
 
-    loaded = read_model(session, model)
+    loaded = read_any_model(session, model)
     session.answer(answers.model_text(loaded, verbose=session.verbose), records.model_record(loaded))
     return Code.OK
 
@@ -44,7 +65,7 @@ def convert(
 
     output = plan_output("TARGET", target, inputs=(source,), endings=_ENDINGS)
     assert output is not None
-    loaded = read_model(session, source)
+    loaded = read_any_model(session, source)
     with session.working(f"writing {target.name}"):
         loaded.save(output.path)
     files = {"model": output.written()}

@@ -61,9 +61,12 @@ def _text() -> bytes:
 
 
 def _model() -> CMDP:
+    from solvent.model.cmdp import CMDP
     from solvent.model.files import loads
 
-    return loads(_text())
+    model = loads(_text())
+    assert isinstance(model, CMDP)
+    return model
 
 
 def _write(folder: _Folder, model: CMDP, certain: Any, curve: Any) -> None:

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from solvent.model.amounts import format_amount, short_amount
-from solvent.model.describe import describe
 from solvent.show.failures import in_shell
 from solvent.show.fitting import fitted
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from solvent.check.simulate import Simulation
     from solvent.model.budget import Limits
     from solvent.model.cmdp import CMDP
+    from solvent.model.discounted import DiscountedCMDP
     from solvent.plan.curve import Curve
     from solvent.plan.solution import Round, Solution
 
@@ -84,7 +84,7 @@ def file_text(file: Mapping[str, Any]) -> str:
     return f"{file['path']} ({file['bytes']:,} bytes{replaced})"
 
 
-def model_text(model: CMDP, *, verbose: bool = False) -> RenderableType:
+def model_text(model: CMDP | DiscountedCMDP, *, verbose: bool = False) -> RenderableType:
     """Return what `info` says."""
     from rich.text import Text
 
@@ -99,7 +99,7 @@ def model_text(model: CMDP, *, verbose: bool = False) -> RenderableType:
                 ("fingerprint", model.fingerprint),
             ]
         )
-    return group(describe(model), about, names)
+    return group(model.describe(), about, names)
 
 
 def limit_text(lower: tuple[Fraction | None, ...], upper: tuple[Fraction | None, ...]) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Hashable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from solvent.model.describe import describe
 from solvent.model.distributions import CostLaw
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from solvent.check.simulate import Simulation
     from solvent.model.budget import Limits
     from solvent.model.cmdp import CMDP
+    from solvent.model.discounted import DiscountedCMDP
     from solvent.plan.curve import Curve
     from solvent.plan.solution import Diagnosis, Round, Solution
 
@@ -48,18 +48,19 @@ def name(value: Hashable | None) -> Any:
     return number(value) if isinstance(value, float) else str(value)
 
 
-def identity(model: CMDP) -> dict[str, Any]:
+def identity(model: CMDP | DiscountedCMDP) -> dict[str, Any]:
     """Return what tells a model apart from others."""
     return {"name": model.name, "fingerprint": model.fingerprint}
 
 
-def model_record(model: CMDP) -> dict[str, Any]:
+def model_record(model: CMDP | DiscountedCMDP) -> dict[str, Any]:
     """Return what `info` says."""
-    facts = describe(model)
+    facts = model.describe()
     return {
         "model": identity(model),
         "about": model.about,
         "horizon": facts.horizon,
+        "discount": amount(facts.discount),
         "tables": facts.tables,
         "states": facts.states,
         "terminal_states": facts.terminal_states,
