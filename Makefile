@@ -13,7 +13,7 @@ help:
 	@echo "make test-all  the same with the slow tests and those that need the extra 'bench'"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  rewrite the code in the project's format"
-	@echo "make bench   time exact planning on this machine"
+	@echo "make bench   time planning on this machine"
 	@echo "make schema  write the JSON Schema of model files"
 	@echo "make images  draw the pictures of the README and the documentation"
 	@echo "make clean   remove .venv and caches"
@@ -49,6 +49,7 @@ format: $(READY)
 
 bench: $(READY)
 	$(RUN) bench/exact.py
+	$(RUN) bench/approximate.py
 	$(RUN) bench/methods.py
 
 schema: $(READY)
