@@ -91,16 +91,12 @@ def _fact(name: str, value: Any) -> str:
 
 def _make_bar() -> Any:
     """Return a bar on standard error, or None where that is no terminal."""
-    import sys
-
-    if not sys.stderr.isatty():
-        return None
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
-    if console.is_dumb_terminal:
+    if not console.is_terminal or console.is_dumb_terminal:
         return None
     name, facts = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[facts]}"))
     return Bar(name, BarColumn(), facts, TimeElapsedColumn(), console=console, transient=True)
