@@ -8,7 +8,7 @@ EXTRAS := $(VENV)/.extras
 .PHONY: help setup demo test test-all lint format bench schema images clean
 
 help:
-	@echo "make demo    set up and solve an example"
+	@echo "make demo    set up and tell the story of a delivery van"
 	@echo "make test    set up and run the test suite"
 	@echo "make test-all  the same with the slow tests and those that need the extra 'bench'"
 	@echo "make lint    ruff and mypy"
@@ -30,7 +30,7 @@ $(EXTRAS): $(READY)
 	@touch $(EXTRAS)
 
 demo: $(READY)
-	$(RUN) examples/first_steps.py
+	$(VENV)/bin/solvent demo
 
 test: $(READY)
 	$(RUN) -m pytest -q -n auto

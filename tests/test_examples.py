@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import runpy
 from fractions import Fraction
 from functools import cache
 from importlib.resources import files
@@ -262,3 +263,14 @@ def test_the_shop_that_stays_shut_spends_exactly_its_last_limit():
     shut = model.rows(0, model.start_index)[0]
     (rent,) = (outcome.cost["cash"] for outcome in model.outcomes(shut))
     assert rent * model.horizon == resolve(model, None).upper[0][-1] == 3
+
+
+def test_the_first_steps_can_be_taken(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES / "first_steps.py"), run_name="__main__")
+    assert "days over budget 0" in capsys.readouterr().out
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "van-frontier.png",
+        "van-spending.png",
+        "van.policy",
+    ]

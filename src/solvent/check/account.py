@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.errors import PolicyError
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.exact import common_unit
@@ -89,8 +90,20 @@ def open_ledgers(model: CMDP, limits: Limits, policy_units: Mapping[str, Fractio
 
 
 def count_ledgers(model: CMDP, policy: NodeTable) -> tuple[Ledger, ...]:
-    """Return a ledger of what a policy on rounded costs counts of each resource it tracks; none has limits."""
+    """Return a ledger of what a policy on rounded costs counts of each resource it tracks; none has limits.
+
+    Raises
+    ------
+    PolicyError
+        If a cost that it counts is continuous: what is counted then differs from draw to draw.
+    """
     cost_OD = policy.cost_ticks(model)
+    for name in policy.resources:
+        if model.law_DO is not None and (model.law_DO[model.resource_index(name)] != NO_LAW).any():
+            raise PolicyError(
+                f"costs of {name}", "costs of finite support, to follow a policy that counts them rounded",
+                "a continuous law", "what solve says of its worst case holds; it cannot be followed draw by draw",
+            )  # fmt: skip
     none = (None,) * model.horizon
     return tuple(
         Ledger(name, policy.units[d], cost_OD[:, d], cost_OD[:, d], none, none, continuous=False, counted=True)

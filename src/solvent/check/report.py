@@ -138,10 +138,11 @@ class Report:
         verdict = "never breaks a limit" if self.feasible else "breaks a limit"
         if not self.feasible and self.violation_probability is not None:
             verdict += f" with probability {self.violation_probability:.6g}"
-        lines: list[RenderableType] = [f"{verdict}; value {self.value:.10g}; {self.nodes:,} nodes", self._envelope()]
+        lines: list[RenderableType] = [f"{verdict}; value {self.value:.10g}; {self.nodes:,} nodes", self.table()]
         return Group(*lines, *([self.witness] if self.witness is not None else []))
 
-    def _envelope(self) -> Table:
+    def table(self) -> Table:
+        """Return, for each resource, where it comes nearest to its limit."""
         from rich.table import Table
 
         table = Table("resource", "tightest", "after step", "limit then", "least spent", "expected excess")

@@ -69,6 +69,8 @@ def verify(
         If the policy takes an action that is not available, or decides nothing where it leads to. Only where a limit
         is already broken need a policy on nodes decide nothing: that history then stops, and counts as one that breaks
         a limit.
+    NodeLimitError
+        If there are more nodes than `max_nodes`.
     ModelError
         If a callable looks at what was spent of a resource with continuous costs.
 
