@@ -101,7 +101,7 @@ def take_apart(model: CMDP, policy: NodeTable, most: int) -> Parts:
     >>> layers = [([0], [[0]], [0])]
     >>> policy = AugmentedPolicy.from_nodes(model, lattice, resolve(model, None), layers=layers, counting=("up",))
     >>> parts = take_apart(model, policy, most=10)
-    >>> parts.count_OD.ravel().tolist(), parts.model.probability.tolist()
+    >>> parts.count_OD.ravel().tolist(), parts.model.probability.round(6).tolist()
     ([0, 1, 2, 3], [0.0, 0.4, 0.4, 0.2])
     >>> print(parts.cost_of(0, 3))
     2 to 2.5 of uniform(low=0, high=2.5)
