@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ BOUNDED = [
     law("exponential", scale=1, high=2, negate=True),
 ]
 PLAIN = [Fraction(text) for text in ("0", "0", "1", "1/2", "1/3", "3/2", "-1", "-1/2", "0.7")]
-LIMITS = [Fraction(text) for text in ("1/2", "1", "1", "3/2", "2", "2", "5/2", "3", "4", "1/3", "-1/2", "-1")]
+LIMITS = [Fraction(text) for text in ("1", "3/2", "2", "5/2", "3", "4/3", "1/2", "4", "-1/2")]
 KINDS = ["number", "number", "number", "upper", "lower", "final", "final_lower", "box", "interval", "none"]
 
 
@@ -77,57 +78,52 @@ class Dense:
         return b.build()
 
 
-@st.composite
-def costs(draw: st.DrawFn, n_resources: int) -> list[Any]:
-    first = draw(st.sampled_from([*BOUNDED, *BOUNDED, *UNBOUNDED, *PLAIN]))
+def _costs(rng: Random, n_resources: int) -> list[Any]:
+    first = rng.choice([*BOUNDED, *BOUNDED, *PLAIN, *UNBOUNDED])
     # few parts in all, as those of several resources are combined
-    rest = [draw(st.sampled_from([*BOUNDED, *PLAIN])) for _ in range(n_resources - 1)]
-    return [first, *rest]
+    return [first, *(rng.choice([*BOUNDED, *PLAIN]) for _ in range(n_resources - 1))]
 
 
-@st.composite
-def budgets(draw: st.DrawFn, horizon: int) -> Any:
-    kind = draw(
-        st.sampled_from(
-            ["number", "number", "number", "upper", "lower", "final", "final_lower", "box", "interval", "none"]
-        )
-    )
-    limits = st.sampled_from(LIMITS)
+def _budget(rng: Random, horizon: int) -> Any:
+    kind = rng.choice(KINDS)
     if kind == "none":
         return None
     if kind == "number":
-        return draw(limits)
+        return rng.choice(LIMITS)
     if kind == "final":
-        return Budget.final(draw(limits))
+        return Budget.final(rng.choice(LIMITS))
     if kind == "final_lower":
-        return Budget.final(lower=-draw(limits))
+        return Budget.final(lower=-rng.choice(LIMITS))
     if kind == "box":
-        return Budget(upper=abs(draw(limits)) + 1, lower=-abs(draw(limits)) - 1)
-    upper = [draw(st.none() | limits) for _ in range(horizon)]
-    lower = [None if x is None else -3 - abs(x) for x in (draw(st.none() | limits) for _ in range(horizon))]
+        return Budget(upper=abs(rng.choice(LIMITS)) + 1, lower=-abs(rng.choice(LIMITS)) - 1)
+    upper = [rng.choice([None, *LIMITS]) for _ in range(horizon)]
+    lower = [None if x is None else -2 - abs(x) for x in (rng.choice([None, None, *LIMITS]) for _ in range(horizon))]
     if kind == "upper":
         return Budget(upper=upper)
     return Budget(lower=lower) if kind == "lower" else Budget(upper=upper, lower=lower)
 
 
-@st.composite
-def dense_problems(draw: st.DrawFn, max_resources: int = 2) -> Dense:
-    horizon, n_states = draw(st.integers(1, 3)), draw(st.integers(1, 2))
-    resources = [f"r{i}" for i in range(draw(st.integers(1, max_resources)))]
+def random_problem(seed: int) -> Dense:
+    """Return a problem of 1 to 3 steps, 1 or 2 states and 1 or 2 resources."""
+    rng = Random(seed)
+    horizon, n_states = rng.choice([3, 3, 2, 1]), rng.randint(1, 2)
+    resources = [f"r{i}" for i in range(rng.randint(1, 2))]
     rows = []
     for state in range(n_states):
-        for action in range(draw(st.integers(1, 2))):
-            weights = draw(st.sampled_from([[1], [1], [1, 1], [1, 3]]))
+        for action in range(rng.randint(1, 2)):
+            weights = rng.choice([[1], [1, 1], [1, 3]])
             outcomes = [
-                (Fraction(w, sum(weights)), draw(st.integers(0, n_states - 1)), draw(costs(len(resources))))
-                for w in weights
+                (Fraction(w, sum(weights)), rng.randrange(n_states), _costs(rng, len(resources))) for w in weights
             ]
-            rows.append(Row(state, f"a{action}", draw(st.sampled_from([0, 1, 2, 5, -1])), outcomes))
-        if draw(st.booleans()):
-            rows.append(
-                Row(state, "rest", draw(st.sampled_from([0, -1])), [(Fraction(1), state, [0] * len(resources))])
-            )
-    return Dense(horizon, resources, rows, {name: draw(budgets(horizon)) for name in resources})
+            rows.append(Row(state, f"a{action}", rng.choice([1, 2, 5, 0, -1]), outcomes))
+        if rng.random() < 0.75:
+            nothing = [(Fraction(1), state, [0] * len(resources))]
+            rows.append(Row(state, "rest", rng.choice([0, -1]), nothing))
+    return Dense(horizon, resources, rows, {name: _budget(rng, horizon) for name in resources})
+
+
+#: Seeds, so that problems are as varied as they can be; a smaller one is no simpler.
+dense_problems = st.integers(0, 10**9).map(random_problem)
 
 
 def cells(cost: CostLaw, up: bool) -> list[tuple[float, Fraction]]:

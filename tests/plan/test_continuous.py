@@ -41,13 +41,13 @@ def solve_both(model: CMDP, budget: Any, method: str, epsilon: Fraction, **optio
     return relaxed, strict
 
 
-@given(dense_problems(), st.sampled_from(EPSILONS), st.booleans())
-@settings(slowly, max_examples=120)
+@given(dense_problems, st.sampled_from(EPSILONS), st.booleans())
+@settings(slowly, max_examples=200)
 def test_additive_promises(problem: Dense, epsilon: Fraction, prune: bool) -> None:
     solve_both(problem.model(), problem.budget, "additive", epsilon, prune=prune)
 
 
-@given(dense_problems(), st.sampled_from(EPSILONS))
+@given(dense_problems, st.sampled_from(EPSILONS))
 @settings(slowly, max_examples=60)
 def test_relative_promises(problem: Dense, epsilon: Fraction) -> None:
     model = problem.model()
@@ -57,8 +57,8 @@ def test_relative_promises(problem: Dense, epsilon: Fraction) -> None:
         solve_both(model, problem.budget, "relative", epsilon / 4)
 
 
-@given(dense_problems(), st.sampled_from([Fraction(1, 4), Fraction(1), Fraction(3)]))
-@settings(slowly, max_examples=80)
+@given(dense_problems, st.sampled_from([Fraction(1, 4), Fraction(1), Fraction(3)]))
+@settings(slowly, max_examples=120)
 def test_the_optimum_is_where_a_hand_made_enclosure_says(problem: Dense, epsilon: Fraction) -> None:
     model = problem.model()
     lower, upper = enclosure(problem, resolve(model, problem.budget))

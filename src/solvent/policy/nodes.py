@@ -25,7 +25,7 @@ from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_LAW, same
 from solvent.model.exact import exact
-from solvent.model.rounding import round_to
+from solvent.model.rounding import NO_UPPER, round_to
 from solvent.policy.locate import COLLAPSED, locate_equal, locate_nearest
 from solvent.policy.search import NOT_FOUND, find
 
@@ -178,6 +178,8 @@ class NodeTable:
         if group == NO_NODE:
             return NO_NODE
         low, high = int(self.node_indptr[group]), int(self.node_indptr[group + 1])
+        # sums of continuous costs may leave 64 bits, and are then beyond every node, but not beyond open intervals
+        ticks = [min(max(amount, COLLAPSED + 1), NO_UPPER) for amount in ticks]
         if self.lookup == "at_most":
             place = low + int(np.searchsorted(self.spent_ND[low:high, 0], ticks[0]))
             return place if place < high else NO_NODE
