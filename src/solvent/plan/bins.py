@@ -3,7 +3,7 @@
 A cost with distribution function F that is rounded down counts as k ticks of length l with probability
 F((k + 1) l) - F(k l). Which k there are is decided by the support alone: a bin may be so unlikely that its probability
 is 0 in floats, and still be in it. Sums over outcomes stay right: a dead end behind such a bin makes 0 times minus
-infinity, which is no number and better than nothing else.
+infinity, which is no number, and no comparison takes that for better.
 """
 
 from __future__ import annotations
