@@ -251,6 +251,37 @@ def test_the_drone_has_dead_ends_that_are_not_terminal():
     assert not any(model.is_terminal(step, state) for step in range(model.horizon) for state in range(model.n_states))
 
 
+def test_rounded_costs_enclose_its_optimum(name, model):
+    value = optimum(model, resolve(model, None))[0]
+    epsilon = {limit: Fraction(1, 4) for limit in resolve(model, None).resources}
+    relaxed = solvent.solve(model, method="additive", epsilon=epsilon)
+    strict = solvent.solve(model, method="additive", epsilon=epsilon, strict=True)
+    assert relaxed.value >= value - 1e-9
+    assert strict.value <= relaxed.value + 1e-9
+    if not model.has_continuous_costs:
+        assert strict.value <= value + 1e-9
+    for solution, slack in ((relaxed, Fraction(1, 4)), (strict, 0)):
+        report = solvent.verify(model, solution.policy)
+        assert report.value == pytest.approx(solution.value)
+        assert all(excess <= slack for excess in solution.excess.values())
+        assert report.feasible == (not any(solution.excess.values()))
+
+
+def test_the_campaign_can_be_planned():
+    model = solvent.load(EXAMPLES / "campaign.yaml")
+    with pytest.raises(solvent.ModelError, match='use method="additive" or "relative"'):
+        solvent.solve(model)
+    relaxed, strict = (
+        solvent.solve(model, method="relative", epsilon="1/60", strict=strict) for strict in (False, True)
+    )
+    # following what was really spent is worth far more than planning for the dearest week, which gives 36.8
+    assert 46.0 < strict.value < relaxed.value < 46.3
+    assert strict.worst_spent["money"] == 30 < relaxed.worst_spent["money"] <= Fraction(61, 2)
+    runs = solvent.simulate(model, strict.policy, episodes=20_000, seed=1)
+    assert runs.violations == 0
+    assert abs(runs.mean_reward - strict.value) < 5 * runs.standard_error
+
+
 def test_the_campaign_is_continuous_and_bounded():
     model = solvent.load(EXAMPLES / "campaign.yaml")
     assert model.has_continuous_costs

@@ -132,13 +132,3 @@ def test_a_policy_that_does_not_round_refuses_what_is_no_whole_number():
     with pytest.raises(PolicyError, match=r"cost of weight: expected a whole multiple of 1, found 0\.5"):
         policy.count(0, Fraction(1, 2))
     assert policy.counting == ("exact",)
-
-
-def test_continuous_costs_that_are_counted_rounded_are_refused():
-    b = solvent.CMDP.builder(horizon=2, start=0, resources=["money"], budget=5)
-    b.add(0, "buy", reward=1, outcomes=[(1, 0, solvent.law("uniform", low=1, high=2))])
-    model = b.build()
-    policy = solvent.solve(model, method="additive", epsilon=1, strict=True).policy
-    for check in (solvent.verify, solvent.simulate):
-        with pytest.raises(PolicyError, match="costs of money: expected costs of finite support, to follow a policy"):
-            check(model, policy)

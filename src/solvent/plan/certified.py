@@ -185,7 +185,7 @@ def _by_lengths(
     options = Options(arrays=True if one_sided else None, follow=_FOLLOW)
     while True:
         lengths = tuple(max(_power_of_two(span / amounts), least) for span, least in zip(spans, finest, strict=True))
-        relaxed = project(model, limits, lengths, "relaxed")
+        relaxed = project(model, limits, lengths, "relaxed", bracket.allowance)
         bound = run(relaxed, "auto", bracket.allowance, options=_within(options, known, relaxed))
         nodes = bound.stats.nodes
         if relaxed.is_exact or not bound.feasible:
@@ -196,7 +196,7 @@ def _by_lengths(
                 bracket.settle(relaxed, bound)
         if not bracket.done:
             bracket.allowance.used = 0
-            rounded = project(model, limits, lengths, "rounded")
+            rounded = project(model, limits, lengths, "rounded", bracket.allowance)
             known = _Known.of(relaxed, bound)
             answer = run(rounded, "auto", bracket.allowance, options=_within(options, known, rounded))
             nodes += answer.stats.nodes

@@ -10,8 +10,6 @@ from collections.abc import Hashable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from solvent.model.distributions import CostLaw
-
 if TYPE_CHECKING:
     from solvent.baselines.compare import Comparison, ComparisonRow
     from solvent.check.report import Report, Witness
@@ -192,7 +190,7 @@ def _witness(witness: Witness) -> dict[str, Any]:
                 "action": name(each.action),
                 "next_state": name(each.next_state),
                 "cost": {
-                    key: str(cost) if isinstance(cost, CostLaw) else amount(cost) for key, cost in each.cost.items()
+                    key: amount(cost) if isinstance(cost, Fraction) else str(cost) for key, cost in each.cost.items()
                 },
                 "spent": _amounts(each.spent),
                 "upper": _amounts(each.upper),
