@@ -9,12 +9,12 @@ DOCS := $(VENV)/.docs
 .PHONY: help setup demo test test-all lint format bench docs schema images clean
 
 help:
-	@echo "make demo    set up and solve an example"
+	@echo "make demo    set up and tell the story of a delivery van"
 	@echo "make test    set up and run the test suite"
 	@echo "make test-all  the same with the slow tests and those that need the extra 'bench'"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  rewrite the code in the project's format"
-	@echo "make bench   time exact planning on this machine"
+	@echo "make bench   time planning on this machine"
 	@echo "make docs    build the documentation into site/, without warnings"
 	@echo "make schema  write the JSON Schema of model files"
 	@echo "make images  draw the pictures of the README and the documentation"
@@ -36,7 +36,7 @@ $(DOCS): $(READY)
 	@touch $(DOCS)
 
 demo: $(READY)
-	$(RUN) examples/first_steps.py
+	$(VENV)/bin/solvent demo
 
 test: $(READY)
 	$(RUN) -m pytest -q -n auto
@@ -55,6 +55,7 @@ format: $(READY)
 
 bench: $(READY)
 	$(RUN) bench/exact.py
+	$(RUN) bench/approximate.py
 	$(RUN) bench/methods.py
 
 docs: $(DOCS)

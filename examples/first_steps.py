@@ -1,6 +1,7 @@
 """The delivery van, from question to answer: plan, check, use and price a tank of fuel.
 
-Run it with `make demo`, or with any Python that has Solvent installed. It writes a policy and two pictures into `out/`.
+A tour in Python; `solvent demo` tells it without. Run it with any Python that has Solvent installed: it writes a policy
+and two pictures into `out/`.
 """
 
 from __future__ import annotations

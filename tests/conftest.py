@@ -1,16 +1,46 @@
-"""What all tests share: where helpers are found, and how long Hypothesis may take."""
+"""What all tests share: where helpers are found, how long Hypothesis may take, and a terminal to type commands in."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 settings.register_profile("default", deadline=None, suppress_health_check=_QUIET)
 settings.register_profile("hunt", parent=settings.get_profile("default"), max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture
+def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 100 columns without colours."""
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+@pytest.fixture
+def folder(plain_terminal: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with all example models in it."""
+    for file in EXAMPLES.glob("*.yaml"):
+        shutil.copy(file, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def van(folder: Path) -> Path:
+    """The same folder with a policy for the van's own tank."""
+    from solvent.cli import main
+
+    assert main(["solve", "delivery-van.yaml", "--out", "van.policy", "--json"]) == 0
+    return folder

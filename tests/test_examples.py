@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import runpy
 from fractions import Fraction
 from functools import cache
 from importlib.resources import files
@@ -250,6 +251,37 @@ def test_the_drone_has_dead_ends_that_are_not_terminal():
     assert not any(model.is_terminal(step, state) for step in range(model.horizon) for state in range(model.n_states))
 
 
+def test_rounded_costs_enclose_its_optimum(name, model):
+    value = optimum(model, resolve(model, None))[0]
+    epsilon = {limit: Fraction(1, 4) for limit in resolve(model, None).resources}
+    relaxed = solvent.solve(model, method="additive", epsilon=epsilon)
+    strict = solvent.solve(model, method="additive", epsilon=epsilon, strict=True)
+    assert relaxed.value >= value - 1e-9
+    assert strict.value <= relaxed.value + 1e-9
+    if not model.has_continuous_costs:
+        assert strict.value <= value + 1e-9
+    for solution, slack in ((relaxed, Fraction(1, 4)), (strict, 0)):
+        report = solvent.verify(model, solution.policy)
+        assert report.value == pytest.approx(solution.value)
+        assert all(excess <= slack for excess in solution.excess.values())
+        assert report.feasible == (not any(solution.excess.values()))
+
+
+def test_the_campaign_can_be_planned():
+    model = solvent.load(EXAMPLES / "campaign.yaml")
+    with pytest.raises(solvent.ModelError, match='use method="additive" or "relative"'):
+        solvent.solve(model)
+    relaxed, strict = (
+        solvent.solve(model, method="relative", epsilon="1/60", strict=strict) for strict in (False, True)
+    )
+    # following what was really spent is worth far more than planning for the dearest week, which gives 36.8
+    assert 46.0 < strict.value < relaxed.value < 46.3
+    assert strict.worst_spent["money"] == 30 < relaxed.worst_spent["money"] <= Fraction(61, 2)
+    runs = solvent.simulate(model, strict.policy, episodes=20_000, seed=1)
+    assert runs.violations == 0
+    assert abs(runs.mean_reward - strict.value) < 5 * runs.standard_error
+
+
 def test_the_campaign_is_continuous_and_bounded():
     model = solvent.load(EXAMPLES / "campaign.yaml")
     assert model.has_continuous_costs
@@ -262,3 +294,14 @@ def test_the_shop_that_stays_shut_spends_exactly_its_last_limit():
     shut = model.rows(0, model.start_index)[0]
     (rent,) = (outcome.cost["cash"] for outcome in model.outcomes(shut))
     assert rent * model.horizon == resolve(model, None).upper[0][-1] == 3
+
+
+def test_the_first_steps_can_be_taken(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES / "first_steps.py"), run_name="__main__")
+    assert "days over budget 0" in capsys.readouterr().out
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "van-frontier.png",
+        "van-spending.png",
+        "van.policy",
+    ]

@@ -18,6 +18,7 @@ from solvent._version import __version__
 from solvent.errors import (
     BudgetError,
     LatticeOverflowError,
+    LimitError,
     ModelError,
     PolicyError,
     SolventError,
@@ -89,6 +90,7 @@ __all__ = [
     "DiscountedCMDP",
     "DiscountedPolicy",
     "LatticeOverflowError",
+    "LimitError",
     "MarkovPolicy",
     "ModelError",
     "PolicyError",

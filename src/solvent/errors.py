@@ -67,8 +67,16 @@ class LatticeOverflowError(SolventError, OverflowError):
     """The costs and limits of a resource have no common unit in which all sums fit 64-bit integers."""
 
 
+class LimitError(SolventError):
+    """A limit of time, memory or size was reached before there was anything to return."""
+
+
 class PolicyError(LocatedError):
     """A policy has no answer, does not fit its model, or is used out of turn."""
+
+
+class NodeLimitError(PolicyError, LimitError):
+    """A check would have to look at more nodes than it may."""
 
 
 class UnmodelledOutcome(PolicyError):  # noqa: N818

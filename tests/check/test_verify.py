@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import solvent
 from solvent.check.verify import verify
-from solvent.errors import PolicyError
+from solvent.errors import NodeLimitError, PolicyError
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
@@ -204,7 +204,7 @@ def test_missing_and_unavailable_decisions_are_named():
 
 def test_limits_on_size_and_model():
     model = instances.fuel_grid(3)
-    with pytest.raises(PolicyError, match="at most 20 nodes, found more; raise max_nodes"):
+    with pytest.raises(NodeLimitError, match="at most 20 nodes, found more; raise max_nodes"):
         verify(model, np.zeros((9, 9), int), max_nodes=20)
     with pytest.raises(PolicyError, match="for this model"):
         verify(instances.fuel_grid(3, slip=0), MarkovPolicy(model, np.zeros((9, 9), int)))

@@ -82,7 +82,6 @@ def test_real_costs_by_lengths(seed: int, gap: float) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(certified, "_FIRST_TRY", 0)
         patch.setattr(certified, "_FIRST_AMOUNTS", (16, 4))
-        patch.setattr(certified, "_FINER", (2, 2))
         solution = check(model, None, exact, gap)
     assert solution.rounds
 
@@ -214,7 +213,7 @@ def test_a_gap_chooses_its_own_method() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_what_a_coarser_round_proved_prunes_the_next(seed: int) -> None:
     model = instances.random(
-        5, 3, horizon=6, resources=2, real_costs=True, cost_range=(-1, 3), budget=8 + seed % 4, seed=seed
+        5, 3, horizon=6, resources=2, real_costs=True, cost_range=(-1, 3), budget=11 + seed % 4, seed=seed
     )
     limits = resolve(model, None)
     coarse, fine = (project(model, limits, (Fraction(1, n),) * 2, "relaxed") for n in (4, 8))
@@ -252,3 +251,14 @@ def test_pruning_by_a_coarser_round_does_prune() -> None:
     pruned = run(fine, "reduction", Allowance(), options=Options(within=known.inside(fine)))
     assert pruned.value == plain.value
     assert pruned.stats.nodes < plain.stats.nodes
+
+
+def test_rounds_are_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    model = instances.paper(10, seed=1, budget=2)
+    solve(model, gap=0.01, progress=True)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    solution = solve(model, gap=0.01, progress=True)
+    shown = capsys.readouterr().err.splitlines()
+    assert shown[0].split() == ["lower", "upper", "gap", "nodes", "time"]
+    assert shown[1].split()[:3] == solution.log.splitlines()[1].split()[:3]

@@ -88,12 +88,11 @@ def open_ledgers(model: CMDP, limits: Limits, policy_units: Mapping[str, Fractio
     return tuple(_open(model, r, limits, policy_units) for r in range(model.n_resources))
 
 
-def count_ledgers(model: CMDP, policy: NodeTable) -> tuple[Ledger, ...]:
+def count_ledgers(policy: NodeTable, count_OD: NDArray[np.int64]) -> tuple[Ledger, ...]:
     """Return a ledger of what a policy on rounded costs counts of each resource it tracks; none has limits."""
-    cost_OD = policy.cost_ticks(model)
-    none = (None,) * model.horizon
+    none = (None,) * policy.horizon
     return tuple(
-        Ledger(name, policy.units[d], cost_OD[:, d], cost_OD[:, d], none, none, continuous=False, counted=True)
+        Ledger(name, policy.units[d], count_OD[:, d], count_OD[:, d], none, none, continuous=False, counted=True)
         for d, name in enumerate(policy.resources)
     )
 
@@ -106,7 +105,9 @@ def _open(model: CMDP, r: int, limits: Limits, policy_units: Mapping[str, Fracti
         d = limits.resources.index(name)
         upper, lower = limits.upper[d], limits.lower[d]
     laws = np.full(model.n_outcomes, NO_LAW) if model.law_DO is None else model.law_DO[r]
-    used = [model.laws[i] for i in np.unique(laws[laws != NO_LAW])]
+    is_law = laws != NO_LAW
+    numbers, which = np.unique(laws[is_law], return_inverse=True)
+    used = [model.laws[i] for i in numbers]
     ends = [end for law in used for end in (law.low, law.high) if end is not None]
     given = [limit for limit in (*upper, *lower) if limit is not None]
     costs = [column.unit] if column.ticks.any() else []
@@ -118,10 +119,10 @@ def _open(model: CMDP, r: int, limits: Limits, policy_units: Mapping[str, Fracti
     wide = total >= _SAFE or any(law.low is None for law in used)
     ticks = column.ticks.astype(object) if wide else column.ticks.astype(np.int64)
     high_O, low_O = ticks * factor, ticks * factor
-    for i in np.unique(laws[laws != NO_LAW]):
-        law = model.laws[i]
-        high_O[laws == i] = int(law.high / unit)
-        low_O[laws == i] = -np.inf if law.low is None else int(law.low / unit)
+    if used:
+        high_O[is_law] = np.array([int(law.high / unit) for law in used], ticks.dtype)[which]
+        lows = [-np.inf if law.low is None else int(law.low / unit) for law in used]
+        low_O[is_law] = np.array(lows, ticks.dtype)[which]
     return Ledger(
         name,
         unit,

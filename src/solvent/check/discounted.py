@@ -18,7 +18,7 @@ from solvent.check.report import PerStep, Report, render
 from solvent.errors import PolicyError, quote
 from solvent.model.amounts import format_amount, short_amount
 from solvent.model.budget import BudgetLike
-from solvent.model.cmdp import CMDP, NO_LAW
+from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, constant_limits
 from solvent.model.distributions import CostLaw
 from solvent.policy.choices import NO_ROW
@@ -111,7 +111,6 @@ def verify_discounted(
             "check the first steps of any other with verify(model.unrolled(steps), policy)",
         )
     closed = policy.closed(model)
-    _refuse_rounded_laws(policy, closed)
     error = max(_check_rule(model, rule) for rule in policy.rules)
     limits = _limits(model, policy, budget)
     planned = verify(closed, policy.finite, dict.fromkeys(model.resources), max_nodes=max_nodes)
@@ -135,20 +134,6 @@ def verify_discounted(
         steps=policy.steps,
         planned=planned,
     )
-
-
-def _refuse_rounded_laws(policy: DiscountedPolicy, closed: CMDP) -> None:
-    """Refuse a policy that counts rounded draws of a law, since one draw can then be counted in many ways."""
-    if closed.law_DO is None or not policy.finite.rounds:
-        return
-    for name in policy.finite.resources:
-        used = np.flatnonzero(closed.law_DO[closed.resource_index(name)] != NO_LAW)
-        if len(used):
-            raise PolicyError(
-                f"{closed.place_of(int(used[0]))}, cost of {name}",
-                "costs of finite support, so that what the policy counts can be followed",
-                str(closed.cost_of(closed.resource_index(name), int(used[0]))),
-            )
 
 
 def _most(amounts: PerStep) -> Fraction:

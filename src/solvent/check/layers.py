@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.check.account import Ledger
+from solvent.check.parts import Parts
 from solvent.errors import PolicyError, quote
 from solvent.model.amounts import format_amount
 from solvent.model.cmdp import CMDP
@@ -74,11 +75,12 @@ Identity = Callable[[Layer], list[NDArray[Any]]]
 
 @dataclass(frozen=True)
 class Walk:
-    """A model, a policy and the ledgers: how one layer leads to the next."""
+    """A model, a policy and the ledgers: how one layer leads to the next; and how outcomes were taken apart, if so."""
 
     model: CMDP
     policy: TabularPolicy
     ledgers: tuple[Ledger, ...]
+    parts: Parts | None = None
 
     @property
     def ended(self) -> int:

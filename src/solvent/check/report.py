@@ -20,6 +20,29 @@ PerStep = tuple[Fraction | None, ...]
 
 
 @dataclass(frozen=True)
+class CostPart:
+    """A stretch of a continuous cost that a policy on rounded costs cannot tell apart.
+
+    Attributes
+    ----------
+    law : CostLaw
+    low : Fraction or None
+        None if it has no lower end.
+    high : Fraction
+    """
+
+    law: CostLaw
+    low: Fraction | None
+    high: Fraction
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return f"{format_amount(self.high)} of {self.law}"
+        stretch = "at most" if self.low is None else f"{format_amount(self.low)} to"
+        return f"{stretch} {format_amount(self.high)} of {self.law}"
+
+
+@dataclass(frozen=True)
 class WitnessStep:
     """One step of a history that breaks a limit.
 
@@ -29,8 +52,8 @@ class WitnessStep:
     state : hashable
     action : hashable or None
         None if the history had ended before.
-    cost : dict of str to Fraction or CostLaw
-        By resource.
+    cost : dict of str to Fraction, CostLaw or CostPart
+        By resource; a part of a law where the policy counts rounded costs.
     next_state : hashable
     spent : dict of str to Fraction
         After the step; where costs are continuous, the end of the possible amounts that is nearest to breaking a limit.
@@ -41,7 +64,7 @@ class WitnessStep:
     step: int
     state: Hashable
     action: Hashable | None
-    cost: dict[str, Fraction | CostLaw]
+    cost: dict[str, Fraction | CostLaw | CostPart]
     next_state: Hashable
     spent: dict[str, Fraction | None]
     upper: dict[str, Fraction | None]
@@ -83,7 +106,7 @@ class Witness:
                 cost = each.cost.get(name, Fraction(0))
                 broken = each is self.steps[-1] and name == self.resource
                 cells += [
-                    str(cost) if isinstance(cost, CostLaw) else format_amount(cost),
+                    format_amount(cost) if isinstance(cost, Fraction) else str(cost),
                     _amount(each.spent[name]) + (" !" if broken else ""),
                     _interval(each.lower[name], each.upper[name]),
                 ]
@@ -138,10 +161,11 @@ class Report:
         verdict = "never breaks a limit" if self.feasible else "breaks a limit"
         if not self.feasible and self.violation_probability is not None:
             verdict += f" with probability {self.violation_probability:.6g}"
-        lines: list[RenderableType] = [f"{verdict}; value {self.value:.10g}; {self.nodes:,} nodes", self._envelope()]
+        lines: list[RenderableType] = [f"{verdict}; value {self.value:.10g}; {self.nodes:,} nodes", self.table()]
         return Group(*lines, *([self.witness] if self.witness is not None else []))
 
-    def _envelope(self) -> Table:
+    def table(self) -> Table:
+        """Return, for each resource, where it comes nearest to its limit."""
         from rich.table import Table
 
         table = Table("resource", "tightest", "after step", "limit then", "least spent", "expected excess")

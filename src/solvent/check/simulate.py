@@ -3,7 +3,7 @@
 Outcomes are drawn with a guide table (Chen and Asau): cell j of a row with n outcomes holds the first outcome whose
 cumulative probability exceeds j / n, so that a draw needs about one comparison, whatever n is. What was spent is
 counted in whole ticks. Draws of continuous costs are rounded to a tick, chosen so small that it does not show, and
-never beyond the ends of their support.
+never beyond the ends of their support; what a policy on rounded costs counts follows from these ticks.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from solvent.check.account import Ledger
 from solvent.check.layers import NO_OUTCOME, Layer, Walk
+from solvent.check.parts import least_count
 from solvent.check.sweep import no_decision
 from solvent.check.verify import PolicyLike, limits_of, prepare
 from solvent.errors import ModelError, quote
@@ -159,6 +160,7 @@ class _Players:
         self.walk, self.model, self.rng, self.episodes = walk, walk.model, rng, episodes
         self.draw = _Draw(walk.model.outcome_indptr, walk.model.probability)
         self.scales = [_scale(ledger, walk.model.horizon) for ledger in walk.ledgers]
+        self.counts = {r: self._count_of(r) for r, ledger in enumerate(walk.ledgers) if ledger.counted}
 
     def play(self) -> Simulation:
         walk, model = self.walk, self.model
@@ -177,8 +179,10 @@ class _Players:
             outcome = self.draw(rows, self.rng.random(len(rows)))
             rewards[moving] += model.row_reward[rows]
             state[moving] = model.next_state[outcome]
+            costs: list[NDArray[Any]] = []
             for r, ledger in enumerate(walk.ledgers):
-                fine[r][moving] += self._costs(r, outcome)
+                costs.append(self._counted(r, outcome, costs) if ledger.counted else self._costs(r, outcome))
+                fine[r][moving] += costs[r]
                 scaled = _rescale(ledger, self.scales[r])
                 broken |= (scaled.excess(step, fine[r], fine[r]) > 0).astype(bool)
                 top = fine[r].max()
@@ -258,8 +262,50 @@ class _Players:
             ticks = np.rint(law.sample(len(at), self.rng) / unit)
             most = int(law.high / ledger.unit) * scale
             least = None if law.low is None else int(law.low / ledger.unit) * scale
-            costs[at] = np.clip(ticks.astype(costs.dtype), least, most)
+            whole = (
+                np.array([int(x) for x in ticks.tolist()], object) if costs.dtype == object else ticks.astype(np.int64)
+            )
+            costs[at] = np.clip(whole, least, most)
         return costs
+
+    def _count_of(self, r: int) -> _Count:
+        """Return how a counted resource follows from what is drawn of it."""
+        policy, ledger = self.walk.policy, self.walk.ledgers[r]
+        assert isinstance(policy, NodeTable)
+        d, of = policy.resources.index(ledger.name), self.model.resource_index(ledger.name)
+        drawn = self.walk.ledgers[of]
+        if not drawn.continuous:
+            return _Count(of, 1, up=False, least=0)
+        length = int(ledger.unit / drawn.unit) * self.scales[of]
+        return _Count(of, length, policy.counting[d] == "up", least_count(self.model, policy, d))
+
+    def _counted(self, r: int, outcome: NDArray[np.int64], costs: list[NDArray[Any]]) -> NDArray[np.int64]:
+        """Return what the policy counts for each outcome, given what all resources cost in fine ticks."""
+        count, counts = self.counts[r], self.walk.ledgers[r].high_O[outcome]
+        if not self.walk.ledgers[count.of].continuous:
+            return counts
+        assert self.model.law_DO is not None
+        at = np.flatnonzero(self.model.law_DO[count.of, outcome] != NO_LAW)
+        counts[at] = count(costs[count.of][at])
+        return counts
+
+
+@dataclass(frozen=True)
+class _Count:
+    """How drawn costs of a resource are counted: in whole lengths of so many fine ticks, rounded up or down.
+
+    Less than `least` makes no difference to the policy, and might leave 64 bits.
+    """
+
+    of: int
+    length: int
+    up: bool
+    least: int
+
+    def __call__(self, ticks: NDArray[Any]) -> NDArray[np.int64]:
+        counts = -(-ticks // self.length) if self.up else ticks // self.length
+        result: NDArray[np.int64] = np.maximum(counts, self.least).astype(np.int64)
+        return result
 
 
 class _Draw:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.check.layers import Layer, Walk
-from solvent.errors import PolicyError
+from solvent.errors import NodeLimitError, PolicyError
 from solvent.model.cmdp import CMDP
 from solvent.policy.choices import Choices
 from solvent.policy.nodes import NodeTable
@@ -35,7 +35,7 @@ class Findings:
         """Note the extremes of a layer."""
         self.nodes += len(layer)
         if self.nodes > max_nodes:
-            raise PolicyError(
+            raise NodeLimitError(
                 f"verify, step {layer.step - 1}", f"at most {max_nodes:,} nodes", "more", "raise max_nodes="
             )
         self.worst.append(tuple(high.max() for high in layer.high))

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvent.check.layers import NO_OUTCOME, Layer, Walk
-from solvent.check.report import Witness, WitnessStep
+from solvent.check.report import CostPart, Witness, WitnessStep
 from solvent.check.sweep import Findings, no_decision
 from solvent.errors import ModelError
+from solvent.model.distributions import CostLaw
 
 
 @dataclass(frozen=True)
@@ -122,13 +124,15 @@ class Trace:
         return Witness(tuple(steps), ledgers[resource].name)
 
     def _witness_step(self, step: int, state: int, outcome: int, high: list[Any], low: list[Any]) -> WitnessStep:
-        model = self.walk.model
-        limited = [(r, ledger) for r, ledger in enumerate(self.walk.ledgers) if ledger.limited]
-        action, cost, following = None, {}, state
+        walk, model = self.walk, self.walk.model
+        limited = [(r, ledger) for r, ledger in enumerate(walk.ledgers) if ledger.limited]
+        action, following = None, state
+        cost: dict[str, Fraction | CostLaw | CostPart] = {}
         if outcome != NO_OUTCOME:
             row = int(np.searchsorted(model.outcome_indptr, outcome, side="right")) - 1
             action = model.actions[int(model.row_action[row])]
-            cost = {name: model.cost_of(r, outcome) for r, name in enumerate(model.resources)}
+            costs = walk.parts or model
+            cost = {name: costs.cost_of(r, outcome) for r, name in enumerate(model.resources)}
             following = int(model.next_state[outcome])
         return WitnessStep(
             step=step,

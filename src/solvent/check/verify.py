@@ -4,12 +4,16 @@ A first sweep merges every history the policy cannot tell apart and carries the 
 that of the policy, not of the histories. If these extremes keep all limits, nothing ever breaks one. Otherwise a second
 sweep tells nodes apart by what was spent and by how much limits were broken so far, which gives probabilities and
 a shortest history to look at.
+
+For a policy that counts rounded costs, continuous costs are first taken apart into what it counts alike (`parts`).
+Other policies do not look at them, and there the ends of the support are all that matters.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, overload
 
 import numpy as np
@@ -19,12 +23,13 @@ from solvent.check.account import count_ledgers, open_ledgers
 from solvent.check.callables import CallablePolicy
 from solvent.check.discounted import DiscountedReport, verify_discounted
 from solvent.check.layers import Walk
+from solvent.check.parts import plain_counts, take_apart
 from solvent.check.report import PerStep, Report
 from solvent.check.sweep import Findings, StraddleError, Sweep
 from solvent.check.trace import Trace, Traced
 from solvent.errors import PolicyError, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
-from solvent.model.cmdp import CMDP, check_model
+from solvent.model.cmdp import CMDP, NO_LAW, check_model
 from solvent.model.discounted import DiscountedCMDP
 from solvent.policy.choices import TabularPolicy
 from solvent.policy.markov import MarkovPolicy
@@ -61,7 +66,7 @@ def verify(
     budget : number, Budget or mapping, optional
         The limits to check; the policy's own if not given, or else the model's default.
     max_nodes : int
-        Give up beyond so many nodes.
+        Give up beyond so many nodes, or so many parts of continuous costs.
 
     Raises
     ------
@@ -69,6 +74,8 @@ def verify(
         If the policy takes an action that is not available, or decides nothing where it leads to. Only where a limit
         is already broken need a policy on nodes decide nothing: that history then stops, and counts as one that breaks
         a limit.
+    NodeLimitError
+        If there are more nodes than `max_nodes`.
     ModelError
         If a callable looks at what was spent of a resource with continuous costs.
 
@@ -102,7 +109,7 @@ def verify(
         return verify_discounted(model, policy, budget, max_nodes=max_nodes)
     check_model(model)
     limits = limits_of(model, policy, budget)
-    walk = prepare(model, policy, limits)
+    walk = prepare(model, policy, limits, most_parts=max_nodes)
     try:
         found = Sweep(walk, max_nodes, settled=True).run()
     except StraddleError:
@@ -123,13 +130,22 @@ def limits_of(model: CMDP, policy: PolicyLike, budget: BudgetLike | None) -> Lim
     return resolve(model, budget)
 
 
-def prepare(model: CMDP, policy: PolicyLike, limits: Limits) -> Walk:
+def prepare(model: CMDP, policy: PolicyLike, limits: Limits, *, most_parts: int | None = None) -> Walk:
     """Return the walk of any kind of policy through the model.
+
+    Parameters
+    ----------
+    model : CMDP
+    policy : NodeTable, MarkovPolicy, array or callable
+    limits : Limits
+    most_parts : int, optional
+        Take continuous costs apart for a policy on rounded costs, into at most so many outcomes. If not given they stay
+        whole, and whoever walks has to count what is drawn.
 
     Raises
     ------
     PolicyError
-        If it is no policy, or one for another model.
+        If it is no policy, or one for another model, or there are too many parts.
     """
     if isinstance(policy, np.ndarray):
         policy = MarkovPolicy(model, policy)
@@ -139,13 +155,13 @@ def prepare(model: CMDP, policy: PolicyLike, limits: Limits) -> Walk:
             raise PolicyError("policy", "a policy for this model", "one for another")
         tabular, ledgers = policy, open_ledgers(model, limits, {})
     elif isinstance(policy, NodeTable):
-        policy.cost_ticks(model)  # refuses other models, and costs that are no whole numbers of its ticks
         assert hasattr(policy, "choices_at")
+        units = dict(zip(policy.resources, policy.units, strict=True))
         tabular = policy
         if policy.rounds:
-            ledgers = (*open_ledgers(model, limits, {}), *count_ledgers(model, policy))
-        else:
-            ledgers = open_ledgers(model, limits, dict(zip(policy.resources, policy.units, strict=True)))
+            return _prepare_rounded(model, policy, limits, units, most_parts)
+        policy.cost_ticks(model)  # refuses other models, and costs that are no whole numbers of its ticks
+        ledgers = open_ledgers(model, limits, units)
     elif callable(policy):
         ledgers = open_ledgers(model, limits, {})
         tabular = CallablePolicy(model, policy, ledgers)
@@ -154,6 +170,24 @@ def prepare(model: CMDP, policy: PolicyLike, limits: Limits) -> Walk:
             "policy", "a policy, an array of actions, or a function of step, state and spent", quote(policy)
         )
     return Walk(model, tabular, ledgers)
+
+
+def _prepare_rounded(
+    model: CMDP, policy: Any, limits: Limits, units: dict[str, Fraction], most_parts: int | None
+) -> Walk:
+    policy.check_model(model)
+    if most_parts is None:
+        count_OD = plain_counts(model, policy)
+        # draws are counted in whole ticks of the policy, which must be whole numbers of the ledger's
+        drawn = {
+            name: unit
+            for name, unit in units.items()
+            if model.law_DO is not None and (model.law_DO[model.resource_index(name)] != NO_LAW).any()
+        }
+        return Walk(model, policy, (*open_ledgers(model, limits, drawn), *count_ledgers(policy, count_OD)))
+    parts = take_apart(model, policy, most_parts)
+    ledgers = (*open_ledgers(parts.model, limits, {}), *count_ledgers(policy, parts.count_OD))
+    return Walk(parts.model, policy, ledgers, parts)
 
 
 def _report(walk: Walk, found: Findings, limits: Limits, traced: Traced | None = None) -> Report:

@@ -99,7 +99,7 @@ def save(model: AnyModel, path: str | Path) -> None:
         _encode(json.dumps(entries, ensure_ascii=False))  # libyaml would stop at what UTF-8 cannot hold
         write_whole(path, dump(entries).encode())
     else:
-        raise ModelError(str(path), f"a name ending in {_KINDS}", quote(path.suffix))
+        raise ModelError(str(path), f"a name ending in {_KINDS}", quote(path.suffix) if path.suffix else "no ending")
 
 
 def _encode(text: str) -> bytes:
@@ -157,7 +157,7 @@ def _parser(path: Path) -> Callable[[bytes], AnyModel]:
 
         return lambda content: from_entries(parse(content))
     hint = "solvent.load_policy reads policies" if kind == ".policy" else ""
-    raise ModelError(str(path), f"a file ending in {_KINDS}", quote(path.suffix), hint)
+    raise ModelError(str(path), f"a file ending in {_KINDS}", quote(path.suffix) if path.suffix else "no ending", hint)
 
 
 def _neighbours(path: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -12,51 +13,90 @@ _PAUSE = 0.1
 
 
 class Progress:
-    """Shows the phase, how far it is, and a fact or two; silent for the first second and where nobody watches."""
+    """Shows the phase, how far it is, and a fact or two; silent for the first second and where nobody watches.
 
-    def __init__(self, *, show: bool) -> None:
-        self._show = show
+    Parameters
+    ----------
+    show : bool
+        Whether to show anything at all.
+    waiting : str
+        What to say while nothing has been reported, as when kernels are compiled for the first time.
+
+    Examples
+    --------
+    >>> with Progress(show=False) as bar:
+    ...     bar.report("layers forward", 3, 10, {"nodes": 1200})
+    """
+
+    def __init__(self, *, show: bool, waiting: str = "preparing (a first run compiles)") -> None:
+        self._waiting = waiting
         self._due = time.perf_counter() + PATIENCE
-        self._bar: Any = None
+        self._bar: Any = _make_bar() if show else None
+        self._begun = False
         self._tasks: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
 
     def __enter__(self) -> Progress:
+        if self._bar is not None:
+            self._timer = threading.Timer(PATIENCE, self._wait)
+            self._timer.daemon = True
+            self._timer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            if self._begun:
+                self._bar.stop()
+            self._bar = None
 
     def line(self, text: object) -> None:
         """Write a line that stays, above the progress if there is any."""
-        if not self._show:
-            return
-        from rich.console import Console
-
-        console = self._bar.console if self._bar is not None else Console(stderr=True)
-        if console.is_terminal:
-            console.print(str(text), markup=False, highlight=False)
+        with self._lock:
+            if self._bar is not None:
+                self._bar.console.print(str(text), markup=False, highlight=False)
 
     def report(self, phase: str, done: int, total: int, facts: dict[str, Any]) -> None:
         """Take note of progress and show it once the work has taken a while."""
-        if not self._show or time.perf_counter() < self._due:
+        if self._bar is None or time.perf_counter() < self._due:
             return
         self._due = time.perf_counter() + _PAUSE
-        if self._bar is None:
-            from rich.console import Console
-            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-            from rich.progress import Progress as Bar
+        with self._lock:
+            self._begin()
+            if self._waiting in self._tasks:
+                self._bar.remove_task(self._tasks.pop(self._waiting))
+            if phase not in self._tasks:
+                self._tasks[phase] = self._bar.add_task(phase, total=total, facts="")
+            text = ", ".join(_fact(name, value) for name, value in facts.items())
+            self._bar.update(self._tasks[phase], completed=done, facts=f"step {done}/{total}  {text}")
 
-            console = Console(stderr=True)
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("step {task.completed}/{task.total}  {task.fields[facts]}"),
-                TimeElapsedColumn(),
-            )
-            self._bar = Bar(*columns, console=console, disable=not console.is_terminal, transient=True)
+    def _wait(self) -> None:
+        with self._lock:
+            if self._bar is not None and not self._tasks:
+                self._begin()
+                self._tasks[self._waiting] = self._bar.add_task(self._waiting, total=None, facts="")
+
+    def _begin(self) -> None:
+        if not self._begun:
             self._bar.start()
-        if phase not in self._tasks:
-            self._tasks[phase] = self._bar.add_task(phase, total=total, facts="")
-        text = ", ".join(f"{value:,} {name}" for name, value in facts.items())
-        self._bar.update(self._tasks[phase], completed=done, facts=text)
+            self._begun = True
+
+
+def _fact(name: str, value: Any) -> str:
+    """Return a count with its noun, or a measure after its name."""
+    return f"{name} {value:.6g}" if isinstance(value, float) else f"{value:,} {name}"
+
+
+def _make_bar() -> Any:
+    """Return a bar on standard error, or None where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    if not console.is_terminal or console.is_dumb_terminal:
+        return None
+    name, facts = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[facts]}"))
+    return Bar(name, BarColumn(), facts, TimeElapsedColumn(), console=console, transient=True)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,136 +24,25 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from solvent.errors import ModelError, did_you_mean, quote
-from solvent.model.assemble import MAX_HORIZON
-from solvent.model.distributions import FAMILIES, CostLaw, law
-from solvent.model.exact import exact
+from solvent.model.distributions import CostLaw
+from solvent.model.fields import (
+    NAME_SCHEMA,
+    NUMBER_SCHEMA,
+    STEPS_SCHEMA,
+    Cost,
+    Name,
+    Number,
+    Steps,
+    bare_terminal,
+    read_cost,
+    read_number,
+    read_plain_name,
+    read_resource,
+    refused,
+)
 
 #: Version of the file format.
 FORMAT = 1
-
-_NUMBER_SCHEMA = {
-    "anyOf": [
-        {"type": "number"},
-        {"type": "string", "pattern": r"^\s*[+-]?(\d+/\d+|(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?)\s*$"},
-    ]
-}
-_NAME_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "array", "minItems": 1}]}
-_LAW_SCHEMA = {
-    "oneOf": [
-        {
-            "type": "object",
-            "properties": {
-                "distribution": {"const": name},
-                **dict.fromkeys((*family.required, *family.optional), _NUMBER_SCHEMA),
-                "negate": {"type": "boolean"},
-            },
-            "required": ["distribution", *family.required],
-            "additionalProperties": False,
-        }
-        for name, family in FAMILIES.items()
-    ]
-}
-_ONE_COST_SCHEMA = {"anyOf": [_NUMBER_SCHEMA, _LAW_SCHEMA]}
-_COST_SCHEMA = {
-    "anyOf": [
-        _ONE_COST_SCHEMA,
-        {"type": "array", "items": _ONE_COST_SCHEMA},
-        {
-            "type": "object",
-            "additionalProperties": _ONE_COST_SCHEMA,
-            "not": {"required": ["distribution"]},
-        },
-    ]
-}
-_STEPS = re.compile(r"(\d{1,9})-(\d{1,9})")
-_STEPS_SCHEMA = {
-    "type": "array",
-    "items": {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"^\d+-\d+$"}]},
-    "minItems": 1,
-}
-
-
-def _refuse(error: ModelError) -> PydanticCustomError:
-    return PydanticCustomError(
-        "solvent",
-        "expected {expected}, found {found}",
-        {"expected": error.expected, "found": error.found, "hint": error.hint, "inside": error.where},
-    )
-
-
-def _number(value: Any) -> Any:
-    try:
-        exact(value, "")
-    except ModelError as error:
-        raise _refuse(error) from None
-    return value
-
-
-def _name(value: Any) -> Any:
-    if isinstance(value, list) and value:
-        return tuple(part if isinstance(part, bool) else _name(part) for part in value)
-    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
-    if isinstance(value, float | Decimal) and math.isfinite(float(value)):
-        return float(value)
-    raise _refuse(ModelError("", "a name: text, a number, or a list of them", quote(value), "put it in quotes"))
-
-
-def _one_cost(value: Any) -> Any:
-    if isinstance(value, CostLaw) or not isinstance(value, Mapping):
-        return _number(value)
-    parameters = {str(key): entry for key, entry in value.items() if key not in ("distribution", "negate")}
-    negate = value.get("negate", False)
-    try:
-        if not isinstance(negate, bool):
-            raise ModelError("negate", "true or false", quote(negate))
-        family = value.get("distribution")
-        if not isinstance(family, str):
-            raise ModelError("", "a number, or a mapping that names its distribution", quote(value))
-        if "where" in parameters or "name" in parameters:
-            raise ModelError("", f"parameters of {family}", "where or name")
-        return law(family, negate=negate, where="", **parameters)
-    except ModelError as error:
-        raise _refuse(error) from None
-
-
-def _cost(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_one_cost(entry) for entry in value]
-    if isinstance(value, Mapping) and "distribution" not in value:
-        return {_resource(key): _one_cost(entry) for key, entry in value.items()}
-    return _one_cost(value)
-
-
-def _resource(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _refuse(ModelError("", "the name of a resource", quote(value)))
-    return value
-
-
-def _steps(value: Any) -> list[int]:
-    if not isinstance(value, list) or not value:
-        raise _refuse(ModelError("", 'a list of steps or ranges, as in [0, 1, "4-9"]', quote(value)))
-    steps: list[int] = []
-    for entry in value:
-        match = _STEPS.fullmatch(entry) if isinstance(entry, str) else None
-        if match and int(match[1]) <= int(match[2]) and len(steps) + int(match[2]) - int(match[1]) < MAX_HORIZON:
-            steps.extend(range(int(match[1]), int(match[2]) + 1))
-        elif isinstance(entry, int) and not isinstance(entry, bool):
-            steps.append(entry)
-        else:
-            raise _refuse(ModelError("", 'a step or a range such as "4-9"', quote(entry)))
-    return steps
-
-
-def _bare_terminal(value: Any) -> Any:
-    return value if isinstance(value, Mapping) else {"state": value}
-
-
-Number = Annotated[Any, PlainValidator(_number), WithJsonSchema(_NUMBER_SCHEMA)]
-Name = Annotated[Any, PlainValidator(_name), WithJsonSchema(_NAME_SCHEMA)]
-Cost = Annotated[Any, PlainValidator(_cost), WithJsonSchema(_COST_SCHEMA)]
-Steps = Annotated[list[int], PlainValidator(_steps), WithJsonSchema(_STEPS_SCHEMA)]
 
 
 class _Strict(BaseModel):
@@ -203,22 +90,22 @@ def _limit(value: Any) -> Any:
     for key, entry in value.items():
         if key not in ("upper", "lower", "final"):
             hint = did_you_mean(key, ["upper", "lower", "final"])
-            raise _refuse(ModelError("", "upper, lower or final", quote(key), hint))
+            raise refused(ModelError("", "upper, lower or final", quote(key), hint))
         if key == "final":
             if not isinstance(entry, bool):
-                raise _refuse(ModelError("final", "true or false", quote(entry)))
+                raise refused(ModelError("final", "true or false", quote(entry)))
             result[key] = entry
         else:
             result[key] = [_open(x) for x in entry] if isinstance(entry, list) else _open(entry)
     if result.get("final") and any(isinstance(side, list) for side in result.values()):
-        raise _refuse(ModelError("final", "single limits beside final: true", "a list"))
+        raise refused(ModelError("final", "single limits beside final: true", "a list"))
     return result
 
 
 def _open(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
-        raise _refuse(ModelError("", "a finite number", str(value), "use null for no limit"))
-    return None if value is None else _number(value)
+        raise refused(ModelError("", "a finite number", str(value), "use null for no limit"))
+    return None if value is None else read_number(value)
 
 
 def _budget(value: Any) -> Any:
@@ -228,19 +115,19 @@ def _budget(value: Any) -> Any:
     limits = {}
     for name, entry in value.items():
         try:
-            limits[_resource(name)] = _limit(entry)
+            limits[read_resource(name)] = _limit(entry)
         except PydanticCustomError as error:
             facts = dict(error.context or {})
             inside = ", ".join(part for part in (f".{name}", facts["inside"]) if part)
-            raise _refuse(ModelError(inside, facts["expected"], facts["found"], facts["hint"])) from None
+            raise refused(ModelError(inside, facts["expected"], facts["found"], facts["hint"])) from None
     return limits
 
 
 _SIDE_SCHEMA = {
     "anyOf": [
         {"type": "null"},
-        _NUMBER_SCHEMA,
-        {"type": "array", "items": {"anyOf": [{"type": "null"}, _NUMBER_SCHEMA]}},
+        NUMBER_SCHEMA,
+        {"type": "array", "items": {"anyOf": [{"type": "null"}, NUMBER_SCHEMA]}},
     ]
 }
 _LIMIT_SCHEMA = {
@@ -260,14 +147,14 @@ Limits = Annotated[
 ]
 Terminal = Annotated[
     TerminalEntry,
-    BeforeValidator(_bare_terminal),
+    BeforeValidator(bare_terminal),
     WithJsonSchema(
         {
             "anyOf": [
-                _NAME_SCHEMA,
+                NAME_SCHEMA,
                 {
                     "type": "object",
-                    "properties": {"state": _NAME_SCHEMA, "steps": _STEPS_SCHEMA},
+                    "properties": {"state": NAME_SCHEMA, "steps": STEPS_SCHEMA},
                     "required": ["state"],
                     "additionalProperties": False,
                 },
@@ -280,7 +167,7 @@ Terminal = Annotated[
 #: Either a number of steps or a discount.
 _HORIZON_SCHEMA: Any = [
     {"required": ["horizon"], "properties": {"horizon": {"type": "integer"}, "discount": {"type": "null"}}},
-    {"required": ["discount"], "properties": {"horizon": {"type": "null"}, "discount": _NUMBER_SCHEMA}},
+    {"required": ["discount"], "properties": {"horizon": {"type": "null"}, "discount": NUMBER_SCHEMA}},
 ]
 
 
@@ -355,7 +242,7 @@ def read_entries(data: Any) -> ModelFile:
 
 def read_name(value: Any, where: str) -> Any:
     """Check one name that stands outside a file of entries."""
-    return _outside(_name, value, where)
+    return _outside(read_plain_name, value, where)
 
 
 def read_limit(value: Any, where: str) -> dict[str, Any]:
@@ -365,7 +252,7 @@ def read_limit(value: Any, where: str) -> dict[str, Any]:
 
 def read_law(value: Any, where: str) -> CostLaw:
     """Check one distribution that stands outside a file of entries."""
-    result = _outside(_one_cost, value, where)
+    result = _outside(read_cost, value, where)
     if not isinstance(result, CostLaw):
         raise ModelError(where, "a distribution", quote(value))
     return result

@@ -59,7 +59,7 @@ def approximate(
     """Solve a problem on rounded costs; see `solve`."""
 
     def attempt(scheme: Scheme) -> tuple[Problem, Answer]:
-        problem = project(model, limits, asked.lengths(limits, model.horizon, scheme), scheme)
+        problem = project(model, limits, asked.lengths(limits, model.horizon, scheme), scheme, allowance)
         return problem, run(problem, "auto", allowance, options=Options(prune=prune))
 
     try:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from solvent.errors import ModelError, SolventError
+from solvent.errors import LimitError, ModelError
 from solvent.model.budget import BudgetLike, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.model.lattice import Lattice
@@ -60,7 +60,7 @@ def augment(
     ------
     ModelError
         If the budget does not fit the model, or the stationary form does not fit the problem.
-    SolventError
+    LimitError
         If the memory or time allowed is not enough.
 
     Notes
@@ -88,7 +88,7 @@ def augment(
         parts = _stationary(steps, allowance) if stationary else _expanded(steps, allowance, prune=prune)
     except LimitReached as reached:
         hint = "raise the limit, give the costs a coarser unit (fewer digits), or shorten the horizon"
-        raise SolventError(f"augment stopped: {reached}; {hint}") from None
+        raise LimitError(f"augment stopped: {reached}; {hint}") from None
     shape = (len(parts.row), len(parts.state))
     transitions = sparse.csr_array((parts.probability, parts.next_node, parts.entry_indptr), shape=shape)
     transitions.sort_indices()

@@ -2,7 +2,8 @@
 
 A cost with distribution function F that is rounded down counts as k ticks of length l with probability
 F((k + 1) l) - F(k l). Which k there are is decided by the support alone: a bin may be so unlikely that its probability
-is 0 in floats, and still be in it.
+is 0 in floats, and still be in it. Sums over outcomes stay right: a dead end behind such a bin makes 0 times minus
+infinity, which is no number, and no comparison takes that for better.
 """
 
 from __future__ import annotations
@@ -18,8 +19,13 @@ from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.distributions import CostLaw
 from solvent.model.exact import MAX_TICKS, ExactColumn, common_unit
 from solvent.model.rounding import round_to
+from solvent.plan.limits import Allowance
 from solvent.plan.problem import Truth
 from solvent.policy.nodes import Counting
+
+#: Memory that splitting takes, as measured: a few columns per resource and their copies, and fractions for edges.
+_BYTES_PER_OUTCOME = 80
+_BYTES_PER_BIN = 100
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class _Columns:
         return _Columns(self.source[at], self.probability[at], *columns)
 
 
-def split(model: CMDP, measures: tuple[Measure, ...]) -> Parts:
+def split(model: CMDP, measures: tuple[Measure, ...], allowance: Allowance | None = None) -> Parts:
     """Return the model on coarse ticks.
 
     Parameters
@@ -78,7 +84,18 @@ def split(model: CMDP, measures: tuple[Measure, ...]) -> Parts:
     model : CMDP
     measures : tuple of Measure
         One for each tracked resource.
+    allowance : Allowance, optional
+        What memory there is for it.
+
+    Raises
+    ------
+    LimitReached
+        If the bins would not fit into the memory allowed.
     """
+    if allowance is not None:
+        size = _size(model, measures)
+        allowance.take(size, "the bins of continuous costs")
+        allowance.give_back(size)
     units, columns, exact = [], _Columns(np.arange(model.n_outcomes), model.probability, [], [], []), True
     for measure in measures:
         unit, is_exact = _true_unit(model, measure)
@@ -104,6 +121,18 @@ def _used_laws(model: CMDP, resource: int) -> list[int]:
         return []
     used = model.law_DO[resource]
     return [int(i) for i in np.unique(used[used != NO_LAW])]
+
+
+def _size(model: CMDP, measures: tuple[Measure, ...]) -> int:
+    """Return about how many bytes it takes to split the laws of a model into bins."""
+    outcomes, bins = np.ones(model.n_outcomes), 0
+    for measure in measures:
+        for i in _used_laws(model, measure.resource):
+            assert model.law_DO is not None
+            first, last = _range(model.laws[i], measure)
+            bins += last - first + 1
+            outcomes[model.law_DO[measure.resource] == i] *= float(last - first + 1)
+    return 0 if bins == 0 else int(outcomes.sum()) * _BYTES_PER_OUTCOME * (1 + len(measures)) + bins * _BYTES_PER_BIN
 
 
 def _true_unit(model: CMDP, measure: Measure) -> tuple[Fraction, bool]:
@@ -158,9 +187,7 @@ class _Bins:
 
 def _bins(law: CostLaw, measure: Measure, true_unit: Fraction) -> _Bins:
     up, unit = measure.counting == "up", measure.unit
-    assert measure.bottom is not None
-    first = measure.bottom if law.low is None else max(_count(law.low, unit, up=up), measure.bottom)
-    last = max(_count(law.high, unit, up=up), first)
+    first, last = _range(law, measure)
     ticks = np.arange(first, last + 1)
     # bin k ends where k + 1 begins: at (k + 1) l if costs are rounded down, at k l if up
     edges = [(int(k) + (not up)) * unit for k in ticks[:-1]]
@@ -171,6 +198,14 @@ def _bins(law: CostLaw, measure: Measure, true_unit: Fraction) -> _Bins:
     high = [_ceil(end, true_unit) for end in ends[1:]]
     low = [_floor(end, true_unit) for end in ends[:-1]]
     return _Bins(ticks, np.maximum(probability, 0.0), np.array(high, np.int64), np.array(low, np.int64))
+
+
+def _range(law: CostLaw, measure: Measure) -> tuple[int, int]:
+    """Return the first and the last bin of a law."""
+    up, unit = measure.counting == "up", measure.unit
+    assert measure.bottom is not None
+    first = measure.bottom if law.low is None else max(_count(law.low, unit, up=up), measure.bottom)
+    return first, max(_count(law.high, unit, up=up), first)
 
 
 def _count(amount: Fraction, unit: Fraction, *, up: bool) -> int:

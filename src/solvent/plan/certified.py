@@ -38,9 +38,8 @@ from solvent.plan.solution import Round, Solution, Stats, Status, relative_gap
 
 #: The exact problem is tried first with this much memory, since many are small however fine their costs.
 _FIRST_TRY = 12_000_000
-#: Amounts per resource in the first round, and how many times more in the next: one resource, or several.
+#: Amounts per resource in the first round: one resource, or several.
 _FIRST_AMOUNTS = (512, 24)
-_FINER = (8, 2)
 #: A length is no longer halved if that has not brought the bounds closer by so much.
 _STALLED = 0.7
 #: Arrays of one resource do not grow beyond so many amounts; then values are rounded instead.
@@ -186,7 +185,7 @@ def _by_lengths(
     options = Options(arrays=True if one_sided else None, follow=_FOLLOW)
     while True:
         lengths = tuple(max(_power_of_two(span / amounts), least) for span, least in zip(spans, finest, strict=True))
-        relaxed = project(model, limits, lengths, "relaxed")
+        relaxed = project(model, limits, lengths, "relaxed", bracket.allowance)
         bound = run(relaxed, "auto", bracket.allowance, options=_within(options, known, relaxed))
         nodes = bound.stats.nodes
         if relaxed.is_exact or not bound.feasible:
@@ -197,7 +196,7 @@ def _by_lengths(
                 bracket.settle(relaxed, bound)
         if not bracket.done:
             bracket.allowance.used = 0
-            rounded = project(model, limits, lengths, "rounded")
+            rounded = project(model, limits, lengths, "rounded", bracket.allowance)
             known = _Known.of(relaxed, bound)
             answer = run(rounded, "auto", bracket.allowance, options=_within(options, known, rounded))
             nodes += answer.stats.nodes
@@ -207,7 +206,9 @@ def _by_lengths(
         if lengths == finest or (until_stalled and (closed > _STALLED * before or amounts >= _MOST_AMOUNTS)):
             return
         before = closed
-        amounts *= _FINER[not one_sided]
+        # errors shrink with the length: no finer than is likely to do
+        wanted = closed / max(_AIM * bracket.gap, SAME_VALUE)
+        amounts *= next((factor for factor in (2, 4) if factor >= wanted), 8) if one_sided else 2
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.errors import BudgetError, ModelError, SolventError, quote
+from solvent.errors import BudgetError, LimitError, ModelError, SolventError, quote
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
@@ -161,7 +161,7 @@ def frontier(
     ------
     ModelError
         If there is no such resource, or the model's own budget has limits that a curve cannot keep.
-    SolventError
+    LimitError
         If a limit of time or memory was reached: there is no part of a curve.
 
     Examples
@@ -192,7 +192,7 @@ def frontier(
         try:
             points = frontiers.build(model, purse, allowance)
         except LimitReached as reached:
-            raise SolventError(f"the curve was not finished: {reached}; raise the limit or lower up_to") from None
+            raise LimitError(f"the curve was not finished: {reached}; raise the limit or lower up_to") from None
     unit = lattice.units[0]
     budgets = tuple(int(need) * unit for need in points.start_need)
     return Curve(model, name, most, most >= dearest, budgets, points.start_value, lattice, purse, points)

@@ -14,6 +14,9 @@ from solvent.plan.bound_kernels import DOWN, UP
 from solvent.plan.jit import jit
 from solvent.plan.kernels import TERMINAL
 
+#: Amounts of a state that are summed at a time.
+_TILE = 1024
+
 
 @jit
 def fill_reach(table_of_step, row_indptr, outcome_indptr, next_state, cost, start, out_min_HS, out_max_HS):
@@ -279,12 +282,11 @@ def _sweep_layer(
     """
     last = next_value_L.shape[0] == 0
     n_states = need_S.shape[0]
-    widest = 1
-    for s in range(n_states):
-        widest = max(widest, top_S[s] - need_S[s] + 1)
+    most_rows = np.diff(row_indptr).max()
     n_parts = min(n_states, 32)
     for part in prange(n_parts):
-        total = np.empty(widest)
+        total = np.empty(_TILE)
+        starts = np.empty(most_rows, np.int64)
         for s in range(n_states * part // n_parts, n_states * (part + 1) // n_parts):
             need, width = need_S[s], top_S[s] - need_S[s] + 1
             if width <= 0:
@@ -304,29 +306,32 @@ def _sweep_layer(
                     if not last:
                         dead = next_top_S[after] < next_need_S[after]
                         start = UP if dead else max(start, next_need_S[after] + cost[o])
-                if start > top_S[s]:
-                    continue
-                skip = start - need
-                for i in range(skip, width):
-                    total[i] = row_reward[r]
-                if not last:
-                    for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                        after, p = next_state[o], probability[o]
-                        next_value = next_value_L[law[o]]
-                        shift = next_offset_S[after] + need - cost[o] - next_need_S[after]
-                        # from here on `left` is beyond what matters in the next state
-                        flat = min(max(next_top_S[after] + cost[o] - need + 1, skip), width)
-                        for i in range(skip, flat):
-                            total[i] += p * next_value[shift + i]
-                        if flat < width:
-                            rest = p * next_value[next_offset_S[after] + next_top_S[after] - next_need_S[after]]
-                            for i in range(flat, width):
-                                total[i] += rest
-                which = r - first
-                for i in range(skip, width):
-                    better = total[i] > out_value[base + i]
-                    out_value[base + i] = total[i] if better else out_value[base + i]
-                    out_row[base + i] = which if better else out_row[base + i]
+                starts[r - first] = width if start > top_S[s] else start - need
+            # tile by tile, so that sums stay in the nearest cache
+            for tile in range(0, width, _TILE):
+                stop = min(tile + _TILE, width)
+                for r in range(first, end):
+                    skip = max(starts[r - first], tile)
+                    for i in range(skip, stop):
+                        total[i - tile] = row_reward[r]
+                    if not last and skip < stop:
+                        for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                            after, p = next_state[o], probability[o]
+                            next_value = next_value_L[law[o]]
+                            shift = next_offset_S[after] + need - cost[o] - next_need_S[after]
+                            # from here on `left` is beyond what matters in the next state
+                            flat = min(max(next_top_S[after] + cost[o] - need + 1, skip), stop)
+                            for i in range(skip, flat):
+                                total[i - tile] += p * next_value[shift + i]
+                            if flat < stop:
+                                rest = p * next_value[next_offset_S[after] + next_top_S[after] - next_need_S[after]]
+                                for i in range(flat, stop):
+                                    total[i - tile] += rest
+                    which = r - first
+                    for i in range(skip, stop):
+                        better = total[i - tile] > out_value[base + i]
+                        out_value[base + i] = total[i - tile] if better else out_value[base + i]
+                        out_row[base + i] = which if better else out_row[base + i]
 
 
 sweep_layer = jit(_sweep_layer)

@@ -137,12 +137,22 @@ def _choose(problem: Problem, method: str, options: Options) -> tuple[str, front
         )
     if method != "auto":
         return method, None
-    if not is_one_sided(lattice):
+    if not is_one_sided(lattice) or _may_fall_below(problem):
         return "reduction", None
     work = frontier.Work(problem.model, purse_of(lattice)[0])
     if options.arrays:
         return "frontier", work
     return ("reduction", None) if work.is_quicker_by_nodes() else ("frontier", work)
+
+
+def _may_fall_below(problem: Problem) -> bool:
+    """Whether draws may lie below all amounts that a frontier under lower limits has points for.
+
+    Once no such limit is left they may do so, and only the reduction knows such amounts as settled.
+    """
+    turned = bool((problem.lattice.upper_HD == NO_UPPER).all())
+    resource = problem.origin.resource_index(problem.lattice.resources[0])
+    return turned and problem.origin.cost_range(resource)[0] is None
 
 
 def purse_of(lattice: Lattice) -> tuple[frontier.Purse, bool]:

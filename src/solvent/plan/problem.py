@@ -7,6 +7,7 @@ for the user's model that counts rounded costs, and every outcome remembers betw
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -115,16 +116,8 @@ class Problem:
         result = {}
         for d, name in enumerate(self.limits.resources):
             unit = self.truth.units[d]
-            over = [
-                int(peak) * unit - limit
-                for peak, limit in zip(peak_HD[:, d].tolist(), self.limits.upper[d], strict=True)
-                if limit is not None
-            ]
-            under = [
-                limit - int(trough) * unit
-                for trough, limit in zip(trough_HD[:, d].tolist(), self.limits.lower[d], strict=True)
-                if limit is not None
-            ]
+            over = [most * unit - limit for limit, most in _by_limit(self.limits.upper[d], peak_HD[:, d], max)]
+            under = [limit - least * unit for limit, least in _by_limit(self.limits.lower[d], trough_HD[:, d], min)]
             result[name] = max([Fraction(0), *over, *under])
         return result
 
@@ -135,3 +128,15 @@ class Problem:
     def worst_spent(self, peak_HD: NDArray[np.int64]) -> dict[str, Fraction]:
         """Return the most that is ever spent, from the most after each step."""
         return {name: int(peak_HD[:, d].max()) * self.truth.units[d] for d, name in enumerate(self.limits.resources)}
+
+
+def _by_limit(
+    side: tuple[Fraction | None, ...], ticks_H: NDArray[np.int64], extreme: Callable[[int, int], int]
+) -> Iterator[tuple[Fraction, int]]:
+    """Yield each limit with the extreme of the ticks it holds for; limits that are one object count as one."""
+    found: dict[int, tuple[Fraction, int]] = {}
+    for limit, ticks in zip(side, ticks_H.tolist(), strict=True):
+        if limit is not None:
+            key = id(limit)
+            found[key] = (limit, extreme(found[key][1], ticks) if key in found else ticks)
+    yield from found.values()

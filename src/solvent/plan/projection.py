@@ -32,6 +32,7 @@ from solvent.model.exact import MAX_TICKS, exact
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks
 from solvent.plan.bins import Measure, split
+from solvent.plan.limits import Allowance
 from solvent.plan.problem import Problem
 from solvent.policy.nodes import Counting
 
@@ -145,7 +146,13 @@ class _Sides:
         return (0, -hidden) if scheme == "relaxed" else (-hidden, 0)
 
 
-def project(model: CMDP, limits: Limits, lengths: tuple[Fraction, ...], scheme: Scheme) -> Problem:
+def project(
+    model: CMDP,
+    limits: Limits,
+    lengths: tuple[Fraction, ...],
+    scheme: Scheme,
+    allowance: Allowance | None = None,
+) -> Problem:
     """Return a problem on costs that are rounded to whole multiples of a length for each tracked resource.
 
     A resource whose costs are whole multiples of a coarser unit anyway keeps that unit, and is not rounded.
@@ -154,6 +161,8 @@ def project(model: CMDP, limits: Limits, lengths: tuple[Fraction, ...], scheme: 
     ------
     ModelError
         If a length is so small that sums would not fit 64 bits.
+    LimitReached
+        If the bins of continuous costs would not fit into the memory allowed.
     """
     horizon = model.horizon
     measures = []
@@ -177,7 +186,7 @@ def project(model: CMDP, limits: Limits, lengths: tuple[Fraction, ...], scheme: 
         upper_HD[:, d] = limit_ticks(limits.upper[d], unit, NO_UPPER, move_upper)
         lower_HD[:, d] = limit_ticks(limits.lower[d], unit, NO_LOWER, move_lower)
         measures.append(Measure(r, unit, counting, bottom, reach))
-    parts = split(model, tuple(measures))
+    parts = split(model, tuple(measures), allowance)
     lattice = Lattice(limits.resources, tuple(each.unit for each in measures), parts.ticks_OD, upper_HD, lower_HD)
     spans = [_Span.of(lattice, d) for d in range(len(measures))]
     settled = [span.truncation() for span in spans]
@@ -223,22 +232,16 @@ class _Span:
     def truncation(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return between what amounts before each step nothing can go wrong: below the paper's B - (H - h) cmax.
 
-        With lower limits only it is the mirror image, with both there are none.
+        Where only lower limits are left it is the mirror image, where both are there are none.
         """
-        horizon = len(self.upper)
-        has_upper, has_lower = (self.upper != NO_UPPER).any(), (self.lower != NO_LOWER).any()
-        if has_upper and has_lower:
-            return np.full(horizon, NO_UPPER), np.full(horizon, NO_LOWER)
-        left = np.arange(horizon, 0, -1)
-        if has_lower:
-            tightest = np.maximum.accumulate(self.lower[::-1])[::-1]
-            open_ = tightest == NO_LOWER
-            return np.where(open_, NO_LOWER, np.where(open_, 0, tightest) - self.cheapest * left), np.full(
-                horizon, NO_UPPER
-            )
-        tightest = np.minimum.accumulate(self.upper[::-1])[::-1]
-        open_ = tightest == NO_UPPER
-        return np.full(horizon, NO_LOWER), np.where(open_, NO_UPPER, np.where(open_, 0, tightest) - self.dearest * left)
+        left = np.arange(len(self.upper), 0, -1)
+        upper = np.minimum.accumulate(self.upper[::-1])[::-1]
+        lower = np.maximum.accumulate(self.lower[::-1])[::-1]
+        has_upper, has_lower = upper != NO_UPPER, lower != NO_LOWER
+        high = np.where(has_upper, np.where(has_upper, upper, 0) - self.dearest * left, NO_UPPER)
+        low = np.where(has_lower, np.where(has_lower, lower, 0) - self.cheapest * left, NO_LOWER)
+        both = has_upper & has_lower
+        return np.where(both, NO_UPPER, low), np.where(both, NO_LOWER, high)
 
     def ends(self) -> tuple[int, int]:
         """Return between which amounts need be told apart (`lem: approx`; `cor: improved` if no cost is negative)."""

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from solvent.errors import SolventError
-from solvent.model.amounts import format_amount
+from solvent.model.amounts import format_amount, short_amount
 from solvent.plan.tail import Tail
 from solvent.policy.table import AugmentedPolicy
 
@@ -211,7 +211,7 @@ class Solution:
         return state
 
     def __repr__(self) -> str:
-        worst = ", ".join(f"{name} {format_amount(spent)}" for name, spent in self.worst_spent.items())
+        worst = ", ".join(f"{name} {short_amount(spent)}" for name, spent in self.worst_spent.items())
         detail = f", worst spent {worst}" if worst else ""
         if self.status is Status.LIMIT:
             detail = f", at most {self.value_upper:.10g}"

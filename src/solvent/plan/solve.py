@@ -19,7 +19,7 @@ from solvent.plan.discounted import solve_discounted
 from solvent.plan.limits import Allowance, LimitReached, read_memory, read_seconds
 from solvent.plan.methods import Options, run
 from solvent.plan.problem import Problem
-from solvent.plan.solution import Solution, Stats, Status
+from solvent.plan.solution import ROUND_HEADER, Round, Solution, Stats, Status
 
 EXACT = ("auto", "reduction", "frontier")
 APPROXIMATE = ("additive", "relative")
@@ -92,9 +92,11 @@ def solve(
     Solution(optimal, value 220, worst spent weight 50, frontier)
     >>> solve(instances.partition([3, 1, 1])).status.value
     'infeasible'
-    >>> hard = instances.paper(40, seed=1, budget=3)
-    >>> solve(hard, method="relative", epsilon=0.01).status.value
+    >>> hard = instances.paper(20, seed=2, budget=3)
+    >>> solve(hard, method="relative", epsilon=0.1).status.value
     'relaxed'
+    >>> solve(hard, method="relative", epsilon=0.1, strict=True).status.value
+    'feasible'
     """
     if isinstance(model, DiscountedCMDP):
         return solve_discounted(
@@ -112,10 +114,24 @@ def solve(
             asked = Approximation.read(method, epsilon, limits, strict=strict)
             solution = approximate(model, limits, asked, allowance, prune=prune)
         elif gap is not None:
-            solution = certify(model, limits, read_gap(gap), allowance, bar.line if progress else None)
+            solution = certify(model, limits, read_gap(gap), allowance, _RoundLog(bar) if progress else None)
         else:
             solution = _exactly(model, limits, method, allowance, prune=prune)
     return replace(solution, stats=replace(solution.stats, seconds=time.perf_counter() - began))
+
+
+class _RoundLog:
+    """Shows the rounds of closing a gap as they come, under a heading."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar, self._begun = bar, False
+
+    def __call__(self, found: Round) -> None:
+        """Show one."""
+        if not self._begun:
+            self._bar.line(ROUND_HEADER)
+        self._begun = True
+        self._bar.line(found)
 
 
 def _check_options(method: str, epsilon: Any, strict: bool, gap: float | None) -> None:

@@ -57,7 +57,7 @@ def derandomize(model: CMDP, policy: Any) -> Any:
     Raises
     ------
     PolicyError
-        If the policy may take an action that is not available, or is for another model.
+        If the policy may take an action that is not available, is for another model, or tracks continuous costs.
 
     Notes
     -----
@@ -94,7 +94,7 @@ def derandomize(model: CMDP, policy: Any) -> Any:
         for layer, best in zip(layers, kept, strict=True)
         for at in [layer.choices.node[best]]
     ]
-    return AugmentedPolicy.from_nodes(model, policy, policy.limits, layers=nodes)
+    return AugmentedPolicy.from_nodes(model, policy, policy.limits, layers=nodes, counting=policy.counting)
 
 
 def _explore(model: CMDP, policy: Any, cost_OD: NDArray[np.int64]) -> list[_Layer]:

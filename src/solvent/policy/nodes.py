@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from solvent.errors import PolicyError, did_you_mean, quote
 from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits
-from solvent.model.cmdp import CMDP, same
+from solvent.model.cmdp import CMDP, NO_LAW, same
 from solvent.model.exact import exact
-from solvent.model.rounding import round_to
+from solvent.model.rounding import NO_UPPER, round_to
 from solvent.policy.locate import COLLAPSED, locate_equal, locate_nearest
 from solvent.policy.search import NOT_FOUND, find
 
@@ -178,6 +178,8 @@ class NodeTable:
         if group == NO_NODE:
             return NO_NODE
         low, high = int(self.node_indptr[group]), int(self.node_indptr[group + 1])
+        # sums of continuous costs may leave 64 bits, and are then beyond every node, but not beyond open intervals
+        ticks = [min(max(amount, COLLAPSED + 1), NO_UPPER) for amount in ticks]
         if self.lookup == "at_most":
             place = low + int(np.searchsorted(self.spent_ND[low:high, 0], ticks[0]))
             return place if place < high else NO_NODE
@@ -313,28 +315,39 @@ class NodeTable:
     def cost_ticks(self, model: CMDP) -> NDArray[np.int64]:
         """Return the cost of each of the model's outcomes in this policy's ticks, shape (O, D), as it counts them.
 
-        Where a cost is continuous there is no one such number, and it is 0.
-
         Raises
         ------
         PolicyError
-            If the policy does not round and a cost is continuous, or no whole number of ticks.
+            If a cost is continuous, as there is no one such number then; or if it is no whole number of ticks, and the
+            policy does not round.
         """
         self.check_model(model)
         cost_OD = np.zeros((model.n_outcomes, len(self.resources)), np.int64)
         for d, name in enumerate(self.resources):
-            r = model.resource_index(name)
-            column = model.cost[r]
-            continuous = model.law_DO is not None and bool((model.law_DO[r] >= 0).any())
-            whole = (column.unit / self.units[d]).denominator == 1 or not column.ticks.any()
-            if self.counting[d] == "exact" and (continuous or not whole):
-                raise PolicyError(
-                    f"costs of {name}",
-                    f"whole multiples of the policy's unit, {format_amount(self.units[d])}",
-                    "a continuous law" if continuous else f"multiples of {format_amount(column.unit)}",
-                )
-            cost_OD[:, d] = round_to(column, self.units[d], up=self.counting[d] == "up")
+            if model.law_DO is not None and (model.law_DO[model.resource_index(name)] != NO_LAW).any():
+                raise PolicyError(f"costs of {name}", "costs of finite support", "a continuous law")
+            cost_OD[:, d] = self.plain_ticks(model, d)
         return cost_OD
+
+    def plain_ticks(self, model: CMDP, d: int) -> NDArray[np.int64]:
+        """Return the costs of one tracked resource in ticks, as counted, shape (O,); 0 where a law takes their place.
+
+        Raises
+        ------
+        PolicyError
+            If the policy does not round this resource, and some cost is no whole number of ticks.
+        """
+        r = model.resource_index(self.resources[d])
+        column = model.cost[r]
+        continuous = model.law_DO is not None and bool((model.law_DO[r] != NO_LAW).any())
+        whole = (column.unit / self.units[d]).denominator == 1 or not column.ticks.any()
+        if self.counting[d] == "exact" and (continuous or not whole):
+            raise PolicyError(
+                f"costs of {self.resources[d]}",
+                f"whole multiples of the policy's unit, {format_amount(self.units[d])}",
+                "a continuous law" if continuous else f"multiples of {format_amount(column.unit)}",
+            )
+        return round_to(column, self.units[d], up=self.counting[d] == "up")
 
     def count(self, d: int, amount: Fraction) -> int:
         """Return how many ticks the policy counts for a cost of a tracked resource.

@@ -1,0 +1,161 @@
+"""Budgets as people type them: `fuel=30`, `fuel=10,20,30`, `fuel=0..30`, `fuel=final:30`.
+
+    BUDGET := [RESOURCE "="] LIMITS
+    LIMITS := ["final:"] LIMIT | LIMIT "," LIMIT "," ...      one for after each step
+    LIMIT  := NUMBER | [NUMBER] ".." [NUMBER] | "none"
+
+A number is an upper limit, `low..high` an interval with either side open, `none` no limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from solvent.errors import BudgetError, ModelError, did_you_mean, quote
+
+if TYPE_CHECKING:
+    from solvent.model.budget import Budget
+    from solvent.model.cmdp import CMDP
+
+_OPTION = "--budget"
+_FORMS = "such as 30, 0..30, 10,20,30 or final:30"
+
+
+def read_budget_options(texts: Sequence[str] | None, model: CMDP) -> dict[str, Budget] | None:
+    """Return the budget that options ask for; None if there are none, which means the model's own.
+
+    A resource that is not named keeps the limit that the model gives it.
+
+    Raises
+    ------
+    BudgetError
+        If a text is no budget, names no resource of the model, or leaves one without any word on it.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> model = instances.knapsack([3, 4], ["1/3", 3], capacity=4)
+    >>> read_budget_options(["weight=1/3"], model)
+    {'weight': Budget('1/3')}
+    >>> read_budget_options(["0..2,none"], model)
+    {'weight': Budget(upper=[2, None], lower=[0, None])}
+    """
+    from solvent.model.budget import read_budgets
+
+    if not texts:
+        return None
+    named: dict[str, Budget] = {}
+    for text in texts:
+        name, limits = _split(text, model.resources)
+        if name in named:
+            raise BudgetError(_OPTION, "each resource once", f"{quote(name)} twice")
+        named[name] = read_limits(limits, f"{_OPTION} {text}")
+    missing = [name for name in model.resources if name not in named]
+    if missing and model.budget is None:
+        raise BudgetError(
+            _OPTION, f"a limit for resource {quote(missing[0])}", "none, and the model carries no budget of its own",
+            f"add {_OPTION} {missing[0]}=none to leave it unlimited",
+        )  # fmt: skip
+    budget = {name: named[name] if name in named else (model.budget or {})[name] for name in model.resources}
+    return read_budgets(budget, model.resources, model.horizon, _OPTION)
+
+
+def read_epsilon_options(texts: Sequence[str] | None, model: CMDP) -> str | dict[str, str] | None:
+    """Return epsilon as options give it: one for all resources, or one for each by name; None if there is none.
+
+    Raises
+    ------
+    ModelError
+        If a text names no resource of the model, one is named twice, or there are several without names.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> model = instances.knapsack([3, 4], [2, 3], capacity=4)
+    >>> read_epsilon_options(["0.1"], model), read_epsilon_options(["weight=1/3"], model)
+    ('0.1', {'weight': '1/3'})
+    """
+    if not texts:
+        return None
+    if len(texts) == 1 and "=" not in texts[0]:
+        return texts[0]
+    named: dict[str, str] = {}
+    for text in texts:
+        name, value = _split(text, model.resources, "--epsilon")
+        if name in named:
+            raise ModelError("--epsilon", "each resource once", f"{quote(name)} twice")
+        named[name] = value
+    return named
+
+
+def _split(text: str, resources: Sequence[str], option: str = _OPTION) -> tuple[str, str]:
+    """Return the resource a text names, or the only one, and what follows; a name may itself contain "="."""
+    fitting = [name for name in resources if text.startswith(f"{name}=")]
+    if fitting:
+        name = max(fitting, key=len)
+        return name, text[len(name) + 1 :]
+    known = ", ".join(map(quote, resources)) or "none"
+    if "=" in text:
+        name = text.split("=", 1)[0]
+        hint = did_you_mean(name, resources)
+        raise BudgetError(f"{option} {text}", f"a resource of the model ({known})", quote(name), hint)
+    if len(resources) != 1:
+        raise BudgetError(
+            f"{option} {text}", f"the name of a resource ({known}) and its limit", quote(text),
+            f"write {option} {resources[0]}={text}" if resources else "this model spends nothing",
+        )  # fmt: skip
+    return resources[0], text
+
+
+def read_limits(text: str, where: str = _OPTION) -> Budget:
+    """Return the budget of one resource.
+
+    Examples
+    --------
+    >>> read_limits("30"), read_limits("0..30"), read_limits("final:..1/3"), read_limits("none")
+    (Budget(30), Budget(upper=30, lower=0), Budget.final('1/3'), Budget(None))
+    """
+    from solvent.model.budget import Budget
+
+    head, colon, rest = text.partition(":")
+    only_final = bool(colon)
+    if only_final and head.strip() != "final":
+        raise BudgetError(where, f"limits {_FORMS}", quote(text), did_you_mean(head.strip(), ["final"]))
+    parts = (rest if only_final else text).split(",")
+    pairs = [_read_limit(part.strip(), where) for part in parts]
+    if only_final:
+        if len(pairs) != 1:
+            raise BudgetError(where, "one limit for the end", f"{len(pairs)} limits")
+        return Budget.final(pairs[0][1], lower=pairs[0][0])
+    if len(pairs) == 1:
+        return Budget(upper=pairs[0][1], lower=pairs[0][0])
+    lower, upper = ([pair[side] for pair in pairs] for side in (0, 1))
+    return Budget(
+        upper=upper if any(limit is not None for limit in upper) else None,
+        lower=lower if any(limit is not None for limit in lower) else None,
+    )
+
+
+def _read_limit(part: str, where: str) -> tuple[Fraction | None, Fraction | None]:
+    """Return the lower and the upper side of one limit."""
+    if part == "none":
+        return None, None
+    if ".." not in part:
+        return None, _number(part, where)
+    low, _, high = part.partition("..")
+    if not low.strip() and not high.strip():
+        raise BudgetError(where, "a number on one side of '..' at least", quote(part), "write none for no limit")
+    lower = _number(low, where) if low.strip() else None
+    return lower, _number(high, where) if high.strip() else None
+
+
+def _number(text: str, where: str) -> Fraction:
+    from solvent.model.exact import exact
+
+    try:
+        return exact(text.strip(), where)
+    except ModelError:
+        hint = "write none for no limit" if text.strip().lstrip("+-").lower() in ("inf", "infinity", "") else ""
+        raise BudgetError(where, f"a limit {_FORMS}", quote(text.strip()), hint) from None

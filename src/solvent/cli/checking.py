@@ -1,0 +1,93 @@
+"""`verify`, `simulate` and `compare`: doubting policies."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from solvent.cli.budgets import read_budget_options
+from solvent.cli.failures import finish
+from solvent.cli.models import read_model
+from solvent.cli.options import BudgetOption, ModelArgument, PlotOption, PolicyArgument, SeedOption
+from solvent.cli.outputs import PICTURES, Writing, plan_output
+from solvent.cli.planning import draw_spending
+from solvent.cli.session import Code, Session
+
+
+def verify(
+    session: Session,
+    model: ModelArgument,
+    policy: PolicyArgument,
+    budget: BudgetOption = None,
+    max_nodes: Annotated[
+        int, typer.Option("--max-nodes", metavar="N", help="Give up beyond so many nodes.")
+    ] = 20_000_000,
+) -> int:
+    """Check exactly whether a policy can go over.
+
+    The check shares no code with the planner.
+    """
+    from solvent.check.verify import verify as run
+    from solvent.policy.files import load_policy
+    from solvent.show import answers, records
+
+    loaded = read_model(session, model)
+    held_to = read_budget_options(budget, loaded)
+    with session.working("verifying"):
+        report = run(loaded, load_policy(policy, loaded), held_to, max_nodes=max_nodes)
+    session.answer(answers.report_text(report, verbose=session.verbose), records.report_record(loaded, report))
+    return Code.OK if report.feasible else Code.INFEASIBLE
+
+
+def simulate(
+    session: Session,
+    model: ModelArgument,
+    policy: PolicyArgument,
+    budget: BudgetOption = None,
+    episodes: Annotated[int, typer.Option("--episodes", "-n", metavar="N", help="How many.")] = 100_000,
+    seed: SeedOption = 0,
+    plot: PlotOption = None,
+) -> int:
+    """Play a policy many times."""
+    from solvent.check.simulate import simulate as run
+    from solvent.policy.files import load_policy
+    from solvent.show import answers, records
+
+    drawing = plan_output("--plot", plot, inputs=(model, policy), endings=PICTURES)
+    loaded = read_model(session, model)
+    counted = read_budget_options(budget, loaded)
+    followed = load_policy(policy, loaded)
+    with session.working(f"playing {episodes:,} episodes"):
+        simulation = run(loaded, followed, episodes, seed, counted)
+    writing = Writing()
+    with session.working("drawing"):
+        writing.put(
+            "plot", drawing, lambda path: draw_spending(path, loaded, followed, counted, episodes=episodes, seed=seed)
+        )
+    text = answers.simulation_text(simulation, verbose=session.verbose)
+    record = records.simulation_record(loaded, simulation, seed) | {"written": writing.files}
+    code = Code.INFEASIBLE if simulation.violations else Code.OK
+    return finish(session, answers.group(text, answers.written_text(writing.files)), record, code, writing.error)
+
+
+def compare(
+    session: Session,
+    model: ModelArgument,
+    budget: BudgetOption = None,
+    delta: Annotated[
+        float, typer.Option("--delta", metavar="P", help="The chance of going over that chance constraints allow.")
+    ] = 0.05,
+) -> int:
+    """Set it beside what people use today.
+
+    Each method plans, and each plan is checked exactly: what it claims, what it is worth, whether it can go over.
+    """
+    from solvent.baselines.compare import compare as run
+    from solvent.show import answers, records
+
+    loaded = read_model(session, model)
+    limited = read_budget_options(budget, loaded)
+    comparison = run(loaded, limited, delta=delta, progress=session.progress)
+    session.answer(answers.group(comparison), records.comparison_record(loaded, comparison, delta))
+    return Code.INFEASIBLE if comparison["exact"].status == "infeasible" else Code.OK

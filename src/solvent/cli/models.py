@@ -1,0 +1,96 @@
+"""`info`, `convert` and `schema`: model files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from solvent.cli.options import ModelArgument
+from solvent.cli.outputs import plan_output
+from solvent.cli.session import Code, Session
+from solvent.errors import ModelError
+
+if TYPE_CHECKING:
+    from solvent.model.cmdp import CMDP
+    from solvent.model.discounted import DiscountedCMDP
+
+_ENDINGS = (".yaml", ".yml", ".json", ".npz")
+
+
+def read_any_model(session: Session, path: Path) -> CMDP | DiscountedCMDP:
+    """Load a model, saying so if it takes a while."""
+    from solvent.model.files import load
+
+    with session.working(f"reading {path.name}"):
+        return load(path)
+
+
+def read_model(session: Session, path: Path) -> CMDP:
+    """Load a model that has a last step.
+
+    Raises
+    ------
+    ModelError
+        If it goes on for ever.
+    """
+    from solvent.model.discounted import DiscountedCMDP
+
+    loaded = read_any_model(session, path)
+    if isinstance(loaded, DiscountedCMDP):
+        raise ModelError(
+            str(path), "a model with a last step", "one that goes on for ever, with a discount",
+            "solve it in Python: solvent.solve(solvent.load(...), epsilon=...)",
+        )  # fmt: skip
+    return loaded
+
+
+def info(session: Session, model: ModelArgument) -> int:
+    """Show what a model holds: size, costs, budget."""
+    from solvent.show import answers, records
+
+    loaded = read_any_model(session, model)
+    session.answer(answers.model_text(loaded, verbose=session.verbose), records.model_record(loaded))
+    return Code.OK
+
+
+def convert(
+    session: Session,
+    source: Annotated[Path, typer.Argument(help="The model file to read.", show_default=False)],
+    target: Annotated[Path, typer.Argument(help="The model file to write.", show_default=False)],
+) -> int:
+    """Write a model in another format: .yaml, .json or .npz."""
+    from solvent.show import answers
+
+    output = plan_output("TARGET", target, inputs=(source,), endings=_ENDINGS)
+    assert output is not None
+    loaded = read_any_model(session, source)
+    with session.working(f"writing {target.name}"):
+        loaded.save(output.path)
+    files = {"model": output.written()}
+    session.answer(f"wrote {answers.file_text(files['model'])}", {"written": files, "fingerprint": loaded.fingerprint})
+    return Code.OK
+
+
+def schema(
+    session: Session,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to a file.", show_default=False)
+    ] = None,
+) -> int:
+    """Print the JSON Schema of model files."""
+    from importlib.resources import files
+
+    text = files("solvent.model").joinpath("model.schema.json").read_text(encoding="utf-8")
+    output = plan_output("--out", out)
+    if output is None:
+        print(text.rstrip())
+        return Code.OK
+    from solvent.model.files import write_whole
+    from solvent.show import answers
+
+    write_whole(output.path, text.encode())
+    written = {"schema": output.written()}
+    session.answer(f"wrote {answers.file_text(written['schema'])}", {"written": written})
+    return Code.OK

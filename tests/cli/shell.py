@@ -1,0 +1,67 @@
+"""Runs command lines inside the test process and writes down what a terminal would show, times and sizes masked."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from solvent.cli import main
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+GOLDEN = Path(__file__).parent / "golden"
+#: Set it to write the golden files anew: UPDATE_GOLDEN=1 pytest tests/cli
+UPDATE = "UPDATE_GOLDEN"
+
+_MASKS = [
+    (re.compile(r"\d+\.\d\d(\s+)s\b"), r"#.##\1s"),
+    (re.compile(r"\([\d,]+ bytes"), "(# bytes"),
+]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a command line printed and ended with."""
+
+    line: str
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    def transcript(self) -> str:
+        said = "".join(f"! {line}\n" for line in mask(self.err).splitlines())
+        return f"$ {self.line}\n{mask(self.out)}{said}=> {self.code}\n"
+
+
+def mask(text: str) -> str:
+    for pattern, mark in _MASKS:
+        text = pattern.sub(mark, text)
+    return text
+
+
+def run(line: str) -> Run:
+    """Run a command line such as "solvent info van.yaml"."""
+    program, *arguments = shlex.split(line)
+    assert program == "solvent"
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(arguments)
+    return Run(line, code, out.getvalue(), err.getvalue())
+
+
+def check_golden(name: str, transcript: str) -> None:
+    file = GOLDEN / f"{name}.txt"
+    if os.environ.get(UPDATE):
+        file.write_text(transcript, encoding="utf-8")
+    assert transcript == file.read_text(encoding="utf-8"), f"{file.name} differs; {UPDATE}=1 writes it anew"

@@ -1,0 +1,172 @@
+"""What each command prints for each example, and for mistakes made on purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from shell import EXAMPLES, GOLDEN, check_golden, run
+
+#: How each example is solved where its own budget and the exact methods will not do, and which curve can be drawn.
+SOLVE = {"campaign": "--method additive --epsilon 1 --strict"}
+FRONTIER = {
+    "delivery-van": "--up-to 60",
+    "campaign": "",
+    "cash-line": "--ignore-limits --up-to 9",
+    "covering": "--ignore-limits",
+    "dose": "--resource toxicity --ignore-limits --up-to 12",
+    "drone": "--resource risk --ignore-limits",
+}
+EXAMPLE_NAMES = sorted(file.stem for file in EXAMPLES.glob("*.yaml"))
+
+
+def session(lines: list[str]) -> str:
+    return "\n".join(run(line).transcript() for line in lines)
+
+
+@pytest.mark.parametrize("name", EXAMPLE_NAMES)
+def test_every_command_on_every_example(name: str, folder: Path) -> None:
+    lines = [
+        f"solvent info {name}.yaml",
+        f"solvent solve {name}.yaml {SOLVE.get(name, '')} --out {name}.policy".replace("  ", " "),
+        f"solvent frontier {name}.yaml {FRONTIER[name]}".rstrip(),
+        f"solvent verify {name}.yaml {name}.policy",
+        f"solvent simulate {name}.yaml {name}.policy --episodes 2000 --seed 1",
+        f"solvent convert {name}.yaml {name}.npz",
+        f"solvent convert {name}.npz {name}.json",
+    ]
+    check_golden(name, session(lines))
+
+
+def test_rounding(folder: Path) -> None:
+    lines = [
+        "solvent solve campaign.yaml --method additive --epsilon 1",
+        "solvent solve cash-line.yaml --method additive --epsilon 1",
+        "solvent solve cash-line.yaml --method additive --epsilon cash=1 --strict --out cash.policy --verbose",
+        "solvent verify cash-line.yaml cash.policy",
+        "solvent solve delivery-van.yaml --method relative --epsilon 0.1",
+        "solvent solve delivery-van.yaml --epsilon 1",
+        "solvent solve delivery-van.yaml --strict",
+        "solvent solve delivery-van.yaml --method additive",
+        "solvent solve delivery-van.yaml --method additive --epsilon 0",
+        "solvent solve delivery-van.yaml --method additive --epsilon feul=1",
+        "solvent solve drone.yaml --method relative --epsilon 0.1",
+        "solvent solve campaign.yaml --gap 0.01 --verbose",
+        "solvent solve drone.yaml --gap 0.01",
+        "solvent solve delivery-van.yaml --gap -1",
+        "solvent solve delivery-van.yaml --gap 0.01 --method additive",
+    ]
+    check_golden("rounding", session(lines))
+
+
+def test_budgets(folder: Path) -> None:
+    van = "solvent solve delivery-van.yaml"
+    steps = ",".join(["none"] * 10 + ["12"] * 9 + ["..12"])
+    lines = [
+        f"{van} --budget fuel=12",
+        f"{van} --budget 12.5",
+        f"{van} --budget fuel=37/3",
+        f"{van} --budget fuel=0..12",
+        f"{van} --budget fuel=final:12",
+        f"{van} --budget fuel={steps}",
+        f"{van} --budget fuel=none",
+        f"{van} --budget fuel=-1",
+        "solvent solve drone.yaml --budget risk=0.5",
+        "solvent solve drone.yaml --budget risk=0.1 --budget battery=0..3",
+    ]
+    check_golden("budgets", session(lines))
+
+
+def test_mistakes(van: Path) -> None:
+    (van / "typo.yaml").write_text((van / "delivery-van.yaml").read_text().replace("next: parked", "next: prked", 1))
+    (van / "broken.yaml").write_text("solvent: 1\nrows: [")
+    (van / "empty.npz").write_bytes(b"")
+    solve = "solvent solve delivery-van.yaml"
+    lines = [
+        "solvent solve delivery-vn.yaml",
+        "solvent solve typo.yaml",
+        "solvent solve broken.yaml",
+        "solvent info empty.npz",
+        "solvent info .",
+        "solvent info van.policy",
+        f"{solve} --budget feul=30",
+        f"{solve} --budget fuel=abc",
+        f"{solve} --budget fuel=1,2,3",
+        f"{solve} --budget fuel=5..3",
+        f"{solve} --budget fuel=fnal:3",
+        f"{solve} --budget fuel=inf",
+        f"{solve} --budget 3 --budget fuel=4",
+        "solvent solve drone.yaml --budget 3",
+        f"{solve} --method redction",
+        f"{solve} --time-limit 0",
+        f"{solve} --memory-limit much",
+        f"{solve} --out nowhere/van.policy",
+        f"{solve} --out .",
+        f"{solve} --out delivery-van.yaml",
+        f"{solve} --plot van.jpg",
+        f"{solve} --plot van",
+        f"{solve} --out van.png --plot van.png",
+        f"{solve} --budget fuel=-1 --out never.policy",
+        f"{solve} --budgt 3",
+        "solvent frontier drone.yaml",
+        "solvent frontier drone.yaml --resource batery",
+        "solvent frontier drone.yaml --resource risk",
+        "solvent frontier delivery-van.yaml --up-to lots",
+        "solvent frontier delivery-van.yaml --up-to -1",
+        "solvent verify delivery-van.yaml van.polcy",
+        "solvent verify drone.yaml van.policy",
+        "solvent verify van.policy delivery-van.yaml",
+        "solvent verify delivery-van.yaml van.policy --budget fuel=25",
+        "solvent verify delivery-van.yaml van.policy --max-nodes 10",
+        "solvent simulate delivery-van.yaml van.policy --episodes 0",
+        "solvent simulate delivery-van.yaml van.policy --episodes 1000 --seed 1 --budget 25",
+        "solvent simulate delivery-van.yaml van.policy --seed -1",
+        "solvent convert delivery-van.yaml van.txt",
+        "solvent convert delivery-van.yaml delivery-van.yaml",
+        "solvent schema --out nowhere/schema.json",
+    ]
+    before = sorted(path.name for path in van.iterdir())
+    check_golden("mistakes", session(lines))
+    assert sorted(path.name for path in van.iterdir()) == before, "a mistake left something behind"
+
+
+def test_limits(folder: Path) -> None:
+    lines = [
+        "solvent solve delivery-van.yaml --time-limit 1e-9",
+        "solvent solve drone.yaml --memory-limit 1kB",
+        "solvent frontier delivery-van.yaml --time-limit 1e-9",
+    ]
+    runs = [run(line) for line in lines]
+    assert [each.code for each in runs] == [3, 3, 3]
+    check_golden("limits", "\n".join(each.transcript() for each in runs))
+
+
+def test_saying_more(van: Path) -> None:
+    lines = [
+        "solvent info delivery-van.yaml --verbose",
+        "solvent solve delivery-van.yaml --verbose --method reduction",
+        "solvent frontier delivery-van.yaml --verbose --up-to 20",
+        "solvent verify delivery-van.yaml van.policy --verbose",
+        "solvent simulate delivery-van.yaml van.policy --verbose --episodes 1000 --seed 3",
+    ]
+    check_golden("verbose", session(lines))
+
+
+def test_narrow_terminals(van: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = [
+        "solvent info delivery-van.yaml",
+        "solvent solve delivery-van.yaml",
+        "solvent frontier delivery-van.yaml --up-to 20",
+        "solvent verify delivery-van.yaml van.policy --budget 25",
+        "solvent simulate delivery-van.yaml van.policy --episodes 100 --seed 1",
+    ]
+    text = session(lines)
+    check_golden("narrow", text)
+    shown = [line for line in text.splitlines() if not line.startswith("$")]
+    assert max(map(len, shown)) <= 40
+
+
+def test_no_golden_file_is_left_over() -> None:
+    known = {*EXAMPLE_NAMES, "rounding", "budgets", "mistakes", "limits", "verbose", "narrow"}
+    assert {file.stem for file in GOLDEN.glob("*.txt")} == known

@@ -1,0 +1,225 @@
+"""`--json`: one object, exact amounts as text, and shapes that stay as they are."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import jsonschema
+import pytest
+from shell import EXAMPLES, run
+
+import solvent
+
+HEAD = {"command", "version"}
+MODEL = {"name", "fingerprint"}
+
+
+def keys(record: object) -> set[str]:
+    assert isinstance(record, dict)
+    return set(record)
+
+
+def test_info(folder: Path) -> None:
+    record = run("solvent info cash-line.yaml --json").json
+    assert keys(record) == HEAD | {
+        *(
+            "model",
+            "about",
+            "horizon",
+            "discount",
+            "tables",
+            "states",
+            "terminal_states",
+            "actions",
+            "rows",
+            "outcomes",
+        ),
+        *("diversity_bound_log2", "resources"),
+    }
+    assert keys(record["model"]) == MODEL
+    (cash,) = record["resources"]
+    assert keys(cash) == {"name", "low", "high", "unit", "bits", "continuous", "budget"}
+    assert (cash["low"], cash["high"], cash["unit"], cash["continuous"]) == ("-4", "7", "1/3", False)
+    assert record["version"] == solvent.__version__
+
+
+SOLVE = HEAD | {
+    *("model", "status", "value", "value_lower", "value_upper", "gap", "worst_spent", "worst_is_exact", "excess"),
+    *("limits", "method", "message", "diagnosis", "rounds", "stats", "written", "interrupted"),
+}
+
+
+@pytest.mark.parametrize("name", ["cash-line", "covering", "delivery-van", "dose", "drone"])
+def test_solve_says_what_the_library_says(name: str, folder: Path) -> None:
+    done = run(f"solvent solve {name}.yaml --json --out {name}.policy")
+    record = done.json
+    assert done.code == 0
+    assert done.err == ""
+    assert keys(record) == SOLVE
+    model = solvent.load(EXAMPLES / f"{name}.yaml")
+    solution = solvent.solve(model)
+    assert record["model"] == {"name": name, "fingerprint": model.fingerprint}
+    assert record["status"] == "optimal"
+    assert record["value"] == record["value_lower"] == record["value_upper"] == solution.value
+    assert record["gap"] == 0
+    assert {key: Fraction(text) for key, text in record["worst_spent"].items()} == dict(solution.worst_spent)
+    assert record["interrupted"] is False
+    assert keys(record["stats"]) == {
+        *("seconds", "nodes", "layer_sizes", "cost_diversity", "peak_bytes", "representation"),
+        *("approximate_costs", "approximate_costs_bound"),
+    }
+    written = record["written"]["policy"]
+    assert written == {"path": f"{name}.policy", "bytes": (folder / written["path"]).stat().st_size, "replaced": False}
+    assert solvent.load_policy(folder / f"{name}.policy", model) == solution.policy
+    again = run(f"solvent solve {name}.yaml --json --out {name}.policy").json
+    assert again["written"]["policy"]["replaced"] is True
+
+
+def test_limits_are_exact(folder: Path) -> None:
+    record = run("solvent solve cash-line.yaml --json --budget cash=9,9,9,8,8,8,7,5,10/3").json
+    assert record["limits"]["cash"]["upper"][-1] == "10/3"
+    assert record["limits"]["cash"]["lower"] == [None] * 9
+
+
+def test_rounded_costs(folder: Path) -> None:
+    relaxed = run("solvent solve campaign.yaml --json --method additive --epsilon 1").json
+    strict = run("solvent solve campaign.yaml --json --method additive --epsilon 1 --strict").json
+    assert (relaxed["status"], strict["status"]) == ("relaxed", "feasible")
+    assert Fraction(relaxed["worst_spent"]["money"]) - 30 == Fraction(relaxed["excess"]["money"]) > 0
+    assert strict["excess"] == {"money": "0"}
+    assert relaxed["value"] >= strict["value_upper"] >= strict["value"] == strict["value_lower"]
+
+
+def test_a_gap(folder: Path) -> None:
+    done = run("solvent solve cash-line.yaml --json --gap 0.5")
+    assert done.code == 0
+    assert done.json["status"] in ("optimal", "within_gap")
+    assert done.json["gap"] <= 0.5
+
+
+def test_infeasible(folder: Path) -> None:
+    done = run("solvent solve delivery-van.yaml --json --budget fuel=-5/2 --out no.policy")
+    assert done.code == 1
+    assert done.json["status"] == "infeasible"
+    assert done.json["value"] is None
+    assert done.json["written"] == {}
+    assert done.json["diagnosis"] == {
+        "least_budget": {"fuel": "0"},
+        "shortfall": {"fuel": "5/2"},
+        "stuck_step": 0,
+        "stuck_is_first": True,
+        "undetermined": [],
+    }
+    assert not (folder / "no.policy").exists()
+
+
+def test_a_limit(folder: Path) -> None:
+    done = run("solvent solve delivery-van.yaml --json --time-limit 1e-9")
+    assert done.code == 3
+    assert done.json["status"] == "limit"
+    assert done.json["value"] is None
+    assert done.json["value_upper"] == 117
+    assert done.json["gap"] is None
+
+
+def test_frontier(folder: Path) -> None:
+    done = run("solvent frontier delivery-van.yaml --up-to 61/2 --json --csv van.csv")
+    record = done.json
+    assert done.code == 0
+    assert keys(record) == HEAD | {
+        *("model", "resource", "up_to", "flat_beyond", "least_budget", "points", "written"),
+    }
+    assert (record["resource"], record["up_to"], record["least_budget"]) == ("fuel", "61/2", "0")
+    curve = solvent.frontier(solvent.load(EXAMPLES / "delivery-van.yaml"), up_to="61/2")
+    assert [Fraction(point["budget"]) for point in record["points"]] == list(curve.budgets)
+    assert [point["value"] for point in record["points"]] == curve.values.tolist()
+    lines = (folder / "van.csv").read_text().splitlines()
+    assert lines[0] == "budget,budget_float,value"
+    assert [float(line.split(",")[2]) for line in lines[1:]] == curve.values.tolist()
+    nothing = run("solvent frontier delivery-van.yaml --up-to -1 --json")
+    assert nothing.code == 1
+    assert nothing.json["least_budget"] is None
+    assert nothing.json["points"] == []
+
+
+def test_verify(van: Path) -> None:
+    done = run("solvent verify delivery-van.yaml van.policy --json")
+    assert done.code == 0
+    assert keys(done.json) == HEAD | {
+        *("model", "feasible", "value", "violation_probability", "expected_excess", "worst_spent", "least_spent"),
+        *("upper", "lower", "nodes", "witness"),
+    }
+    assert done.json["feasible"] is True
+    assert done.json["witness"] is None
+    assert max(map(Fraction, done.json["worst_spent"]["fuel"])) == 30
+    broken = run("solvent verify delivery-van.yaml van.policy --json --budget 57/2")
+    assert broken.code == 1
+    assert broken.json["feasible"] is False
+    steps = broken.json["witness"]["steps"]
+    assert keys(steps[-1]) == {"step", "state", "action", "next_state", "cost", "spent", "upper", "lower"}
+    assert Fraction(steps[-1]["spent"]["fuel"]) > Fraction(steps[-1]["upper"]["fuel"]) == Fraction(57, 2)
+    assert sum(Fraction(each["cost"]["fuel"]) for each in steps) == Fraction(steps[-1]["spent"]["fuel"])
+
+
+def test_simulate(van: Path) -> None:
+    done = run("solvent simulate delivery-van.yaml van.policy --json --episodes 500 --seed 4")
+    record = done.json
+    assert keys(record) == HEAD | {
+        *("model", "episodes", "seed", "mean_reward", "standard_error", "violations", "max_spent", "levels"),
+        *("spent_quantiles", "written"),
+    }
+    model = solvent.load("delivery-van.yaml")
+    runs = solvent.simulate(model, solvent.load_policy("van.policy", model), 500, 4)
+    assert record["mean_reward"] == runs.mean_reward
+    assert record["max_spent"] == {"fuel": str(runs.max_spent["fuel"])}
+    assert len(record["spent_quantiles"]["fuel"]) == len(record["levels"]) == 7
+    one = run("solvent simulate delivery-van.yaml van.policy --json --episodes 1").json
+    assert one["standard_error"] is None
+
+
+def test_convert_and_schema(folder: Path) -> None:
+    done = run("solvent convert drone.yaml drone.npz --json")
+    assert keys(done.json) == HEAD | {"written", "fingerprint"}
+    assert solvent.load("drone.npz").fingerprint == done.json["fingerprint"] == solvent.load("drone.yaml").fingerprint
+    schema = json.loads(run("solvent schema").out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert json.loads(run("solvent schema --json").out) == schema
+    assert run("solvent schema --out model.json").out.startswith("wrote model.json (")
+    assert json.loads((folder / "model.json").read_text()) == schema
+
+
+def test_errors(folder: Path) -> None:
+    done = run("solvent solve delivery-van.yaml --json --budget feul=3")
+    assert done.code == 2
+    assert done.json == {
+        "command": "solve",
+        "version": solvent.__version__,
+        "error": {
+            "kind": "BudgetError",
+            "message": "--budget feul=3: expected a resource of the model ('fuel'), found 'feul'; did you mean 'fuel'?",
+            "expected": "a resource of the model ('fuel')",
+            "found": "'feul'",
+            "where": "--budget feul=3",
+            "hint": "did you mean 'fuel'?",
+        },
+        "exit_code": 2,
+    }
+    assert done.err.startswith("error: --budget feul=3\n")
+    usage = run("solvent solve --json --budgt 3")
+    assert usage.code == 2
+    assert usage.json["error"]["kind"] == "UsageError"
+    assert usage.json["error"]["hint"] == "did you mean '--budget'?"
+
+
+def test_models_without_a_last_step(folder: Path) -> None:
+    b = solvent.CMDP.builder(horizon=None, discount="0.9", start="home", resources=["fuel"], budget=5)
+    b.add("home", "rest", reward=1, outcomes=[(1, "home", "1/3")])
+    b.build().save(folder / "ever.yaml")
+    shown = run("solvent info ever.yaml --json").json
+    assert (shown["horizon"], shown["discount"]) == (None, "9/10")
+    assert run("solvent convert ever.yaml ever.json").code == 0
+    refused = run("solvent solve ever.yaml")
+    assert refused.code == 2
+    assert refused.err.startswith("error: ever.yaml\n  expected  a model with a last step\n")
