@@ -18,6 +18,7 @@ from solvent.model.lattice import Lattice
 from solvent.model.progress import Progress
 from solvent.plan import frontier as frontiers
 from solvent.plan.limits import Allowance, LimitReached, read_memory, read_seconds
+from solvent.plan.visit import visit
 from solvent.policy.table import AugmentedPolicy
 
 if TYPE_CHECKING:
@@ -85,11 +86,11 @@ class Curve:
         if self._points.value(left) == -np.inf:
             least = "none is" if self.least_budget is None else f"the least is {format_amount(self.least_budget)}"
             raise SolventError(f"no policy is feasible with a budget of {quote(budget)} of {self.resource}: {least}")
-        visit = frontiers.visit(self.model, self._purse, self._points, left, self._purse.cost, self._purse.cost)
+        visited = visit(self.model, self._purse, self._points, left, self._purse.cost, self._purse.cost)
         limits = _only(self.model, self.resource, exact(budget, "budget"))
         layers = [
             (state, (left - need)[:, None], action)
-            for state, need, action in self._points.layers(self.model, visit.used)
+            for state, need, action in self._points.layers(self.model, visited.used)
         ]
         return AugmentedPolicy.from_nodes(self.model, self._lattice, limits, layers=layers, lookup="at_most")
 

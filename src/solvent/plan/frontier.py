@@ -24,13 +24,11 @@ from numpy.typing import NDArray
 from solvent.model.cmdp import CMDP
 from solvent.plan import frontier_kernels as kernels
 from solvent.plan.bound_kernels import DOWN, UP, fill_bounds
-from solvent.plan.carry_kernels import carry_by_hash, carry_on_grid
 from solvent.plan.kernels import TERMINAL
 from solvent.plan.limits import Allowance
 from solvent.plan.pooling import pool
 from solvent.plan.pooling_kernels import average
 from solvent.plan.reduction import grown
-from solvent.plan.visit_kernels import follow_by_hash, follow_on_grid
 
 #: Values that differ by less than this, relative to the largest reward, are taken for equal.
 RELATIVE_TOLERANCE = 1e-12
@@ -38,6 +36,9 @@ RELATIVE_TOLERANCE = 1e-12
 DENSE_WIDTH = 4096
 #: if they are so many ticks in all that this pays.
 DENSE_FROM = 20_000
+#: Rows of so many outcomes are better swept as arrays up to this width.
+MANY_OUTCOMES = 16
+DENSE_WIDTH_OF_MANY = 2**20
 #: A node costs about so many times what a point does.
 _NODES_PER_POINT = 8
 #: Layers of at least so many amounts are swept on all cores.
@@ -79,8 +80,8 @@ class Frontier:
         The row to take, or `TERMINAL`.
     start_need, start_value : ndarray
         The function at the start.
-    dense : bool
-        Whether it was swept as arrays.
+    swept : pair of ndarrays of int64, shape (H,), or None
+        Between what amounts each step was swept, if it was swept as arrays.
     """
 
     indptr_HS: NDArray[np.int64]
@@ -88,7 +89,12 @@ class Frontier:
     row: NDArray[np.int32]
     start_need: NDArray[np.int64]
     start_value: NDArray[np.float64]
-    dense: bool
+    swept: tuple[NDArray[np.int64], NDArray[np.int64]] | None
+
+    @property
+    def dense(self) -> bool:
+        """Whether it was swept as arrays."""
+        return self.swept is not None
 
     def value(self, left: int) -> float:
         """Return the optimal value with so many ticks; minus infinity if nothing is feasible."""
@@ -100,9 +106,12 @@ class Frontier:
         """Number of points at each step."""
         return tuple((self.indptr_HS[:, -1] - self.indptr_HS[:, 0]).tolist())
 
-    def distinct_needs(self, lowest: int, highest: int) -> int:
-        """Return the most amounts between two that the points of one step tell apart."""
-        return int(kernels.most_distinct(self.indptr_HS, self.need, lowest, highest))
+    def distinct_amounts(self, lowest: int, highest: int) -> int:
+        """Return the most amounts between two that were told apart at one step."""
+        if self.swept is None:
+            return int(kernels.most_distinct(self.indptr_HS, self.need, lowest, highest))
+        first, last = np.clip(self.swept, lowest, highest)
+        return int((last - first).max()) + 1
 
     def layers(self, model: CMDP, used: NDArray[np.bool_]) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
         """Return (state, need, action) of the used points of each step at which something is to be done."""
@@ -154,7 +163,7 @@ def build(
     size = np.maximum(np.abs(model.row_reward).max(initial=0.0), np.finfo(float).tiny)
     tolerance = RELATIVE_TOLERANCE * float(size)
     if arrays is None:
-        arrays = resolution == 0 and work.widest <= DENSE_WIDTH and work.amounts >= DENSE_FROM
+        arrays = resolution == 0 and work.pays_as_arrays
     if arrays:
         return _sweep(work, tolerance, allowance)
     return _merge(work, max(tolerance, resolution), allowance, up=up)
@@ -210,6 +219,16 @@ class Work:
         nodes = _grow(np.ones(1), amounts, growth)
         points = _grow(live[-1:], amounts[::-1], growth)
         return bool(_NODES_PER_POINT * nodes.sum() < points.sum())
+
+    @property
+    def pays_as_arrays(self) -> bool:
+        """Whether arrays of all amounts are likely to be quicker than points.
+
+        A row of n outcomes takes n steps for each amount, but n times n for each point.
+        """
+        if np.diff(self.model.outcome_indptr).max(initial=0) >= MANY_OUTCOMES:
+            return self.widest <= DENSE_WIDTH_OF_MANY
+        return self.widest <= DENSE_WIDTH and self.amounts >= DENSE_FROM
 
     @property
     def end_need(self) -> NDArray[np.int64]:
@@ -269,7 +288,7 @@ def _merge(work: Work, tolerance: float, allowance: Allowance, *, up: bool) -> F
             room, wide = 2 * room, 2 * wide
     at = slice(int(indptr[0, m.start_index]), int(indptr[0, m.start_index + 1]))
     start = slice(at.start - int(indptr[0, 0]), at.stop - int(indptr[0, 0]))
-    return Frontier(indptr[:horizon], need, row, need[at], value[start], dense=False)
+    return Frontier(indptr[:horizon], need, row, need[at], value[start], swept=None)
 
 
 def _sweep(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
@@ -316,73 +335,8 @@ def _sweep(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
     all_needs, all_rows = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     at = slice(int(indptr_HS[0, m.start_index]), int(indptr_HS[0, m.start_index + 1]))
     start = slice(at.start - int(indptr_HS[0, 0]), at.stop - int(indptr_HS[0, 0]))
-    return Frontier(indptr_HS, all_needs, all_rows, all_needs[at], point_value[start], dense=True)
-
-
-@dataclass(frozen=True)
-class Visit:
-    """Which points a policy follows from a given start.
-
-    Attributes
-    ----------
-    used : ndarray of bool, shape (N,)
-        Whether each point is ever followed.
-    peak, trough : ndarray of int64, shape (H,)
-        The most and the least that can truly have been spent after each step.
-    complete : bool
-        Whether these are attained; else there were too many nodes to follow, every point counts as used, and they are
-        bounds.
-    """
-
-    used: NDArray[np.bool_]
-    peak: NDArray[np.int64]
-    trough: NDArray[np.int64]
-    complete: bool
-
-
-def visit(
-    model: CMDP,
-    purse: Purse,
-    frontier: Frontier,
-    left: int,
-    high: NDArray[np.int64],
-    low: NDArray[np.int64],
-    most_nodes: int = 2_000_000,
-) -> Visit:
-    """Follow a frontier's policy from the start with `left` ticks, merging equal nodes.
-
-    Parameters
-    ----------
-    model : CMDP
-    purse : Purse
-    frontier : Frontier
-    left : int
-    high, low : ndarray of int64, shape (O,)
-        The most and the least that each outcome truly costs; the purse's own costs unless those were rounded.
-    most_nodes : int
-        How many nodes of a step are followed before giving up.
-    """
-    used = np.zeros(len(frontier.need), bool)
-    peak, trough = np.empty(model.horizon, np.int64), np.empty(model.horizon, np.int64)
-    what = (model.start_index, left, frontier.indptr_HS, frontier.need, frontier.row, model.outcome_indptr)
-    where = (model.next_state, purse.cost)
-    exact = np.array_equal(high, purse.cost) and np.array_equal(low, purse.cost)
-    if exact:
-        complete = follow_on_grid(*what, *where, used, trough, peak)
-        if not complete:
-            used[:] = False
-            complete = follow_by_hash(*what, *where, most_nodes, used, trough, peak)
-        # these write what is left; the most is left where the least was spent
-        peak, trough = left - trough, left - peak
-    else:
-        complete = carry_on_grid(*what, *where, high, low, used, peak, trough)
-        if not complete:
-            used[:] = False
-            complete = carry_by_hash(*what, *where, high, low, most_nodes, used, peak, trough)
-    if complete:
-        return Visit(used, peak, trough, complete=True)
-    everything = np.ones(len(frontier.need), bool)
-    dearest, cheapest = (np.arange(1, model.horizon + 1) * end for end in (high.max(), low.min()))
-    if exact:
-        dearest = np.where(purse.floor == DOWN, dearest, np.minimum(dearest, left - np.maximum(purse.floor, -_FAR)))
-    return Visit(everything, dearest, cheapest, complete=False)
+    live = work.top_HS >= work.need_HS
+    # where nothing is live there is nothing to tell apart
+    ends = (np.where(live, work.need_HS, UP).min(1), np.where(live, work.top_HS, DOWN).max(1))
+    swept = (np.where(live.any(1), ends[0], 0), np.where(live.any(1), ends[1], 0))
+    return Frontier(indptr_HS, all_needs, all_rows, all_needs[at], point_value[start], swept)

@@ -17,6 +17,7 @@ from solvent.plan.bounds import Interval
 from solvent.plan.limits import Allowance
 from solvent.plan.problem import Problem
 from solvent.plan.solution import Stats
+from solvent.plan.visit import visit
 from solvent.policy.table import AugmentedPolicy
 
 #: The value of a policy, followed forward, may differ from the one computed backward by rounding: so much, relatively.
@@ -173,7 +174,7 @@ def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | N
     amounts = None
     if not problem.is_exact:
         low, high = problem.ends[0]
-        amounts = found.distinct_needs(*((low, high) if turned else (-high, -low)))
+        amounts = found.distinct_amounts(*((low, high) if turned else (-high, -low)))
     stats = Stats(
         0.0, sum(sizes), sizes, None, allowance.peak, "arrays" if found.dense else "points", amounts,
         problem.most_amounts,
@@ -181,21 +182,21 @@ def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | N
     value = found.value(0)
     if value == -np.inf:
         return _nothing("frontier", stats, problem)
-    visit = frontier.visit(problem.model, purse, found, 0, *_truth_of(problem, turned), options.follow)
-    peak, trough = (-visit.trough, -visit.peak) if turned else (visit.peak, visit.trough)
+    visited = visit(problem.model, purse, found, 0, *_truth_of(problem, turned), options.follow)
+    peak, trough = (-visited.trough, -visited.peak) if turned else (visited.peak, visited.trough)
     if problem.is_exact:
         _check_limits(problem.lattice, peak[:, None], trough[:, None])
 
     def make_policy() -> AugmentedPolicy:
         sign = 1 if turned else -1
         model = problem.origin
-        layers = [(state, sign * need[:, None], action) for state, need, action in found.layers(model, visit.used)]
+        layers = [(state, sign * need[:, None], action) for state, need, action in found.layers(model, visited.used)]
         return AugmentedPolicy.from_nodes(
             model, problem.lattice, problem.limits, layers=layers, lookup="at_least" if turned else "at_most",
             counting=problem.counting,
         )  # fmt: skip
 
-    exact = visit.complete and problem.truth.exact
+    exact = visited.complete and problem.truth.exact
     return Answer(value, "frontier", stats, peak[:, None], trough[:, None], exact, make_policy)
 
 

@@ -1,0 +1,86 @@
+"""Following a frontier's policy from the start: which points it uses, and what it can have spent after each step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.model.cmdp import CMDP
+from solvent.plan.bound_kernels import DOWN
+from solvent.plan.carry_kernels import carry_by_hash, carry_on_grid
+from solvent.plan.frontier import Frontier, Purse
+from solvent.plan.visit_kernels import follow_by_hash, follow_on_grid
+
+#: Further than any amount that is compared with it.
+_FAR = 2**62
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Which points a policy follows from a given start.
+
+    Attributes
+    ----------
+    used : ndarray of bool, shape (N,)
+        Whether each point is ever followed.
+    peak, trough : ndarray of int64, shape (H,)
+        The most and the least that can truly have been spent after each step.
+    complete : bool
+        Whether these are attained; else there were too many nodes to follow, every point counts as used, and they are
+        bounds.
+    """
+
+    used: NDArray[np.bool_]
+    peak: NDArray[np.int64]
+    trough: NDArray[np.int64]
+    complete: bool
+
+
+def visit(
+    model: CMDP,
+    purse: Purse,
+    frontier: Frontier,
+    left: int,
+    high: NDArray[np.int64],
+    low: NDArray[np.int64],
+    most_nodes: int = 2_000_000,
+) -> Visit:
+    """Follow a frontier's policy from the start with `left` ticks, merging equal nodes.
+
+    Parameters
+    ----------
+    model : CMDP
+    purse : Purse
+    frontier : Frontier
+    left : int
+    high, low : ndarray of int64, shape (O,)
+        The most and the least that each outcome truly costs; the purse's own costs unless those were rounded.
+    most_nodes : int
+        How many nodes of a step are followed before giving up.
+    """
+    used = np.zeros(len(frontier.need), bool)
+    peak, trough = np.empty(model.horizon, np.int64), np.empty(model.horizon, np.int64)
+    what = (model.start_index, left, frontier.indptr_HS, frontier.need, frontier.row, model.outcome_indptr)
+    where = (model.next_state, purse.cost)
+    exact = np.array_equal(high, purse.cost) and np.array_equal(low, purse.cost)
+    if exact:
+        complete = follow_on_grid(*what, *where, used, trough, peak)
+        if not complete:
+            used[:] = False
+            complete = follow_by_hash(*what, *where, most_nodes, used, trough, peak)
+        # these write what is left; the most is left where the least was spent
+        peak, trough = left - trough, left - peak
+    else:
+        complete = carry_on_grid(*what, *where, high, low, used, peak, trough)
+        if not complete:
+            used[:] = False
+            complete = carry_by_hash(*what, *where, high, low, most_nodes, used, peak, trough)
+    if complete:
+        return Visit(used, peak, trough, complete=True)
+    everything = np.ones(len(frontier.need), bool)
+    dearest, cheapest = (np.arange(1, model.horizon + 1) * end for end in (high.max(), low.min()))
+    if exact:
+        dearest = np.where(purse.floor == DOWN, dearest, np.minimum(dearest, left - np.maximum(purse.floor, -_FAR)))
+    return Visit(everything, dearest, cheapest, complete=False)
