@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from solvent.model.cmdp import CMDP
 from solvent.plan.bound_kernels import DOWN
-from solvent.plan.carry_kernels import carry_by_hash, carry_on_grid
 from solvent.plan.frontier import Frontier, Purse
-from solvent.plan.visit_kernels import follow_by_hash, follow_on_grid
+from solvent.plan.visit_kernels import carry_by_hash, carry_on_grid, follow_on_grid
 
 #: Further than any amount that is compared with it.
 _FAR = 2**62
@@ -63,20 +62,17 @@ def visit(
     used = np.zeros(len(frontier.need), bool)
     peak, trough = np.empty(model.horizon, np.int64), np.empty(model.horizon, np.int64)
     what = (model.start_index, left, frontier.indptr_HS, frontier.need, frontier.row, model.outcome_indptr)
-    where = (model.next_state, purse.cost)
+    followed = (*what, model.next_state, purse.cost)
     exact = np.array_equal(high, purse.cost) and np.array_equal(low, purse.cost)
     if exact:
-        complete = follow_on_grid(*what, *where, used, trough, peak)
-        if not complete:
-            used[:] = False
-            complete = follow_by_hash(*what, *where, most_nodes, used, trough, peak)
-        # these write what is left; the most is left where the least was spent
+        complete = follow_on_grid(*followed, used, trough, peak)
+        # this writes what is left; the most is left where the least was spent
         peak, trough = left - trough, left - peak
     else:
-        complete = carry_on_grid(*what, *where, high, low, used, peak, trough)
-        if not complete:
-            used[:] = False
-            complete = carry_by_hash(*what, *where, high, low, most_nodes, used, peak, trough)
+        complete = carry_on_grid(*followed, high, low, used, peak, trough)
+    if not complete:
+        used[:] = False
+        complete = carry_by_hash(*followed, high, low, most_nodes, used, peak, trough)
     if complete:
         return Visit(used, peak, trough, complete=True)
     everything = np.ones(len(frontier.need), bool)

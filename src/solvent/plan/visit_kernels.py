@@ -1,4 +1,8 @@
-"""Kernels that follow a frontier's policy from the start: which points it uses, what can be left after each step."""
+"""Kernels that follow a frontier's policy from the start, carrying what is truly spent.
+
+Nodes are told apart by what is left as counted; each carries the most and the least that any history that ends in it
+has truly spent.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ import numpy as np
 from solvent.plan.bound_kernels import DOWN, UP
 from solvent.plan.frontier_kernels import last_within
 from solvent.plan.jit import jit
-from solvent.plan.kernels import EMPTY, enter
+from solvent.plan.kernels import EMPTY, enter, find
 
-#: Amounts are told apart by position while a table of them, for all states, is no larger than this.
+#: Nodes are told apart by position while a table of all states and amounts is no larger than this.
 _GRID_KEYS = 4_000_000
 
 
@@ -69,25 +73,79 @@ def follow_on_grid(
 
 
 @jit
-def follow_by_hash(
-    start, left, indptr_HS, need, row, outcome_indptr, next_state, cost, most_nodes,
-    out_used, out_least_H, out_most_H,
+def carry_on_grid(
+    start, left, indptr_HS, need, row, outcome_indptr, next_state, cost, high, low, out_used, out_peak_H, out_trough_H
+):
+    """Mark the points that are followed, and write the most and the least truly spent after each step.
+
+    Returns False, with nothing of use written, if the table would be too large.
+    """
+    n_steps, n_states = out_peak_H.shape[0], indptr_HS.shape[1] - 1
+    cheapest, dearest = cost.min(), cost.max()
+    lowest, width = left, 1
+    most, least = np.full(n_states, DOWN), np.full(n_states, UP)
+    most[start] = least[start] = 0
+    ended_most, ended_least = DOWN, UP
+    for h in range(n_steps):
+        next_lowest, next_width = lowest - dearest, width + (dearest - cheapest)
+        if next_width < 1 or next_width > _GRID_KEYS // n_states:
+            return False
+        size = n_states * next_width if h + 1 < n_steps else 0
+        after_most, after_least = np.full(size, DOWN), np.full(size, UP)
+        peak, trough, first, last = DOWN, UP, UP, DOWN
+        for s in range(n_states):
+            j, end = indptr_HS[h, s], indptr_HS[h, s + 1]
+            for place in range(width):
+                i = s * width + place
+                if most[i] == DOWN:
+                    continue
+                amount = lowest + place
+                while j + 1 < end and need[j + 1] <= amount:
+                    j += 1
+                out_used[j] = True
+                r = row[j]
+                if r < 0:
+                    ended_most, ended_least = max(ended_most, most[i]), min(ended_least, least[i])
+                    continue
+                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                    above, below, rest = most[i] + high[o], least[i] + low[o], amount - cost[o]
+                    peak, trough = max(peak, above), min(trough, below)
+                    first, last = min(first, rest), max(last, rest)
+                    if h + 1 < n_steps:
+                        at = next_state[o] * next_width + rest - next_lowest
+                        after_most[at], after_least[at] = max(after_most[at], above), min(after_least[at], below)
+        out_peak_H[h], out_trough_H[h] = max(peak, ended_most), min(trough, ended_least)
+        if last == DOWN:
+            out_peak_H[h:], out_trough_H[h:] = ended_most, ended_least
+            return True
+        most, least, lowest, width = after_most, after_least, next_lowest, next_width
+        if h + 1 < n_steps and last - first + 1 < width:
+            # only what was reached is looked at in the next step
+            narrow = last - first + 1
+            for s in range(n_states):
+                for place in range(narrow):
+                    most[s * narrow + place] = after_most[s * width + first - lowest + place]
+                    least[s * narrow + place] = after_least[s * width + first - lowest + place]
+            lowest, width = first, narrow
+    return True
+
+
+@jit
+def carry_by_hash(
+    start, left, indptr_HS, need, row, outcome_indptr, next_state, cost, high, low, most_nodes,
+    out_used, out_peak_H, out_trough_H,
 ):  # fmt: skip
     """Do the same with nodes in a hash table.
 
     Returns whether that was possible with at most `most_nodes` distinct nodes in a step.
     """
-    n_steps = out_least_H.shape[0]
-    out_least_H[:], out_most_H[:] = left, left
+    n_steps = out_peak_H.shape[0]
     node_state, node_left = np.full(1, start, np.int32), np.full((1, 1), left, np.int64)
-    ended_least, ended_most = UP, DOWN
+    most, least = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    ended_most, ended_least = DOWN, UP
     no_grid = np.zeros(1, np.int64)
     for h in range(n_steps):
-        if node_state.shape[0] == 0:
-            out_least_H[h], out_most_H[h] = ended_least, ended_most
-            continue
-        indptr = indptr_HS[h]
-        room = 0
+        indptr, room = indptr_HS[h], 0
         taken = np.empty(node_state.shape[0], np.int32)
         for i in range(node_state.shape[0]):
             s = node_state[i]
@@ -96,30 +154,35 @@ def follow_by_hash(
             taken[i] = row[j]
             if row[j] >= 0:
                 room += outcome_indptr[row[j] + 1] - outcome_indptr[row[j]]
+        room = min(room, most_nodes) + 1
         size = 16
-        while size < 2 * min(room, most_nodes + 1):
+        while size < 2 * room:
             size *= 2
         slots = np.full(size, EMPTY, np.int32)
-        room = min(room, most_nodes + 1)
         after_state, after_left = np.empty(room, np.int32), np.empty((room, 1), np.int64)
-        count = 0
-        least, most = ended_least, ended_most
+        after_most, after_least = np.empty(room, np.int64), np.empty(room, np.int64)
+        count, peak, trough = 0, DOWN, UP
         for i in range(node_state.shape[0]):
             r = taken[i]
             if r < 0:
-                ended_least, ended_most = min(ended_least, node_left[i, 0]), max(ended_most, node_left[i, 0])
+                ended_most, ended_least = max(ended_most, most[i]), min(ended_least, least[i])
                 continue
             for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                rest = node_left[i, 0] - cost[o]
-                least, most = min(least, rest), max(most, rest)
+                above, below = most[i] + high[o], least[i] + low[o]
+                peak, trough = max(peak, above), min(trough, below)
                 if h + 1 == n_steps:
                     continue
                 if count >= most_nodes:
                     return False
-                after_left[count, 0] = rest
+                after_left[count, 0] = node_left[i, 0] - cost[o]
                 after_state[count] = next_state[o]
                 if enter(count, after_state, after_left, slots, no_grid):
+                    after_most[count], after_least[count] = above, below
                     count += 1
-        out_least_H[h], out_most_H[h] = min(least, ended_least), max(most, ended_most)
+                else:
+                    at = find(next_state[o], after_left, count, after_state, after_left, slots, no_grid)
+                    after_most[at], after_least[at] = max(after_most[at], above), min(after_least[at], below)
+        out_peak_H[h], out_trough_H[h] = max(peak, ended_most), min(trough, ended_least)
         node_state, node_left = after_state[:count].copy(), after_left[:count].copy()
+        most, least = after_most[:count].copy(), after_least[:count].copy()
     return True
