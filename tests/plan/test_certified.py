@@ -169,15 +169,15 @@ def test_an_interrupt_returns_the_best_so_far(no_short_cut: None, monkeypatch: p
 
 
 def test_time_and_memory_end_it_with_what_was_found(no_short_cut: None) -> None:
-    model = instances.random(15, 3, horizon=20, resources=2, real_costs=True, cost_range=(0, 3), budget=56, seed=2)
+    model = instances.random(15, 3, horizon=20, resources=2, real_costs=True, cost_range=(0, 3), budget=48, seed=2)
     for options in ({"time_limit": 1.5}, {"memory_limit": "30MB"}):
-        solution = solve(model, gap=1e-6, **options)  # type: ignore[arg-type]
+        solution = solve(model, gap=0, **options)  # type: ignore[arg-type]
         assert solution.status in (Status.FEASIBLE, Status.LIMIT)
         assert solution.message.startswith("stopped: ")
         assert solution.value_upper < math.inf
         if solution.status is Status.FEASIBLE:
             assert solution.policy.limits.resources == ("r0", "r1")
-    assert solve(model, gap=1e-6, memory_limit=1000).status is Status.LIMIT
+    assert solve(model, gap=0, memory_limit=1000).status is Status.LIMIT
 
 
 def test_continuous_costs_close_too() -> None:
