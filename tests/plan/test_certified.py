@@ -170,7 +170,7 @@ def test_an_interrupt_returns_the_best_so_far(no_short_cut: None, monkeypatch: p
 
 def test_time_and_memory_end_it_with_what_was_found(no_short_cut: None) -> None:
     model = instances.random(15, 3, horizon=20, resources=2, real_costs=True, cost_range=(0, 3), budget=48, seed=2)
-    for options in ({"time_limit": 1.5}, {"memory_limit": "30MB"}):
+    for options in ({"time_limit": 1.5}, {"memory_limit": "8MB"}):
         solution = solve(model, gap=0, **options)  # type: ignore[arg-type]
         assert solution.status in (Status.FEASIBLE, Status.LIMIT)
         assert solution.message.startswith("stopped: ")
