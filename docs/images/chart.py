@@ -27,11 +27,15 @@ class Question(NamedTuple):
 
 QUESTIONS = [
     Question(
+        "Does it go on for ever,\nwith a discount?",
+        "yes", "solvent.solve(model, epsilon=0.05)", "relaxed for ever; strict=True is never over", style.VERMILLION,
+    ),
+    Question(
         "Do you want the value of every budget\nof one resource, or the price of one more unit?",
         "yes", "solvent.frontier(model)", "frontier: the optimum for all budgets, never over", style.BLUE,
     ),
     Question(
-        "Is there a last step, are all costs plain\nnumbers, and does solve(model) get through?",
+        "Are all costs plain numbers,\nand does solve(model) get through?",
         "yes", "solvent.solve(model)", "exact: the optimum, never over", style.BLUE,
     ),
     Question(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import solvent
 from solvent import CMDP, Budget, BudgetError, ModelError, instances
 from solvent.model.budget import resolve
 
@@ -174,3 +175,10 @@ def test_budgets_are_equal_by_value() -> None:
     assert Budget(upper=[1, 2]) != Budget(upper=[1, 3])
     with pytest.raises(AttributeError):
         Budget(1).upper = 2  # type: ignore[misc]
+
+
+def test_a_model_without_resources_needs_no_budget() -> None:
+    b = CMDP.builder(horizon=2, start="s")
+    b.add("s", "go", reward=1, outcomes=[(1, "s")])
+    assert resolve(b.build(), None).resources == ()
+    assert solvent.solve(b.build()).value == 2

@@ -184,7 +184,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"van\.txt: expected a file ending in .* found '\.txt'"):
         solvent.load(tmp_path / "van.txt")
     with pytest.raises(ModelError, match=r"expected a file ending in .* found no ending"):
-        solvent.load(tmp_path)
+        solvent.load(tmp_path / "van")
     (tmp_path / "d.yaml").mkdir()
     with pytest.raises(ModelError, match=r"d\.yaml: expected a model file that can be read, found Is a directory"):
         solvent.load(tmp_path / "d.yaml")
@@ -417,3 +417,20 @@ def test_a_misspelt_field_is_named_rather_than_the_one_that_is_missing() -> None
 def test_an_infinite_limit_is_told_how_to_say_none() -> None:
     with pytest.raises(ModelError, match=r"^budget.fuel: expected a finite number, found inf; use null for no limit"):
         loads(BASE + "budget: {fuel: .inf}\n")
+
+
+def test_links_are_followed_and_devices_refused(tmp_path: Path) -> None:
+    model = instances.knapsack([3], [2], capacity=2)
+    real, link = tmp_path / "real.yaml", tmp_path / "link.yaml"
+    real.write_text("old")
+    link.symlink_to(real.name)
+    model.save(link)
+    assert link.is_symlink()
+    assert solvent.load(real) == model
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    with pytest.raises(ModelError, match="expected a place that can be written, found no plain file"):
+        model.save(pipe)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    with pytest.raises(ModelError, match=r"expected a file ending in .*, found a folder"):
+        solvent.load(tmp_path)

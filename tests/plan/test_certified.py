@@ -205,6 +205,19 @@ def test_messages_of_a_wrong_gap(gap: Any) -> None:
         solve(instances.paper(3), 1, gap=gap)
 
 
+def test_a_gap_is_a_number_as_it_was_typed() -> None:
+    model = instances.paper(10, seed=1, budget=2)
+    assert solve(model, gap="1/100").gap <= 0.01
+    assert solve(model, gap=Fraction(1, 100)).gap <= 0.01
+
+
+def test_continuous_costs_that_nothing_can_keep_are_infeasible_at_once() -> None:
+    b = solvent.CMDP.builder(horizon=2, start=0, resources=["m"], budget=-2)
+    b.add(0, "a", reward=1, outcomes=[(1, 0, solvent.law("beta", a=2, b=3, low=1, high=3))])
+    b.add(0, "z", outcomes=[(1, 0, 0)])
+    assert solve(b.build(), gap=0.1, memory_limit="50MB").status is Status.INFEASIBLE
+
+
 def test_a_gap_chooses_its_own_method() -> None:
     with pytest.raises(ModelError, match='gap: expected method="auto" with it'):
         solve(instances.paper(3), 1, gap=0.1, method="frontier")

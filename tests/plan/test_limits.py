@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 import tracemalloc
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,11 +13,13 @@ from test_methods import run
 
 import catalogue
 import oracle
+import solvent
 import strategies
 from solvent.errors import BudgetError, ModelError, SolventError
 from solvent.model import instances
 from solvent.model.budget import Budget
 from solvent.plan.limits import Allowance, LimitReached, read_memory
+from solvent.plan.solution import Status
 from solvent.plan.solve import solve
 
 METHODS = pytest.mark.parametrize("method", ["reduction", "frontier"])
@@ -189,3 +193,24 @@ def test_the_clock_is_read_within_a_layer(keys, monkeypatch):
     bounded = solve(model, method="reduction", time_limit=1000)
     assert bounded.value == expected.value
     assert len(looks) > 2 * (bounded.stats.nodes // 8)
+
+
+def test_work_that_cannot_end_in_time_is_not_begun():
+    allowance = Allowance(seconds=0.5)
+    allowance.expect(1000.0, "a little")
+    with pytest.raises(LimitReached, match=r"a lot would take longer than is left of the time limit of 0\.5 s"):
+        allowance.expect(1e12, "a lot")
+    Allowance().expect(1e300, "without a clock")
+
+
+def test_fine_bins_keep_the_time_limit():
+    model = solvent.load(Path(__file__).parents[2] / "examples" / "campaign.yaml")
+    began = time.perf_counter()
+    solution = solve(model, method="additive", epsilon="0.00001", time_limit=0.3)
+    assert solution.status is Status.LIMIT
+    assert time.perf_counter() - began < 20
+
+
+def test_small_limits_are_told_in_their_own_size():
+    with pytest.raises(LimitReached, match=r"this would need 0\.002 MB, more than the memory limit of 0\.001 MB"):
+        Allowance(bytes=1000).take(2000, "this")

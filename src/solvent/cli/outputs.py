@@ -108,10 +108,14 @@ def _refuse_place(where: str, path: Path) -> None:
     expected = "a place that can be written"
     if path.is_dir():
         raise ModelError(where, expected, "a folder", "add the name of a file")
+    if path.exists() and not path.is_file():
+        raise ModelError(where, expected, "no plain file", "a device or a pipe would be replaced by a file")
     try:
-        with tempfile.TemporaryFile(dir=path.parent, prefix=".solvent-"):
+        with tempfile.TemporaryFile(dir=path.resolve().parent, prefix=".solvent-"):
             pass
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if path.parent.is_dir():
+            raise ModelError(where, expected, f"a folder that takes no files ({error.strerror})") from None
         hint = f"make the folder first: mkdir -p {path.parent}"
         raise ModelError(where, expected, f"no folder {quote(str(path.parent))}", hint) from None
     except (OSError, ValueError) as error:

@@ -49,7 +49,7 @@ def solve(
         bool, typer.Option("--strict", help="With epsilon: never over budget.", show_default=False)
     ] = False,
     gap: Annotated[
-        float | None,
+        str | None,
         typer.Option("--gap", metavar="G", help="Stop once this near to the best: 0.01 is 1 %.", show_default=False),
     ] = None,
     time_limit: TimeLimit = None,

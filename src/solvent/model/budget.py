@@ -240,6 +240,8 @@ def resolve(model: CMDP, budget: BudgetLike | None) -> Limits:
     ((Fraction(4, 1), Fraction(4, 1)),)
     """
     if budget is None:
+        if model.budget is None and not model.resources:
+            return Limits((), (), ())
         if model.budget is None:
             raise BudgetError("budget", "a budget", "none", "the model carries no default: pass budget=...")
         budgets = dict(model.budget)

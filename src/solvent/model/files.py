@@ -111,16 +111,28 @@ def _encode(text: str) -> bytes:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name and move it into place, so that it is never seen half-written."""
+    """Write a file under a temporary name and move it into place, so that it is never seen half-written.
+
+    A link is followed, and what is no plain file (a device, a pipe) is refused: it would be replaced by one.
+
+    Raises
+    ------
+    ModelError
+        If the place cannot be written.
+    """
     temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".solvent-", delete=False) as file:
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            found = "a folder" if target.is_dir() else "no plain file"
+            raise ModelError(str(path), "a place that can be written", found)
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".solvent-", delete=False) as file:
             temporary = Path(file.name)
             file.write(content)
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
-        os.replace(temporary, path)  # noqa: PTH105
+        os.replace(temporary, target)  # noqa: PTH105
         temporary = None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -157,7 +169,8 @@ def _parser(path: Path) -> Callable[[bytes], AnyModel]:
 
         return lambda content: from_entries(parse(content))
     hint = "solvent.load_policy reads policies" if kind == ".policy" else ""
-    raise ModelError(str(path), f"a file ending in {_KINDS}", quote(path.suffix) if path.suffix else "no ending", hint)
+    found = quote(path.suffix) if path.suffix else "a folder" if path.is_dir() else "no ending"
+    raise ModelError(str(path), f"a file ending in {_KINDS}", found, hint)
 
 
 def _neighbours(path: Path) -> list[str]:

@@ -26,6 +26,8 @@ from solvent.policy.nodes import Counting
 #: Memory that splitting takes, as measured: a few columns per resource and their copies, and fractions for edges.
 _BYTES_PER_OUTCOME = 80
 _BYTES_PER_BIN = 100
+#: About what a byte of them takes, in evaluations of outcomes.
+_WORK_PER_BYTE = 10
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ def split(model: CMDP, measures: tuple[Measure, ...], allowance: Allowance | Non
     if allowance is not None:
         size = _size(model, measures)
         allowance.take(size, "the bins of continuous costs")
+        allowance.expect(float(size * _WORK_PER_BYTE), "the bins of continuous costs")
         allowance.give_back(size)
     units, columns, exact = [], _Columns(np.arange(model.n_outcomes), model.probability, [], [], []), True
     for measure in measures:
@@ -190,14 +193,14 @@ def _bins(law: CostLaw, measure: Measure, true_unit: Fraction) -> _Bins:
     first, last = _range(law, measure)
     ticks = np.arange(first, last + 1)
     # bin k ends where k + 1 begins: at (k + 1) l if costs are rounded down, at k l if up
-    edges = [(int(k) + (not up)) * unit for k in ticks[:-1]]
-    below = law.cdf(np.array([float(edge) for edge in edges])) if edges else np.empty(0)
+    edges = ticks[:-1] + (not up)
+    below = law.cdf(edges * float(unit)) if len(edges) else np.empty(0)
     probability = np.diff(np.concatenate([[0.0], np.maximum.accumulate(below), [1.0]]))
+    column = ExactColumn(edges, unit)
     lowest = (first - 1) * unit if law.low is None else law.low
-    ends = [lowest, *edges, law.high]
-    high = [_ceil(end, true_unit) for end in ends[1:]]
-    low = [_floor(end, true_unit) for end in ends[:-1]]
-    return _Bins(ticks, np.maximum(probability, 0.0), np.array(high, np.int64), np.array(low, np.int64))
+    high = np.append(round_to(column, true_unit, up=True), _ceil(law.high, true_unit))
+    low = np.append(_floor(lowest, true_unit), round_to(column, true_unit, up=False))
+    return _Bins(ticks, np.maximum(probability, 0.0), high, low)
 
 
 def _range(law: CostLaw, measure: Measure) -> tuple[int, int]:

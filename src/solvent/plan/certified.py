@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from solvent.errors import LatticeOverflowError, ModelError, quote
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
+from solvent.model.exact import exact as exact_number
 from solvent.plan import frontier
 from solvent.plan.approximate import SAME_VALUE, infeasible, true_extremes
 from solvent.plan.bound_kernels import DOWN, UP
@@ -51,10 +52,14 @@ _AIM = 0.8
 
 
 def read_gap(gap: Any) -> float:
-    """Return a relative gap; a `ModelError` unless it is a number of at least 0."""
-    if isinstance(gap, bool) or not isinstance(gap, int | float | Fraction | np.number) or not 0 <= gap < math.inf:
+    """Return a relative gap; a `ModelError` unless it is a number of at least 0, in any form that numbers take."""
+    try:
+        number = exact_number(gap, "gap")
+    except ModelError:
+        number = Fraction(-1)
+    if number < 0:
         raise ModelError("gap", "a relative gap of at least 0, such as 0.01", quote(gap))
-    return float(gap)
+    return float(number)
 
 
 @dataclass
@@ -263,7 +268,8 @@ def _within(options: Options, known: _Known | None, problem: Problem) -> Options
 
 def _spans(model: CMDP, limits: Limits) -> tuple[Fraction, ...]:
     """Return how far apart the amounts of each tracked resource can be that need be told apart."""
-    trial = tuple(length * 2**40 for length in finest_lengths(model, limits))
+    # a hundredth of what sums can reach is fine enough for that
+    trial = tuple(length * 2**53 for length in finest_lengths(model, limits))
     problem = project(model, limits, trial, "relaxed")
     pairs = zip(problem.ends, problem.lattice.units, strict=True)
     return tuple((high - low + 1) * unit for (low, high), unit in pairs)
@@ -317,10 +323,10 @@ def _conclude(model: CMDP, limits: Limits, bracket: _Bracket, stopped: str) -> S
     if bracket.met:
         status, upper, message = Status.OPTIMAL, bracket.lower, "optimal: the bounds have met"
     elif closed <= bracket.gap:
-        status, upper, message = Status.WITHIN_GAP, bracket.upper, f"within_gap: the gap is {closed:.2%}"
+        status, upper, message = Status.WITHIN_GAP, bracket.upper, f"within_gap: the gap is {closed:.3g}"
     else:
         status, upper = Status.FEASIBLE, bracket.upper
-        message = f"stopped: {stopped or 'costs cannot be told apart any finer'}, with a gap of {closed:.2%}"
+        message = f"stopped: {stopped or 'costs cannot be told apart any finer'}, with a gap of {closed:.3g}"
     stats = replace(answer.stats, nodes=nodes, peak_bytes=bracket.allowance.peak)
     return Solution(
         status, bracket.lower, bracket.lower, upper, worst, f"gap, {answer.method}", message, stats,

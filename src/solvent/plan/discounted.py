@@ -102,7 +102,7 @@ def solve_discounted(
     method: str = "auto",
     epsilon: Any = None,
     strict: bool = False,
-    gap: float | None = None,
+    gap: Any = None,
     prune: bool = True,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,

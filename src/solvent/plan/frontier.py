@@ -309,6 +309,8 @@ def _sweep(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
         offset = np.concatenate([[0], np.cumsum(widths_HS[h])])
         size = int(offset[-1])
         allowance.take((32 + 8 * pooled.n_laws) * size, f"the values of step {h}")
+        per_state = np.diff(pooled.indptr[rows])
+        allowance.expect(float(np.maximum(widths_HS[h], 0) @ per_state.astype(float)), f"the sweep of step {h}")
         value, row = np.empty(size), np.empty(size, row_type)
         sweep = kernels.sweep_layer_parallel if size >= _PARALLEL_FROM else kernels.sweep_layer
         sweep(

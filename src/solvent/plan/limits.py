@@ -17,6 +17,8 @@ _SCALE = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SHARE_OF_FREE = 0.7
 #: Nodes that are worked on between two looks at the clock.
 _PIECE = 1 << 18
+#: No machine evaluates more outcomes in a second than this.
+_FASTEST = 4e9
 #: Below this nobody need ask what is free.
 _NO_MATTER = 64_000_000
 
@@ -69,6 +71,10 @@ def free_memory() -> int:
     return 2 * 10**9
 
 
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB" if size >= 10**6 else f"{size / 1e6:.2g} MB"
+
+
 @dataclass
 class Allowance:
     """What is left of a solve's time and memory.
@@ -105,14 +111,25 @@ class Allowance:
         if self.seconds is not None and time.perf_counter() - self.began > self.seconds:
             raise LimitReached(f"the time limit of {self.seconds:g} s was reached")
 
+    def has_time_for(self, evaluations: float, rate: float) -> bool:
+        """Whether so many evaluations, at so many a second, fit into the time that is left."""
+        if self.seconds is None:
+            return True
+        return evaluations <= rate * max(self.seconds - (time.perf_counter() - self.began), 0.0)
+
+    def expect(self, evaluations: float, what: str) -> None:
+        """Raise `LimitReached` if work that cannot be interrupted would surely take longer than what is left."""
+        if not self.has_time_for(evaluations, _FASTEST):
+            raise LimitReached(f"{what} would take longer than is left of the time limit of {self.seconds:g} s")
+
     def take(self, size: int, what: str) -> None:
         """Reserve memory before it is used, or raise `LimitReached`."""
         if self.bytes is None and self.used + size > _NO_MATTER:
             self.bytes = int(_SHARE_OF_FREE * free_memory()) + self.used
         if self.bytes is not None and self.used + size > self.bytes:
             raise LimitReached(
-                f"{what} would need {(self.used + size) / 1e6:,.0f} MB, more than the memory limit of "
-                f"{self.bytes / 1e6:,.0f} MB"
+                f"{what} would need {_megabytes(self.used + size)}, more than the memory limit of "
+                f"{_megabytes(self.bytes)}"
             )
         self.used += size
         self.peak = max(self.peak, self.used)

@@ -24,6 +24,10 @@ from solvent.policy.table import AugmentedPolicy
 _AGREEMENT = 1e-9
 
 
+#: Outcomes that are followed in a second.
+_USUAL_RATE = 2e8
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a method found for a problem.
@@ -182,7 +186,10 @@ def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | N
     value = found.value(0)
     if value == -np.inf:
         return _nothing("frontier", stats, problem)
-    visited = visit(problem.model, purse, found, 0, *_truth_of(problem, turned), options.follow)
+    # the answer is there: following it to its worst case must not take it away
+    most = float(np.diff(problem.model.outcome_indptr).max(initial=0)) * (work.amounts if work else 0.0)
+    follow = options.follow if allowance.has_time_for(most, _USUAL_RATE) or problem.is_exact else 0
+    visited = visit(problem.model, purse, found, 0, *_truth_of(problem, turned), follow)
     peak, trough = (-visited.trough, -visited.peak) if turned else (visited.peak, visited.trough)
     if problem.is_exact:
         _check_limits(problem.lattice, peak[:, None], trough[:, None])

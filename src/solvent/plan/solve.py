@@ -32,7 +32,7 @@ def solve(
     method: str = "auto",
     epsilon: Any = None,
     strict: bool = False,
-    gap: float | None = None,
+    gap: Any = None,
     prune: bool = True,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
@@ -55,7 +55,7 @@ def solve(
         with limits that vary by step, of the smallest).
     strict : bool
         Never be over: round costs, or shrink the budget, so that what rounding hides cannot break it.
-    gap : float, optional
+    gap : number, optional
         End once bounds on the optimum are so close, relatively, with a policy that is never over.
     prune : bool
         Whether the reduction leaves out doomed nodes and strikes settled resources. Without, its layers are exactly
@@ -134,7 +134,7 @@ class _RoundLog:
         self._bar.line(found)
 
 
-def _check_options(method: str, epsilon: Any, strict: bool, gap: float | None) -> None:
+def _check_options(method: str, epsilon: Any, strict: bool, gap: Any) -> None:
     methods = (*EXACT, *APPROXIMATE)
     if method not in methods:
         raise ModelError("method", f"one of {', '.join(methods)}", quote(method), did_you_mean(method, methods))

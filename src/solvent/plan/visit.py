@@ -57,20 +57,21 @@ def visit(
     high, low : ndarray of int64, shape (O,)
         The most and the least that each outcome truly costs; the purse's own costs unless those were rounded.
     most_nodes : int
-        How many nodes of a step are followed before giving up.
+        How many nodes of a step are followed before giving up; with 0 nothing is followed.
     """
     used = np.zeros(len(frontier.need), bool)
     peak, trough = np.empty(model.horizon, np.int64), np.empty(model.horizon, np.int64)
     what = (model.start_index, left, frontier.indptr_HS, frontier.need, frontier.row, model.outcome_indptr)
     followed = (*what, model.next_state, purse.cost)
     exact = np.array_equal(high, purse.cost) and np.array_equal(low, purse.cost)
-    if exact:
+    complete = False
+    if most_nodes > 0 and exact:
         complete = follow_on_grid(*followed, used, trough, peak)
         # this writes what is left; the most is left where the least was spent
         peak, trough = left - trough, left - peak
-    else:
+    elif most_nodes > 0:
         complete = carry_on_grid(*followed, high, low, used, peak, trough)
-    if not complete:
+    if most_nodes > 0 and not complete:
         used[:] = False
         complete = carry_by_hash(*followed, high, low, most_nodes, used, peak, trough)
     if complete:

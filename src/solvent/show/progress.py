@@ -54,7 +54,7 @@ def bounds(solution: Any, ax: Axes | None = None) -> Axes:
             axes.set_xscale("log")
         faint_grid(axes)
         axes.margins(x=0.04, y=0.1)
-        axes.legend(loc="upper right" if np.isnan(upper).all() or _falls(upper) else "best")
+        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
         axes.set_title(f"gap {_percent(rounds[-1].gap)} after {_rounds(len(rounds))}", color=GREY, fontsize=9)
     return axes
 
