@@ -76,7 +76,9 @@ def test_completion(words: str, offered: list[str], folder: Path) -> None:
 
 
 def test_completion_scripts_can_be_had() -> None:
-    setting = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    # else typer looks for the shell among the processes above, which may be one it does not know
+    named = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    setting = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **named}
     for shell in ("bash", "zsh", "fish"):
         code = "import sys; from solvent.cli import main; sys.exit(main())"
         done = subprocess.run(
