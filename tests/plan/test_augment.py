@@ -455,7 +455,7 @@ def test_stationary_form_is_refused_where_it_does_not_fit():
 @pytest.mark.parametrize("form", [*FORMS, {"stationary": True}])
 def test_limits_of_memory_and_time(form):
     model = instances.fuel_grid(6)
-    with pytest.raises(SolventError, match=r"augment stopped: .* more than the memory limit of 0 MB; raise the limit"):
+    with pytest.raises(SolventError, match=r"augment stopped: .* more than the memory limit of 0\.05 MB; raise"):
         augment(model, memory_limit=50_000, **form)
     with pytest.raises(SolventError, match="augment stopped: the time limit of 1e-09 s was reached"):
         augment(model, time_limit=1e-9, **form)
