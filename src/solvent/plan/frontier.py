@@ -44,7 +44,7 @@ _NODES_PER_POINT = 8
 #: Layers of at least so many amounts are swept on all cores.
 _PARALLEL_FROM = 10_000
 #: Further than any amount that is compared with it.
-_FAR = 2**62
+FAR = 2**62
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ def _grow(first: NDArray[np.float64], caps: NDArray[np.float64], growth: float) 
 
 def _reduced(first: int, spent: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return `first - spent`, stopping at the lowest number there is."""
-    rest = first - spent.astype(object) if first < -_FAR else first - spent
+    rest = first - spent.astype(object) if first < -FAR else first - spent
     return np.maximum(rest, DOWN + 1).astype(np.int64) if rest.dtype == object else rest
 
 

@@ -9,11 +9,8 @@ from numpy.typing import NDArray
 
 from solvent.model.cmdp import CMDP
 from solvent.plan.bound_kernels import DOWN
-from solvent.plan.frontier import Frontier, Purse
+from solvent.plan.frontier import FAR, Frontier, Purse
 from solvent.plan.visit_kernels import carry_by_hash, carry_on_grid, follow_on_grid
-
-#: Further than any amount that is compared with it.
-_FAR = 2**62
 
 
 @dataclass(frozen=True)
@@ -79,5 +76,5 @@ def visit(
     everything = np.ones(len(frontier.need), bool)
     dearest, cheapest = (np.arange(1, model.horizon + 1) * end for end in (high.max(), low.min()))
     if exact:
-        dearest = np.where(purse.floor == DOWN, dearest, np.minimum(dearest, left - np.maximum(purse.floor, -_FAR)))
+        dearest = np.where(purse.floor == DOWN, dearest, np.minimum(dearest, left - np.maximum(purse.floor, -FAR)))
     return Visit(everything, dearest, cheapest, complete=False)

@@ -119,11 +119,6 @@ def _finite(values: list[float]) -> Any:
     return array
 
 
-def _falls(upper: Any) -> bool:
-    seen = upper[~np.isnan(upper)]
-    return bool(seen[0] > seen[-1])
-
-
 def _percent(gap: float) -> str:
     return f"{number(100 * gap)} %" if math.isfinite(gap) else "unknown"
 
