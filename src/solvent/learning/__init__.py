@@ -4,7 +4,7 @@
 
 >>> import solvent
 >>> solvent.learn(solvent.instances.knapsack([1, 1], [3, 4], capacity=4), seed=1)
-Learned(within_epsilon, value 1 to 1, 3 episodes, 0 violations)
+Learned(within_epsilon, value 1 to 1, 2 episodes, 0 violations)
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Bonus:
         --------
         >>> bonus = Bonus("practical", 0.1, 1.0, horizon=2, functions=3, known=True)
         >>> bonus.weights(np.array([0, 9]), np.array([2, 2])).range_K.round(3).tolist()
-        [10.496, 1.166]
+        [10.5, 1.167]
         """
         n = np.maximum(count_K, 1)  # untried rows are not judged by their weights
         confidence = math.log(3 * max(self.functions, 1) / self.delta)

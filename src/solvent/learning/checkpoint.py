@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: The version of the format that this code writes and reads.
 FORMAT = 1
-_ARRAYS = ("count_K", "count_O", "reward_sum_O", "planned_K")
+_ARRAYS = ("count_K", "count_O", "reward_sum_O", "square_sum_K", "planned_K")
 
 
 def save(learner: Learner, path: Path) -> None:
@@ -94,7 +94,9 @@ def _restore(learner: Learner, arrays: dict[str, NDArray[Any]], header: dict[str
         _fill(getattr(counts, name), arrays[name], name)
     learner.row_N = np.zeros(learner.graph.mdp.n_nodes, np.int64)
     _fill(learner.row_N, arrays["row_N"], "row_N")
-    if len(learner.row_N) and not 0 <= learner.row_N.min() <= learner.row_N.max() <= max(learner.graph.mdp.n_rows - 1, 0):
+    if len(learner.row_N) and not 0 <= learner.row_N.min() <= learner.row_N.max() <= max(
+        learner.graph.mdp.n_rows - 1, 0
+    ):
         raise ModelError("row_N", "rows of the graph", "others")
     learner.rng = np.array([int(header["rng"], 16)], np.uint64)
     learner.episodes, learner.violations = int(header["episodes"]), int(header["violations"])

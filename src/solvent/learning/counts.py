@@ -28,6 +28,8 @@ class Counts:
     count_K : ndarray of int64, shape (K,)
     count_O : ndarray of int64, shape (O,)
     reward_sum_O : ndarray of float64, shape (O,)
+    square_sum_K : ndarray of float64, shape (K,)
+        Of rewards, squared.
     planned_K : ndarray of int64, shape (K,)
         The counts when the last plan was made.
     """
@@ -37,6 +39,7 @@ class Counts:
     count_K: NDArray[np.int64]
     count_O: NDArray[np.int64]
     reward_sum_O: NDArray[np.float64]
+    square_sum_K: NDArray[np.float64]
     planned_K: NDArray[np.int64]
 
     @classmethod
@@ -51,6 +54,7 @@ class Counts:
             np.zeros(n_keys, np.int64),
             np.zeros(int(key_indptr[-1]), np.int64),
             np.zeros(int(key_indptr[-1])),
+            np.zeros(n_keys),
             np.zeros(n_keys, np.int64),
         )
 
@@ -62,20 +66,37 @@ class Counts:
     def shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the share of each outcome in its key's counts, and the mean reward that came with it.
 
+        The reward of an outcome that was never seen is the mean of its key.
+
         Examples
         --------
-        >>> counts = Counts(np.array([0]), np.array([0, 2]), np.array([4]), np.array([3, 1]), np.array([3.0, 0.5]),
-        ...                 np.array([0]))
+        >>> key_indptr = np.array([0, 3])
+        >>> count_O, reward_sum_O = np.array([3, 1, 0]), np.array([3.0, 0.0, 0.0])
+        >>> counts = Counts(np.array([0]), key_indptr, np.array([4]), count_O, reward_sum_O,
+        ...                 np.array([3.0]), np.array([0]))
         >>> counts.shares()
-        (array([0.75, 0.25]), array([1. , 0.5]))
+        (array([0.75, 0.25, 0.  ]), array([1.  , 0.  , 0.75]))
         """
-        tries = np.repeat(np.maximum(self.count_K, 1), self.size_K)
-        return self.count_O / tries, self.reward_sum_O / np.maximum(self.count_O, 1)
+        size_K, tries_K = self.size_K, np.maximum(self.count_K, 1)
+        mean_K = np.add.reduceat(self.reward_sum_O, self.key_indptr[:-1]) / tries_K
+        seen = self.count_O > 0
+        reward_O = np.where(seen, self.reward_sum_O / np.maximum(self.count_O, 1), np.repeat(mean_K, size_K))
+        return self.count_O / np.repeat(tries_K, size_K), reward_O
 
-    def add(self, row: int, outcome: int, reward: float) -> bool:
-        """Count one outcome of a row of the graph; return whether its count has doubled since the last plan."""
-        key = int(self.row_key[row])
+    def noise(self, share_O: NDArray[np.float64], reward_O: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the variance of each key's rewards that its outcomes do not explain, shape (K,)."""
+        explained = np.add.reduceat(share_O * reward_O**2, self.key_indptr[:-1])
+        return np.maximum(self.square_sum_K / np.maximum(self.count_K, 1) - explained, 0.0)
+
+    def has_unseen(self) -> NDArray[np.bool_]:
+        """Return whether some outcome of each key was never seen, shape (K,)."""
+        unseen: NDArray[np.bool_] = np.logical_or.reduceat(self.count_O == 0, self.key_indptr[:-1])
+        return unseen
+
+    def add(self, key: int, outcome: int, reward: float) -> bool:
+        """Count one outcome of a key; return whether its count has doubled since the last plan."""
         self.count_K[key] += 1
+        self.square_sum_K[key] += reward * reward
         self.count_O[self.key_indptr[key] + outcome] += 1
         self.reward_sum_O[self.key_indptr[key] + outcome] += reward
         return bool(self.count_K[key] >= 2 * self.planned_K[key])
@@ -90,4 +111,4 @@ class Counts:
             end = int(self.key_indptr[key + 1])
             count_O, reward_O = np.insert(count_O, end, 0), np.insert(reward_O, end, 0.0)
         indptr = graph.problem.model.outcome_indptr
-        return Counts(graph.row_model, indptr, self.count_K, count_O, reward_O, self.planned_K)
+        return Counts(graph.row_model, indptr, self.count_K, count_O, reward_O, self.square_sum_K, self.planned_K)

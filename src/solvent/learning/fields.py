@@ -190,7 +190,7 @@ class WorldField:
                     return due, broke, Surprise(model_row, after, counted, reward, broke)
                 raise self._unmodelled(graph, model_row, step, observation, costs)
             self._check_same(counts, row, j, reward, step)
-            due |= counts.add(row, j, reward)
+            due |= counts.add(int(counts.row_key[row]), j, reward)
             node, step = int(graph.entry_next[graph.entry_indptr[row] + j]), step + 1
             self._check_end(graph, node, step, after, over=over)
         return due, broke or any(self._breaks(spent, later) for later in range(step, horizon)), None
@@ -235,8 +235,8 @@ class WorldField:
         o = int(counts.key_indptr[counts.row_key[row]]) + j
         if counts.count_O[o] and abs(counts.reward_sum_O[o] / counts.count_O[o] - reward) > 1e-9:
             before = counts.reward_sum_O[o] / counts.count_O[o]
-            expected = f'the reward that came with this outcome before ({before:g}), as bonus="theory" needs'
-            raise ModelError(f"step {step}, reward", expected, f"{reward:g}", 'use bonus="practical"')
+            expected = f"the reward that came with this outcome before ({before:g}), as random_rewards=False says"
+            raise ModelError(f"step {step}, reward", expected, f"{reward:g}", "leave it out")
 
     def _check_end(self, graph: Graph, node: int, step: int, after: int, *, over: bool) -> None:
         model = graph.problem.model

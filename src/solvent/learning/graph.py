@@ -39,15 +39,15 @@ class Graph:
     row_model : ndarray of int64, shape (R,)
         The row of `problem.model` that each row stands for.
     entry_indptr : ndarray of int64, shape (R + 1,)
-    entry_next : ndarray of int32, shape (E,)
-        The node that each outcome leads to.
+    entry_next : ndarray of uint32, shape (E,)
+        The node that each outcome leads to; unsigned, as kernels then need not ask whether it counts from the end.
     """
 
     problem: Problem
     mdp: AugmentedMDP
     row_model: NDArray[np.int64]
     entry_indptr: NDArray[np.int64]
-    entry_next: NDArray[np.int32]
+    entry_next: NDArray[np.uint32]
 
     @classmethod
     def of(cls, problem: Problem) -> Graph:
@@ -107,7 +107,9 @@ class Graph:
             reached = np.unique(self.entry_next[spread(self.entry_indptr, rows)]).astype(np.int64)
         assert mdp.settled_low is not None
         assert mdp.settled_high is not None
-        settled = [(low[:n_states], high[:n_states]) for low, high in zip(mdp.settled_low, mdp.settled_high, strict=True)]
+        settled = [
+            (low[:n_states], high[:n_states]) for low, high in zip(mdp.settled_low, mdp.settled_high, strict=True)
+        ]
         return AugmentedPolicy.from_nodes(
             origin, mdp.lattice, mdp.limits, layers=layers, settled=settled, counting=self.problem.counting
         )
@@ -141,16 +143,14 @@ def _model_rows(mdp: AugmentedMDP) -> NDArray[np.int64]:
     return found
 
 
-def _next_nodes(
-    mdp: AugmentedMDP, row_model: NDArray[np.int64], entry_indptr: NDArray[np.int64]
-) -> NDArray[np.int32]:
+def _next_nodes(mdp: AugmentedMDP, row_model: NDArray[np.int64], entry_indptr: NDArray[np.int64]) -> NDArray[np.uint32]:
     """Return the node that each outcome of each row leads to."""
     model, layers, cost_OD = mdp.model, mdp.layer_indptr, mdp.lattice.cost_OD
     assert layers is not None
     assert mdp.settled_low is not None
     assert mdp.settled_high is not None
     node_of = mdp.row_node
-    after = np.full(int(entry_indptr[-1]), mdp.n_nodes - 1, np.int32)
+    after = np.full(int(entry_indptr[-1]), mdp.n_nodes - 1, np.uint32)
     for step in range(model.horizon - 1):
         begin, end = (int(mdp.row_indptr[layers[step + i]]) for i in (0, 1))
         if begin == end:

@@ -35,69 +35,66 @@ def accumulate(indptr, probability, out):
             out[o] = total
 
 
-@jit
+@jit(inline="always")
 def _judge_row(
     n, first_entry, first_outcome, size, entry_next, share_O, reward_O, spread_weight, range_weight, gap_weight,
-    eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high, known, up, low, gap,
+    noise, doubt, eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high, known, value_N3,
 ):  # fmt: skip
     """Return the upper value, the lower value and the gap of one row."""
-    highest, lowest, surest = -np.inf, np.inf, np.inf
+    highest, lowest, surest = -np.inf, np.inf, np.inf  # upper and lower values, and upper ones minus their gaps
+    top, bottom = -np.inf, np.inf  # rewards plus upper values
+    mean = square = mean_low = mean_gap = 0.0
+    for j in range(size):
+        after = entry_next[first_entry + j]
+        share, reward = share_O[first_outcome + j], reward_O[first_outcome + j]
+        up, gap = value_N3[after, 0], value_N3[after, 2]
+        worth = reward + up
+        mean += share * worth
+        square += share * worth * worth
+        mean_gap += share * gap
+        highest, surest = max(highest, up), min(surest, up - gap)
+        top, bottom = max(top, worth), min(bottom, worth)
+        if eta_up > 0.0:  # nothing else is made of lower values
+            low = value_N3[after, 1]
+            lowest = min(lowest, low)
+            mean_low += share * (reward + low)
+    most_low = most_sure = floor
     if known:
-        for j in range(size):
-            after = entry_next[first_entry + j]
-            highest = max(highest, up[after])
-            lowest = min(lowest, low[after])
-            surest = min(surest, up[after] - gap[after])
-        cap, most_low, most_sure = min(cap, reward_high + highest), reward_low + lowest, reward_low + surest
-        most_low, most_sure = max(floor, most_low), max(floor, most_sure)
-    else:
-        most_low = most_sure = floor
+        cap, most_sure = min(cap, reward_high + highest), max(floor, reward_low + surest)
+        if eta_up > 0.0:
+            most_low = max(floor, reward_low + lowest)
     if n == 0:
         return cap, most_low, cap - most_sure
-    mean = square = mean_low = mean_gap = mean_reward = 0.0
-    for j in range(size):
-        share = share_O[first_outcome + j]
-        if share > 0.0:
-            after = entry_next[first_entry + j]
-            reward = reward_O[first_outcome + j]
-            worth = reward + up[after]
-            mean_reward += share * reward
-            mean += share * worth
-            square += share * worth * worth
-            mean_low += share * (reward + low[after])
-            mean_gap += share * gap[after]
-    if known and size == 1:  # what is certain needs no bonus
-        return min(cap, mean), max(most_low, mean_low), min(cap - most_sure, mean_gap)
-    deviation = np.sqrt(max(square - mean * mean, 0.0))
+    if known and size == 1 and doubt == 0.0:  # what is certain needs no bonus
+        row_up = min(cap, mean)
+        return row_up, max(most_low, mean_low), min(row_up - most_sure, mean_gap)
     reach = fixed_range
     if reach < 0.0:
-        top, bottom = -np.inf, np.inf
-        for j in range(size):
-            seen = share_O[first_outcome + j] > 0.0
-            reward = reward_O[first_outcome + j] if seen else mean_reward
-            worth = reward + up[entry_next[first_entry + j]]
-            top, bottom = max(top, worth), min(bottom, worth)
-        reach = top - bottom
-    bonus = spread_weight * deviation + range_weight * reach + eta_up * (mean - mean_low)
-    row_gap = 2.0 * spread_weight * deviation + gap_weight * reach + (1.0 + eta_gap) * mean_gap
-    row_up, row_low = min(cap, mean + bonus), max(most_low, mean_low - bonus)
-    return row_up, row_low, min(row_up - most_sure, row_gap)
+        reach = top - bottom + doubt
+    deviation = spread_weight * np.sqrt(max(square - mean * mean, 0.0) + noise)
+    bonus = deviation + range_weight * reach + eta_up * (mean - mean_low)
+    row_gap = 2.0 * deviation + gap_weight * reach + (1.0 + eta_gap) * mean_gap
+    row_up = min(cap, mean + bonus)
+    return row_up, max(most_low, mean_low - bonus), min(row_up - most_sure, row_gap)
 
 
-@jit
+@jit(error_model="numpy", fastmath={"nnan", "nsz", "reassoc", "contract", "arcp"})
 def sweep(
     layer_indptr, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O,
-    spread_weight_K, range_weight_K, gap_weight_K, eta_up, eta_gap, range_rule, reward_low, reward_high, known, rng,
-    out_up, out_low, out_gap, out_row,
+    spread_weight_K, range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, range_rule, reward_low, reward_high, known, rng,
+    out_value_N3, out_row,
 ):  # fmt: skip
-    """Write upper values, lower values, gaps and a greedy row for all nodes, the last step first.
+    """Write upper value, lower value and gap of all nodes, and a greedy row, the last step first.
+
+    `reward_O` is the mean reward of an outcome or, of one that was never seen, of its row. Lower values mean something
+    only if `eta_up`, their weight in the bonus, is positive. `noise_K` is the variance of rewards that outcomes do not
+    explain, `doubt_K` the range of rewards where they are not known once all outcomes are.
 
     `range_rule` is the range of values that bonuses are made of if positive, the range over a row's outcomes if
     negative, and the range of all that can still be earned if 0. Of rows that are equally good one is drawn.
     """
     horizon = layer_indptr.shape[0] - 2
-    end = layer_indptr[horizon]
-    out_up[end] = out_low[end] = out_gap[end] = 0.0
+    out_value_N3[layer_indptr[horizon]] = 0.0
     for step in range(horizon - 1, -1, -1):
         left = horizon - step
         cap, floor = left * max(reward_high, 0.0), left * min(reward_low, 0.0)
@@ -105,7 +102,7 @@ def sweep(
         for node in range(layer_indptr[step], layer_indptr[step + 1]):
             begin, stop = node_indptr[node], node_indptr[node + 1]
             if begin == stop:
-                out_up[node] = out_low[node] = out_gap[node] = 0.0
+                out_value_N3[node] = 0.0
                 continue
             best, best_low, best_gap, best_row, ties = -np.inf, -np.inf, 0.0, begin, 0
             for row in range(begin, stop):
@@ -113,7 +110,7 @@ def sweep(
                 row_up, row_low, row_gap = _judge_row(
                     count_K[key], entry_indptr[row], key_indptr[key], entry_indptr[row + 1] - entry_indptr[row],
                     entry_next, share_O, reward_O, spread_weight_K[key], range_weight_K[key], gap_weight_K[key],
-                    eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high, known, out_up, out_low, out_gap,
+                    noise_K[key], doubt_K[key], eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high, known, out_value_N3,
                 )  # fmt: skip
                 best_low = max(best_low, row_low)
                 if row_up < best:
@@ -121,7 +118,8 @@ def sweep(
                 ties = ties + 1 if row_up == best else 1
                 if ties == 1 or draw(rng) * ties < 1.0:
                     best, best_row, best_gap = row_up, row, row_gap
-            out_up[node], out_low[node], out_gap[node], out_row[node] = best, best_low, best_gap, best_row
+            out_value_N3[node, 0], out_value_N3[node, 1], out_value_N3[node, 2] = best, best_low, best_gap
+            out_row[node] = best_row
 
 
 @jit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -45,6 +46,7 @@ def learn(
     bonus: BonusName = "practical",
     bonus_scale: float = 1.0,
     reward_range: tuple[float, float] = (0.0, 1.0),
+    random_rewards: bool | None = None,
     replan: Replan = "doubling",
     max_episodes: int = 1_000_000,
     seed: int = 0,
@@ -94,6 +96,9 @@ def learn(
         Of the practical bonus.
     reward_range : (float, float)
         Between what every reward lies; for "theory" within 0 and 1.
+    random_rewards : bool, optional
+        Whether the reward of one and the same step, state, action, next state and cost can vary. It cannot in a model and
+        must not with "theory"; environments are taken to vary otherwise, if not given.
     replan : {"doubling", "episode"}
         Plan when some count has doubled, or after every episode.
     max_episodes : int
@@ -136,7 +141,7 @@ def learn(
     >>> verify(instances.markov_gap(), learned.policy).value
     0.5
     """
-    settings = _settings(epsilon, delta, pool, bonus, bonus_scale, replan, reward_range, seed)
+    settings = _settings(epsilon, delta, pool, bonus, bonus_scale, replan, reward_range, random_rewards, seed)
     _check_runs(max_episodes, checkpoint, checkpoint_every, resume=resume)
     how = _How(env, horizon, budget, cost_support, support, cost, epsilon_cost, stationary, settings)
     learner = how.learner()
@@ -164,6 +169,8 @@ class _How:
         self.budget, self.support, self.cost, self.stationary = budget, support, cost, stationary
         self.epsilon_cost, self.settings = epsilon_cost, settings
         has_model = isinstance(self.env, CMDP)
+        if has_model:
+            self.settings = replace(settings, random_rewards=False)
         if has_model and (support is not None or cost is not None):
             raise ModelError("learn", "no support and no cost with a model, which has them", "one of them")
         self.known = _check_support(cost_support, sure=has_model or support is not None)
@@ -206,9 +213,7 @@ class _How:
         if self.known:
             return Learner(self.settings, model, Graph.of(problem), field)
         _refuse_lower(limits)
-        seen = Seen(
-            problem.model, self.horizon, limits, units=problem.lattice.units, counting=problem.counting
-        )
+        seen = Seen(problem.model, self.horizon, limits, units=problem.lattice.units, counting=problem.counting)
         return Learner(self.settings, model, Graph.of(seen.problem()), field, seen)
 
     def _in_world(self) -> Learner:
@@ -222,7 +227,7 @@ class _How:
             resources = tuple(map(str, self.budget)) if isinstance(self.budget, Mapping) else ("cost",)
             limits = limits_of(read_budgets(self.budget, resources, self.horizon), self.horizon)
         world = World(self.env, limits.resources, self.cost, settings.seed)
-        same = settings.bonus == "theory"
+        same = not settings.random_rewards
         if self.support is not None:
             model = read_support(
                 self.support, start=world.start, actions=world.actions, horizon=self.horizon, resources=resources,
@@ -275,8 +280,9 @@ def _refuse_lower(limits: Limits) -> None:
 
 
 def _settings(
-    epsilon: Any, delta: Any, pool: bool, bonus: Any, bonus_scale: Any, replan: Any, reward_range: Any, seed: Any
-) -> Settings:
+    epsilon: Any, delta: Any, pool: bool, bonus: Any, bonus_scale: Any, replan: Any, reward_range: Any,
+    random_rewards: bool | None, seed: Any,
+) -> Settings:  # fmt: skip
     for name, value in (("epsilon", epsilon), ("bonus_scale", bonus_scale), ("delta", delta)):
         top = 1 if name == "delta" else math.inf
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < top:
@@ -292,14 +298,19 @@ def _settings(
     try:
         low, high = (float(end) for end in reward_range)
     except (TypeError, ValueError):
-        raise ModelError("reward_range", "two numbers, the least and the greatest reward", quote(reward_range)) from None
+        raise ModelError(
+            "reward_range", "two numbers, the least and the greatest reward", quote(reward_range)
+        ) from None
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise ModelError("reward_range", "two finite numbers, the least first", quote(reward_range))
     if bonus == "theory" and not 0 <= low <= high <= 1:
         hint = "divide the rewards, and epsilon, by the greatest"
         raise ModelError("reward_range", 'rewards from 0 to 1 with bonus="theory"', f"{low:g} to {high:g}", hint)
+    if bonus == "theory" and random_rewards:
+        raise ModelError("random_rewards", 'False with bonus="theory"', "True")
+    vary = bonus != "theory" if random_rewards is None else bool(random_rewards)
     return Settings(
-        float(epsilon), float(delta), bool(pool), bonus, float(bonus_scale), replan, (low, high), int(seed)
+        float(epsilon), float(delta), bool(pool), bonus, float(bonus_scale), replan, (low, high), vary, int(seed)
     )
 
 

@@ -44,6 +44,7 @@ class Settings:
     bonus_scale : float
     replan : {"doubling", "episode"}
     reward_range : (float, float)
+    random_rewards : bool
     seed : int
     """
 
@@ -54,6 +55,7 @@ class Settings:
     bonus_scale: float
     replan: Replan
     reward_range: tuple[float, float]
+    random_rewards: bool
     seed: int
 
 
@@ -139,15 +141,16 @@ class Learner:
         )
         weights = bonus.weights(counts.count_K, counts.size_K)
         share_O, reward_O = counts.shares()
+        noise_K = counts.noise(share_O, reward_O) if settings.random_rewards else np.zeros(len(counts.count_K))
+        doubt_K = np.where(counts.has_unseen() | settings.random_rewards, high - low, 0.0)
         n_nodes = graph.mdp.n_nodes
-        value_up, value_low, gap = np.empty(n_nodes), np.empty(n_nodes), np.empty(n_nodes)
+        value_N3 = np.empty((n_nodes, 3))
         sweep(
             graph.layer_indptr, graph.mdp.row_indptr, counts.row_key, graph.entry_indptr, graph.entry_next,
             counts.key_indptr, counts.count_K, share_O, reward_O, weights.spread_K, weights.range_K, weights.gap_K,
-            weights.eta_up, weights.eta_gap, weights.range_rule, low, high, known, rng, value_up, value_low, gap,
-            out_row,
+            noise_K, doubt_K, weights.eta_up, weights.eta_gap, weights.range_rule, low, high, known, rng, value_N3, out_row,
         )  # fmt: skip
-        upper, distance = float(value_up[0]), float(gap[0])
+        upper, distance = float(value_N3[0, 0]), float(value_N3[0, 2])
         return Moment(self.episodes, distance, upper - distance, upper, self.violations, n_nodes - 1)
 
     def _play(self, most: int) -> None:
@@ -167,10 +170,7 @@ class Learner:
         first = self.seen.add(surprise.row, surprise.after, surprise.costs)
         self.play_in.learn_of(surprise.row, surprise.after, surprise.costs)
         self.rebuild(surprise.row, first=first)
-        key, last = surprise.row, int(self.counts.key_indptr[surprise.row + 1]) - 1
-        self.counts.count_K[key] += 1
-        self.counts.count_O[last] += 1
-        self.counts.reward_sum_O[last] += surprise.reward
+        self.counts.add(surprise.row, len(self.seen.outcomes[surprise.row]) - 1, surprise.reward)
         self.due = True
 
     def rebuild(self, row: int, *, first: bool) -> None:

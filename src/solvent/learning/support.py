@@ -75,9 +75,7 @@ def read_support(
         pairs = list(possible(*place))
         return [(Fraction(1, len(pairs)), after, cost) for after, cost in pairs]
 
-    return from_function(
-        start, offered, outcomes, horizon, resources=resources, stationary=stationary, progress=False
-    )
+    return from_function(start, offered, outcomes, horizon, resources=resources, stationary=stationary, progress=False)
 
 
 def unrolled(model: CMDP) -> CMDP:
@@ -167,8 +165,7 @@ class Seen:
         sizes = np.array([len(row) for row in rows])
         flat = [outcome for row in rows for outcome in row]
         columns = tuple(
-            exact_column([costs[d] for _, costs in flat], steps=self.horizon)
-            for d in range(len(self.limits.resources))
+            exact_column([costs[d] for _, costs in flat], steps=self.horizon) for d in range(len(self.limits.resources))
         )
         return CMDP(
             horizon=self.horizon,
