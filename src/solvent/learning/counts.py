@@ -1,8 +1,8 @@
 """What was seen so often: counts of outcomes and sums of rewards, pooled over what was spent or kept by node.
 
-The unknown parts of a problem are the chances and rewards of (step, state, action), whatever was spent before. Pooled counts
-have one key per row of the model: for a stationary one, per (state, action). Kept by node, as in the paper, each
-(step, state, spent, action) has to be learned by itself.
+The unknown parts of a problem are the chances and rewards of (step, state, action), whatever was spent before. Pooled
+counts have one key per row of the model: for a stationary one, per (state, action). Kept by node, as in the paper,
+each (step, state, spent, action) has to be learned by itself.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Counts:
         )
 
     @property
-    def size_K(self) -> NDArray[np.int64]:
+    def size_K(self) -> NDArray[np.int64]:  # noqa: N802
         """How many outcomes each key has."""
         return np.diff(self.key_indptr)
 

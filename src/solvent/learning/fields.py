@@ -178,7 +178,7 @@ class WorldField:
         while step < horizon and mdp.row_indptr[node] < mdp.row_indptr[node + 1]:
             row = int(row_N[node])
             model_row = int(graph.row_model[row])
-            observation, reward, costs, over = self._world.step(int(mdp.row_action[row]))
+            observation, reward, costs, over = self._world.step(problem.model.actions[mdp.row_action[row]])
             self._check_reward(reward, step)
             after = self._after(observation, over=over, last=step == horizon - 1)
             counted, ticks = self._count(costs)

@@ -1,7 +1,7 @@
 """The graph a learner plans and acts on: safe nodes, their rows, and where each outcome of a row leads.
 
-It depends on what *can* happen and on nothing else, so it is made once and used by every plan. Every row of it is safe to
-take and to continue from (`solvent.plan.augment`). Entry j of a row belongs to outcome j of the model's row, so that
+It depends on what *can* happen and on nothing else, so it is made once and used by every plan. Every row of it is safe
+to take and to continue from (`solvent.plan.augment`). Entry j of a row belongs to outcome j of the model's row, so that
 what is known of the model's row is known at every node:
 
     rows of a node       node_indptr[node] : node_indptr[node + 1]
@@ -125,7 +125,9 @@ def spread(indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int
     """
     sizes = indptr[rows + 1] - indptr[rows]
     ends = np.cumsum(sizes)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(indptr[rows] - (ends - sizes), sizes)
+    total = int(ends[-1]) if len(ends) else 0
+    entries: NDArray[np.int64] = np.arange(total) + np.repeat(indptr[rows] - (ends - sizes), sizes)
+    return entries
 
 
 def _model_rows(mdp: AugmentedMDP) -> NDArray[np.int64]:

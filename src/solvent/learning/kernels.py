@@ -81,8 +81,8 @@ def _judge_row(
 @jit(error_model="numpy", fastmath={"nnan", "nsz", "reassoc", "contract", "arcp"})
 def sweep(
     layer_indptr, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O,
-    spread_weight_K, range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, range_rule, reward_low, reward_high, known, rng,
-    out_value_N3, out_row,
+    spread_weight_K, range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, range_rule, reward_low,
+    reward_high, known, rng, out_value_N3, out_row,
 ):  # fmt: skip
     """Write upper value, lower value and gap of all nodes, and a greedy row, the last step first.
 
@@ -110,7 +110,8 @@ def sweep(
                 row_up, row_low, row_gap = _judge_row(
                     count_K[key], entry_indptr[row], key_indptr[key], entry_indptr[row + 1] - entry_indptr[row],
                     entry_next, share_O, reward_O, spread_weight_K[key], range_weight_K[key], gap_weight_K[key],
-                    noise_K[key], doubt_K[key], eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high, known, out_value_N3,
+                    noise_K[key], doubt_K[key], eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high,
+                    known, out_value_N3,
                 )  # fmt: skip
                 best_low = max(best_low, row_low)
                 if row_up < best:
@@ -125,10 +126,10 @@ def sweep(
 @jit
 def _breaks(spent, upper_HD, lower_HD, step):
     """Whether what was spent breaks a limit after a step."""
+    broken = False
     for d in range(spent.shape[0]):
-        if spent[d] > upper_HD[step, d] or spent[d] < lower_HD[step, d]:
-            return True
-    return False
+        broken |= spent[d] > upper_HD[step, d] or spent[d] < lower_HD[step, d]
+    return broken
 
 
 @jit
@@ -139,8 +140,8 @@ def play(
 ):  # fmt: skip
     """Play episodes in a model by the chosen rows, and count what comes of them.
 
-    Row r of the graph is row `row_model[r]` of the world, whose outcome o is outcome `local_O[o]` of the graph's row, or
-    negative if it was never seen. Returns how it ended, the episodes that were played, and how many of them broke a
+    Row r of the graph is row `row_model[r]` of the world, whose outcome o is outcome `local_O[o]` of the graph's row,
+    or negative if it was never seen. Returns how it ended, the episodes that were played, and how many of them broke a
     limit. A surprise is written to `out_surprise` (step, row, outcome of the world) with what was spent before it in
     `out_spent`, and is neither counted nor judged here.
     """

@@ -61,8 +61,9 @@ def learn(
     Parameters
     ----------
     env : CMDP, or environment as of Gymnasium
-        A model is played in compiled code, and its probabilities and rewards are not looked at. An environment needs numbered
-        states and actions (`Discrete` spaces) and episodes that all begin in the same state; see `Environment`.
+        A model is played in compiled code, and its probabilities and rewards are not looked at. An environment needs
+        numbered states and actions (`Discrete` spaces) and episodes that all begin in the same state; see
+        `solvent.learning.Environment`.
     horizon : int
         Number of steps of an episode. A model says it itself.
     budget : number, Budget, or dict of them by resource
@@ -76,8 +77,8 @@ def learn(
         so that **no episode ever goes over budget**. "learned": an action is thought safe until it was seen to be
         otherwise; episodes that go over are counted. "known" for a model and with `support`, if not given.
     support : CMDP, dict or function, optional
-        What can happen in an environment: a model, or possible (next state, cost) pairs by (state, action). Probabilities
-        and rewards in it are not looked at.
+        What can happen in an environment: a model, or possible (next state, cost) pairs by (state, action), the step
+        first if it is not stationary. Probabilities and rewards in a model are not looked at.
     cost : str, function, number or dict, optional
         Where an environment's cost comes from: a key of `info`; a function of (observation, action, next
         observation); the cost of every step. `info["cost"]`, if not given.
@@ -90,15 +91,16 @@ def learn(
     pool : bool
         Share what was seen between all amounts spent. False is the paper's algorithm.
     bonus : {"practical", "theory"}
-        How optimistic to be. "theory" is proved: with probability at least 1 - delta the bounds hold. It takes very many
-        episodes. "practical" is an empirical Bernstein bound and **no guarantee** for values; budgets are kept all the same.
+        How optimistic to be. "theory" is proved: with probability at least 1 - delta the bounds hold. It takes very
+        many episodes. "practical" is an empirical Bernstein bound and **no guarantee** for values; budgets are kept all
+        the same.
     bonus_scale : float
         Of the practical bonus.
     reward_range : (float, float)
         Between what every reward lies; for "theory" within 0 and 1.
     random_rewards : bool, optional
-        Whether the reward of one and the same step, state, action, next state and cost can vary. It cannot in a model and
-        must not with "theory"; environments are taken to vary otherwise, if not given.
+        Whether the reward of one and the same step, state, action, next state and cost can vary. It cannot in a model
+        and must not with "theory"; in other environments it is taken to, if not given.
     replan : {"doubling", "episode"}
         Plan when some count has doubled, or after every episode.
     max_episodes : int
@@ -128,7 +130,7 @@ def learn(
 
     Notes
     -----
-    Corollary 2 (`cor: reduction`) and Proposition 4 (`prop: complexity`) of the paper with BPI-UCBVI (Menard et al. 2021);
+    Corollary 2 (`cor: reduction`) and `prop: complexity` of the paper with BPI-UCBVI (Menard et al. 2021);
     with `epsilon_cost`, Algorithm 4 online. Pooling takes the paper's factor of cost diversity off the episodes.
 
     Examples
@@ -233,19 +235,21 @@ class _How:
                 self.support, start=world.start, actions=world.actions, horizon=self.horizon, resources=resources,
                 stationary=stationary,
             )  # fmt: skip
-            if model.actions != tuple(world.actions)[: model.n_actions]:
-                expected = f"actions named as the environment's, {list(world.actions)}"
-                raise ModelError("support, actions", expected, quote(list(model.actions)))
+            strange = [name for name in model.actions if name not in world.actions]
+            if strange:
+                first, last = world.actions[0], world.actions[-1]
+                raise ModelError("support, actions", f"those of the environment, {first} to {last}", quote(strange[0]))
             split = unrolled(model) if self.stationary is False else model
             graph = Graph.of(self._problem(split, limits))
             field = WorldField(world, model, settings.reward_range, same_rewards=same)
             return Learner(settings, model, graph, field)
         _refuse_lower(limits)
         units: tuple[Fraction, ...] | None = None
-        counting: tuple[Counting, ...] = ("exact",) * len(limits.resources)
+        counting: tuple[Counting, ...] | None = None
         if self.epsilon_cost is not None:
             units = additive_lengths(read_epsilon(self.epsilon_cost, limits), self.horizon)
-            counting = ("down",) * len(units)
+            down: Counting = "down"
+            counting = (down,) * len(units)
         names = world.start, tuple(world.observations), tuple(world.actions)
         seen = Seen(names, self.horizon, limits, stationary=stationary, units=units, counting=counting)
         field = WorldField(world, seen, settings.reward_range, same_rewards=same)

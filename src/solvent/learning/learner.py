@@ -90,7 +90,7 @@ class Learner:
     def __post_init__(self) -> None:
         self.counts = Counts.of(self.graph, pool=self.settings.pool)
         self.row_N = np.zeros(self.graph.mdp.n_nodes, np.int64)
-        self.rng = np.random.SeedSequence(self.settings.seed).generate_state(1, np.uint64)
+        self.rng = np.random.SeedSequence(self.settings.seed).generate_state(1, np.uint64).astype(np.uint64)
 
     def run(
         self,
@@ -148,7 +148,8 @@ class Learner:
         sweep(
             graph.layer_indptr, graph.mdp.row_indptr, counts.row_key, graph.entry_indptr, graph.entry_next,
             counts.key_indptr, counts.count_K, share_O, reward_O, weights.spread_K, weights.range_K, weights.gap_K,
-            noise_K, doubt_K, weights.eta_up, weights.eta_gap, weights.range_rule, low, high, known, rng, value_N3, out_row,
+            noise_K, doubt_K, weights.eta_up, weights.eta_gap, weights.range_rule, low, high, known, rng, value_N3,
+            out_row,
         )  # fmt: skip
         upper, distance = float(value_N3[0, 0]), float(value_N3[0, 2])
         return Moment(self.episodes, distance, upper - distance, upper, self.violations, n_nodes - 1)

@@ -64,8 +64,8 @@ class Learned:
     Attributes
     ----------
     status : LearnStatus
-        "within_epsilon"; "limit" (stopped before the gap was closed: the policy is the best guess so far); "infeasible" (what
-        is known to be possible leaves no policy that keeps the budget).
+        "within_epsilon"; "limit" (stopped before the gap was closed: the policy is the best guess so far); "infeasible"
+        (what is known to be possible leaves no policy that keeps the budget).
     value_lower : float
         What the policy is worth at least.
     value_upper : float

@@ -136,7 +136,8 @@ class Seen:
         counting: tuple[Counting, ...] | None = None,
     ) -> None:
         self.horizon, self.limits, self.units = horizon, limits, units
-        self.counting: tuple[Counting, ...] = counting or ("exact",) * len(limits.resources)
+        exactly: Counting = "exact"
+        self.counting = counting or (exactly,) * len(limits.resources)
         if isinstance(names, CMDP):
             self.start, self.states, self.actions = names.start, names.states, names.actions
             self.table_of_step, n_tables = names.table_of_step, names.n_tables

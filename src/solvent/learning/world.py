@@ -76,10 +76,10 @@ class World:
                 "make the draw of the first state a step of its own",
             )
 
-    def step(self, action: int) -> tuple[int, float, tuple[Fraction, ...], bool]:
-        """Take an action by position; return the observation, the reward, exact costs and whether it is over."""
-        before, taken = self._observation, self.actions[action]
-        result = self._env.step(taken)
+    def step(self, action: Any) -> tuple[int, float, tuple[Fraction, ...], bool]:
+        """Take an action; return the observation, the reward, exact costs and whether it is over."""
+        before = self._observation
+        result = self._env.step(action)
         if not isinstance(result, tuple) or len(result) != 5:
             size = f"{len(result)}" if isinstance(result, tuple) else quote(result)
             raise ModelError("step", "five values: observation, reward, terminated, truncated, info", size)
@@ -87,7 +87,7 @@ class World:
         self._observation = self._read(observation, "step")
         if not isinstance(reward, Real):
             raise ModelError("step, reward", "a number", quote(reward))
-        found = self._find_cost(before, taken, info)
+        found = self._find_cost(before, action, info)
         costs = tuple(exact(each, "step, cost") for each in read_costs(found, self._resources, "step"))
         return self._observation, float(reward), costs, bool(terminated) or bool(truncated)
 
