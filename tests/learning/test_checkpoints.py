@@ -79,7 +79,7 @@ def test_other_problems_and_settings_are_refused(tmp_path: Path) -> None:
 
 def test_broken_files_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "run.npz"
-    with pytest.raises(ModelError, match="run.npz: expected a checkpoint, found no such file"):
+    with pytest.raises(ModelError, match=r"run.npz: expected a checkpoint, found no such file"):
         solvent.learn(small(), checkpoint=file, resume=True)
     file.write_bytes(b"nothing")
     with pytest.raises(ModelError, match="expected an NPZ of plain arrays"):

@@ -197,7 +197,7 @@ def test_environments_that_do_not_fit_are_refused() -> None:
         solvent.learn(Walker(model))
     with pytest.raises(ModelError, match="budget: expected a budget, found none"):
         solvent.learn(Walker(model), 2)
-    with pytest.raises(ModelError, match="cost_support: expected support=... that says what can happen"):
+    with pytest.raises(ModelError, match=r"cost_support: expected support=... that says what can happen"):
         solvent.learn(Walker(model), 2, 3, cost_support="known")
     with pytest.raises(ModelError, match="environment, observation_space: expected a Discrete space"):
         solvent.learn(object(), 2, 3)

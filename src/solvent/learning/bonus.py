@@ -7,9 +7,9 @@ reward plus V_up under p:
     Q_low = mean of V_low - bonus
     G     = 2 a sd + c_gap range + (1 + 3 eta) p G
 
-"theory" is BPI-UCBVI (Menard et al. 2021): a = 3 sqrt(beta* / n), c range = 14 H^2 beta / n, c_gap range = 36 H^2 beta / n
-and eta = 1 / H. "practical" is an empirical Bernstein bound, scaled: a = sqrt(2 L / n), c = 7 L / (3 n), c_gap = 2 c and
-eta = 0.
+"theory" is BPI-UCBVI (Menard et al. 2021): a = 3 sqrt(beta* / n), c range = 14 H^2 beta / n,
+c_gap range = 36 H^2 beta / n and eta = 1 / H. "practical" is an empirical Bernstein bound, scaled: a = sqrt(2 L / n),
+c = 7 L / (3 n), c_gap = 2 c and eta = 0.
 """
 
 from __future__ import annotations
