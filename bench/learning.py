@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -24,11 +26,15 @@ MOST = 2_000_000
 def episodes_to(model: CMDP, share: float, seed: int, **options: Any) -> int:
     """Return after how many episodes, in steps of a quarter more, the policy is worth so much of the optimum."""
     wanted, episodes = share * solvent.solve(model).value, 10
-    while episodes < MOST:
-        learned = solvent.learn(model, epsilon=1e-9, max_episodes=episodes, seed=seed, **options)
-        if solvent.verify(model, learned.policy).value >= wanted:
-            break
-        episodes = int(episodes * GROWTH) + 1
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "run.npz"
+        while episodes < MOST:
+            learned = solvent.learn(
+                model, epsilon=1e-9, max_episodes=episodes, seed=seed, checkpoint=file, resume=file.exists(), **options
+            )
+            if solvent.verify(model, learned.policy).value >= wanted:
+                break
+            episodes = int(episodes * GROWTH) + 1
     return episodes
 
 
