@@ -57,6 +57,7 @@ bench: $(READY)
 	$(RUN) bench/exact.py
 	$(RUN) bench/approximate.py
 	$(RUN) bench/methods.py
+	$(RUN) bench/learning.py
 
 docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict

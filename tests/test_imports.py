@@ -21,7 +21,7 @@ RANKS = [
     ["policy"],
     ["check"],
     ["plan"],
-    ["baselines", "learn", "gym"],
+    ["baselines", "learning", "gym"],
     ["show"],
     ["cli"],
 ]
@@ -91,7 +91,7 @@ def test_imports_point_one_way(path: Path) -> None:
             "check",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from solvent.plan.solution import Solution",
         ),
-        ("learn", "from solvent.gym import env"),
+        ("learning", "from solvent.gym import env"),
         ("gym", "from solvent.baselines import lp"),
         ("plan", "from solvent.nowhere import x"),
     ],
@@ -105,7 +105,7 @@ def test_wrong_ways_are_seen(room: str, source: str) -> None:
     [
         ("model", "from solvent.errors import ModelError\nfrom solvent.model.exact import exact\nfrom . import cmdp"),
         ("plan", "from solvent.check import verify\nfrom solvent.policy.table import Table\nimport numpy"),
-        ("cli", "from solvent.show import console\nimport solvent.learn"),
+        ("cli", "from solvent.show import console\nimport solvent.learning"),
     ],
 )
 def test_right_ways_are_fine(room: str, source: str) -> None:

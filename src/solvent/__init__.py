@@ -26,10 +26,12 @@ from solvent.errors import (
 )
 
 if TYPE_CHECKING:
-    from solvent import baselines, show
+    from solvent import baselines, learning, show
     from solvent.baselines.compare import compare
     from solvent.check.simulate import simulate
     from solvent.check.verify import verify
+    from solvent.learning.learn import learn
+    from solvent.learning.result import Learned
     from solvent.model import instances
     from solvent.model.budget import Budget
     from solvent.model.cmdp import CMDP
@@ -57,6 +59,7 @@ _HOME = {
     "Curve": "solvent.plan.curve",
     "DiscountedCMDP": "solvent.model.discounted",
     "DiscountedPolicy": "solvent.policy.discounted",
+    "Learned": "solvent.learning.result",
     "MarkovPolicy": "solvent.policy.markov",
     "RandomisedPolicy": "solvent.policy.markov",
     "Solution": "solvent.plan.solution",
@@ -68,6 +71,8 @@ _HOME = {
     "frontier": "solvent.plan.curve",
     "instances": "solvent.model.instances",
     "law": "solvent.model.distributions",
+    "learn": "solvent.learning.learn",
+    "learning": "solvent.learning",
     "load": "solvent.model.files",
     "load_policy": "solvent.policy.files",
     "show": "solvent.show",
@@ -77,7 +82,7 @@ _HOME = {
 }
 
 #: Names that are modules themselves.
-_MODULES = ("baselines", "instances", "show")
+_MODULES = ("baselines", "instances", "learning", "show")
 
 __all__ = [
     "CMDP",
@@ -90,6 +95,7 @@ __all__ = [
     "DiscountedCMDP",
     "DiscountedPolicy",
     "LatticeOverflowError",
+    "Learned",
     "LimitError",
     "MarkovPolicy",
     "ModelError",
@@ -107,6 +113,8 @@ __all__ = [
     "frontier",
     "instances",
     "law",
+    "learn",
+    "learning",
     "load",
     "load_policy",
     "show",

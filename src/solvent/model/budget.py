@@ -247,7 +247,18 @@ def resolve(model: CMDP, budget: BudgetLike | None) -> Limits:
         budgets = dict(model.budget)
     else:
         budgets = read_budgets(budget, model.resources, model.horizon)
-    sides = {name: each._per_step(model.horizon) for name, each in budgets.items()}
+    return limits_of(budgets, model.horizon)
+
+
+def limits_of(budgets: Mapping[str, Budget], horizon: int) -> Limits:
+    """Return the limits of budgets that were read, one for each resource (`read_budgets`).
+
+    Examples
+    --------
+    >>> limits_of(read_budgets({"fuel": 3, "time": None}, ["fuel", "time"], horizon=2), horizon=2).resources
+    ('fuel',)
+    """
+    sides = {name: each._per_step(horizon) for name, each in budgets.items()}
     tracked = {name: each for name, each in sides.items() if any(x is not None for side in each for x in side)}
     upper, lower = (tuple(each[side] for each in tracked.values()) for side in (0, 1))
     return Limits(tuple(tracked), upper, lower)

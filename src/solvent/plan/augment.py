@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from solvent.errors import LimitError, ModelError
-from solvent.model.budget import BudgetLike, resolve
+from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.model.lattice import Lattice
 from solvent.plan import augment_kernels, kernels
@@ -81,14 +81,26 @@ def augment(
     lattice = Lattice.fit(model, limits)
     if stationary:
         _check_stationary(model, lattice)
-    prune = prune and not stationary
     allowance = Allowance(read_seconds(time_limit), read_memory(memory_limit))
     try:
-        steps = Steps(model, lattice, bounds_of(model, lattice, allowance, prune=prune))
-        parts = _stationary(steps, allowance) if stationary else _expanded(steps, allowance, prune=prune)
+        return expand(model, limits, lattice, allowance, stationary=stationary, prune=prune and not stationary)
     except LimitReached as reached:
         hint = "raise the limit, give the costs a coarser unit (fewer digits), or shorten the horizon"
         raise LimitError(f"augment stopped: {reached}; {hint}") from None
+
+
+def expand(
+    model: CMDP, limits: Limits, lattice: Lattice, allowance: Allowance, *, stationary: bool = False, prune: bool = True
+) -> AugmentedMDP:
+    """Return the MDP on the nodes of a problem whose costs are already in ticks, rounded or not.
+
+    Raises
+    ------
+    LimitReached
+        If the memory or time allowed is not enough.
+    """
+    steps = Steps(model, lattice, bounds_of(model, lattice, allowance, prune=prune))
+    parts = _stationary(steps, allowance) if stationary else _expanded(steps, allowance, prune=prune)
     shape = (len(parts.row), len(parts.state))
     transitions = sparse.csr_array((parts.probability, parts.next_node, parts.entry_indptr), shape=shape)
     transitions.sort_indices()

@@ -1,0 +1,16 @@
+"""Learning when the model is unknown: BPI-UCBVI on nodes.
+
+`solvent.learn` is the door; here is what it returns, and logs to keep of it.
+
+>>> import solvent
+>>> solvent.learn(solvent.instances.knapsack([1, 1], [3, 4], capacity=4), seed=1)
+Learned(within_epsilon, value 1 to 1, 2 episodes, 0 violations)
+"""
+
+from __future__ import annotations
+
+from solvent.learning.callbacks import CsvLog, TensorBoardLog
+from solvent.learning.result import Learned, LearnStatus, Moment
+from solvent.learning.world import Environment
+
+__all__ = ["CsvLog", "Environment", "LearnStatus", "Learned", "Moment", "TensorBoardLog"]

@@ -1,0 +1,94 @@
+"""How optimistic to be: the weights of the bonus, by how often each row was tried.
+
+For a row tried n times, with p the shares of its outcomes, V_up and V_low the values after them and sd the deviation of
+reward plus V_up under p:
+
+    Q_up  = mean + bonus,         bonus = a sd + c range + eta p(V_up - V_low)
+    Q_low = mean of V_low - bonus
+    G     = 2 a sd + c_gap range + (1 + 3 eta) p G
+
+"theory" is BPI-UCBVI (Menard et al. 2021): a = 3 sqrt(beta* / n), c range = 14 H^2 beta / n,
+c_gap range = 36 H^2 beta / n and eta = 1 / H. "practical" is an empirical Bernstein bound, scaled: a = sqrt(2 L / n),
+c = 7 L / (3 n), c_gap = 2 c and eta = 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+BonusName = Literal["practical", "theory"]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights of each key, and what all keys share.
+
+    Attributes
+    ----------
+    spread_K, range_K, gap_K : ndarray of float64, shape (K,)
+        The above a, c and c_gap.
+    eta_up, eta_gap : float
+    range_rule : float
+        The range itself if positive; 0 for all that can still be earned; negative for that over a row's outcomes.
+    """
+
+    spread_K: NDArray[np.float64]
+    range_K: NDArray[np.float64]
+    gap_K: NDArray[np.float64]
+    eta_up: float
+    eta_gap: float
+    range_rule: float
+
+
+@dataclass(frozen=True)
+class Bonus:
+    """How optimistic a learner is.
+
+    Attributes
+    ----------
+    name : {"practical", "theory"}
+    delta : float
+        The probability of being wrong that is accepted; of the practical bonus, nominally.
+    scale : float
+        Of the practical bonus.
+    horizon : int
+    functions : int
+        For how many rows of nodes the bound is to hold at once.
+    known : bool
+        Whether it is known what can happen.
+    """
+
+    name: BonusName
+    delta: float
+    scale: float
+    horizon: int
+    functions: int
+    known: bool
+
+    def weights(self, count_K: NDArray[np.int64], size_K: NDArray[np.int64]) -> Weights:
+        """Return the weights of rows tried so often, with so many outcomes each.
+
+        Examples
+        --------
+        >>> bonus = Bonus("practical", 0.1, 1.0, horizon=2, functions=3, known=True)
+        >>> bonus.weights(np.array([0, 9]), np.array([2, 2])).range_K.round(3).tolist()
+        [10.5, 1.167]
+        """
+        n = np.maximum(count_K, 1)  # untried rows are not judged by their weights
+        confidence = math.log(3 * max(self.functions, 1) / self.delta)
+        if self.name == "practical":
+            spread = self.scale * np.sqrt(2 * confidence / n)
+            width = self.scale * 7 * confidence / (3 * n)
+            return Weights(spread, width, 2 * width, 0.0, 0.0, -1.0 if self.known else 0.0)
+        growth = np.log(8 * math.e * (n + 1.0))
+        beta_star = confidence + growth
+        beta = confidence + size_K * growth
+        return Weights(
+            3 * np.sqrt(beta_star / n), 14 * beta / n, 36 * beta / n, 1 / self.horizon, 3 / self.horizon,
+            float(self.horizon) ** 2,
+        )  # fmt: skip

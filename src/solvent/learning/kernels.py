@@ -1,0 +1,180 @@
+"""Kernels of learning: optimistic planning on nodes, and episodes in a model; flat arrays in, flat arrays out.
+
+A *key* is what counts are kept for: a row of the model (pooled) or a row of a node. Outcome j of a row with key k is
+outcome `key_indptr[k] + j` of the counts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvent.plan.jit import jit
+
+#: How a run of episodes ended: all were played; a count has doubled; an outcome came that was not known to be possible.
+PLAYED, DUE, SURPRISED = 0, 1, 2
+
+
+@jit
+def draw(rng):
+    """Return the next number in [0, 1) of a generator whose state is one 64-bit word (SplitMix64)."""
+    rng[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = rng[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@jit
+def accumulate(indptr, probability, out):
+    """Write the sums of probabilities within each row, up to and including each outcome."""
+    for row in range(indptr.shape[0] - 1):
+        total = 0.0
+        for o in range(indptr[row], indptr[row + 1]):
+            total += probability[o]
+            out[o] = total
+
+
+@jit(inline="always")
+def _judge_row(
+    n, first_entry, first_outcome, size, entry_next, share_O, reward_O, spread_weight, range_weight, gap_weight,
+    noise, doubt, eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high, known, value_N3,
+):  # fmt: skip
+    """Return the upper value, the lower value and the gap of one row."""
+    highest, lowest, surest = -np.inf, np.inf, np.inf  # upper and lower values, and upper ones minus their gaps
+    top, bottom = -np.inf, np.inf  # rewards plus upper values
+    mean = square = mean_low = mean_gap = 0.0
+    for j in range(size):
+        after = entry_next[first_entry + j]
+        share, reward = share_O[first_outcome + j], reward_O[first_outcome + j]
+        up, gap = value_N3[after, 0], value_N3[after, 2]
+        worth = reward + up
+        mean += share * worth
+        square += share * worth * worth
+        mean_gap += share * gap
+        highest, surest = max(highest, up), min(surest, up - gap)
+        top, bottom = max(top, worth), min(bottom, worth)
+        if eta_up > 0.0:  # nothing else is made of lower values
+            low = value_N3[after, 1]
+            lowest = min(lowest, low)
+            mean_low += share * (reward + low)
+    most_low = most_sure = floor
+    if known:
+        cap, most_sure = min(cap, reward_high + highest), max(floor, reward_low + surest)
+        if eta_up > 0.0:
+            most_low = max(floor, reward_low + lowest)
+    if n == 0:
+        return cap, most_low, cap - most_sure
+    if known and size == 1 and doubt == 0.0:  # what is certain needs no bonus
+        row_up = min(cap, mean)
+        return row_up, max(most_low, mean_low), min(row_up - most_sure, mean_gap)
+    reach = fixed_range
+    if reach < 0.0:
+        reach = top - bottom + doubt
+    deviation = spread_weight * np.sqrt(max(square - mean * mean, 0.0) + noise)
+    bonus = deviation + range_weight * reach + eta_up * (mean - mean_low)
+    row_gap = 2.0 * deviation + gap_weight * reach + (1.0 + eta_gap) * mean_gap
+    row_up = min(cap, mean + bonus)
+    return row_up, max(most_low, mean_low - bonus), min(row_up - most_sure, row_gap)
+
+
+@jit(error_model="numpy", fastmath={"nnan", "nsz", "reassoc", "contract", "arcp"})
+def sweep(
+    layer_indptr, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O,
+    spread_weight_K, range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, range_rule, reward_low,
+    reward_high, known, rng, out_value_N3, out_row,
+):  # fmt: skip
+    """Write upper value, lower value and gap of all nodes, and a greedy row, the last step first.
+
+    `reward_O` is the mean reward of an outcome or, of one that was never seen, of its row. Lower values mean something
+    only if `eta_up`, their weight in the bonus, is positive. `noise_K` is the variance of rewards that outcomes do not
+    explain, `doubt_K` the range of rewards where they are not known once all outcomes are.
+
+    `range_rule` is the range of values that bonuses are made of if positive, the range over a row's outcomes if
+    negative, and the range of all that can still be earned if 0. Of rows that are equally good one is drawn.
+    """
+    horizon = layer_indptr.shape[0] - 2
+    out_value_N3[layer_indptr[horizon]] = 0.0
+    for step in range(horizon - 1, -1, -1):
+        left = horizon - step
+        cap, floor = left * max(reward_high, 0.0), left * min(reward_low, 0.0)
+        fixed_range = range_rule if range_rule != 0.0 else cap - floor
+        for node in range(layer_indptr[step], layer_indptr[step + 1]):
+            begin, stop = node_indptr[node], node_indptr[node + 1]
+            if begin == stop:
+                out_value_N3[node] = 0.0
+                continue
+            best, best_low, best_gap, best_row, ties = -np.inf, -np.inf, 0.0, begin, 0
+            for row in range(begin, stop):
+                key = row_key[row]
+                row_up, row_low, row_gap = _judge_row(
+                    count_K[key], entry_indptr[row], key_indptr[key], entry_indptr[row + 1] - entry_indptr[row],
+                    entry_next, share_O, reward_O, spread_weight_K[key], range_weight_K[key], gap_weight_K[key],
+                    noise_K[key], doubt_K[key], eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high,
+                    known, out_value_N3,
+                )  # fmt: skip
+                best_low = max(best_low, row_low)
+                if row_up < best:
+                    continue
+                ties = ties + 1 if row_up == best else 1
+                if ties == 1 or draw(rng) * ties < 1.0:
+                    best, best_row, best_gap = row_up, row, row_gap
+            out_value_N3[node, 0], out_value_N3[node, 1], out_value_N3[node, 2] = best, best_low, best_gap
+            out_row[node] = best_row
+
+
+@jit
+def _breaks(spent, upper_HD, lower_HD, step):
+    """Whether what was spent breaks a limit after a step."""
+    broken = False
+    for d in range(spent.shape[0]):
+        broken |= spent[d] > upper_HD[step, d] or spent[d] < lower_HD[step, d]
+    return broken
+
+
+@jit
+def play(
+    node_indptr, row_model, row_key, entry_indptr, entry_next, key_indptr, chosen_row, world_indptr, cumulative_O,
+    world_reward, world_cost_OD, local_O, upper_HD, lower_HD, planned_K, episodes, every_episode, rng, count_K, count_O,
+    reward_sum_O, out_spent, out_surprise,
+):  # fmt: skip
+    """Play episodes in a model by the chosen rows, and count what comes of them.
+
+    Row r of the graph is row `row_model[r]` of the world, whose outcome o is outcome `local_O[o]` of the graph's row,
+    or negative if it was never seen. Returns how it ended, the episodes that were played, and how many of them broke a
+    limit. A surprise is written to `out_surprise` (step, row, outcome of the world) with what was spent before it in
+    `out_spent`, and is neither counted nor judged here.
+    """
+    horizon = upper_HD.shape[0]
+    violations = 0
+    for episode in range(episodes):
+        node, step, due = 0, 0, every_episode
+        broken = False
+        out_spent[:] = 0
+        while step < horizon and node_indptr[node] < node_indptr[node + 1]:
+            row = chosen_row[node]
+            world = row_model[row]
+            u, o, last = draw(rng), world_indptr[world], world_indptr[world + 1] - 1
+            while o < last and u >= cumulative_O[o]:
+                o += 1
+            j = local_O[o]
+            if j < 0:
+                out_surprise[0], out_surprise[1], out_surprise[2] = step, row, o
+                return SURPRISED, episode + 1, violations
+            key = row_key[row]
+            count_K[key] += 1
+            count_O[key_indptr[key] + j] += 1
+            reward_sum_O[key_indptr[key] + j] += world_reward[world]
+            due = due or count_K[key] >= 2 * planned_K[key]
+            for d in range(out_spent.shape[0]):
+                out_spent[d] += world_cost_OD[o, d]
+            broken = broken or _breaks(out_spent, upper_HD, lower_HD, step)
+            node = entry_next[entry_indptr[row] + j]
+            step += 1
+        while step < horizon and not broken:  # over early: what was spent stays, and so do later limits
+            broken = _breaks(out_spent, upper_HD, lower_HD, step)
+            step += 1
+        violations += broken
+        if due:
+            return DUE, episode + 1, violations
+    return PLAYED, episodes, violations

@@ -1,0 +1,326 @@
+"""`learn`: reads what the user gave, and sets a learner to work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from solvent.errors import ModelError, quote
+from solvent.learning.bonus import BonusName
+from solvent.learning.fields import ModelField, WorldField
+from solvent.learning.graph import Graph
+from solvent.learning.learner import Callback, Learner, Replan, Settings
+from solvent.learning.result import Learned
+from solvent.learning.support import Seen, SupportLike, read_support, unrolled
+from solvent.learning.world import CostLike, World
+from solvent.model.assemble import check_horizon
+from solvent.model.budget import BudgetLike, Limits, limits_of, read_budgets, resolve
+from solvent.model.cmdp import CMDP
+from solvent.model.exact import Number
+from solvent.plan.problem import Problem
+from solvent.plan.projection import additive_lengths, project, read_epsilon
+from solvent.policy.nodes import Counting
+
+CostSupport = Literal["known", "learned"]
+
+
+def learn(
+    env: Any,
+    horizon: int | None = None,
+    budget: BudgetLike | None = None,
+    epsilon: float = 0.1,
+    delta: float = 0.05,
+    *,
+    cost_support: CostSupport | None = None,
+    support: SupportLike | None = None,
+    cost: CostLike = None,
+    epsilon_cost: Number | Mapping[str, Number] | None = None,
+    stationary: bool | None = None,
+    pool: bool = True,
+    bonus: BonusName = "practical",
+    bonus_scale: float = 1.0,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    random_rewards: bool | None = None,
+    replan: Replan = "doubling",
+    max_episodes: int = 1_000_000,
+    seed: int = 0,
+    progress: bool = False,
+    callback: Callback | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 100_000,
+    resume: bool = False,
+) -> Learned:
+    """Learn, by playing, a policy that never goes over budget and is within epsilon of the best of them.
+
+    Parameters
+    ----------
+    env : CMDP, or environment as of Gymnasium
+        A model is played in compiled code, and its probabilities and rewards are not looked at. An environment needs
+        numbered states and actions (`Discrete` spaces) and episodes that all begin in the same state; see
+        `solvent.learning.Environment`.
+    horizon : int
+        Number of steps of an episode. A model says it itself.
+    budget : number, Budget, or dict of them by resource
+        The model's own default, if not given.
+    epsilon : float
+        Stop when the policy is short of the optimum by at most this.
+    delta : float
+        The probability of being wrong that is accepted.
+    cost_support : {"known", "learned"}, optional
+        Whether it is known what can happen. "known": only actions are tried that are safe to take and to continue from,
+        so that **no episode ever goes over budget**. "learned": an action is thought safe until it was seen to be
+        otherwise; episodes that go over are counted. "known" for a model and with `support`, if not given.
+    support : CMDP, dict or function, optional
+        What can happen in an environment: a model, or possible (next state, cost) pairs by (state, action), the step
+        first if it is not stationary. Probabilities and rewards in a model are not looked at.
+    cost : str, function, number or dict, optional
+        Where an environment's cost comes from: a key of `info`; a function of (observation, action, next
+        observation); the cost of every step. `info["cost"]`, if not given.
+    epsilon_cost : number or dict by resource, optional
+        Count costs rounded down to multiples of `epsilon_cost / horizon`: policies then know only the counted sum, and
+        may truly be over by at most `epsilon_cost`. For costs that are real numbers.
+    stationary : bool, optional
+        Whether chances and rewards are the same at all steps. A model says it itself, and False keeps its steps apart
+        all the same; environments are taken to be, if not given.
+    pool : bool
+        Share what was seen between all amounts spent. False is the paper's algorithm.
+    bonus : {"practical", "theory"}
+        How optimistic to be. "theory" is proved: with probability at least 1 - delta the bounds hold. It takes very
+        many episodes. "practical" is an empirical Bernstein bound and **no guarantee** for values; budgets are kept all
+        the same.
+    bonus_scale : float
+        Of the practical bonus.
+    reward_range : (float, float)
+        Between what every reward lies; for "theory" within 0 and 1.
+    random_rewards : bool, optional
+        Whether the reward of one and the same step, state, action, next state and cost can vary. It cannot in a model
+        and must not with "theory"; in other environments it is taken to, if not given.
+    replan : {"doubling", "episode"}
+        Plan when some count has doubled, or after every episode.
+    max_episodes : int
+        In all, those before a checkpoint included.
+    seed : int
+        The same seed gives the same run.
+    progress : bool
+        Show a progress bar with the gap on a terminal.
+    callback : callable, optional
+        Told a `Moment` at each plan; learning stops if it returns True. `solvent.learning` has some that keep logs.
+    checkpoint : path, optional
+        Write the learner there every `checkpoint_every` episodes, and at the end.
+    checkpoint_every : int
+    resume : bool
+        Go on from the checkpoint, exactly as if the run had not been interrupted.
+
+    Returns
+    -------
+    Learned
+
+    Raises
+    ------
+    ModelError
+        If what was given does not fit together.
+    UnmodelledOutcome
+        If something happens that a known support does not have: the promise has ended, and so does learning.
+
+    Notes
+    -----
+    Corollary 2 (`cor: reduction`) and `prop: complexity` of the paper with BPI-UCBVI (Menard et al. 2021);
+    with `epsilon_cost`, Algorithm 4 online. Pooling takes the paper's factor of cost diversity off the episodes.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> learned = learn(instances.markov_gap(), epsilon=0.1, seed=1)
+    >>> learned.status.value, learned.violations
+    ('within_epsilon', 0)
+    >>> from solvent.check.verify import verify
+    >>> verify(instances.markov_gap(), learned.policy).value
+    0.5
+    """
+    settings = _settings(epsilon, delta, pool, bonus, bonus_scale, replan, reward_range, random_rewards, seed)
+    _check_runs(max_episodes, checkpoint, checkpoint_every, resume=resume)
+    how = _How(env, horizon, budget, cost_support, support, cost, epsilon_cost, stationary, settings)
+    learner = how.learner()
+    path = None if checkpoint is None else Path(checkpoint)
+    if resume:
+        from solvent.learning.checkpoint import resume as restore
+
+        assert path is not None
+        restore(learner, path)
+    return learner.run(
+        max_episodes, callback=callback, progress=progress, checkpoint=path, checkpoint_every=checkpoint_every
+    )
+
+
+class _How:
+    """What is known, put together."""
+
+    def __init__(
+        self, env: Any, horizon: int | None, budget: BudgetLike | None, cost_support: CostSupport | None,
+        support: SupportLike | None, cost: CostLike, epsilon_cost: Any, stationary: bool | None, settings: Settings,
+    ) -> None:  # fmt: skip
+        # an environment that is nothing but a model is played as one
+        inner = getattr(env, "model", None)
+        self.env = inner if isinstance(inner, CMDP) and support is None and cost is None else env
+        self.budget, self.support, self.cost, self.stationary = budget, support, cost, stationary
+        self.epsilon_cost, self.settings = epsilon_cost, settings
+        has_model = isinstance(self.env, CMDP)
+        if has_model:
+            self.settings = replace(settings, random_rewards=False)
+        if has_model and (support is not None or cost is not None):
+            raise ModelError("learn", "no support and no cost with a model, which has them", "one of them")
+        self.known = _check_support(cost_support, sure=has_model or support is not None)
+        if not self.known and support is not None:
+            raise ModelError("support", 'none with cost_support="learned"', quote(support))
+        if has_model:
+            if horizon is not None and horizon != self.env.horizon:
+                raise ModelError("horizon", f"that of the model, {self.env.horizon}, or none", quote(horizon))
+            self.horizon = self.env.horizon
+        elif horizon is None:
+            raise ModelError("horizon", "a number of steps for an environment", "none")
+        else:
+            self.horizon = check_horizon(horizon)
+
+    def learner(self) -> Learner:
+        """Return a learner that has seen nothing yet."""
+        if not self.known:
+            self._check_learnable()
+        return self._in_model(self.env) if isinstance(self.env, CMDP) else self._in_world()
+
+    def _check_learnable(self) -> None:
+        if self.settings.bonus == "theory":
+            raise ModelError(
+                "bonus", '"practical" with a learned support, as nothing bounds what was never seen', '"theory"'
+            )
+        if not self.settings.pool:
+            raise ModelError("pool", "True with a learned support, which is pooled", "False")
+
+    def _in_model(self, model: CMDP) -> Learner:
+        low, high = self.settings.reward_range
+        if model.n_rows and not low <= model.row_reward.min() <= model.row_reward.max() <= high:
+            found = f"{model.row_reward.min():g} to {model.row_reward.max():g}"
+            hint = "pass reward_range=(least, greatest), or scale the rewards"
+            raise ModelError("rewards", f"numbers from {low:g} to {high:g}", found, hint)
+        if self.stationary and not model.is_stationary:
+            raise ModelError("stationary", "a stationary model", f"one with {model.n_tables} tables", "leave it out")
+        limits = resolve(model, self.budget)
+        problem = self._problem(unrolled(model) if self.stationary is False else model, limits)
+        field = ModelField(problem, known=self.known)
+        if self.known:
+            return Learner(self.settings, model, Graph.of(problem), field)
+        _refuse_lower(limits)
+        seen = Seen(problem.model, self.horizon, limits, units=problem.lattice.units, counting=problem.counting)
+        return Learner(self.settings, model, Graph.of(seen.problem()), field, seen)
+
+    def _in_world(self) -> Learner:
+        settings, stationary = self.settings, self.stationary is not False
+        if isinstance(self.support, CMDP):
+            resources = self.support.resources
+            limits = resolve(self.support, self.budget)
+        else:
+            if self.budget is None:
+                raise ModelError("budget", "a budget", "none")
+            resources = tuple(map(str, self.budget)) if isinstance(self.budget, Mapping) else ("cost",)
+            limits = limits_of(read_budgets(self.budget, resources, self.horizon), self.horizon)
+        world = World(self.env, limits.resources, self.cost, settings.seed)
+        same = not settings.random_rewards
+        if self.support is not None:
+            model = read_support(
+                self.support, start=world.start, actions=world.actions, horizon=self.horizon, resources=resources,
+                stationary=stationary,
+            )  # fmt: skip
+            strange = [name for name in model.actions if name not in world.actions]
+            if strange:
+                first, last = world.actions[0], world.actions[-1]
+                raise ModelError("support, actions", f"those of the environment, {first} to {last}", quote(strange[0]))
+            split = unrolled(model) if self.stationary is False else model
+            graph = Graph.of(self._problem(split, limits))
+            field = WorldField(world, model, settings.reward_range, same_rewards=same)
+            return Learner(settings, model, graph, field)
+        _refuse_lower(limits)
+        units: tuple[Fraction, ...] | None = None
+        counting: tuple[Counting, ...] | None = None
+        if self.epsilon_cost is not None:
+            units = additive_lengths(read_epsilon(self.epsilon_cost, limits), self.horizon)
+            down: Counting = "down"
+            counting = (down,) * len(units)
+        names = world.start, tuple(world.observations), tuple(world.actions)
+        seen = Seen(names, self.horizon, limits, stationary=stationary, units=units, counting=counting)
+        field = WorldField(world, seen, settings.reward_range, same_rewards=same)
+        return Learner(settings, None, Graph.of(seen.problem()), field, seen)
+
+    def _problem(self, model: CMDP, limits: Limits) -> Problem:
+        if self.epsilon_cost is None:
+            return Problem.exact(model, limits)
+        lengths = additive_lengths(read_epsilon(self.epsilon_cost, limits), self.horizon)
+        return project(model, limits, lengths, "relaxed")
+
+
+def _check_support(cost_support: Any, *, sure: bool) -> bool:
+    if cost_support is None:
+        return sure
+    if cost_support not in ("known", "learned"):
+        raise ModelError("cost_support", "'known' or 'learned'", quote(cost_support))
+    if cost_support == "known" and not sure:
+        raise ModelError(
+            "cost_support", "support=... that says what can happen in the environment", "none", "or learn it: 'learned'"
+        )
+    return bool(cost_support == "known")
+
+
+def _refuse_lower(limits: Limits) -> None:
+    for name, side in zip(limits.resources, limits.lower, strict=True):
+        if any(limit is not None for limit in side):
+            raise ModelError(
+                f"budget, {name}", "upper limits only with a learned support", "a lower one",
+                "what was never tried cannot be thought to keep it",
+            )  # fmt: skip
+
+
+def _settings(
+    epsilon: Any, delta: Any, pool: bool, bonus: Any, bonus_scale: Any, replan: Any, reward_range: Any,
+    random_rewards: bool | None, seed: Any,
+) -> Settings:  # fmt: skip
+    for name, value in (("epsilon", epsilon), ("bonus_scale", bonus_scale), ("delta", delta)):
+        top = 1 if name == "delta" else math.inf
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < top:
+            raise ModelError(name, "a number above 0" + (" and below 1" if name == "delta" else ""), quote(value))
+    for name, value, choices in (
+        ("bonus", bonus, ("practical", "theory")),
+        ("replan", replan, ("doubling", "episode")),
+    ):
+        if value not in choices:
+            raise ModelError(name, " or ".join(map(repr, choices)), quote(value))
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ModelError("seed", "a whole number of at least 0", quote(seed))
+    try:
+        low, high = (float(end) for end in reward_range)
+    except (TypeError, ValueError):
+        raise ModelError(
+            "reward_range", "two numbers, the least and the greatest reward", quote(reward_range)
+        ) from None
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise ModelError("reward_range", "two finite numbers, the least first", quote(reward_range))
+    if bonus == "theory" and not 0 <= low <= high <= 1:
+        hint = "divide the rewards, and epsilon, by the greatest"
+        raise ModelError("reward_range", 'rewards from 0 to 1 with bonus="theory"', f"{low:g} to {high:g}", hint)
+    if bonus == "theory" and random_rewards:
+        raise ModelError("random_rewards", 'False with bonus="theory"', "True")
+    vary = bonus != "theory" if random_rewards is None else bool(random_rewards)
+    return Settings(
+        float(epsilon), float(delta), bool(pool), bonus, float(bonus_scale), replan, (low, high), vary, int(seed)
+    )
+
+
+def _check_runs(max_episodes: Any, checkpoint: Any, checkpoint_every: Any, *, resume: bool) -> None:
+    for name, value in (("max_episodes", max_episodes), ("checkpoint_every", checkpoint_every)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise ModelError(name, "a whole number of at least 1", quote(value))
+    if resume and checkpoint is None:
+        raise ModelError("resume", "checkpoint=... to go on from", "none")

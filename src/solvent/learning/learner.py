@@ -1,0 +1,218 @@
+"""The loop: plan with optimism, play by the plan until counts have doubled, plan again, until the gap is closed.
+
+A learner is its counts, its generator and its last plan; written to a file and read back, it goes on as if nothing
+had happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.learning.bonus import Bonus, BonusName
+from solvent.learning.counts import Counts
+from solvent.learning.fields import Field, Surprise
+from solvent.learning.graph import Graph
+from solvent.learning.kernels import DUE, sweep
+from solvent.learning.result import Learned, LearnStatus, Moment
+from solvent.learning.support import Seen
+from solvent.model.cmdp import CMDP
+from solvent.model.progress import Progress
+
+#: Told of every plan; it ends the learning by returning True.
+Callback = Callable[[Moment], Any]
+Replan = Literal["doubling", "episode"]
+
+#: Episodes between two looks at the clock, the checkpoint and the keyboard.
+_CHUNK = 10_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to learn; a run can be resumed only with the same, but for `epsilon`.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+    pool : bool
+    bonus : {"practical", "theory"}
+    bonus_scale : float
+    replan : {"doubling", "episode"}
+    reward_range : (float, float)
+    random_rewards : bool
+    seed : int
+    """
+
+    epsilon: float
+    delta: float
+    pool: bool
+    bonus: BonusName
+    bonus_scale: float
+    replan: Replan
+    reward_range: tuple[float, float]
+    random_rewards: bool
+    seed: int
+
+
+@dataclass(eq=False)
+class Learner:
+    """A run of learning.
+
+    Attributes
+    ----------
+    settings : Settings
+    origin : CMDP
+        What the policy is for: the world's model, or a known support of it.
+    graph : Graph
+    play_in : Field
+    seen : Seen or None
+        The support, if it is learned.
+    """
+
+    settings: Settings
+    origin: CMDP | None
+    graph: Graph
+    play_in: Field
+    seen: Seen | None = None
+    counts: Counts = field(init=False)
+    row_N: NDArray[np.int64] = field(init=False)
+    rng: NDArray[np.uint64] = field(init=False)
+    episodes: int = 0
+    violations: int = 0
+    due: bool = True
+    history: list[Moment] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.counts = Counts.of(self.graph, pool=self.settings.pool)
+        self.row_N = np.zeros(self.graph.mdp.n_nodes, np.int64)
+        self.rng = np.random.SeedSequence(self.settings.seed).generate_state(1, np.uint64).astype(np.uint64)
+
+    def run(
+        self,
+        max_episodes: int,
+        *,
+        callback: Callback | None = None,
+        progress: bool = False,
+        checkpoint: Path | None = None,
+        checkpoint_every: int = 100_000,
+    ) -> Learned:
+        """Learn until the gap is at most epsilon, the callback says so, or episodes are used up."""
+        from solvent.learning.checkpoint import save
+
+        closed = stopped = False
+        saved = self.episodes
+        with Progress(show=progress) as bar:
+            while self.graph.feasible:
+                if self.due:
+                    moment = self._plan()
+                    self.history.append(moment)
+                    self.due = False
+                    closed = moment.gap <= self.settings.epsilon
+                    stopped = callback is not None and callback(moment) is True
+                    bar.report("learning", self.episodes, max_episodes, {"gap": moment.gap})
+                if closed or stopped or self.episodes >= max_episodes:
+                    break
+                self._play(min(_CHUNK, max_episodes - self.episodes))
+                if checkpoint is not None and self.episodes - saved >= checkpoint_every:
+                    save(self, checkpoint)
+                    saved = self.episodes
+        if checkpoint is not None:
+            save(self, checkpoint)
+        if not self.graph.feasible:
+            return self._nothing()
+        return self._answer(closed=closed, stopped=stopped)
+
+    def _plan(self) -> Moment:
+        """Plan on what was counted so far; return how far that is."""
+        moment = self._sweep(self.rng, self.row_N)
+        self.counts.planned_K[:] = self.counts.count_K
+        return moment
+
+    def _sweep(self, rng: NDArray[np.uint64], out_row: NDArray[np.int64]) -> Moment:
+        graph, counts, settings = self.graph, self.counts, self.settings
+        known, (low, high) = self.seen is None, settings.reward_range
+        bonus = Bonus(
+            settings.bonus, settings.delta, settings.bonus_scale, graph.problem.model.horizon, graph.mdp.n_rows, known
+        )
+        weights = bonus.weights(counts.count_K, counts.size_K)
+        share_O, reward_O = counts.shares()
+        noise_K = counts.noise(share_O, reward_O) if settings.random_rewards else np.zeros(len(counts.count_K))
+        doubt_K = np.where(counts.has_unseen() | settings.random_rewards, high - low, 0.0)
+        n_nodes = graph.mdp.n_nodes
+        value_N3 = np.empty((n_nodes, 3))
+        sweep(
+            graph.layer_indptr, graph.mdp.row_indptr, counts.row_key, graph.entry_indptr, graph.entry_next,
+            counts.key_indptr, counts.count_K, share_O, reward_O, weights.spread_K, weights.range_K, weights.gap_K,
+            noise_K, doubt_K, weights.eta_up, weights.eta_gap, weights.range_rule, low, high, known, rng, value_N3,
+            out_row,
+        )  # fmt: skip
+        upper, distance = float(value_N3[0, 0]), float(value_N3[0, 2])
+        return Moment(self.episodes, distance, upper - distance, upper, self.violations, n_nodes - 1)
+
+    def _play(self, most: int) -> None:
+        every = self.settings.replan == "episode"
+        stretch = self.play_in.play(
+            self.graph, self.counts, self.row_N, self.rng, self.episodes, most, every_episode=every
+        )
+        self.episodes += stretch.episodes
+        self.violations += stretch.violations
+        self.due = stretch.end == DUE
+        if stretch.surprise is not None:
+            self._learn_of(stretch.surprise)
+
+    def _learn_of(self, surprise: Surprise) -> None:
+        """Add an outcome to the learned support, and make the graph anew."""
+        assert self.seen is not None
+        first = self.seen.add(surprise.row, surprise.after, surprise.costs)
+        self.play_in.learn_of(surprise.row, surprise.after, surprise.costs)
+        self.rebuild(surprise.row, first=first)
+        self.counts.add(surprise.row, len(self.seen.outcomes[surprise.row]) - 1, surprise.reward)
+        self.due = True
+
+    def rebuild(self, row: int, *, first: bool) -> None:
+        """Make the graph of the support as it is now, whose row has one more outcome than the counts know of."""
+        assert self.seen is not None
+        self.graph = Graph.of(self.seen.problem())
+        self.counts = self.counts.regrown(self.graph, row, first=first)
+        self.row_N = np.zeros(self.graph.mdp.n_nodes, np.int64)
+
+    def _answer(self, *, closed: bool, stopped: bool) -> Learned:
+        settings, moment, row_N = self.settings, self.history[-1], self.row_N
+        if not closed:  # with all that was counted, and without touching the generator: a resumed run must not notice
+            row_N = self.row_N.copy()
+            moment = self._sweep(self.rng.copy(), row_N)
+            closed = moment.gap <= settings.epsilon
+        theory = settings.bonus == "theory"
+        sure = f"with probability at least {1 - settings.delta:g}" if theory else "by estimate, which is no guarantee"
+        if closed:
+            message = f"within {settings.epsilon:g} of the optimum, {sure}"
+        else:
+            reason = "by the callback" if stopped else f"after {self.episodes:,} episodes"
+            message = f"stopped {reason} with a gap of {moment.gap:.4g}, {sure}; raise max_episodes or epsilon"
+        graph, chosen = self.graph, row_N.copy()
+        origin = graph.problem.model if self.origin is None else self.origin
+        return Learned(
+            LearnStatus.WITHIN_EPSILON if closed else LearnStatus.LIMIT,
+            moment.value_lower,
+            moment.value_upper,
+            moment.gap,
+            theory,
+            self.episodes,
+            self.violations,
+            tuple(self.history),
+            message,
+            lambda: graph.policy(chosen, origin),
+        )
+
+    def _nothing(self) -> Learned:
+        message = "no policy keeps the budget, given what is known to be possible"
+        lowest = -np.inf
+        return Learned(
+            LearnStatus.INFEASIBLE, lowest, lowest, 0.0, True, self.episodes, self.violations, tuple(self.history),
+            message,
+        )  # fmt: skip

@@ -1,0 +1,135 @@
+"""Environments to learn in: what is asked of one, and how its states, actions and costs are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from numbers import Real
+from typing import Any, Protocol
+
+from solvent.errors import ModelError, quote
+from solvent.model.build import read_costs
+from solvent.model.exact import Number, exact
+
+#: Where a cost comes from: a key of `info`, a function of (observation, action, next observation), what each step
+#: costs, or None for `info["costs"]` or `info["cost"]`.
+CostLike = str | Callable[[Any, Any, Any], Any] | Number | Mapping[str, Number] | None
+
+#: Of the seeds that episodes begin with.
+_SEEDS = 2**31 - 1
+
+
+class Environment(Protocol):
+    """What learning asks of an environment: the part of Gymnasium's interface that it uses.
+
+    `observation_space` and `action_space` are `Discrete`: they have `n`, and may have `start`. If there is an attribute
+    `last_cost`, a dict of exact numbers by resource, it is read after each step in place of `info`.
+    """
+
+    observation_space: Any
+    action_space: Any
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; the same seed must give the same chances."""
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Return the next observation, reward, whether the episode is over in one of two ways, and `info`."""
+
+
+class World:
+    """An environment, read in exact costs.
+
+    Parameters
+    ----------
+    env : Environment
+    resources : tuple of str
+        What is limited.
+    cost : CostLike
+    seed : int
+        Episodes begin with seeds that follow from this and their number, so that a run can be resumed anywhere.
+
+    Raises
+    ------
+    ModelError
+        If states or actions are not numbered, or episodes do not all begin in the same state.
+    """
+
+    def __init__(self, env: Any, resources: tuple[str, ...], cost: CostLike = None, seed: int = 0) -> None:
+        self._env, self._resources, self._seed = env, resources, seed
+        self._cost = cost
+        self.observations = _numbers(env, "observation_space", "states")
+        self.actions = _numbers(env, "action_space", "actions")
+        self._observation: Any = None
+        self.start = self._read(env.reset(seed=self._seed_of(0))[0], "reset")
+
+    def _seed_of(self, episode: int) -> int:
+        return (self._seed * 1_000_003 + episode) % _SEEDS
+
+    def reset(self, episode: int) -> None:
+        """Begin an episode by its number."""
+        self._observation = self._read(self._env.reset(seed=self._seed_of(episode))[0], "reset")
+        if self._observation != self.start:
+            raise ModelError(
+                "reset",
+                f"every episode to begin in state {self.start}",
+                str(self._observation),
+                "make the draw of the first state a step of its own",
+            )
+
+    def step(self, action: Any) -> tuple[int, float, tuple[Fraction, ...], bool]:
+        """Take an action; return the observation, the reward, exact costs and whether it is over."""
+        before = self._observation
+        result = self._env.step(action)
+        if not isinstance(result, tuple) or len(result) != 5:
+            size = f"{len(result)}" if isinstance(result, tuple) else quote(result)
+            raise ModelError("step", "five values: observation, reward, terminated, truncated, info", size)
+        observation, reward, terminated, truncated, info = result
+        self._observation = self._read(observation, "step")
+        if not isinstance(reward, Real):
+            raise ModelError("step, reward", "a number", quote(reward))
+        found = self._find_cost(before, action, info)
+        costs = tuple(exact(each, "step, cost") for each in read_costs(found, self._resources, "step"))
+        return self._observation, float(reward), costs, bool(terminated) or bool(truncated)
+
+    def _find_cost(self, before: Any, action: Any, info: Mapping[str, Any]) -> Any:
+        if callable(self._cost):
+            return self._cost(before, action, self._observation)
+        if self._cost is not None and not isinstance(self._cost, str):
+            return self._cost
+        if self._cost is None:
+            exactly = getattr(self._env, "last_cost", None)
+            if exactly is not None:
+                return {name: amount for name, amount in exactly.items() if name in self._resources}
+            if "costs" in info and (len(self._resources) > 1 or "cost" not in info):
+                return {name: amount for name, amount in info["costs"].items() if name in self._resources}
+        key = "cost" if self._cost is None else self._cost
+        if key not in info:
+            raise ModelError(
+                "info after a step",
+                f"a cost under {quote(key)}",
+                f"the keys {quote(sorted(map(str, info)))}",
+                "pass cost=...: another key, a number, or a function of (observation, action, next_observation)",
+            )
+        return info[key]
+
+    def _read(self, observation: Any, where: str) -> int:
+        try:
+            number = int(observation)
+        except (TypeError, ValueError):
+            number = None
+        if number is None or number not in self.observations:
+            first, last = self.observations[0], self.observations[-1]
+            raise ModelError(f"{where}, observation", f"a number from {first} to {last}", quote(observation))
+        return number
+
+
+def _numbers(env: Any, name: str, kind: str) -> range:
+    space = getattr(env, name, None)
+    n = getattr(space, "n", None)
+    if n is None or getattr(space, "shape", ()) != ():
+        raise ModelError(
+            f"environment, {name}", f"a Discrete space, as {kind} are counted", quote(space),
+            "learn in a CMDP, or wrap the environment so that it numbers them",
+        )  # fmt: skip
+    first = int(getattr(space, "start", 0))
+    return range(first, first + int(n))

@@ -1,0 +1,99 @@
+"""A run that was interrupted and resumed is the run that was not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from walker import Walker
+
+import solvent
+from solvent import CMDP, ModelError, instances
+from solvent.model.archive import read_archive, write_archive
+
+
+def small() -> CMDP:
+    b = CMDP.builder(horizon=4, start=0, resources=["cost"], budget=3)
+    b.add(0, 0, reward=0.2, outcomes=[(0.5, 0, 0), (0.5, 1, 1)])
+    b.add(0, 1, reward=0.9, outcomes=[(0.7, 1, 1), (0.3, 0, 2)])
+    b.add(1, 0, reward=0.5, outcomes=[(0.6, 0, 1), (0.4, 1, 0)])
+    b.add(1, 1, outcomes=[(1, 0, -1)])
+    return b.build()
+
+
+def in_model(**options: Any) -> Any:
+    return lambda **run: solvent.learn(small(), epsilon=1e-6, seed=5, **options, **run)
+
+
+def in_world(**options: Any) -> Any:
+    return lambda **run: solvent.learn(Walker(small(), 3), 4, 3, epsilon=1e-6, seed=5, **options, **run)
+
+
+RUNS = {
+    "pooled": in_model(),
+    "by node": in_model(pool=False),
+    "theory": in_model(bonus="theory"),
+    "every episode": in_model(replan="episode"),
+    "learned support": in_model(cost_support="learned"),
+    "environment": in_world(support=small()),
+    "environment, learned": in_world(),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("stop", [1, 37, 250])
+def test_resumed_runs_are_the_same(name: str, stop: int, tmp_path: Path) -> None:
+    run, file = RUNS[name], tmp_path / "run.npz"
+    whole = run(max_episodes=400)
+    run(max_episodes=stop, checkpoint=file)
+    resumed = run(max_episodes=400, checkpoint=file, resume=True)
+    assert resumed.history == whole.history
+    assert resumed.policy == whole.policy
+    assert (resumed.gap, resumed.episodes, resumed.violations) == (whole.gap, whole.episodes, whole.violations)
+    assert whole.episodes == 400
+
+
+def test_checkpoints_are_written_on_the_way(tmp_path: Path) -> None:
+    file, sizes = tmp_path / "run.npz", set()
+
+    def look(_: Any) -> None:
+        if file.exists():
+            sizes.add(read_archive(file.read_bytes())[1]["episodes"])
+
+    solvent.learn(small(), epsilon=1e-6, max_episodes=300, checkpoint=file, checkpoint_every=50, callback=look)
+    assert len(sizes) >= 2
+    assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_other_problems_and_settings_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "run.npz"
+    solvent.learn(small(), max_episodes=10, checkpoint=file)
+    with pytest.raises(ModelError, match=r"run.npz: checkpoint: expected the same environment, horizon and budget"):
+        solvent.learn(instances.fuel_grid(2), max_episodes=20, checkpoint=file, resume=True)
+    with pytest.raises(ModelError, match=r"checkpoint, seed: expected 1, found 0"):
+        solvent.learn(small(), max_episodes=20, checkpoint=file, resume=True, seed=1)
+    assert solvent.learn(small(), epsilon=9, max_episodes=20, checkpoint=file, resume=True).episodes >= 10
+
+
+def test_broken_files_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "run.npz"
+    with pytest.raises(ModelError, match=r"run.npz: expected a checkpoint, found no such file"):
+        solvent.learn(small(), checkpoint=file, resume=True)
+    file.write_bytes(b"nothing")
+    with pytest.raises(ModelError, match="expected an NPZ of plain arrays"):
+        solvent.learn(small(), checkpoint=file, resume=True)
+    solvent.learn(small(), max_episodes=10, checkpoint=file)
+    arrays, header = read_archive(file.read_bytes())
+    arrays.pop("header")
+    file.write_bytes(write_archive({**arrays, "count_K": np.zeros(1, np.int64)}, header))
+    with pytest.raises(ModelError, match=r"count_K: expected int64 of shape \(4,\), found int64 of shape \(1,\)"):
+        solvent.learn(small(), checkpoint=file, resume=True)
+    header.pop("episodes")
+    file.write_bytes(write_archive(arrays, header))
+    with pytest.raises(ModelError, match="expected a complete checkpoint, found KeyError"):
+        solvent.learn(small(), checkpoint=file, resume=True)
+    file.write_bytes(write_archive(arrays, {"solvent_learner": 99}))
+    with pytest.raises(ModelError, match="header: expected a checkpoint of format 1, found 99"):
+        solvent.learn(small(), checkpoint=file, resume=True)

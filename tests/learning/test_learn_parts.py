@@ -1,0 +1,256 @@
+"""The parts of learning: the graph, one sweep against the formulas, logs, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from walker import Space, Walker
+
+import solvent
+from solvent import CMDP, BudgetError, ModelError, UnmodelledOutcome, instances
+from solvent.learning import CsvLog, TensorBoardLog
+from solvent.learning.bonus import Bonus
+from solvent.learning.counts import Counts
+from solvent.learning.graph import Graph
+from solvent.learning.kernels import draw, sweep
+from solvent.model.budget import resolve
+from solvent.plan.problem import Problem
+
+
+def graph_of(model: CMDP) -> Graph:
+    return Graph.of(Problem.exact(model, resolve(model, None)))
+
+
+@given(seed=st.integers(0, 10**6), resources=st.integers(0, 2), stationary=st.booleans())
+def test_outcomes_lead_where_the_augmented_mdp_says(seed: int, resources: int, stationary: bool) -> None:
+    model = instances.random(4, 2, horizon=4, resources=resources, stationary=stationary, seed=seed)
+    graph = graph_of(model)
+    for row in range(graph.mdp.n_rows):
+        chances: dict[int, float] = {}
+        entries = range(int(graph.entry_indptr[row]), int(graph.entry_indptr[row + 1]))
+        first = int(model.outcome_indptr[graph.row_model[row]])
+        for j, entry in enumerate(entries):
+            node = int(graph.entry_next[entry])
+            chances[node] = chances.get(node, 0.0) + float(model.probability[first + j])
+        found = graph.mdp.transitions[[row]]
+        assert chances == pytest.approx(dict(zip(found.indices.tolist(), found.data.tolist(), strict=True)))
+
+
+def plan_by_formulas(graph: Graph, counts: Counts, theory: bool, delta: float) -> dict[int, tuple[float, float, float]]:
+    """Return (V_up, V_low, G) of each node, written down as in the documentation, one node at a time."""
+    mdp, horizon = graph.mdp, graph.problem.model.horizon
+    value = {mdp.n_nodes - 1: (0.0, 0.0, 0.0)}
+    log_term = math.log(3 * mdp.n_rows / delta)
+    for node in range(mdp.n_nodes - 2, -1, -1):
+        left = horizon - (int(np.searchsorted(graph.layer_indptr, node, side="right")) - 1)
+        rows = []
+        for row in range(int(mdp.row_indptr[node]), int(mdp.row_indptr[node + 1])):
+            key, first = int(counts.row_key[row]), int(graph.entry_indptr[row])
+            begin, end = int(counts.key_indptr[key]), int(counts.key_indptr[key + 1])
+            after = [value[int(graph.entry_next[first + j])] for j in range(end - begin)]
+            n, seen = int(counts.count_K[key]), counts.count_O[begin:end]
+            top = min(left, 1 + max(up for up, _, _ in after))
+            bottom, sure = min(low for _, low, _ in after), min(up - gap for up, _, gap in after)
+            if n == 0:
+                rows.append((top, bottom, top - sure))
+                continue
+            p = seen / n
+            row_mean = float(counts.reward_sum_O[begin:end].sum()) / n
+            r = [float(s / c) if c else row_mean for s, c in zip(counts.reward_sum_O[begin:end], seen, strict=True)]
+            worth = [ri + up for ri, (up, _, _) in zip(r, after, strict=True)]
+            mean = float(np.dot(p, worth))
+            mean_low = float(np.dot(p, [ri + low for ri, (_, low, _) in zip(r, after, strict=True)]))
+            mean_gap = float(np.dot(p, [gap for _, _, gap in after]))
+            sd = math.sqrt(max(float(np.dot(p, np.square(worth))) - mean**2, 0.0))
+            if len(after) == 1:
+                rows.append((min(top, mean), max(bottom, mean_low), min(min(top, mean) - sure, mean_gap)))
+                continue
+            if theory:
+                growth = math.log(8 * math.e * (n + 1))
+                sigma = sd * math.sqrt((log_term + growth) / n)
+                beta = log_term + len(after) * growth
+                bonus = 3 * sigma + 14 * horizon**2 * beta / n + (mean - mean_low) / horizon
+                gap = 6 * sigma + 36 * horizon**2 * beta / n + (1 + 3 / horizon) * mean_gap
+            else:
+                width = max(worth) - min(worth) + (1 if (seen == 0).any() else 0)
+                bonus = sd * math.sqrt(2 * log_term / n) + 7 * width * log_term / (3 * n)
+                gap = 2 * bonus + mean_gap
+            up = min(top, mean + bonus)
+            rows.append((up, max(bottom, mean_low - bonus), min(up - sure, gap)))
+        best = max(rows, default=(0.0, 0.0, 0.0))
+        value[node] = (best[0], max((low for _, low, _ in rows), default=0.0), best[2])
+    return value
+
+
+@given(seed=st.integers(0, 10**6), theory=st.booleans(), pool=st.booleans(), most=st.sampled_from([3, 10**6]))
+def test_a_sweep_is_what_the_formulas_say(seed: int, theory: bool, pool: bool, most: int) -> None:
+    model = instances.random(3, 2, horizon=3, seed=seed)
+    graph = graph_of(model)
+    if not graph.feasible:
+        return
+    counts, rng = Counts.of(graph, pool=pool), np.random.default_rng(seed)
+    counts.count_O[:] = rng.integers(0, most, len(counts.count_O))
+    counts.count_K[:] = np.add.reduceat(counts.count_O, counts.key_indptr[:-1])
+    counts.reward_sum_O[:] = counts.count_O * rng.random(len(counts.count_O))
+    weights = Bonus("theory" if theory else "practical", 0.05, 1.0, 3, graph.mdp.n_rows, True).weights(
+        counts.count_K, counts.size_K
+    )
+    share_O, reward_O = counts.shares()
+    value_N3, row_N = np.empty((graph.mdp.n_nodes, 3)), np.zeros(graph.mdp.n_nodes, np.int64)
+    doubt_K = np.where(counts.has_unseen(), 1.0, 0.0)
+    sweep(
+        graph.layer_indptr, graph.mdp.row_indptr, counts.row_key, graph.entry_indptr, graph.entry_next,
+        counts.key_indptr, counts.count_K, share_O, reward_O, weights.spread_K, weights.range_K, weights.gap_K,
+        np.zeros_like(doubt_K), doubt_K, weights.eta_up, weights.eta_gap, weights.range_rule, 0.0, 1.0, True,
+        np.array([seed], np.uint64), value_N3, row_N,
+    )  # fmt: skip
+    expected = plan_by_formulas(graph, counts, theory, 0.05)
+    for node, (up, low, gap) in expected.items():
+        assert value_N3[node, 0] == pytest.approx(up, abs=1e-9)
+        if theory:
+            assert value_N3[node, 1] == pytest.approx(low, abs=1e-9)
+        tied = (graph.mdp.row_indptr[node + 1] - graph.mdp.row_indptr[node]) > 1
+        if not tied:
+            assert value_N3[node, 2] == pytest.approx(gap, abs=1e-9)
+
+
+def test_draws_are_uniform() -> None:
+    rng = np.array([42], np.uint64)
+    drawn = np.array([draw(rng) for _ in range(20_000)])
+    assert 0 <= drawn.min() < drawn.max() < 1
+    counts = np.histogram(drawn, 20, (0, 1))[0]
+    assert ((counts - 1000) ** 2 / 1000).sum() < 45  # 19 degrees of freedom: exceeded once in a thousand
+    assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 0.03
+
+
+def test_csv_log(tmp_path: Path) -> None:
+    file = tmp_path / "log.csv"
+    with CsvLog(file, every=2) as log:
+        learned = solvent.learn(instances.fuel_grid(2), callback=log, max_episodes=500)
+    lines = file.read_text().splitlines()
+    assert lines[0] == "episodes,gap,value_lower,value_upper,violations,nodes"
+    assert [tuple(map(float, line.split(","))) for line in lines[1:]] == [tuple(m) for m in learned.history]
+    with pytest.raises(ModelError, match="every: expected a whole number of at least 1, found 0"):
+        CsvLog(file, every=0)
+
+
+def test_tensorboard_log() -> None:
+    class Writer:
+        def __init__(self) -> None:
+            self.lines: list[Any] = []
+
+        def add_scalar(self, tag: str, value: float, step: int) -> None:
+            self.lines.append((tag, value, step))
+
+    writer = Writer()
+    learned = solvent.learn(instances.fuel_grid(2), callback=TensorBoardLog(writer), max_episodes=50)
+    assert writer.lines[-4] == ("learning/gap", learned.history[-1].gap, learned.history[-1].episodes)
+    assert len(writer.lines) == 4 * len(learned.history)
+
+
+GRID = instances.fuel_grid(2)
+COVER = {"budget": {"fuel": solvent.Budget(9, lower=-99)}}
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"epsilon": 0}, "epsilon: expected a number above 0, found 0"),
+    ({"delta": 1}, "delta: expected a number above 0 and below 1, found 1"),
+    ({"bonus": "none"}, "bonus: expected 'practical' or 'theory', found 'none'"),
+    ({"replan": "never"}, "replan: expected 'doubling' or 'episode', found 'never'"),
+    ({"seed": -1}, "seed: expected a whole number of at least 0, found -1"),
+    ({"max_episodes": 0}, "max_episodes: expected a whole number of at least 1, found 0"),
+    ({"resume": True}, "resume: expected checkpoint=... to go on from, found none"),
+    ({"reward_range": 3}, "reward_range: expected two numbers, the least and the greatest reward, found 3"),
+    ({"reward_range": (1, 0)}, r"reward_range: expected two finite numbers, the least first, found \(1, 0\)"),
+    ({"reward_range": (0, 0.5)}, "rewards: expected numbers from 0 to 0.5, found 0 to 1"),
+    ({"reward_range": (0, 9), "bonus": "theory"}, 'expected rewards from 0 to 1 with bonus="theory", found 0 to 9'),
+    ({"random_rewards": True, "bonus": "theory"}, "random_rewards: expected False"),
+    ({"cost_support": "some"}, "cost_support: expected 'known' or 'learned', found 'some'"),
+    ({"cost_support": "learned", "bonus": "theory"}, 'bonus: expected "practical" with a learned support'),
+    ({"cost_support": "learned", "pool": False}, "pool: expected True with a learned support"),
+    ({"cost_support": "learned", **COVER}, "budget, fuel: expected upper limits only with a learned support"),
+    ({"horizon": 9}, "horizon: expected that of the model, 6, or none, found 9"),
+    ({"cost": 1}, "expected no support and no cost with a model"),
+]
+
+
+@pytest.mark.parametrize(("options", "text"), REFUSED)
+def test_what_does_not_fit_is_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ModelError, match=text):
+        solvent.learn(GRID, **options)
+
+
+def step_model() -> CMDP:
+    b = CMDP.builder(horizon=2, start=0, resources=["cost"], budget=3)
+    b.add(0, 0, reward=0.5, outcomes=[(0.5, 0, 1), (0.5, 1, 0)])
+    b.add(1, 0, outcomes=[(1, 1, 0)])
+    return b.build()
+
+
+def test_environments_that_do_not_fit_are_refused() -> None:
+    model = step_model()
+    with pytest.raises(ModelError, match="horizon: expected a number of steps for an environment, found none"):
+        solvent.learn(Walker(model))
+    with pytest.raises(ModelError, match="budget: expected a budget, found none"):
+        solvent.learn(Walker(model), 2)
+    with pytest.raises(ModelError, match=r"cost_support: expected support=... that says what can happen"):
+        solvent.learn(Walker(model), 2, 3, cost_support="known")
+    with pytest.raises(ModelError, match="environment, observation_space: expected a Discrete space"):
+        solvent.learn(object(), 2, 3)
+    with pytest.raises(ModelError, match="support: expected a CMDP, a dict by"):
+        solvent.learn(Walker(model), 2, 3, support=3)  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="support: expected a model of horizon 3, found one of 2"):
+        solvent.learn(Walker(model), 3, 3, support=model)
+    with pytest.raises(ModelError, match="a cost under 'price', found the keys"):
+        solvent.learn(Walker(model), 2, 3, cost="price")
+    with pytest.raises(ModelError, match=r"step 0, reward: expected a number from 0 to 0.1, found 0.5"):
+        solvent.learn(Walker(model), 2, 3, reward_range=(0, 0.1))
+    with pytest.raises(BudgetError):
+        solvent.learn(Walker(model), 2, "much")
+
+
+def test_a_start_that_varies_is_refused() -> None:
+    class Anywhere(Walker):
+        def reset(self, *, seed: int | None = None) -> Any:
+            super().reset(seed=seed)
+            self.state = (seed or 0) % 2
+            return self.state, {}
+
+    with pytest.raises(ModelError, match="reset: expected every episode to begin in state 0, found 1"):
+        solvent.learn(Anywhere(step_model()), 2, 3)
+
+
+def test_an_observation_out_of_range_is_refused() -> None:
+    env = Walker(step_model())
+    env.observation_space = Space(1)
+    with pytest.raises(ModelError, match="step, observation: expected a number from 0 to 0, found 1"):
+        solvent.learn(env, 2, 3)
+
+
+def test_what_a_known_support_lacks_ends_learning() -> None:
+    support = {(0, 0): [(0, 1)], (1, 0): [(1, 0)]}
+    with pytest.raises(UnmodelledOutcome, match="state 0, action 0: expected 0 at cost 1, found 1 at cost 0"):
+        solvent.learn(Walker(step_model()), 2, 3, support=support)
+
+
+def test_an_episode_that_ends_early_is_refused_where_the_support_goes_on() -> None:
+    class Short(Walker):
+        def step(self, action: Any) -> Any:
+            observation, reward, _, _, info = super().step(action)
+            return observation, reward, False, True, info
+
+    with pytest.raises(ModelError, match="expected the episode to go on, as the support and the horizon of 2 say"):
+        solvent.learn(Short(step_model()), 2, 3, support=step_model())
+
+
+def test_a_policy_is_not_restated_for_a_model_that_lacks_its_names() -> None:
+    learned = solvent.learn(GRID, epsilon=2)
+    with pytest.raises(solvent.PolicyError, match="model: expected a horizon of 6, found 2"):
+        learned.policy_for(step_model())
+    other = CMDP.from_arrays(np.ones((1, 1, 1)), [[0]], [[0]], horizon=6)
+    with pytest.raises(solvent.PolicyError, match=r"model: expected every state the policy decides on, found no state"):
+        learned.policy_for(other)
