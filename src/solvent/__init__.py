@@ -26,7 +26,7 @@ from solvent.errors import (
 )
 
 if TYPE_CHECKING:
-    from solvent import baselines, show
+    from solvent import baselines, gym, show
     from solvent.baselines.compare import compare
     from solvent.check.simulate import simulate
     from solvent.check.verify import verify
@@ -66,6 +66,7 @@ _HOME = {
     "compare": "solvent.baselines.compare",
     "derandomize": "solvent.policy.derandomize",
     "frontier": "solvent.plan.curve",
+    "gym": "solvent.gym",
     "instances": "solvent.model.instances",
     "law": "solvent.model.distributions",
     "load": "solvent.model.files",
@@ -77,7 +78,7 @@ _HOME = {
 }
 
 #: Names that are modules themselves.
-_MODULES = ("baselines", "instances", "show")
+_MODULES = ("baselines", "gym", "instances", "show")
 
 __all__ = [
     "CMDP",
@@ -105,6 +106,7 @@ __all__ = [
     "compare",
     "derandomize",
     "frontier",
+    "gym",
     "instances",
     "law",
     "load",
