@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -27,7 +27,7 @@ from solvent.model.exact import exact
 ENV_ID = "solvent/Model-v0"
 
 
-class ModelEnv(gymnasium.Env[int, int]):
+class ModelEnv(gymnasium.Env[Any, Any]):
     """A model to act in, one step at a time.
 
     Parameters
@@ -58,20 +58,17 @@ class ModelEnv(gymnasium.Env[int, int]):
     (60.0, False, 10.0, 'knapsack')
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 1}
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  # as Gymnasium declares it
+    action_space: gymnasium.spaces.Discrete
 
     def __init__(self, model: CMDP | str | Path, *, render_mode: str | None = None, fallback: Fallback = None) -> None:
-        if isinstance(model, str | Path):
-            from solvent.model.files import load
-
-            model = load(model)
-        check_model(model)
+        read = _read(model)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise ModelError("render_mode", "None or 'ansi'", quote(render_mode))
-        self.model: CMDP = model
+        self.model = read
         self.render_mode = render_mode
-        self.observation_space = gymnasium.spaces.Discrete(model.n_states)
-        self.action_space = gymnasium.spaces.Discrete(max(model.n_actions, 1))
+        self.observation_space = gymnasium.spaces.Discrete(read.n_states)
+        self.action_space = gymnasium.spaces.Discrete(max(read.n_actions, 1))
         self._fallback = check_fallback(fallback, self.action_space)
         self._begun = False
         self._rewind()
@@ -103,7 +100,7 @@ class ModelEnv(gymnasium.Env[int, int]):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return which actions the state offers; a new array each time, all False when the episode is over."""
-        mask = np.zeros(int(self.action_space.n), bool)
+        mask: NDArray[np.bool_] = np.zeros(int(self.action_space.n), np.bool_)
         if not self.done:
             rows = self.model.rows(self._step, self._state)
             mask[self.model.row_action[rows.start : rows.stop]] = True
@@ -178,6 +175,16 @@ class ModelEnv(gymnasium.Env[int, int]):
         last = f"; last {self._last}" if self._last else ""
         spent = _listed(" spent ", self.spent)
         return f"step {self._step} of {self.model.horizon}, state {self.state}{spent}{over}{last}"
+
+
+def _read(model: CMDP | str | Path) -> CMDP:
+    found: Any = model
+    if isinstance(model, str | Path):
+        from solvent.model.files import load
+
+        found = load(model)
+    check_model(found)
+    return found  # type: ignore[no-any-return]
 
 
 def _listed(title: str, amounts: dict[str, Fraction]) -> str:

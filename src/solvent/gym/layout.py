@@ -14,7 +14,7 @@ from solvent.errors import ModelError, did_you_mean, quote
 
 _PARTS = ("observation", "remaining", "step", "action_mask")
 #: Layouts: whether what is seen is flattened into one Box, whether the mask is in it, and its keys and dtype.
-_LAYOUTS: dict[str, tuple[bool, bool, dict[str, str], type[np.generic]]] = {
+_LAYOUTS: dict[str, tuple[bool, bool, dict[str, str], Any]] = {
     "dict": (False, False, {}, np.int8),
     "flat": (True, False, {}, np.int8),
     "rllib": (True, True, {"observation": "observations"}, np.float32),
@@ -64,7 +64,7 @@ class Layout:
         self.space = self._make_space(n_actions)
 
     def _make_space(self, n_actions: int) -> spaces.Space[Any]:
-        mask = {"action_mask": spaces.Box(0, 1, (n_actions,), self._dtype)} if self._with_mask else {}
+        mask = {"action_mask": spaces.Box(0, 1, (n_actions,), dtype=self._dtype)} if self._with_mask else {}
         if self._flat:
             if not self._inner.is_np_flattenable:
                 hint = "use layout='dict', or wrap the environment so that its observations are arrays"
