@@ -105,10 +105,8 @@ class BoundMasks:
         self._account, self._n, self._first = account, n_actions, first_action
         self._support = cost_bound if isinstance(cost_bound, CostSupport) else None
         self._bound = self._from_support if self._support is not None else self._reader(cost_bound, "cost_bound")
-        self._reserve = self._reader(0 if reserve is None else reserve, "reserve")
-        if reserve is None:
-            nothing = (Fraction(0),) * len(account.resources)
-            self._reserve = lambda observation, position: nothing
+        nothing = np.zeros((n_actions, len(account.resources)), int)
+        self._reserve = self._reader(nothing if reserve is None else reserve, "reserve")
         self._observation: Any = None
 
     @property
@@ -195,7 +193,7 @@ class BoundMasks:
         n_resources = len(self._account.resources)
         if given.ndim == 0 and n_resources == 1:
             given = np.broadcast_to(given, (self._n,))
-        if n_resources == 1 and given.shape[-1:] == (self._n,) and given.ndim <= 2:
+        if n_resources == 1 and given.shape[-1:] == (self._n,) and given.ndim <= 2 and given.shape != (1, 1):
             given = given[..., None]
         if given.ndim not in (2, 3) or given.shape[-2:] != (self._n, n_resources):
             shape = f"({self._n}, {n_resources})" if n_resources > 1 else f"({self._n},)"
