@@ -143,6 +143,29 @@ def test_lake_and_taxi_are_held_to_their_tables() -> None:
         BudgetWrapper(taxi, {"fuel": 11}, cost=1, model=starts).reset(seed=0)
 
 
+def test_drawn_starts_with_several_resources() -> None:
+    taxi = gymnasium.make("Taxi-v4")
+    costs = {"fuel": 1, "time": "1/2"}
+    model = CMDP.from_gymnasium(taxi, cost=costs, horizon=3, resources=["fuel", "time"])
+    env = BudgetWrapper(taxi, {"fuel": 3, "time": 2}, costs, model=model)
+    assert play(env, 60) == 21
+    short = BudgetWrapper(taxi, {"fuel": 3, "time": 1}, costs, model=model, dead_start="end")
+    assert short.reset(seed=1)[1]["dead_end"]
+
+
+def test_floats_that_several_amounts_round_to() -> None:
+    b = CMDP.builder(horizon=1, start=0, resources=["x"], budget=1)
+    b.add(0, 0, outcomes=[("1/2", 0, Fraction(1, 3)), ("1/2", 0, Fraction(1, 3) - Fraction(1, 10**17))])
+    model = b.build()
+    env = BudgetWrapper(Foreign(model), model=model)
+    env.reset()
+    with pytest.raises(UnmodelledOutcome, match=r"found state 0 at cost 0.33+, a float that several of these round to"):
+        env.step(0)
+    own = BudgetWrapper(ModelEnv(model))  # says exactly what it means
+    own.reset()
+    own.step(0)
+
+
 def play(env: BudgetWrapper, steps: int) -> int:
     """Play so many steps at random among safe actions, and return how many episodes that were."""
     rng, episodes = np.random.default_rng(0), 1

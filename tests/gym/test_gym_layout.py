@@ -32,12 +32,14 @@ def test_it_passes_gymnasiums_check(layout: str) -> None:
 
 
 @WRAPPED
-@pytest.mark.filterwarnings("ignore:.*maximum value is infinity:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*value is -?infinity:UserWarning")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_other_environments_pass_it_too(layout: str) -> None:
     for name in ("FrozenLake-v1", "Taxi-v4", "CartPole-v1"):
         env = gymnasium.make(name)
-        wrapped = BudgetWrapper(env, 20, cost=1, cost_bound=1, layout=layout, fallback="first")  # Taxi masks actions too
+        wrapped = BudgetWrapper(
+            env, 20, cost=1, cost_bound=1, layout=layout, fallback="first"
+        )
         check_env(wrapped, skip_render_check=True)
 
 
@@ -71,6 +73,14 @@ def test_flat_holds_observation_remaining_and_step_in_this_order() -> None:
     env.reset()
     assert env.step(1)[0].tolist() == [1.0, 2.0, 1.0]  # one state of one, two are left, step one
     assert env.observation_space.shape == (3,)
+
+
+def test_steps_are_bounded_by_limits_that_someone_enforces() -> None:
+    lake = gymnasium.make("FrozenLake-v1")  # has a time limit of 100
+    model = solvent.CMDP.from_gymnasium(lake, cost=1, horizon=30)
+    for inner, given, most in ((lake, None, 100.0), (lake.unwrapped, None, np.inf), (lake.unwrapped, model, 30.0)):
+        env = BudgetWrapper(inner, 40, 1, None if given else 1, given)
+        assert env.observation_space["step"].high.tolist() == [most]  # type: ignore[index]
 
 
 def test_the_layouts_of_other_libraries() -> None:

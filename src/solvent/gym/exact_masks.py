@@ -229,14 +229,16 @@ class ModelMasks:
             readings = [Reading.of(c, f"cost of {r}") for c, r in zip(costs, model.resources, strict=True)]
         except ModelError:
             readings = []
+        ambiguous = False
         for state in (self._find(each) for each in names):
             matches = find_matches(model, row, state, readings) if readings and state is not None else {}
             if len(matches) == 1:
                 ((following, amounts),) = matches
                 break
+            ambiguous |= len(matches) > 1
         else:
-            shown = ", ".join(map(quote, costs))
-            found = f"state {quote(name)} at cost {shown}"
+            found = f"state {quote(name)} at cost {', '.join(map(quote, costs))}"
+            found += ", a float that several of these round to" if ambiguous else ""
             place = model.states[self._state]
             raise UnmodelledOutcome(self._step, place, model.actions[action], found, possible_texts(model, row))
         tracked = [amounts[d] for d in self._tracked]

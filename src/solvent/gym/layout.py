@@ -116,6 +116,12 @@ def remaining_space(lows: list[float], highs: list[float]) -> spaces.Box:
 
 
 def step_space(env: gymnasium.Env[Any, Any], horizon: int | None) -> spaces.Box:
-    """Return the space of the step: up to the horizon, or the environment's own limit, if there is one."""
-    most = horizon or getattr(env.spec, "max_episode_steps", None)
-    return spaces.Box(0.0, np.inf if most is None else float(most), (1,), np.float32)
+    """Return the space of the step: up to the horizon, or a time limit inside, if there is one."""
+    most = np.inf if horizon is None else float(horizon)
+    layer: Any = env
+    while isinstance(layer, gymnasium.Wrapper):
+        # a spec also names limits that nobody enforces, so only a wrapper that does counts
+        if isinstance(layer, gymnasium.wrappers.TimeLimit):
+            most = min(most, float(layer._max_episode_steps))
+        layer = layer.env
+    return spaces.Box(0.0, most, (1,), np.float32)

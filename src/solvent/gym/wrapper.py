@@ -200,7 +200,7 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
                 raise PolicyError(where, allowed(self._mask, self._space), quote(chosen + int(self._space.start)), hint)
             chosen = replacement(self._fallback, self._inner, self._mask, self._space, where)
         # whatever fails from here on, the episode cannot go on: its account would not be known
-        self._refusal = "an episode that broke off"
+        self._refusal, self._mask = "an episode that broke off", np.zeros_like(self._mask)
         done = chosen + int(self._space.start)
         observation, reward, terminated, truncated, info, own = split_step(self.env.step(done))
         costs = self._read(self._inner, done, observation, info, own)
@@ -209,7 +209,8 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         self._inner, self._violation = observation, self._account.broken
         self.violations += self._violation
         ended = terminated or self._violation or self._masks.over
-        self._mask = np.zeros_like(self._mask) if ended else self._allowed(info)
+        if not ended:
+            self._mask = self._allowed(info)
         self._dead_end = not (ended or truncated or self._mask.any())
         ended = ended or self._dead_end
         self._refusal = "an episode that is over" if ended or truncated else ""
