@@ -37,9 +37,7 @@ def test_it_passes_gymnasiums_check(layout: str) -> None:
 def test_other_environments_pass_it_too(layout: str) -> None:
     for name in ("FrozenLake-v1", "Taxi-v4", "CartPole-v1"):
         env = gymnasium.make(name)
-        wrapped = BudgetWrapper(
-            env, 20, cost=1, cost_bound=1, layout=layout, fallback="first"
-        )
+        wrapped = BudgetWrapper(env, 20, cost=1, cost_bound=1, layout=layout, fallback="first")
         check_env(wrapped, skip_render_check=True)
 
 
