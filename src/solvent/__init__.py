@@ -26,7 +26,7 @@ from solvent.errors import (
 )
 
 if TYPE_CHECKING:
-    from solvent import baselines, learning, show
+    from solvent import baselines, gym, learning, show
     from solvent.baselines.compare import compare
     from solvent.check.simulate import simulate
     from solvent.check.verify import verify
@@ -69,6 +69,7 @@ _HOME = {
     "compare": "solvent.baselines.compare",
     "derandomize": "solvent.policy.derandomize",
     "frontier": "solvent.plan.curve",
+    "gym": "solvent.gym",
     "instances": "solvent.model.instances",
     "law": "solvent.model.distributions",
     "learn": "solvent.learning.learn",
@@ -82,7 +83,7 @@ _HOME = {
 }
 
 #: Names that are modules themselves.
-_MODULES = ("baselines", "instances", "learning", "show")
+_MODULES = ("baselines", "gym", "instances", "learning", "show")
 
 __all__ = [
     "CMDP",
@@ -111,6 +112,7 @@ __all__ = [
     "compare",
     "derandomize",
     "frontier",
+    "gym",
     "instances",
     "law",
     "learn",

@@ -7,7 +7,6 @@ what it is told with the model, since a guarantee that rests on the model ends w
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -18,15 +17,12 @@ from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits, resolve
 from solvent.model.build import read_costs
 from solvent.model.cmdp import CMDP
-from solvent.model.distributions import CostLaw
-from solvent.model.exact import exact
 from solvent.policy.lapsing import LapsingPolicy
 from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
 from solvent.policy.nodes import NO_NODE, NodeTable
+from solvent.policy.reading import Matches, Reading, find_matches, possible_texts
 from solvent.policy.table import AugmentedPolicy
 
-#: Next state and exact costs of the outcomes an observation can be, and whether it says so to the letter.
-Matches = dict[tuple[int, tuple[Fraction, ...]], bool]
 _NO_LIMITS = Limits((), (), ())
 
 
@@ -38,35 +34,6 @@ class Event(NamedTuple):
     action: Hashable
     cost: dict[str, Fraction]
     next_state: Hashable
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """A cost as reported: its exact number, and the float it came as, if it did."""
-
-    value: Fraction
-    as_float: float | None
-
-    @classmethod
-    def of(cls, cost: Any, where: str) -> _Reading:
-        is_float = isinstance(cost, float | np.floating)
-        return cls(exact(cost, where), float(cost) if is_float else None)
-
-    def match(self, modelled: Fraction | CostLaw) -> Fraction | None:
-        """Return the modelled amount this can be, or None; a float is also the double nearest to an amount."""
-        if isinstance(modelled, CostLaw):
-            low, high = modelled.low, modelled.high
-            if self.value <= high and (low is None or self.value >= low):
-                return self.value
-            ends = [end for end in (low, high) if end is not None and self._is_double_of(end)]
-            return ends[0] if ends else None
-        return modelled if self.value == modelled or self._is_double_of(modelled) else None
-
-    def _is_double_of(self, amount: Fraction) -> bool:
-        try:
-            return self.as_float is not None and float(amount) == self.as_float
-        except OverflowError:
-            return False
 
 
 class Agent:
@@ -245,8 +212,8 @@ class Agent:
         # costs of the wrong resources are a slip of the caller, not of the world: refused, and nothing is changed
         given = read_costs(cost, self.model.resources, "observed")
         try:
-            readings = [_Reading.of(c, f"cost of {r}") for c, r in zip(given, self.model.resources, strict=True)]
-            matches = self._matches(row, self.model.state_index(state), readings)
+            readings = [Reading.of(c, f"cost of {r}") for c, r in zip(given, self.model.resources, strict=True)]
+            matches = find_matches(self.model, row, self.model.state_index(state), readings)
         except ModelError:
             pass  # neither a state nor a cost of the model: an outcome it does not allow
         if len(matches) != 1:
@@ -272,34 +239,13 @@ class Agent:
             self._lapsed |= bool(self.policy.lapses(self._step, np.array([self._counted], np.int64))[0])
         self._step, self._state, self._chosen = self._step + 1, next_state, None
 
-    def _matches(self, row: int, state: int, readings: list[_Reading]) -> Matches:
-        """Return the outcomes this can be, with the exact costs; those that match to the letter, if any do."""
-        found: Matches = {}
-        model = self.model
-        for o in range(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1])):
-            if model.next_state[o] != state:
-                continue
-            costs = [reading.match(model.cost_of(d, o)) for d, reading in enumerate(readings)]
-            if None not in costs:
-                amounts = tuple(c for c in costs if c is not None)
-                literal = all(c == reading.value for c, reading in zip(amounts, readings, strict=True))
-                found[state, amounts] = literal
-        return {key: True for key, literal in found.items() if literal} or found
-
     def _unmodelled(self, row: int, state: Hashable, cost: Any, *, ambiguous: bool) -> UnmodelledOutcome:
-        possible = []
-        for outcome in self.model.outcomes(row):
-            costs = ", ".join(
-                (f"{name} " if len(outcome.cost) > 1 else "") + (str(c) if isinstance(c, CostLaw) else format_amount(c))
-                for name, c in outcome.cost.items()
-            )
-            possible.append(f"state {quote(outcome.next_state)}" + (f" at cost {costs}" if costs else ""))
         assert self._chosen is not None
         found = f"state {quote(state)}" + (f" at cost {quote(cost)}" if self.model.resources else "")
         if ambiguous:
             found += ", a float that several of these round to"
         action = self.model.actions[self._chosen]
-        return UnmodelledOutcome(self._step, self.state, action, found, tuple(dict.fromkeys(possible)))
+        return UnmodelledOutcome(self._step, self.state, action, found, possible_texts(self.model, row))
 
     def __repr__(self) -> str:
         return f"Agent({self._place()}{', done' if self.done else ''})"

@@ -1,0 +1,25 @@
+"""Gymnasium: models as environments, and a wrapper that keeps any environment within its budget.
+
+Importing this module registers `solvent/Model-v0`:
+
+>>> import gymnasium
+>>> import solvent.gym
+>>> from solvent.model import instances
+>>> env = gymnasium.make("solvent/Model-v0", model=instances.fuel_grid(3))
+>>> env.observation_space, env.action_space
+(Discrete(9), Discrete(5))
+"""
+
+from __future__ import annotations
+
+import gymnasium
+
+from solvent.gym.adapters import CostInInfo
+from solvent.gym.env import ENV_ID, ModelEnv
+from solvent.gym.masks import CostSupport, SeenCosts
+from solvent.gym.wrapper import BudgetWrapper
+
+__all__ = ["ENV_ID", "BudgetWrapper", "CostInInfo", "CostSupport", "ModelEnv", "SeenCosts"]
+
+if ENV_ID not in gymnasium.registry:
+    gymnasium.register(id=ENV_ID, entry_point="solvent.gym.env:ModelEnv")

@@ -1,0 +1,271 @@
+"""Masks from a model: an action is allowed if and only if some policy can keep every limit to the end after it.
+
+With one resource limited on one side, spending less is never worse, so each row (step, state, action) has one most, or
+least, amount that may have been spent before it. These come from one backward pass over the model:
+
+    high(h, s, a) = min over outcomes of  min(limit_h, high(h + 1, s')) - c,     high(h, s) = max over a.
+
+With several resources, or limits on both sides, no such amounts exist, and the masks are the rows of the pruned
+augmented MDP, whose every action is safe to take and to continue from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.errors import LimitError, ModelError, UnmodelledOutcome, quote
+from solvent.gym.account import Account
+from solvent.model.budget import BudgetLike, Limits
+from solvent.model.cmdp import CMDP
+from solvent.model.lattice import Lattice
+from solvent.plan.augment import augment
+from solvent.plan.augmented import AugmentedMDP
+from solvent.plan.bound_kernels import DOWN, UP
+from solvent.plan.bounds import bounds_of
+from solvent.plan.kernels import COLLAPSED
+from solvent.plan.limits import Allowance, LimitReached, read_memory
+from solvent.policy.reading import Reading, find_matches, possible_texts
+
+
+class Judge(Protocol):
+    """Says which actions of the model are safe where an episode stands."""
+
+    def begin(self) -> None:
+        """Go to the model's start."""
+
+    def safe_actions(self, step: int, state: int, spent: list[Fraction]) -> Sequence[int]:
+        """Return the safe actions, by position in the model."""
+
+    def follow(self, step: int, action: int, state: int, spent: list[Fraction]) -> None:
+        """Go where a safe action led: the state it led to at the step after, and what was spent by then."""
+
+
+class OneSided:
+    """Judges by the most or the least that may have been spent before each row; one resource at most."""
+
+    def __init__(self, model: CMDP, limits: Limits, memory_limit: int | str | None = None) -> None:
+        self._model, self._lattice = model, Lattice.fit(model, limits)
+        try:
+            self._bounds = bounds_of(model, self._lattice, Allowance(bytes=read_memory(memory_limit)))
+        except LimitReached as reached:
+            raise LimitError(f"the masks were not made: {reached}; raise memory_limit") from None
+        self._known: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+
+    def begin(self) -> None:
+        """Nothing to do: it remembers nothing of an episode."""
+
+    def follow(self, step: int, action: int, state: int, spent: list[Fraction]) -> None:
+        """Nothing to do."""
+
+    def safe_actions(self, step: int, state: int, spent: list[Fraction]) -> Sequence[int]:
+        """Return the actions whose rows may be taken after having spent so much."""
+        if not spent:
+            return [int(self._model.row_action[r]) for r in self._model.rows(step, state)]
+        ticks = spent[0] / self._lattice.units[0]
+        if (step, state) not in self._known:
+            self._known[step, state] = [self._row(step, r) for r in self._model.rows(step, state)]
+        return [action for action, low, high in self._known[step, state] if low <= ticks <= high]
+
+    def _row(self, step: int, row: int) -> tuple[int, int, int]:
+        """Return the action of a row, and the least and most that may have been spent before it."""
+        model, lattice, bounds = self._model, self._lattice, self._bounds
+        low, high = DOWN, UP
+        for o in range(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1])):
+            after, cost = model.next_state[o], int(lattice.cost_OD[o, 0])
+            most = min(int(lattice.upper_HD[step, 0]), int(bounds.safe_high[step + 1, after, 0]))
+            least = max(int(lattice.lower_HD[step, 0]), int(bounds.safe_low[step + 1, after, 0]))
+            high = min(high, most if most in (UP, DOWN) else most - cost)
+            low = max(low, least if least in (UP, DOWN) else least - cost)
+        return int(model.row_action[row]), int(low), int(high)
+
+
+class Nodes:
+    """Judges by the nodes of a pruned augmented MDP, along which it follows an episode."""
+
+    def __init__(self, mdp: AugmentedMDP) -> None:
+        if mdp.stationary or mdp.settled_low is None or mdp.settled_high is None:
+            hint = "solvent.augment(model, budget) makes one"
+            raise ModelError("model", "an augmented MDP that is pruned and has steps", quote(mdp), hint)
+        self._mdp, self._low, self._high = mdp, mdp.settled_low, mdp.settled_high
+        self.begin()
+
+    def begin(self) -> None:
+        """Go to the start."""
+        self._node = self._mdp.start
+
+    def safe_actions(self, step: int, state: int, spent: list[Fraction]) -> Sequence[int]:
+        """Return the actions of the node."""
+        rows = slice(int(self._mdp.row_indptr[self._node]), int(self._mdp.row_indptr[self._node + 1]))
+        return self._mdp.row_action[rows].tolist()  # type: ignore[no-any-return]
+
+    def follow(self, step: int, action: int, state: int, spent: list[Fraction]) -> None:
+        """Go to the node that the action led to; where it stands, if the start was a dead end already."""
+        mdp, first, last = self._mdp, int(self._mdp.row_indptr[self._node]), int(self._mdp.row_indptr[self._node + 1])
+        row = next((r for r in range(first, last) if mdp.row_action[r] == action), None)
+        if row is None:
+            return
+        if step + 1 == mdp.model.horizon:
+            assert mdp.end is not None
+            self._node = mdp.end
+            return
+        key = []
+        for d, amount in enumerate(spent):
+            ticks = amount / mdp.lattice.units[d]
+            settled = self._low[step + 1, state, d] <= ticks <= self._high[step + 1, state, d]
+            key.append(COLLAPSED if settled else int(ticks))
+        reached = mdp.transitions.indices[mdp.transitions.indptr[row] : mdp.transitions.indptr[row + 1]]
+        same = (mdp.node_state[reached] == state) & (mdp.node_spent_ND[reached] == key).all(axis=1)
+        self._node = int(reached[np.argmax(same)])
+
+
+def judge_of(model: CMDP, limits: Limits, budget: BudgetLike | None, memory_limit: int | str | None) -> Judge:
+    """Return who can judge a problem exactly: per-row amounts where they exist, or else nodes."""
+    for name in limits.resources:
+        _refuse_laws(model, name)
+    one_sided = len(limits.resources) == 1 and any(
+        all(limit is None for limit in side[0]) for side in (limits.upper, limits.lower)
+    )
+    if one_sided or not limits.resources:
+        return OneSided(model, limits, memory_limit)
+    return Nodes(augment(model, budget, memory_limit=memory_limit))
+
+
+def _refuse_laws(model: CMDP, name: str) -> None:
+    resource = model.resource_index(name)
+    if model.law_DO is None:
+        return
+    used = np.flatnonzero(model.law_DO[resource] >= 0)
+    if len(used):
+        raise ModelError(
+            f"{model.place_of(int(used[0]))}, cost of {name}",
+            "costs of finite support, from which exact masks are made",
+            str(model.cost_of(resource, int(used[0]))),
+            "leave the model out and pass cost_bound=...",
+        )
+
+
+class ModelMasks:
+    """Masks of an environment from its model, which the environment is held to.
+
+    Parameters
+    ----------
+    model : CMDP
+    judge : Judge
+    account : Account
+    action_names : sequence of hashables
+        What the model calls the environment's actions, in order; one it does not know is never allowed.
+    state_name : function of an observation
+        What the model calls the state.
+    """
+
+    learns = False
+
+    def __init__(
+        self,
+        model: CMDP,
+        judge: Judge,
+        account: Account,
+        action_names: Sequence[Hashable],
+        state_name: Callable[[Any], Hashable],
+    ) -> None:
+        self._model, self._judge, self._account, self._state_name = model, judge, account, state_name
+        known = {name: i for i, name in enumerate(model.actions)}
+        self._action_of = [known.get(name) for name in action_names]
+        if all(action is None for action in self._action_of):
+            names = f"names of the model's actions ({', '.join(map(quote, model.actions[:6]))})"
+            raise ModelError("actions", names, quote(list(action_names)[:6]), "pass actions=[...], in order")
+        self._position_of = {action: i for i, action in enumerate(self._action_of) if action is not None}
+        self._tracked = [model.resource_index(name) for name in account.resources]
+        self._step, self._state = 0, model.start_index
+
+    @property
+    def over(self) -> bool:
+        """Whether the model's episode is over: the horizon is reached, or a terminal state."""
+        return self._step >= self._model.horizon or self._model.is_terminal(self._step, self._state)
+
+    def begin(self, observation: Any) -> None:
+        """Begin an episode where the environment says; an `UnmodelledOutcome` if the model does not begin there."""
+        model = self._model
+        self._judge.begin()
+        self._step, self._state = 0, model.start_index
+        name = self._state_name(observation)
+        if name == model.start:
+            return
+        # a model whose start is drawn has one row at its first step, which costs nothing and leads to where it begins
+        rows = model.rows(0, self._state)
+        if len(rows) == 1 and model.horizon > 1:
+            free = [Reading(Fraction(0), None)] * model.n_resources
+            state = self._find(name)
+            if state is not None and find_matches(model, rows[0], state, free):
+                self._judge.follow(0, int(model.row_action[rows[0]]), state, [Fraction(0)] * len(self._tracked))
+                self._step, self._state = 1, state
+                return
+            possible = possible_texts(model, rows[0])
+        else:
+            possible = (f"state {quote(model.start)}",)
+        raise UnmodelledOutcome(0, model.start, "reset", f"state {quote(name)}", possible)
+
+    def mask(self) -> NDArray[np.bool_]:
+        """Return which of the environment's actions are safe to take and to continue from."""
+        mask = np.zeros(len(self._action_of), bool)
+        if not self.over:
+            safe = self._judge.safe_actions(self._step, self._state, self._account.amounts)
+            mask[[self._position_of[action] for action in safe if action in self._position_of]] = True
+        return mask
+
+    def took(self, position: int, next_observation: Any, costs: Sequence[Any], terminated: bool) -> list[Fraction]:
+        """Take in what came of an action and return its exact costs; the model must allow it."""
+        model, action = self._model, self._action_of[position]
+        assert action is not None
+        row = next(r for r in model.rows(self._step, self._state) if model.row_action[r] == action)
+        name = self._state_name(next_observation)
+        names = [(name, "done"), name] if terminated else [name]
+        try:
+            readings = [Reading.of(c, f"cost of {r}") for c, r in zip(costs, model.resources, strict=True)]
+        except ModelError:
+            readings = []
+        ambiguous = False
+        for state in (self._find(each) for each in names):
+            matches = find_matches(model, row, state, readings) if readings and state is not None else {}
+            if len(matches) == 1:
+                ((following, amounts),) = matches
+                break
+            ambiguous |= len(matches) > 1
+        else:
+            found = f"state {quote(name)} at cost {', '.join(map(quote, costs))}"
+            found += ", a float that several of these round to" if ambiguous else ""
+            place = model.states[self._state]
+            raise UnmodelledOutcome(self._step, place, model.actions[action], found, possible_texts(model, row))
+        tracked = [amounts[d] for d in self._tracked]
+        spent = [a + b for a, b in zip(self._account.amounts, tracked, strict=True)]
+        self._judge.follow(self._step, action, following, spent)
+        self._step, self._state = self._step + 1, following
+        return tracked
+
+    def _find(self, name: Hashable) -> int | None:
+        try:
+            return self._model.state_index(name)
+        except ModelError:
+            return None
+
+
+def plain_name(observation: Any) -> Hashable:
+    """Return what a model is likely to call an observation: a number, or a tuple of numbers.
+
+    Examples
+    --------
+    >>> plain_name(np.int64(3)), plain_name(np.array([1, 2]))
+    (3, (1, 2))
+    """
+    if isinstance(observation, np.ndarray):
+        return observation.item() if observation.size == 1 else tuple(observation.ravel().tolist())
+    if isinstance(observation, np.generic):
+        return observation.item()  # type: ignore[no-any-return]
+    if isinstance(observation, tuple):
+        return tuple(plain_name(part) for part in observation)
+    return observation  # type: ignore[no-any-return]

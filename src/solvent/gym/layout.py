@@ -1,0 +1,127 @@
+"""What agents see: the environment's observation, what remains of each resource, the step, and the mask if asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from solvent.errors import ModelError, did_you_mean, quote
+
+_PARTS = ("observation", "remaining", "step", "action_mask")
+#: Layouts: whether what is seen is flattened into one Box, whether the mask is in it, and its keys and dtype.
+_LAYOUTS: dict[str, tuple[bool, bool, dict[str, str], Any]] = {
+    "dict": (False, False, {}, np.int8),
+    "flat": (True, False, {}, np.int8),
+    "rllib": (True, True, {"observation": "observations"}, np.float32),
+    "pettingzoo": (True, True, {}, np.int8),
+}
+
+
+class Layout:
+    """Arranges what an agent sees.
+
+    Parameters
+    ----------
+    inner : gymnasium.Space
+        The environment's observations.
+    remaining : Box, shape (D,)
+    step : Box, shape (1,)
+    n_actions : int
+    kind : {"dict", "flat", "rllib", "pettingzoo"}
+    mask : bool, optional
+        Whether the action mask is in the observation; as the layout has it, if not given.
+    keys : mapping, optional
+        Other names for "observation", "remaining", "step" and "action_mask".
+
+    Attributes
+    ----------
+    space : gymnasium.Space
+    """
+
+    def __init__(
+        self,
+        inner: spaces.Space[Any],
+        remaining: spaces.Box,
+        step: spaces.Box,
+        n_actions: int,
+        kind: str = "dict",
+        mask: bool | None = None,
+        keys: Mapping[str, str] | None = None,
+    ) -> None:
+        if kind not in _LAYOUTS:
+            known = ", ".join(map(repr, _LAYOUTS))
+            raise ModelError("layout", f"one of {known}", quote(kind), did_you_mean(kind, _LAYOUTS))
+        self._flat, with_mask, renamed, self._dtype = _LAYOUTS[kind]
+        self._with_mask = with_mask if mask is None else mask
+        self._keys = {part: part for part in _PARTS} | renamed | _read_keys(keys)
+        self._inner, self._parts = inner, {"remaining": remaining, "step": step}
+        self._merged = isinstance(inner, spaces.Dict) and not self._flat
+        self.space = self._make_space(n_actions)
+
+    def _make_space(self, n_actions: int) -> spaces.Space[Any]:
+        mask = {"action_mask": spaces.Box(0, 1, (n_actions,), dtype=self._dtype)} if self._with_mask else {}
+        if self._flat:
+            if not self._inner.is_np_flattenable:
+                hint = "use layout='dict', or wrap the environment so that its observations are arrays"
+                raise ModelError("layout", "observations that can be flattened", quote(self._inner), hint)
+            boxes = [spaces.flatten_space(self._inner), *self._parts.values()]
+            low, high = (np.concatenate([np.float32(getattr(box, side)) for box in boxes]) for side in ("low", "high"))
+            seen = spaces.Box(low, high, dtype=np.float32)
+            return self._named({"observation": seen, **mask}) if self._with_mask else seen
+        return self._named({"observation": self._inner, **self._parts, **mask})
+
+    def _named(self, parts: dict[str, spaces.Space[Any]]) -> spaces.Dict:
+        named: dict[str, spaces.Space[Any]] = {}
+        if self._merged:
+            inner = parts.pop("observation")
+            assert isinstance(inner, spaces.Dict)
+            named = dict(inner.spaces)
+        for part, space in parts.items():
+            key = self._keys[part]
+            if key in named:
+                hint = f"rename it: keys={{{part!r}: ...}}"
+                raise ModelError("keys", "names that are all different", f"{quote(key)} twice", hint)
+            named[key] = space
+        return spaces.Dict(named)
+
+    def __call__(self, observation: Any, remaining: list[float], step: int, mask: NDArray[np.bool_]) -> Any:
+        """Return what the agent sees, in new arrays."""
+        amounts, steps = np.array(remaining, np.float32), np.array([step], np.float32)
+        masked = {self._keys["action_mask"]: mask.astype(self._dtype)} if self._with_mask else {}
+        if self._flat:
+            inner = np.asarray(spaces.flatten(self._inner, observation), np.float32)
+            seen = np.concatenate([inner, amounts, steps])
+            return {self._keys["observation"]: seen, **masked} if self._with_mask else seen
+        own = dict(observation) if self._merged else {self._keys["observation"]: observation}
+        return {**own, self._keys["remaining"]: amounts, self._keys["step"]: steps, **masked}
+
+
+def _read_keys(keys: Mapping[str, str] | None) -> dict[str, str]:
+    for part in keys or {}:
+        if part not in _PARTS:
+            known = ", ".join(map(repr, _PARTS))
+            raise ModelError("keys", f"names for {known}", quote(part), did_you_mean(part, _PARTS))
+    return dict(keys or {})
+
+
+def remaining_space(lows: list[float], highs: list[float]) -> spaces.Box:
+    """Return the space of what remains, as float32."""
+    low, high = np.array(lows, np.float32), np.array(highs, np.float32)
+    return spaces.Box(low, high, dtype=np.float32)
+
+
+def step_space(env: gymnasium.Env[Any, Any], horizon: int | None) -> spaces.Box:
+    """Return the space of the step: up to the horizon, or a time limit inside, if there is one."""
+    most = np.inf if horizon is None else float(horizon)
+    layer: Any = env
+    while isinstance(layer, gymnasium.Wrapper):
+        # a spec also names limits that nobody enforces, so only a wrapper that does counts
+        if isinstance(layer, gymnasium.wrappers.TimeLimit):
+            most = min(most, float(layer._max_episode_steps))
+        layer = layer.env
+    return spaces.Box(0.0, most, (1,), np.float32)

@@ -1,0 +1,224 @@
+"""Masks from bounds: what an action can cost at most, stated or learned.
+
+With `spent` so far, an action a at observation o is allowed if, for every resource,
+
+    spent + bound(o, a) + reserve(o, a) <= limit,
+
+in exact numbers. Such a mask is safe to take, as far as the bound holds. It is safe to continue from only if the
+reserve covers what may come after; without one, an episode may run into a dead end, where no action is allowed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.errors import ModelError, PolicyError, quote
+from solvent.gym.account import Account
+from solvent.model.amounts import short_amount
+from solvent.model.build import read_costs
+from solvent.model.exact import exact
+
+#: A bound per resource, or None for an action that must never be taken.
+Bound = tuple[Fraction, ...] | None
+#: What a bound or reserve may be stated as: a function of (observation, action), or numbers.
+BoundLike = Callable[[Any, int], Any] | Any
+
+
+@runtime_checkable
+class CostSupport(Protocol):
+    """What the costs of actions can be, learned while acting: pass one as `cost_bound`.
+
+    Costs above the bound are no error then, since that is how it learns. If one breaks the budget, the episode ends
+    with `info["violation"]`, and the wrapper counts it.
+    """
+
+    def bound(self, step: int, observation: Any, action: int) -> Any:
+        """Return the most an action can cost: a number, one per resource in order or by name, or None for never."""
+
+    def observe(
+        self, step: int, observation: Any, action: int, cost: Mapping[str, Fraction], next_observation: Any
+    ) -> None:
+        """Take in what a step cost, exactly."""
+
+
+class SeenCosts:
+    """A support learned by remembering the greatest cost seen.
+
+    Parameters
+    ----------
+    unseen : number, sequence or mapping
+        The bound of what was never tried. A true bound keeps violations out; 0 lets everything be tried.
+    key : function of (observation, action), optional
+        What shares one memory: by default the action, so that a mistake made anywhere is repeated nowhere.
+
+    Examples
+    --------
+    >>> seen = SeenCosts(unseen=0)
+    >>> seen.observe(0, "home", 1, {"fuel": Fraction(3, 2)}, "away")
+    >>> seen.bound(1, "away", 1), seen.bound(1, "away", 2)
+    ({'fuel': Fraction(3, 2)}, 0)
+    """
+
+    def __init__(self, unseen: Any, key: Callable[[Any, int], Hashable] | None = None) -> None:
+        self._unseen, self._key = unseen, key or (lambda observation, action: action)
+        self._most: dict[Hashable, dict[str, Fraction]] = {}
+
+    def bound(self, step: int, observation: Any, action: int) -> Any:
+        """Return the greatest cost seen, or `unseen`."""
+        seen = self._most.get(self._key(observation, action))
+        return self._unseen if seen is None else dict(seen)
+
+    def observe(
+        self, step: int, observation: Any, action: int, cost: Mapping[str, Fraction], next_observation: Any
+    ) -> None:
+        """Remember the cost if it is the greatest so far."""
+        seen = self._most.setdefault(self._key(observation, action), dict(cost))
+        for name, amount in cost.items():
+            seen[name] = max(seen[name], amount)
+
+
+class BoundMasks:
+    """Masks from what actions can cost at most.
+
+    Parameters
+    ----------
+    account : Account
+    n_actions : int
+    first_action : int
+        The number of the first action.
+    cost_bound : CostSupport, function of (observation, action), or numbers
+        Numbers: one for all actions, by resource, or an array of shape (A,), (A, D), (S, A) with one resource or
+        (S, A, D). Infinity or None forbids an action.
+    reserve : function of (observation, action), or numbers, optional
+        What must be left after the action.
+    """
+
+    def __init__(
+        self, account: Account, n_actions: int, first_action: int, cost_bound: BoundLike, reserve: BoundLike = None
+    ) -> None:
+        self._account, self._n, self._first = account, n_actions, first_action
+        self._support = cost_bound if isinstance(cost_bound, CostSupport) else None
+        self._bound = self._from_support if self._support is not None else self._reader(cost_bound, "cost_bound")
+        nothing = np.zeros((n_actions, len(account.resources)), int)
+        self._reserve = self._reader(nothing if reserve is None else reserve, "reserve")
+        self._observation: Any = None
+
+    @property
+    def learns(self) -> bool:
+        """Whether bounds are learned, so that they may be wrong."""
+        return self._support is not None
+
+    @property
+    def over(self) -> bool:
+        """Whether the episode is over for reasons of its own: never."""
+        return False
+
+    def begin(self, observation: Any) -> None:
+        """Begin an episode."""
+        self._observation = observation
+
+    def mask(self) -> NDArray[np.bool_]:
+        """Return which actions are allowed."""
+        return np.array([self._fits(position) for position in range(self._n)], bool)
+
+    def _fits(self, position: int) -> bool:
+        bound, account = self._bound(self._observation, position), self._account
+        if bound is None:
+            return False
+        kept = self._reserve(self._observation, position)
+        if kept is None:
+            return False
+        for d, amount in enumerate(account.amounts):
+            limit = account.upper(d, account.step)
+            if limit is not None and amount + bound[d] + kept[d] > limit:
+                return False
+        return True
+
+    def took(self, position: int, next_observation: Any, costs: Sequence[Any], terminated: bool) -> list[Fraction]:
+        """Take in what came of an action and return its exact costs; a `PolicyError` if they are above the bound."""
+        account, where = self._account, f"step {self._account.step}, action {position + self._first}"
+        pairs = zip(costs, account.resources, strict=True)
+        exactly = [exact(cost, f"{where}, cost of {name}") for cost, name in pairs]
+        if self._support is not None:
+            named = dict(zip(account.resources, exactly, strict=True))
+            self._support.observe(account.step, self._observation, position + self._first, named, next_observation)
+        else:
+            bound = self._bound(self._observation, position)
+            assert bound is not None  # or it would have been masked
+            for cost, most, name in zip(exactly, bound, account.resources, strict=True):
+                if cost > most:
+                    raise PolicyError(
+                        f"{where}, cost of {name}",
+                        f"at most {short_amount(most)}, as cost_bound says",
+                        short_amount(cost),
+                        "the bound must hold for every outcome, or nothing is promised",
+                    )
+        self._observation = next_observation
+        return exactly
+
+    def _from_support(self, observation: Any, position: int) -> Bound:
+        assert self._support is not None
+        action = position + self._first
+        given = self._support.bound(self._account.step, observation, action)
+        return self._amounts(given, f"bound of action {action}")
+
+    def _reader(self, given: BoundLike, where: str) -> Callable[[Any, int], Bound]:
+        """Return a function of (observation, position) that reads a bound as it was stated."""
+        resources = self._account.resources
+        if callable(given):
+            return lambda observation, position: self._amounts(
+                given(observation, position + self._first), f"{where} of action {position + self._first}"
+            )
+        if isinstance(given, Mapping):
+            unknown = [name for name in given if name not in resources]
+            if unknown or len(given) < len(resources):
+                wrong = quote(unknown[0]) if unknown else f"only {quote(list(given))}"
+                raise ModelError(where, f"numbers for each of {', '.join(map(quote, resources))}", wrong)
+            given = np.stack(
+                [np.broadcast_to(np.array(given[name], object), (self._n,)) for name in resources], axis=-1
+            )
+        table = self._table(np.array(given, object), where)
+        if table.ndim == 1:
+            return lambda observation, position: table[position]
+        return lambda observation, position: table[self._row(observation, len(table), where), position]
+
+    def _table(self, given: NDArray[Any], where: str) -> NDArray[Any]:
+        """Return bounds as an array of tuples, of shape (A,) or (S, A)."""
+        n_resources = len(self._account.resources)
+        if given.ndim == 0 and n_resources == 1:
+            given = np.broadcast_to(given, (self._n,))
+        if n_resources == 1 and given.shape[-1:] == (self._n,) and given.ndim <= 2 and given.shape != (1, 1):
+            given = given[..., None]
+        if given.ndim not in (2, 3) or given.shape[-2:] != (self._n, n_resources):
+            shape = f"({self._n}, {n_resources})" if n_resources > 1 else f"({self._n},)"
+            hint = "with a leading axis, one row for each observation"
+            raise ModelError(where, f"numbers of shape {shape}", f"shape {given.shape}", hint)
+        table = np.empty(given.shape[:-1], object)
+        for index in np.ndindex(*table.shape):
+            table[index] = self._amounts(given[index].tolist(), f"{where}{list(index)}")
+        return table
+
+    @staticmethod
+    def _row(observation: Any, size: int, where: str) -> int:
+        if not isinstance(observation, int | np.integer) or not 0 <= observation < size:
+            expected = f"an observation from 0 to {size - 1}, a row of the array"
+            raise ModelError(where, expected, quote(observation), "use a function of (observation, action)")
+        return int(observation)
+
+    def _amounts(self, given: Any, where: str) -> Bound:
+        if given is None:
+            return None
+        listed = read_costs(given, self._account.resources, where)
+        if any(amount is None or _is_infinite(amount) for amount in listed):
+            return None
+        return tuple(exact(amount, where) for amount in listed)
+
+
+def _is_infinite(amount: Any) -> bool:
+    return isinstance(amount, float | np.floating) and math.isinf(amount) and bool(amount > 0)

@@ -1,0 +1,80 @@
+"""What was observed, held against what the model allows: costs as reported, and the outcomes they can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from solvent.errors import quote
+from solvent.model.amounts import format_amount
+from solvent.model.cmdp import CMDP
+from solvent.model.distributions import CostLaw
+from solvent.model.exact import exact
+
+#: Next state and exact costs of the outcomes an observation can be, and whether it says so to the letter.
+Matches = dict[tuple[int, tuple[Fraction, ...]], bool]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A cost as reported: its exact number, and the float it came as, if it did."""
+
+    value: Fraction
+    as_float: float | None
+
+    @classmethod
+    def of(cls, cost: Any, where: str) -> Reading:
+        """Return the reading of a number; a `ModelError` if it is none."""
+        is_float = isinstance(cost, float | np.floating)
+        return cls(exact(cost, where), float(cost) if is_float else None)
+
+    def match(self, modelled: Fraction | CostLaw) -> Fraction | None:
+        """Return the modelled amount this can be, or None; a float is also the double nearest to an amount.
+
+        Examples
+        --------
+        >>> Reading.of(1 / 3, "cost").match(Fraction(1, 3))
+        Fraction(1, 3)
+        """
+        if isinstance(modelled, CostLaw):
+            low, high = modelled.low, modelled.high
+            if self.value <= high and (low is None or self.value >= low):
+                return self.value
+            ends = [end for end in (low, high) if end is not None and self._is_double_of(end)]
+            return ends[0] if ends else None
+        return modelled if self.value == modelled or self._is_double_of(modelled) else None
+
+    def _is_double_of(self, amount: Fraction) -> bool:
+        try:
+            return self.as_float is not None and float(amount) == self.as_float
+        except OverflowError:
+            return False
+
+
+def find_matches(model: CMDP, row: int, state: int, readings: list[Reading]) -> Matches:
+    """Return the outcomes of a row this can be, with the exact costs; those that match to the letter, if any do."""
+    found: Matches = {}
+    for o in range(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1])):
+        if model.next_state[o] != state:
+            continue
+        costs = [reading.match(model.cost_of(d, o)) for d, reading in enumerate(readings)]
+        if None not in costs:
+            amounts = tuple(c for c in costs if c is not None)
+            literal = all(c == reading.value for c, reading in zip(amounts, readings, strict=True))
+            found[state, amounts] = literal
+    return {key: True for key, literal in found.items() if literal} or found
+
+
+def possible_texts(model: CMDP, row: int) -> tuple[str, ...]:
+    """Return what the model allows to come of a row, each once, for messages."""
+    possible = []
+    for outcome in model.outcomes(row):
+        costs = ", ".join(
+            (f"{name} " if len(outcome.cost) > 1 else "") + (str(c) if isinstance(c, CostLaw) else format_amount(c))
+            for name, c in outcome.cost.items()
+        )
+        possible.append(f"state {quote(outcome.next_state)}" + (f" at cost {costs}" if costs else ""))
+    return tuple(dict.fromkeys(possible))

@@ -1,0 +1,125 @@
+"""The wrapper among others: vectors, time limits, monitors, and agents that know of masks."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import TimeLimit
+
+from solvent.gym import ENV_ID, BudgetWrapper, ModelEnv
+from solvent.model import instances
+
+
+def make(layout: str = "dict", **options: Any) -> BudgetWrapper:
+    return BudgetWrapper(ModelEnv(instances.fuel_grid(3)), 4, layout=layout, **options)
+
+
+@pytest.mark.parametrize("kind", [SyncVectorEnv, partial(AsyncVectorEnv, context="fork")], ids=["sync", "async"])
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_vectors(kind: Any, mode: AutoresetMode) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of fork where threads run
+        env = kind([make] * 3, autoreset_mode=mode)
+    rng = np.random.default_rng(0)
+    observation, info = env.reset(seed=[1, 2, 3])
+    ends = 0
+    try:
+        for _ in range(60):
+            masks = np.array(env.call("action_masks"))
+            assert masks.shape == (3, 5)
+            actions = np.array([rng.choice(np.flatnonzero(mask)) if mask.any() else 0 for mask in masks])
+            observation, _, terminated, truncated, info = env.step(actions)
+            assert info["_cost"].all()
+            assert info["action_mask"].dtype == np.int8
+            assert (observation["remaining"] >= 0).all()
+            assert not truncated.any()
+            ends += terminated.sum()
+    finally:
+        env.close()
+    assert ends >= 15
+
+
+def test_time_limits_inside_and_outside() -> None:
+    for env in (TimeLimit(make(), 3), BudgetWrapper(TimeLimit(ModelEnv(instances.fuel_grid(3)), 3), 4)):
+        env.reset(seed=1)
+        ends = [env.step(4)[2:4] for _ in range(3)]
+        assert ends == [(False, False), (False, False), (False, True)]
+
+
+def test_registered_environments_can_be_made_again_from_their_spec() -> None:
+    env = BudgetWrapper(gymnasium.make(ENV_ID, model=instances.fuel_grid(3)), 4)
+    assert env.spec is not None
+    again = env.spec.make()
+    assert isinstance(again, BudgetWrapper)
+    assert again.reset(seed=1)[0]["remaining"] == env.reset(seed=1)[0]["remaining"]
+
+
+def test_seeds_reach_the_environment() -> None:
+    env = make()
+    runs = []
+    for _ in range(2):
+        seen = []
+        env.reset(seed=9)
+        for _ in range(6):
+            seen.append(env.step(int(env.safe_actions()[0]))[4]["cost"])
+        runs.append(seen)
+    assert runs[0] == runs[1]
+
+
+def test_monitor_and_the_check_of_stable_baselines() -> None:
+    pytest.importorskip("stable_baselines3")
+    from stable_baselines3.common.env_checker import check_env
+    from stable_baselines3.common.monitor import Monitor
+
+    for layout in ("dict", "flat"):
+        check_env(make(layout, fallback="first"))
+    env = Monitor(make(), info_keywords=("cost", "dead_end"))
+    env.reset(seed=0)
+    terminated = False
+    while not terminated:
+        mask = env.get_wrapper_attr("action_masks")()
+        _, _, terminated, _, info = env.step(int(np.flatnonzero(mask)[0]))
+    assert info["episode"]["l"] == 9
+    assert info["episode"]["cost"] == info["cost"]
+
+
+@pytest.mark.slow
+def test_maskable_ppo_never_goes_over() -> None:
+    pytest.importorskip("sb3_contrib")
+    from sb3_contrib import MaskablePPO
+    from sb3_contrib.common.maskable.utils import get_action_masks
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    class Watch(BaseCallback):
+        """Looks at every step of training."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.least, self.steps = 0.0, 0
+
+        def _on_step(self) -> bool:
+            for info in self.locals["infos"]:
+                self.least, self.steps = min(self.least, info["remaining"]["fuel"]), self.steps + 1
+            return True
+
+    watch = Watch()
+    env = make("flat")
+    agent = MaskablePPO("MlpPolicy", env, n_steps=256, batch_size=64, seed=0, device="cpu")
+    agent.learn(2048, callback=watch)
+    assert watch.steps == 2048
+    assert watch.least >= 0
+    assert env.violations == 0
+    for episode in range(20):
+        observation, _ = env.reset(seed=episode)
+        done = False
+        while not done:
+            action, _ = agent.predict(observation, action_masks=get_action_masks(env))
+            observation, _, done, _, info = env.step(action)
+            assert info["remaining"]["fuel"] >= 0
+            assert not info["dead_end"]
