@@ -113,21 +113,21 @@ def test_a_sweep_is_what_the_formulas_say(seed: int, theory: bool, pool: bool, m
     weights = Bonus("theory" if theory else "practical", 0.05, 1.0, 3, graph.mdp.n_rows, True).weights(
         counts.count_K, counts.size_K
     )
-    share_O, reward_O = counts.shares()
-    value_N3, row_N = np.empty((graph.mdp.n_nodes, 3)), np.zeros(graph.mdp.n_nodes, np.int64)
-    doubt_K = np.where(counts.has_unseen(), 1.0, 0.0)
+    share_O, reward_O, _, unseen_K = counts.averages()
+    value_3N, row_N = np.empty((3, graph.mdp.n_nodes)), np.zeros(graph.mdp.n_nodes, np.int64)
+    doubt_K = np.where(unseen_K, 1.0, 0.0)
     sweep(
         graph.layer_indptr, graph.mdp.row_indptr, counts.row_key, graph.entry_indptr, graph.entry_next,
         counts.key_indptr, counts.count_K, share_O, reward_O, weights.spread_K, weights.range_K, weights.gap_K,
         np.zeros_like(doubt_K), doubt_K, weights.eta_up, weights.eta_gap, weights.range_rule, 0.0, 1.0, True,
-        np.array([seed], np.uint64), value_N3, row_N,
+        np.array([seed], np.uint64), *value_3N, row_N,
     )  # fmt: skip
     expected = plan_by_formulas(graph, counts, theory, 0.05, row_N)
     for node, (up, low, gap) in expected.items():
-        assert value_N3[node, 0] == pytest.approx(up, abs=1e-9)
+        assert value_3N[0, node] == pytest.approx(up, abs=1e-9)
         if theory:
-            assert value_N3[node, 1] == pytest.approx(low, abs=1e-9)
-        assert value_N3[node, 2] == pytest.approx(gap, abs=1e-9)
+            assert value_3N[1, node] == pytest.approx(low, abs=1e-9)
+        assert value_3N[2, node] == pytest.approx(gap, abs=1e-9)
 
 
 def test_draws_are_uniform() -> None:

@@ -8,11 +8,35 @@ each (step, state, spent, action) has to be learned by itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvent.learning.graph import Graph
+from solvent.learning.kernels import average
+
+
+class Averages(NamedTuple):
+    """What counts come to.
+
+    Attributes
+    ----------
+    share_O : ndarray of float64, shape (O,)
+        The share of each outcome in its key's counts.
+    reward_O : ndarray of float64, shape (O,)
+        The mean reward that came with it; of an outcome that was never seen, the mean of its key.
+    noise_K : ndarray of float64, shape (K,)
+        The variance of each key's rewards that its outcomes do not explain.
+    unseen_K : ndarray of bool, shape (K,)
+        Whether some outcome of the key was never seen.
+    """
+
+    share_O: NDArray[np.float64]
+    reward_O: NDArray[np.float64]
+    noise_K: NDArray[np.float64]
+    unseen_K: NDArray[np.bool_]
 
 
 @dataclass(eq=False)
@@ -58,15 +82,13 @@ class Counts:
             np.zeros(n_keys, np.int64),
         )
 
-    @property
+    @cached_property
     def size_K(self) -> NDArray[np.int64]:  # noqa: N802
         """How many outcomes each key has."""
         return np.diff(self.key_indptr)
 
-    def shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the share of each outcome in its key's counts, and the mean reward that came with it.
-
-        The reward of an outcome that was never seen is the mean of its key.
+    def averages(self) -> Averages:
+        """Return what the counts come to.
 
         Examples
         --------
@@ -74,24 +96,17 @@ class Counts:
         >>> count_O, reward_sum_O = np.array([3, 1, 0]), np.array([3.0, 0.0, 0.0])
         >>> counts = Counts(np.array([0]), key_indptr, np.array([4]), count_O, reward_sum_O,
         ...                 np.array([3.0]), np.array([0]))
-        >>> counts.shares()
-        (array([0.75, 0.25, 0.  ]), array([1.  , 0.  , 0.75]))
+        >>> found = counts.averages()
+        >>> found.share_O, found.reward_O, found.unseen_K
+        (array([0.75, 0.25, 0.  ]), array([1.  , 0.  , 0.75]), array([ True]))
         """
-        size_K, tries_K = self.size_K, np.maximum(self.count_K, 1)
-        mean_K = np.add.reduceat(self.reward_sum_O, self.key_indptr[:-1]) / tries_K
-        seen = self.count_O > 0
-        reward_O = np.where(seen, self.reward_sum_O / np.maximum(self.count_O, 1), np.repeat(mean_K, size_K))
-        return self.count_O / np.repeat(tries_K, size_K), reward_O
-
-    def noise(self, share_O: NDArray[np.float64], reward_O: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the variance of each key's rewards that its outcomes do not explain, shape (K,)."""
-        explained = np.add.reduceat(share_O * reward_O**2, self.key_indptr[:-1])
-        return np.maximum(self.square_sum_K / np.maximum(self.count_K, 1) - explained, 0.0)
-
-    def has_unseen(self) -> NDArray[np.bool_]:
-        """Return whether some outcome of each key was never seen, shape (K,)."""
-        unseen: NDArray[np.bool_] = np.logical_or.reduceat(self.count_O == 0, self.key_indptr[:-1])
-        return unseen
+        n_keys, n_outcomes = len(self.count_K), len(self.count_O)
+        found = Averages(np.empty(n_outcomes), np.empty(n_outcomes), np.empty(n_keys), np.empty(n_keys, np.bool_))
+        average(
+            self.key_indptr, self.count_K, self.count_O, self.reward_sum_O, self.square_sum_K, found.share_O,
+            found.reward_O, found.noise_K, found.unseen_K,
+        )  # fmt: skip
+        return found
 
     def add(self, key: int, outcome: int, reward: float) -> bool:
         """Count one outcome of a key; return whether its count has doubled since the last plan."""

@@ -35,27 +35,55 @@ def accumulate(indptr, probability, out):
             out[o] = total
 
 
+@jit
+def average(
+    key_indptr, count_K, count_O, reward_sum_O, square_sum_K, out_share_O, out_reward_O, out_noise_K, out_unseen_K
+):
+    """Write the share of each outcome in its key's counts, mean rewards, their variance, and whether one was unseen.
+
+    The reward of an outcome that was never seen is the mean of its key. The variance is that which outcomes do not
+    explain.
+    """
+    for key in range(count_K.shape[0]):
+        first, end = key_indptr[key], key_indptr[key + 1]
+        n = max(count_K[key], 1)
+        total = 0.0
+        for o in range(first, end):
+            total += reward_sum_O[o]
+        explained, unseen = 0.0, False
+        for o in range(first, end):
+            seen = count_O[o]
+            unseen |= seen == 0
+            share, reward = seen / n, reward_sum_O[o] / seen if seen > 0 else total / n
+            explained += share * reward * reward
+            out_share_O[o], out_reward_O[o] = share, reward
+        out_noise_K[key] = max(square_sum_K[key] / n - explained, 0.0)
+        out_unseen_K[key] = unseen
+
+
 @jit(inline="always")
 def _judge_row(
-    n, first_entry, first_outcome, size, entry_next, share_O, reward_O, spread_weight, range_weight, gap_weight,
-    noise, doubt, eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high, known, value_N3,
+    n, entry, stop, outcome, entry_next, share_O, reward_O, spread_weight, range_weight, gap_weight, noise, doubt,
+    eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high, known, up_N, low_N, gap_N,
 ):  # fmt: skip
     """Return the upper value, the lower value and the gap of one row."""
     highest, lowest, surest = -np.inf, np.inf, np.inf  # upper and lower values, and upper ones minus their gaps
     top, bottom = -np.inf, np.inf  # rewards plus upper values
     mean = square = mean_low = mean_gap = 0.0
-    for j in range(size):
-        after = entry_next[first_entry + j]
-        share, reward = share_O[first_outcome + j], reward_O[first_outcome + j]
-        up, gap = value_N3[after, 0], value_N3[after, 2]
+    certain = stop - entry == 1 and doubt == 0.0
+    for e in range(entry, stop):
+        after, o = np.uint64(entry_next[e]), outcome + (e - entry)
+        share, reward = share_O[o], reward_O[o]
+        up, gap = up_N[after], gap_N[after]
         worth = reward + up
-        mean += share * worth
-        square += share * worth * worth
+        part = share * worth
+        mean += part
+        square += part * worth
         mean_gap += share * gap
         highest, surest = max(highest, up), min(surest, up - gap)
         top, bottom = max(top, worth), min(bottom, worth)
         if eta_up > 0.0:  # nothing else is made of lower values
-            low = value_N3[after, 1]
+            low = low_N[after]
             lowest = min(lowest, low)
             mean_low += share * (reward + low)
     most_low = most_sure = floor
@@ -65,7 +93,7 @@ def _judge_row(
             most_low = max(floor, reward_low + lowest)
     if n == 0:
         return cap, most_low, cap - most_sure
-    if known and size == 1 and doubt == 0.0:  # what is certain needs no bonus
+    if known and certain:  # what is certain needs no bonus
         row_up = min(cap, mean)
         return row_up, max(most_low, mean_low), min(row_up - most_sure, mean_gap)
     reach = fixed_range
@@ -82,7 +110,7 @@ def _judge_row(
 def sweep(
     layer_indptr, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O,
     spread_weight_K, range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, range_rule, reward_low,
-    reward_high, known, rng, out_value_N3, out_row,
+    reward_high, known, rng, out_up_N, out_low_N, out_gap_N, out_row,
 ):  # fmt: skip
     """Write upper value, lower value and gap of all nodes, and a greedy row, the last step first.
 
@@ -92,26 +120,29 @@ def sweep(
 
     `range_rule` is the range of values that bonuses are made of if positive, the range over a row's outcomes if
     negative, and the range of all that can still be earned if 0. Of rows that are equally good one is drawn.
+
+    Positions are unsigned throughout: signed ones cost half of the time, as each could count from an array's end.
     """
-    horizon = layer_indptr.shape[0] - 2
-    out_value_N3[layer_indptr[horizon]] = 0.0
-    for step in range(horizon - 1, -1, -1):
-        left = horizon - step
+    horizon, one = layer_indptr.shape[0] - 2, np.uint64(1)
+    end = np.uint64(layer_indptr[horizon])
+    out_up_N[end] = out_low_N[end] = out_gap_N[end] = 0.0
+    for left in range(1, horizon + 1):
+        step = np.uint64(horizon - left)
         cap, floor = left * max(reward_high, 0.0), left * min(reward_low, 0.0)
         fixed_range = range_rule if range_rule != 0.0 else cap - floor
-        for node in range(layer_indptr[step], layer_indptr[step + 1]):
-            begin, stop = node_indptr[node], node_indptr[node + 1]
+        for node in range(np.uint64(layer_indptr[step]), np.uint64(layer_indptr[step + one])):
+            begin, stop = np.uint64(node_indptr[node]), np.uint64(node_indptr[node + one])
             if begin == stop:
-                out_value_N3[node] = 0.0
+                out_up_N[node] = out_low_N[node] = out_gap_N[node] = 0.0
                 continue
             best, best_low, best_gap, best_row, ties = -np.inf, -np.inf, 0.0, begin, 0
             for row in range(begin, stop):
-                key = row_key[row]
+                key = np.uint64(row_key[row])
                 row_up, row_low, row_gap = _judge_row(
-                    count_K[key], entry_indptr[row], key_indptr[key], entry_indptr[row + 1] - entry_indptr[row],
-                    entry_next, share_O, reward_O, spread_weight_K[key], range_weight_K[key], gap_weight_K[key],
-                    noise_K[key], doubt_K[key], eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high,
-                    known, out_value_N3,
+                    count_K[key], np.uint64(entry_indptr[row]), np.uint64(entry_indptr[row + one]),
+                    np.uint64(key_indptr[key]), entry_next, share_O, reward_O, spread_weight_K[key],
+                    range_weight_K[key], gap_weight_K[key], noise_K[key], doubt_K[key], eta_up, eta_gap, fixed_range,
+                    cap, floor, reward_low, reward_high, known, out_up_N, out_low_N, out_gap_N,
                 )  # fmt: skip
                 best_low = max(best_low, row_low)
                 if row_up < best:
@@ -119,7 +150,7 @@ def sweep(
                 ties = ties + 1 if row_up == best else 1
                 if ties == 1 or draw(rng) * ties < 1.0:
                     best, best_row, best_gap = row_up, row, row_gap
-            out_value_N3[node, 0], out_value_N3[node, 1], out_value_N3[node, 2] = best, best_low, best_gap
+            out_up_N[node], out_low_N[node], out_gap_N[node] = best, best_low, best_gap
             out_row[node] = best_row
 
 

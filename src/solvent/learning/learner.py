@@ -140,18 +140,19 @@ class Learner:
             settings.bonus, settings.delta, settings.bonus_scale, graph.problem.model.horizon, graph.mdp.n_rows, known
         )
         weights = bonus.weights(counts.count_K, counts.size_K)
-        share_O, reward_O = counts.shares()
-        noise_K = counts.noise(share_O, reward_O) if settings.random_rewards else np.zeros(len(counts.count_K))
-        doubt_K = np.where(counts.has_unseen() | settings.random_rewards, high - low, 0.0)
+        share_O, reward_O, noise_K, unseen_K = counts.averages()
+        if not settings.random_rewards:
+            noise_K[:] = 0.0
+        doubt_K = (high - low) * (unseen_K | settings.random_rewards)
         n_nodes = graph.mdp.n_nodes
-        value_N3 = np.empty((n_nodes, 3))
+        up_N, low_N, gap_N = np.empty(n_nodes), np.empty(n_nodes), np.empty(n_nodes)
         sweep(
             graph.layer_indptr, graph.mdp.row_indptr, counts.row_key, graph.entry_indptr, graph.entry_next,
             counts.key_indptr, counts.count_K, share_O, reward_O, weights.spread_K, weights.range_K, weights.gap_K,
-            noise_K, doubt_K, weights.eta_up, weights.eta_gap, weights.range_rule, low, high, known, rng, value_N3,
-            out_row,
+            noise_K, doubt_K, weights.eta_up, weights.eta_gap, weights.range_rule, low, high, known, rng, up_N, low_N,
+            gap_N, out_row,
         )  # fmt: skip
-        upper, distance = float(value_N3[0, 0]), float(value_N3[0, 2])
+        upper, distance = float(up_N[0]), float(gap_N[0])
         return Moment(self.episodes, distance, upper - distance, upper, self.violations, n_nodes - 1)
 
     def _play(self, most: int) -> None:
