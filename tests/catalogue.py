@@ -22,8 +22,8 @@ from test_examples import OPTIMA, moved
 INFEASIBLE = -math.inf
 EXAMPLES = Path(__file__).parents[1] / "examples"
 #: The reduction on a grid and by hashing, the paper's plain layers, frontiers as they come and as points only.
-ALL_METHODS = ("reduction", "hash", "plain", "frontier", "points", "auto")
-ONE_SIDED_ONLY = ("frontier", "points")
+ALL_METHODS = ("reduction", "hash", "plain", "frontier", "points", "paths", "auto")
+ONE_SIDED_ONLY = ("frontier", "points", "paths")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ class Case:
         """The methods that take this problem."""
         limits = resolve(self.model, self.budget)
         one_sided = len(limits.resources) == 1 and not (has_limit(limits.upper) and has_limit(limits.lower))
-        return tuple(m for m in ALL_METHODS if m not in self.without and (one_sided or m not in ONE_SIDED_ONLY))
+        certain = self.model.n_rows == self.model.n_outcomes
+        left_out = {*self.without, *(() if one_sided else ONE_SIDED_ONLY), *(() if certain else ("paths",))}
+        return tuple(method for method in ALL_METHODS if method not in left_out)
 
 
 def has_limit(sides: tuple[tuple[Fraction | None, ...], ...]) -> bool:

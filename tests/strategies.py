@@ -36,8 +36,8 @@ def costs(draw: st.DrawFn, n_resources: int) -> list[Fraction]:
 
 
 @st.composite
-def outcomes(draw: st.DrawFn, n_states: int, n_resources: int) -> list[tuple[Any, ...]]:
-    weights = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+def outcomes(draw: st.DrawFn, n_states: int, n_resources: int, most: int = 3) -> list[tuple[Any, ...]]:
+    weights = draw(st.lists(st.integers(1, 3), min_size=1, max_size=most))
     listed = [
         (Fraction(weight, sum(weights)), draw(st.integers(0, n_states - 1)), draw(costs(n_resources)))
         for weight in weights
@@ -56,6 +56,7 @@ def models(
     terminals: bool = True,
     rest: bool | None = None,
     max_horizon: int = 4,
+    certain: bool = False,
 ) -> CMDP:
     """Models of 1-4 states, 1-3 actions and 0-3 resources.
 
@@ -65,6 +66,8 @@ def models(
         Whether the episode may end early, in some states always and in others at some steps.
     rest : bool, optional
         Whether every state has an action that costs nothing; drawn if not given.
+    certain : bool
+        Whether nothing is left to chance.
     """
     n_states, n_actions = draw(st.integers(1, 4)), draw(st.integers(1, 3))
     horizon, n_resources = draw(st.integers(1, max_horizon)), draw(st.integers(min_resources, max_resources))
@@ -84,7 +87,7 @@ def models(
             for when in [[step] for step in sorted(steps)] if varying else [sorted(steps)]:
                 if when:
                     reward = draw(st.sampled_from(REWARDS))
-                    rows = draw(outcomes(n_states, n_resources))
+                    rows = draw(outcomes(n_states, n_resources, 1 if certain else 3))
                     b.add(state, f"a{action}", reward=reward, outcomes=rows, steps=when)
             idle -= set(steps)
         if has_rest and (not terminals or len(idle) < horizon):

@@ -63,7 +63,8 @@ def test_it_takes_several_resources_if_one_is_limited():
 
 
 def test_auto_takes_what_fits():
-    assert solve(instances.knapsack([1], [1], 1)).method in ("frontier", "reduction")
+    assert solve(instances.knapsack([1], [1], 1)).method == "paths"
+    assert solve(instances.fuel_grid(3)).method in ("frontier", "reduction")
     assert solve(instances.partition([1, 1])).method == "reduction"
     assert solve(catalogue.tenths(3, 1, None), Budget(upper=3, lower=0)).method == "reduction"
 

@@ -1,4 +1,4 @@
-"""The two methods on a problem, exact or rounded: which to take, what it finds, and the check of what was found."""
+"""The three methods on a problem, exact or rounded: which to take, what it finds, and the check of what was found."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.errors import ModelError, SolventError
+from solvent.errors import ModelError, SolventError, quote
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.plan import frontier, reduction
 from solvent.plan.bound_kernels import DOWN
 from solvent.plan.bounds import Interval
 from solvent.plan.limits import Allowance
+from solvent.plan.paths import best_path, is_certain
 from solvent.plan.problem import Problem
 from solvent.plan.solution import Stats
 from solvent.plan.visit import visit
@@ -37,7 +38,7 @@ class Answer:
     value : float
         The optimum of the problem; minus infinity if nothing is feasible there, and then only `method` and `stats`
         mean anything.
-    method : {"frontier", "reduction"}
+    method : {"frontier", "paths", "reduction"}
     stats : Stats
     peak_HD, trough_HD : ndarray of int64, shape (H, D)
         The most and the least that the policy can truly have spent after each step, in the truth's ticks.
@@ -113,6 +114,8 @@ def run(
     """
     chosen, made = _choose(problem, method, options)
     allowance.check_time()
+    if chosen == "paths":
+        return _by_paths(problem, allowance)
     if chosen == "frontier":
         return _by_frontier(problem, allowance, work or made, options)
     return _by_reduction(problem, allowance, options)
@@ -128,26 +131,39 @@ def is_one_sided(lattice: Lattice) -> bool:
 def _choose(problem: Problem, method: str, options: Options) -> tuple[str, frontier.Work | None]:
     """Return the method to use, and the frontier's bounds if they were needed to decide."""
     lattice = problem.lattice
-    if method == "frontier" and not is_one_sided(lattice):
+    if method in ("frontier", "paths"):
+        _check_fits(problem, method)
+    if method != "auto":
+        return method, None
+    if not is_one_sided(lattice) or _may_fall_below(problem):
+        return "reduction", None
+    if problem.is_exact and is_certain(problem.model) and options.arrays is None and options.resolution == 0:
+        return "paths", None
+    work = frontier.Work(problem.model, purse_of(lattice)[0])
+    if options.arrays:
+        return "frontier", work
+    return ("reduction", None) if work.is_quicker_by_nodes() else ("frontier", work)
+
+
+def _check_fits(problem: Problem, method: str) -> None:
+    """Refuse a method that does not fit the problem."""
+    lattice, where = problem.lattice, f'method="{method}"'
+    if not is_one_sided(lattice):
         found = (
             f"{len(lattice.resources)} limited resources ({', '.join(lattice.resources)})"
             if len(lattice.resources) != 1
             else f"both lower and upper limits of {lattice.resources[0]}"
         )
-        raise ModelError(
-            'method="frontier"',
+        expected, hint = (
             "one limited resource, with limits on one side",
-            found,
             'use method="reduction", which takes any limits',
         )
-    if method != "auto":
-        return method, None
-    if not is_one_sided(lattice) or _may_fall_below(problem):
-        return "reduction", None
-    work = frontier.Work(problem.model, purse_of(lattice)[0])
-    if options.arrays:
-        return "frontier", work
-    return ("reduction", None) if work.is_quicker_by_nodes() else ("frontier", work)
+        raise ModelError(where, expected, found, hint)
+    if method == "paths" and not is_certain(problem.model):
+        sizes = np.diff(problem.model.outcome_indptr)
+        row = int(np.argmax(sizes))
+        found = f"{sizes[row]} outcomes of {quote(problem.model.actions[problem.model.row_action[row]])}"
+        raise ModelError(where, "a model that leaves nothing to chance", found, 'use method="frontier"')
 
 
 def _may_fall_below(problem: Problem) -> bool:
@@ -205,6 +221,30 @@ def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | N
 
     exact = visited.complete and problem.truth.exact
     return Answer(value, "frontier", stats, peak[:, None], trough[:, None], exact, make_policy)
+
+
+def _by_paths(problem: Problem, allowance: Allowance) -> Answer:
+    model, lattice = problem.model, problem.lattice
+    path = best_path(model, purse_of(lattice)[0], allowance)
+    stats = Stats(0.0, sum(path.sizes), path.sizes, None, allowance.peak, "labels")
+    if path.value == -np.inf:
+        return _nothing("paths", stats, problem)
+    taken = path.row_H[path.row_H >= 0]
+    spent_HD = np.zeros((model.horizon, 1), np.int64)
+    spent_HD[: len(taken)] = np.cumsum(lattice.cost_OD[taken], axis=0)
+    spent_HD[len(taken) :] = spent_HD[len(taken) - 1] if len(taken) else 0
+    _check_limits(lattice, spent_HD, spent_HD)
+
+    def make_policy() -> AugmentedPolicy:
+        before = np.concatenate([np.zeros((1, 1), np.int64), spent_HD])
+        state = np.append(model.start_index, model.next_state[taken])
+        action = model.row_action[taken]
+        # one node at each step, and none once the episode is over
+        ends = [(h, min(h + 1, len(taken))) for h in range(model.horizon)]
+        layers = [(state[h:end], before[h:end], action[h:end]) for h, end in ends]
+        return AugmentedPolicy.from_nodes(problem.origin, lattice, problem.limits, layers=layers)
+
+    return Answer(path.value, "paths", stats, spent_HD, spent_HD, True, make_policy)
 
 
 def _truth_of(problem: Problem, turned: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -21,7 +21,7 @@ from solvent.plan.methods import Options, run
 from solvent.plan.problem import Problem
 from solvent.plan.solution import ROUND_HEADER, Round, Solution, Stats, Status
 
-EXACT = ("auto", "reduction", "frontier")
+EXACT = ("auto", "reduction", "frontier", "paths")
 APPROXIMATE = ("additive", "relative")
 
 
@@ -46,10 +46,11 @@ def solve(
         A discounted model needs an `epsilon`; see `solvent.plan.discounted`.
     budget : number, Budget, or dict of them by resource, optional
         The model's own default, if not given.
-    method : {"auto", "reduction", "frontier", "additive", "relative"}
+    method : {"auto", "reduction", "frontier", "paths", "additive", "relative"}
         "reduction" takes any number of resources and any limits; "frontier" takes one limited resource with limits on
-        one side. "auto" takes the one it expects to be quicker. All three are exact. "additive" and "relative" round
-        costs, and need an `epsilon`; they take continuous costs too.
+        one side; "paths" the same where nothing is left to chance. "auto" takes the one it expects to be quickest. All
+        of these are exact. "additive" and "relative" round costs, and need an `epsilon`; they take continuous costs
+        too.
     epsilon : number, or dict of them by resource, optional
         By how much the policy may be over at any time: an amount ("additive"), or a share of the budget ("relative";
         with limits that vary by step, of the smallest).
@@ -89,7 +90,7 @@ def solve(
     --------
     >>> from solvent.model import instances
     >>> solve(instances.knapsack([60, 100, 120], [10, 20, 30], capacity=50))
-    Solution(optimal, value 220, worst spent weight 50, frontier)
+    Solution(optimal, value 220, worst spent weight 50, paths)
     >>> solve(instances.partition([3, 1, 1])).status.value
     'infeasible'
     >>> hard = instances.paper(20, seed=2, budget=3)

@@ -1,0 +1,299 @@
+"""Kernels of the search for a best path, where nothing is left to chance; flat arrays in, flat arrays out.
+
+Every row has one outcome, so that outcome r is row r. `left` is what may still be spent, `floor` what must be left
+after each step. `last` is the last step with a floor, after which costs do not matter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvent.plan.bound_kernels import DOWN, UP
+from solvent.plan.jit import jit
+
+#: Where `search` says how far it has come, and which path is best: a label, the row taken there or -1, and the price
+#: at which to go on from there or -1.
+STEP, LABELS, BEST_LABEL, BEST_ROW, BEST_PRICE = 0, 1, 2, 3, 4
+
+
+@jit
+def fill_needs(table_of_step, row_indptr, next_state, cost, floor, out_need_HS):
+    """Write the least that must be left at each (step, state), shape (H + 1, S); UP if no path from there will do."""
+    n_steps, n_states = out_need_HS.shape[0] - 1, out_need_HS.shape[1]
+    out_need_HS[n_steps] = DOWN
+    tail = DOWN
+    for h in range(n_steps - 1, -1, -1):
+        tail = max(tail, floor[h])
+        for s in range(n_states):
+            first = table_of_step[h] * n_states + s
+            begin, end = row_indptr[first], row_indptr[first + 1]
+            least = tail if begin == end else UP
+            for r in range(begin, end):
+                after = max(floor[h], out_need_HS[h + 1, next_state[r]])
+                if after != UP:
+                    least = min(least, DOWN if after == DOWN else after + cost[r])
+            out_need_HS[h, s] = least
+
+
+@jit
+def fill_values(
+    table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, last, price, out_value_HS, out_earned_HS,
+    out_want_HS,
+):  # fmt: skip
+    """Write the most that can be earned from each (step, state) if every tick costs so much and none is forbidden.
+
+    Also what the path that does so earns before that cost, and what must be left for it to keep the floors.
+    """
+    n_steps, n_states = out_value_HS.shape[0] - 1, out_value_HS.shape[1]
+    out_value_HS[n_steps] = out_earned_HS[n_steps] = 0.0
+    out_want_HS[n_steps] = DOWN
+    for h in range(n_steps - 1, -1, -1):
+        toll = price if h <= last else 0.0
+        for s in range(n_states):
+            first = table_of_step[h] * n_states + s
+            begin, end = row_indptr[first], row_indptr[first + 1]
+            if begin == end:
+                out_value_HS[h, s] = out_earned_HS[h, s] = 0.0
+                out_want_HS[h, s] = need_HS[h, s]
+                continue
+            best, chosen = -np.inf, -1
+            for r in range(begin, end):
+                if need_HS[h + 1, next_state[r]] != UP:
+                    worth = row_reward[r] - toll * cost[r] + out_value_HS[h + 1, next_state[r]]
+                    if worth > best:
+                        best, chosen = worth, r
+            out_value_HS[h, s], out_earned_HS[h, s], out_want_HS[h, s] = best, -np.inf, UP
+            if chosen >= 0:
+                after = next_state[chosen]
+                want = max(floor[h], out_want_HS[h + 1, after])
+                out_earned_HS[h, s] = row_reward[chosen] + out_earned_HS[h + 1, after]
+                out_want_HS[h, s] = want if want == DOWN else want + cost[chosen]
+
+
+@jit
+def follow(
+    table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, last, price, value_HS, step, state,
+    careful, out_row_H,
+):  # fmt: skip
+    """Follow the best rows at a price from a step and state with nothing left over; write them from that step on.
+
+    If careful, only rows are taken after which the floors can be kept. Returns the reward and what was spent up to the
+    last step with a floor.
+    """
+    n_steps, n_states = value_HS.shape[0] - 1, value_HS.shape[1]
+    s, left, earned, spent = state, 0, 0.0, 0
+    out_row_H[step:] = -1
+    for h in range(step, n_steps):
+        first = table_of_step[h] * n_states + s
+        toll = price if h <= last else 0.0
+        best, chosen = -np.inf, -1
+        for r in range(row_indptr[first], row_indptr[first + 1]):
+            need = max(floor[h], need_HS[h + 1, next_state[r]])
+            if need_HS[h + 1, next_state[r]] == UP or (careful and left - cost[r] < need):
+                continue
+            worth = row_reward[r] - toll * cost[r] + value_HS[h + 1, next_state[r]]
+            if worth > best:
+                best, chosen = worth, r
+        if chosen < 0:
+            break
+        out_row_H[h] = chosen
+        left -= cost[chosen]
+        earned += row_reward[chosen]
+        if h <= last:
+            spent += cost[chosen]
+        s = next_state[chosen]
+    return earned, spent
+
+
+@jit
+def fill_prices(
+    table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, last, start, tolerance, out_price_K,
+    out_value_KHS, out_earned_KHS, out_want_KHS, out_row_H,
+):  # fmt: skip
+    """Find the price of a tick that bounds the optimum best, and write all prices that were tried with their values.
+
+    At any price p >= 0, what is earned from a (step, state) is at most value[step, state] + p (left - floor[last]). At
+    the start this is convex in p: the lines of two paths, one too dear and one within the floor, meet at the next price
+    to try, until no path lies above. Returns how many prices were tried, and the reward of a path that keeps all
+    floors, written to `out_row_H`.
+    """
+    span = -floor[last] if last >= 0 else 0
+    row_H = np.empty_like(out_row_H)
+    best, price, k = -np.inf, 0.0, 0
+    dear_reward, dear_spent, cheap_reward, cheap_spent = 0.0, 0, 0.0, 0
+    while True:
+        value_HS = out_value_KHS[k]
+        out_price_K[k] = price
+        fill_values(
+            table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, last, price, value_HS,
+            out_earned_KHS[k], out_want_KHS[k],
+        )  # fmt: skip
+        k += 1
+        earned, spent = follow(
+            table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, last, price, value_HS, 0, start,
+            True, row_H,
+        )  # fmt: skip
+        if earned > best:
+            best = earned
+            out_row_H[:] = row_H
+        if k == 1:
+            cheap_reward, cheap_spent = earned, spent
+        bound = value_HS[0, start] + price * span
+        if bound <= best + tolerance or k == out_price_K.shape[0]:
+            return k, best
+        earned, spent = follow(
+            table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, last, price, value_HS, 0, start,
+            False, row_H,
+        )  # fmt: skip
+        if spent <= span:
+            if k == 1 or earned - price * spent <= cheap_reward - price * cheap_spent + tolerance:
+                return k, best
+            cheap_reward, cheap_spent = earned, spent
+        else:
+            if k > 1 and earned - price * spent <= dear_reward - price * dear_spent + tolerance:
+                return k, best
+            dear_reward, dear_spent = earned, spent
+        price = max((dear_reward - cheap_reward) / (dear_spent - cheap_spent), 0.0)
+
+
+@jit
+def _look_ahead(price_K, value_KHS, earned_KHS, want_KHS, n_prices, h, s, left, spare, threshold):
+    """Return the most that can still be earned, and what is sure: the best path at a price that keeps the floors.
+
+    Also that price. The first bound that is no more than the threshold will do.
+    """
+    least, most, chosen = np.inf, -np.inf, -1
+    for k in range(n_prices - 1, -1, -1):
+        least = min(least, value_KHS[k, h, s] + price_K[k] * spare)
+        if least <= threshold:
+            break
+        if left >= want_KHS[k, h, s] and earned_KHS[k, h, s] > most:
+            most, chosen = earned_KHS[k, h, s], k
+    return least, most, chosen
+
+
+@jit
+def _merge(
+    size, a_left, a_value, a_parent, a_row, begin, end, left, value, label, r, cost, reward, need, tolerance,
+    b_left, b_value, b_parent, b_row,
+):  # fmt: skip
+    """Merge labels with those that come by a row, the richest first; keep what is worth more than all richer ones."""
+    i, j, n, top = 0, begin, 0, -np.inf
+    while i < size or j < end:
+        if j < end and left[j] - cost < need:
+            j = end  # and so are all that follow
+            continue
+        old = j == end
+        if i < size and j < end:
+            mine, other = a_left[i], left[j] - cost
+            old = mine > other or (mine == other and a_value[i] >= value[j] + reward)
+        if old:
+            if a_value[i] > top + tolerance:
+                top = a_value[i]
+                b_left[n], b_value[n], b_parent[n], b_row[n] = a_left[i], top, a_parent[i], a_row[i]
+                n += 1
+            i += 1
+        else:
+            if value[j] + reward > top + tolerance:
+                top = value[j] + reward
+                b_left[n], b_value[n], b_parent[n], b_row[n] = left[j] - cost, top, label[j], r
+                n += 1
+            j += 1
+    return n
+
+
+@jit
+def _keep_best(width, count, bound, indptr_S, left, value, parent, row):
+    """Keep so many labels with the highest bounds, in their order; return the highest bound of those left out."""
+    worst = np.partition(bound[:count], count - width)[count - width]
+    ties = width
+    for i in range(count):
+        ties -= bound[i] > worst
+    n, cut, begin = 0, -np.inf, 0
+    for s in range(indptr_S.shape[0] - 1):
+        end = indptr_S[s + 1]
+        for i in range(begin, end):
+            keep = bound[i] > worst
+            if bound[i] == worst and ties > 0:
+                keep, ties = True, ties - 1
+            if keep:
+                left[n], value[n], parent[n], row[n] = left[i], value[i], parent[i], row[i]
+                n += 1
+            else:
+                cut = max(cut, bound[i])
+        begin = end
+        indptr_S[s + 1] = n
+    return cut
+
+
+@jit
+def search(
+    table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, arrival_indptr, arrival_row, row_state,
+    last, price_K, value_KHS, earned_KHS, want_KHS, n_prices, tolerance, width, best, cut, begin, stop, place, indptr_S,
+    left, value, label, new_indptr_S, new_left, new_value, new_parent, new_row, new_bound, heap_left, heap_value,
+    heap_parent, heap_row, out_parent, out_row, out_size_H,
+):  # fmt: skip
+    """Carry labels forward, a step at a time: (state, left, value), none of them poorer and worth less than another.
+
+    A label is left out if even the bound on what it can still earn does not make it better than the best path known,
+    and, where more than `width` remain, those of the least bounds. Ends before `stop` if `out_parent` is too small for
+    another step. The `new_` arrays and the two rows of the `heap_` arrays have room for every row of `width` labels.
+    Returns the best value and the highest bound among those left out for want of width.
+    """
+    n_states = indptr_S.shape[0] - 1
+    floor_left = floor[last] if last >= 0 else 0
+    for h in range(begin, stop):
+        if place[LABELS] + min(width, new_left.shape[0]) > out_parent.shape[0]:
+            place[STEP] = h
+            return best, cut
+        first, n = table_of_step[h] * n_states, 0
+        for s in range(n_states):
+            if indptr_S[s] < indptr_S[s + 1] and row_indptr[first + s] == row_indptr[first + s + 1]:
+                final = indptr_S[s + 1] - 1  # the poorest is worth most
+                if value[final] > best:
+                    best = value[final]
+                    place[BEST_LABEL], place[BEST_ROW], place[BEST_PRICE] = label[final], -1, -1
+        for s in range(n_states):
+            need, size, side = max(floor[h], need_HS[h + 1, s]), 0, 0
+            for a in range(arrival_indptr[first + s], arrival_indptr[first + s + 1] if need != UP else 0):
+                r = arrival_row[a]
+                low, high = indptr_S[row_state[r]], indptr_S[row_state[r] + 1]
+                if low < high:
+                    size = _merge(
+                        size, heap_left[side], heap_value[side], heap_parent[side], heap_row[side], low, high, left,
+                        value, label, r, cost[r], row_reward[r], need, tolerance, heap_left[1 - side],
+                        heap_value[1 - side], heap_parent[1 - side], heap_row[1 - side],
+                    )  # fmt: skip
+                    side = 1 - side
+            for i in range(size):
+                rest, worth = heap_left[side, i], heap_value[side, i]
+                spare = float(rest - floor_left) if h < last else 0.0
+                most, sure, k = _look_ahead(
+                    price_K, value_KHS, earned_KHS, want_KHS, n_prices, h + 1, s, rest, spare, best + tolerance - worth
+                )
+                if worth + sure > best:
+                    best = worth + sure
+                    place[BEST_LABEL], place[BEST_ROW], place[BEST_PRICE] = heap_parent[side, i], heap_row[side, i], k
+                if worth + most > best + tolerance:
+                    new_left[n], new_value[n], new_bound[n] = rest, worth, worth + most
+                    new_parent[n], new_row[n] = heap_parent[side, i], heap_row[side, i]
+                    n += 1
+            new_indptr_S[s + 1] = n
+        if n > width:
+            cut = max(cut, _keep_best(width, n, new_bound, new_indptr_S, new_left, new_value, new_parent, new_row))
+            n = width
+        made = place[LABELS]
+        for i in range(n):
+            left[i], value[i], label[i] = new_left[i], new_value[i], made + i
+            out_parent[made + i], out_row[made + i] = new_parent[i], new_row[i]
+        place[LABELS] = made + n
+        out_size_H[h] = n
+        indptr_S[:] = new_indptr_S
+    if stop == table_of_step.shape[0]:
+        for s in range(n_states):
+            final = indptr_S[s + 1] - 1
+            if indptr_S[s] <= final and value[final] > best:
+                best = value[final]
+                place[BEST_LABEL], place[BEST_ROW], place[BEST_PRICE] = label[final], -1, -1
+    place[STEP] = stop
+    return best, cut
