@@ -87,7 +87,7 @@ def test_exact_amounts_and_settled_ones(van, state):
 
 def test_lower_limits_show_what_was_spent():
     model = shrinking()
-    policy = solvent.solve(model, Budget(lower=[None, None, 1])).policy
+    policy = solvent.solve(model, Budget(lower=[None, None, 1]), method="frontier").policy
     assert policy.lookup == "at_least"
     axes = show.policy(policy)
     assert axes.get_ylabel() == "spent of debt"

@@ -14,6 +14,7 @@ _METHODS = {
     "auto": "the one expected to be quickest",
     "reduction": "exact; any resources, any limits",
     "frontier": "exact; one resource, limits on one side",
+    "paths": "exact; the same, with nothing left to chance",
     "additive": "costs rounded by epsilon",
     "relative": "costs rounded by a factor of epsilon",
 }

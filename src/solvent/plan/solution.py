@@ -80,7 +80,7 @@ class Stats:
     seconds : float
         Wall time of the whole solve.
     nodes : int
-        Nodes (reduction) or points (frontier) in all layers.
+        Nodes (reduction), points (frontier) or labels (paths) in all layers.
     layer_sizes : tuple of int
         The same, per step.
     cost_diversity : int or None
@@ -89,7 +89,7 @@ class Stats:
     peak_bytes : int
         Most memory planned at one time.
     representation : str
-        "nodes", or for frontiers "points" or "arrays".
+        "nodes", for frontiers "points" or "arrays", for paths "labels".
     approximate_costs : int or None
         The most distinct amounts in one layer as counted, where costs were rounded.
     approximate_costs_bound : int or None

@@ -89,7 +89,7 @@ def layers(solution: Any, ax: Axes | None = None) -> Axes:
         raise ModelError("solution", "one that has layers", f"none, with status {str(status)!r}")
     with drawing(ax) as axes:
         whole_steps(axes, len(sizes) - 1, "step")
-        axes.set_ylabel("nodes" if stats.representation == "nodes" else "points")
+        axes.set_ylabel("points" if stats.representation == "arrays" else stats.representation)
         edges = np.arange(len(sizes) + 1) - 0.5
         wide = max(sizes) > _WIDE_SIZES * max(1, min(size for size in sizes if size))
         base = 0.5 if wide else 0.0
