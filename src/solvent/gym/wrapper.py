@@ -90,6 +90,9 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
     fallback=... to have such actions replaced
     """
 
+    #: Tells `solvent.learn`, which keeps budgets itself, that it should be given what is inside.
+    keeps_budget = True
+
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],

@@ -171,7 +171,7 @@ class Learner:
         first = self.seen.add(surprise.row, surprise.after, surprise.costs)
         self.play_in.learn_of(surprise.row, surprise.after, surprise.costs)
         self.rebuild(surprise.row, first=first)
-        self.counts.add(surprise.row, len(self.seen.outcomes[surprise.row]) - 1, surprise.reward)
+        self.counts.add(surprise.row, self.seen.newest(surprise.row), surprise.reward)
         self.due = True
 
     def rebuild(self, row: int, *, first: bool) -> None:
@@ -196,6 +196,7 @@ class Learner:
             message = f"stopped {reason} with a gap of {moment.gap:.4g}, {sure}; raise max_episodes or epsilon"
         graph, chosen = self.graph, row_N.copy()
         origin = graph.problem.model if self.origin is None else self.origin
+        n_real = None if self.seen is None else len(self.seen.states)
         return Learned(
             LearnStatus.WITHIN_EPSILON if closed else LearnStatus.LIMIT,
             moment.value_lower,
@@ -206,7 +207,7 @@ class Learner:
             self.violations,
             tuple(self.history),
             message,
-            lambda: graph.policy(chosen, origin),
+            lambda: graph.policy(chosen, origin, n_real),
         )
 
     def _nothing(self) -> Learned:
