@@ -182,7 +182,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"cost_support": "some"}, "cost_support: expected 'known' or 'learned', found 'some'"),
     ({"cost_support": "learned", "bonus": "theory"}, 'bonus: expected "practical" with a learned support'),
     ({"cost_support": "learned", "pool": False}, "pool: expected True with a learned support"),
-    ({"cost_support": "learned", **COVER}, "budget, fuel: expected upper limits only, unless it is known what can happen"),
+    (
+        {"cost_support": "learned", **COVER},
+        "budget, fuel: expected upper limits only, unless it is known what can happen",
+    ),
     ({"horizon": 9}, "horizon: expected that of the model, 6, or none, found 9"),
     ({"cost": 1}, "expected no support, cost_bound or cost with a model"),
 ]

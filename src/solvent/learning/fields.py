@@ -48,6 +48,10 @@ class Stretch:
 class Field(Protocol):
     """A place to play in."""
 
+    @property
+    def chunk(self) -> int:
+        """How many episodes to play between two looks at the clock, the checkpoint and the keyboard."""
+
     def learn_of(self, row: int, after: int, costs: tuple[Fraction, ...]) -> None:
         """Take note of an outcome of a row of the model that was added to the learned support."""
 
@@ -68,6 +72,8 @@ class ModelField:
     known : bool
         Whether every outcome of it is known to be possible.
     """
+
+    chunk = 10_000
 
     def __init__(self, problem: Problem, *, known: bool) -> None:
         self._world, self._lattice = problem.model, problem.lattice
@@ -128,6 +134,8 @@ class WorldField:
     same_rewards : bool
         Whether an outcome must always come with the same reward.
     """
+
+    chunk = 100
 
     def __init__(
         self, world: World, support: CMDP | Seen, reward_range: tuple[float, float], *, same_rewards: bool

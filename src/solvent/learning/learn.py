@@ -115,7 +115,8 @@ def learn(
     progress : bool
         Show a progress bar with the gap on a terminal.
     callback : callable, optional
-        Told a `Moment` at each plan; learning stops if it returns True. `solvent.learning` has some that keep logs.
+        Told a `Moment` at each plan; learning stops if it returns True, as it does on Ctrl-C, with what was found.
+        `solvent.learning` has some that keep logs.
     checkpoint : path, optional
         Write the learner there every `checkpoint_every` episodes, and at the end.
     checkpoint_every : int
