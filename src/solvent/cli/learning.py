@@ -177,6 +177,8 @@ def learn(
         subject = _of_file(session, model, budget, support, read_range(reward_range), given)
     else:
         subject = _of_environment(session, model, budget, horizon, support, cost, cost_bound, env_arg, reward_range)
+    if no_pool and subject.support != "known":
+        raise ModelError("--no-pool", "no such option unless it is known what can happen", "it")
     with _logs(outputs["--log"], tensorboard) as callback:
         learned = run(
             subject.world, epsilon=epsilon, delta=delta, bonus=bonus, pool=not no_pool, replan=replan,  # type: ignore[arg-type]
@@ -272,7 +274,7 @@ def _logs(log: Output | None, tensorboard: Path | None) -> Iterator[Callback | N
 def _check(session: Session, subject: Subject, learned: Learned) -> tuple[Report | None, str]:
     """Return the report of what was learned in the true model, or why there is none."""
     from solvent.check.verify import verify
-    from solvent.errors import PolicyError
+    from solvent.errors import NodeLimitError, PolicyError
 
     if learned.status.value == "infeasible":
         return None, "there is no policy"
@@ -282,8 +284,10 @@ def _check(session: Session, subject: Subject, learned: Learned) -> tuple[Report
         with session.working("verifying"):
             policy = learned.policy if subject.support == "known" else learned.policy_for(subject.truth)
             return verify(subject.truth, policy), ""
-    except PolicyError as error:  # something can happen that was never seen, or there is too much to look at
+    except NodeLimitError as error:
         return None, str(error)
+    except PolicyError as error:
+        return None, f"not all that can happen was seen, and nothing is decided at {error.where}"
 
 
 def _write(session: Session, learned: Learned, outputs: dict[str, Output | None]) -> Writing:

@@ -73,6 +73,8 @@ def in_shell(text: str) -> str:
     >>> in_shell('use method="reduction", which takes any limits')
     'use --method reduction, which takes any limits'
     """
+    if text == "cost_support":
+        return "--support"
     if text in _SHELL_PLACES:
         return "--" + text.replace("_", "-")
     for python, shell in _SHELL_WORDS.items():

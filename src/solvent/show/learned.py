@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from solvent.model.amounts import short_amount
-from solvent.show.answers import facts_grid, group, headline, written_rows
+from solvent.show.answers import facts_grid, group, headline, limit_text, written_rows
 from solvent.show.failures import in_shell
 from solvent.show.records import amount, identity, number
 
@@ -111,7 +111,9 @@ def _facts(told: Told) -> list[tuple[str, str]]:
         rows.append(("true value", f"not checked: {told.unchecked}"))
     if told.status != "infeasible":
         sure = f"with probability {1 - told.delta:g}" if learned.guaranteed else "estimates, no guarantee"
-        rows.append(("bounds", f"worth at least {learned.value_lower:.6g}, the best at most {learned.value_upper:.6g} ({sure})"))
+        rows.append(
+            ("bounds", f"worth at least {learned.value_lower:.6g}, the best at most {learned.value_upper:.6g} ({sure})")
+        )
         rows.append(("gap", f"{learned.gap:.6g}, asked for {told.epsilon:g}"))
     over = f"{learned.violations:,} of them over budget"
     rows.append(("episodes", f"{learned.episodes:,}, {over}"))
@@ -123,12 +125,10 @@ def _facts(told: Told) -> list[tuple[str, str]]:
 
 def _spent(report: Report, name: str) -> str:
     """Return the most that is ever spent of a resource, beside its limit."""
-    pairs = zip(report.worst_spent[name], report.upper[name], strict=True)
-    known = [worst for worst, _ in pairs if worst is not None]
-    limits = {limit for limit in report.upper[name] if limit is not None}
-    most = short_amount(max(known)) if len(known) == len(report.worst_spent[name]) else "any amount"
-    limit = f", limit {short_amount(next(iter(limits)))}" if len(limits) == 1 else ", limits by step" if limits else ""
-    return f"at worst {most} spent{limit}"
+    most, upper = _worst(report, name), report.upper[name]
+    way = "" if len(set(upper)) == 1 else " on the way"
+    spent = "any amount" if most is None else short_amount(most)
+    return f"at worst {spent} spent{way}, {limit_text(report.lower[name], upper)}"
 
 
 def _plans(learned: Learned) -> Table:
@@ -159,7 +159,7 @@ def learned_record(told: Told) -> dict[str, Any]:
         "status": told.status,
         "value": None if report is None else number(report.value),
         "feasible": None if report is None else report.feasible,
-        "worst_spent": None if report is None else {name: _worst(report, name) for name in report.worst_spent},
+        "worst_spent": None if report is None else {name: amount(_worst(report, name)) for name in report.worst_spent},
         "unchecked": told.unchecked or None,
         "value_lower": number(learned.value_lower),
         "value_upper": number(learned.value_upper),
@@ -177,7 +177,7 @@ def learned_record(told: Told) -> dict[str, Any]:
     }
 
 
-def _worst(report: Report, name: str) -> str | None:
+def _worst(report: Report, name: str) -> Fraction | None:
     """Return the most that is ever spent of a resource; None if that is unbounded."""
-    worst: list[Fraction] = [each for each in report.worst_spent[name] if each is not None]
-    return amount(max(worst)) if len(worst) == len(report.worst_spent[name]) else None
+    worst = [each for each in report.worst_spent[name] if each is not None]
+    return max(worst) if len(worst) == len(report.worst_spent[name]) else None
