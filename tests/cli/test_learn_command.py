@@ -20,8 +20,9 @@ from solvent.learning.learner import Learner
 _MASKS = [
     (re.compile(r"^(  true value  )[-\d.]+", re.M), r"\1#"),
     (re.compile(r"^(  bounds .* )[-\d.]+(, the best at most )[-\d.]+", re.M), r"\1#\2#"),
+    (re.compile(r"at worst \d+ spent"), "at worst # spent"),
     (re.compile(r"^(  gap +)[\d.]+", re.M), r"\1#"),
-    (re.compile(r"^(  episodes +)[\d,]+", re.M), r"\1#"),
+    (re.compile(r"^(  episodes +)[\d,]+, ", re.M), r"\1#, "),
     (re.compile(r"(stopped after )[\d,]+ episodes with a gap of [\d.]+"), r"\1# episodes with a gap of #"),
 ]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from walker import Walker
+from walker import Account, Walker
 
 import solvent
 from solvent import CMDP, Budget, ModelError, UnmodelledOutcome, instances
@@ -150,23 +150,6 @@ def lake() -> Any:
     return gymnasium.make("FrozenLake-v1", max_episode_steps=100)
 
 
-class Account(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Keeps its own account of what each episode costs, and what the most was."""
-
-    def __init__(self, env: Any, toll: Any) -> None:
-        super().__init__(env)
-        self.toll, self.spent, self.most = toll, 0, 0
-
-    def reset(self, **options: Any) -> Any:
-        self.spent = 0
-        return super().reset(**options)
-
-    def step(self, action: Any) -> Any:
-        self.spent += self.toll[action]
-        self.most = max(self.most, self.spent)
-        return super().step(action)
-
-
 @pytest.mark.parametrize(
     "bound",
     [[0, 2, 1, 1], [[0, 2, 1, 1]] * 16, {"cost": [0, 2, 1, 1]}, lambda state, action: [0, 2, 1, 1][action]],
@@ -174,7 +157,7 @@ class Account(gymnasium.Wrapper[Any, Any, Any, Any]):
 )
 def test_bounds_in_every_form(bound: Any) -> None:
     toll = [0, 2, 1, 1]
-    env = Account(lake(), toll)
+    env = Account(lake(), lambda state, action, after: toll[action])
     learned = solvent.learn(
         env, 10, 5, epsilon=0.3, cost_bound=bound, cost=lambda s, a, n: toll[a], max_episodes=200, seed=2
     )
