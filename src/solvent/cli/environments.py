@@ -36,7 +36,7 @@ def read_environment_budget(texts: Sequence[str] | None) -> dict[str, Budget]:
     Examples
     --------
     >>> read_environment_budget(["10"]), read_environment_budget(["fuel=10", "risk=1/2"])
-    ({'cost': Budget(10)}, {'fuel': Budget(10), 'risk': Budget(0.5)})
+    ({'cost': Budget(10)}, {'fuel': Budget(10), 'risk': Budget('0.5')})
     """
     if not texts:
         raise BudgetError("--budget", "a limit for an environment, such as 10 or fuel=10", "none")
