@@ -168,5 +168,15 @@ def test_narrow_terminals(van: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_golden_file_is_left_over() -> None:
-    known = {*EXAMPLE_NAMES, "rounding", "budgets", "mistakes", "limits", "verbose", "narrow"}
+    known = {
+        *EXAMPLE_NAMES,
+        "rounding",
+        "budgets",
+        "mistakes",
+        "limits",
+        "verbose",
+        "narrow",
+        "learn",
+        "learn-mistakes",
+    }
     assert {file.stem for file in GOLDEN.glob("*.txt")} == known

@@ -28,7 +28,7 @@ def test_help_loads_not_even_pydantic(line: list[str]) -> None:
     assert python(code) == "False"
 
 
-@pytest.mark.parametrize("line", [["--help"], ["solve", "--help"], ["--version"], ["slove"]])
+@pytest.mark.parametrize("line", [["--help"], ["solve", "--help"], ["learn", "--help"], ["--version"], ["slove"]])
 def test_help_loads_nothing_heavy(line: list[str]) -> None:
     code = f"""
 import sys
@@ -69,6 +69,10 @@ def complete(words: str, folder: Path, shell: str = "bash") -> list[str]:
         ("solvent frontier drone.yaml --resource r", ["risk"]),
         ("solvent frontier nothing.yaml --resource r", []),
         ("solvent frontier --resource r", []),
+        ("solvent learn drone.yaml --budget ba", ["battery="]),
+        ("solvent learn drone.yaml --support ", ["known", "learned"]),
+        ("solvent learn drone.yaml --bonus t", ["theory"]),
+        ("solvent learn drone.yaml --replan d", ["doubling"]),
     ],
 )
 def test_completion(words: str, offered: list[str], folder: Path) -> None:

@@ -28,7 +28,8 @@ def in_model(**options: Any) -> Any:
 
 
 def in_world(**options: Any) -> Any:
-    return lambda **run: solvent.learn(Walker(small(), 3), 4, 3, epsilon=1e-6, seed=5, **options, **run)
+    given = {"budget": 3, **options}
+    return lambda **run: solvent.learn(Walker(small(), 3), 4, epsilon=1e-6, seed=5, **given, **run)
 
 
 RUNS = {
@@ -39,6 +40,7 @@ RUNS = {
     "learned support": in_model(cost_support="learned"),
     "environment": in_world(support=small()),
     "environment, learned": in_world(),
+    "environment, bound": in_world(cost_bound=[[1, 2], [1, -1]], budget=7),
 }
 
 
@@ -75,6 +77,16 @@ def test_other_problems_and_settings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"checkpoint, seed: expected 1, found 0"):
         solvent.learn(small(), max_episodes=20, checkpoint=file, resume=True, seed=1)
     assert solvent.learn(small(), epsilon=9, max_episodes=20, checkpoint=file, resume=True).episodes >= 10
+
+
+def test_other_bounds_are_another_problem(tmp_path: Path) -> None:
+    file, run = tmp_path / "run.npz", {"max_episodes": 10, "checkpoint": tmp_path / "run.npz"}
+    solvent.learn(Walker(small()), 4, 9, cost_bound=2, **run)
+    assert solvent.learn(Walker(small()), 4, 9, cost_bound=2, **run, resume=True).episodes == 10
+    for bound in ({"cost_bound": [2, 3]}, {}):
+        with pytest.raises(ModelError, match=r"expected the same environment, horizon and budget"):
+            solvent.learn(Walker(small()), 4, 9, **bound, **run, resume=True)
+    assert file.exists()
 
 
 def test_broken_files_are_refused(tmp_path: Path) -> None:

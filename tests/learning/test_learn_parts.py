@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from solvent.learning import CsvLog, TensorBoardLog
 from solvent.learning.bonus import Bonus
 from solvent.learning.counts import Counts
 from solvent.learning.graph import Graph
+from solvent.learning.interrupt import Interrupt
 from solvent.learning.kernels import draw, sweep
 from solvent.model.budget import resolve
 from solvent.plan.problem import Problem
@@ -164,6 +167,65 @@ def test_tensorboard_log() -> None:
     assert len(writer.lines) == 4 * len(learned.history)
 
 
+def test_tensorboard_files(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    pytest.importorskip("torch")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    with TensorBoardLog(tmp_path / "runs") as log:
+        learned = solvent.learn(instances.fuel_grid(2), callback=log, max_episodes=50)
+    events = EventAccumulator(str(tmp_path / "runs")).Reload()
+    for name in ("gap", "value_lower", "value_upper", "violations"):
+        found = [(each.step, each.value) for each in events.Scalars(f"learning/{name}")]
+        assert found == [(each.episodes, pytest.approx(getattr(each, name))) for each in learned.history]
+
+
+def test_tensorboard_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(
+        solvent.SolventError, match=r"expected torch and tensorboard, found .*pip install 'solvent\[rl\]'"
+    ):
+        TensorBoardLog(tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_writer_that_is_there_already_is_left_open() -> None:
+    class Writer:
+        done: tuple[str, ...] = ()
+
+        def flush(self) -> None:
+            self.done += ("flush",)
+
+        def close(self) -> None:
+            self.done += ("close",)
+
+    writer = Writer()
+    with TensorBoardLog(writer):
+        pass
+    assert writer.done == ("flush",)
+
+
+def test_ctrl_c_ends_a_run_between_two_episodes() -> None:
+    def press(moment: Any) -> None:
+        if moment.episodes > 100:
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    learned = solvent.learn(instances.fuel_grid(3), callback=press, epsilon=1e-6)
+    assert learned.status.value == "limit"
+    assert learned.message.startswith(f"interrupted after {learned.episodes:,} episodes")
+    assert learned.policy.horizon == 9
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_ctrl_c_breaks_off() -> None:
+    with Interrupt() as interrupt:
+        signal.raise_signal(signal.SIGINT)
+        assert interrupt.pressed
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
 GRID = instances.fuel_grid(2)
 COVER = {"budget": {"fuel": solvent.Budget(9, lower=-99)}}
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -182,9 +244,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"cost_support": "some"}, "cost_support: expected 'known' or 'learned', found 'some'"),
     ({"cost_support": "learned", "bonus": "theory"}, 'bonus: expected "practical" with a learned support'),
     ({"cost_support": "learned", "pool": False}, "pool: expected True with a learned support"),
-    ({"cost_support": "learned", **COVER}, "budget, fuel: expected upper limits only with a learned support"),
+    (
+        {"cost_support": "learned", **COVER},
+        "budget, fuel: expected upper limits only, unless it is known what can happen",
+    ),
     ({"horizon": 9}, "horizon: expected that of the model, 6, or none, found 9"),
-    ({"cost": 1}, "expected no support and no cost with a model"),
+    ({"cost": 1}, "expected no support, cost_bound or cost with a model"),
 ]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from solvent.model.cmdp import CMDP
@@ -45,3 +47,26 @@ class Walker:
         over = self.steps < self.world.horizon and self.world.is_terminal(self.steps, self.state)
         info = {"cost": cost if self.exact else float(cost)}
         return self.state, float(self.world.row_reward[row]), over, False, info
+
+
+class Account(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Stands around somebody else's environment and keeps an account of what each episode costs."""
+
+    def __init__(self, env: Any, cost: Callable[[Any, Any, Any], Any], limit: Any = None) -> None:
+        super().__init__(env)
+        self.cost, self.limit = cost, limit
+        self.spent = self.most = Fraction(0)
+        self.episodes, self.over, self.state = 0, 0, None
+
+    def reset(self, **options: Any) -> Any:
+        self.spent, self.episodes = Fraction(0), self.episodes + 1
+        self.state, info = super().reset(**options)
+        return self.state, info
+
+    def step(self, action: Any) -> Any:
+        before = self.state
+        self.state, *rest = super().step(action)
+        self.spent += Fraction(self.cost(before, action, self.state))
+        self.most = max(self.most, self.spent)
+        self.over += self.limit is not None and self.spent > self.limit
+        return (self.state, *rest)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from solvent._version import __version__
-from solvent.cli import checking, models, planning, story
+from solvent.cli import checking, learning, models, planning, story
 from solvent.cli.command import add_command
 from solvent.cli.failures import fail, misuse
 from solvent.cli.session import Code, Session
@@ -86,6 +86,15 @@ add_command(
     "solvent simulate van.yaml van.policy --episodes 1000000 --seed 7 --plot spending.png",
 )
 add_command(app, checking.compare, "solvent compare van.yaml", "solvent compare van.yaml --budget fuel=20")
+add_command(
+    app,
+    learning.learn,
+    "solvent learn van.yaml --epsilon 1 --out van.policy",
+    "solvent learn van.yaml --support learned --budget fuel=20 --log van.csv",
+    "solvent learn FrozenLake-v1 --horizon 40 --budget 10 --cost 0,1,1,1 --env-arg is_slippery=true",
+    "solvent learn package.module:Env-v0 --horizon 20 --budget fuel=8 --cost-bound 2",
+    "solvent learn van.yaml --epsilon 0.01 --checkpoint run.npz --resume",
+)
 add_command(app, models.convert, "solvent convert van.yaml van.npz", "solvent convert van.npz van.json")
 add_command(app, models.schema, "solvent schema", "solvent schema --out model.schema.json")
 

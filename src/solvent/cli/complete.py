@@ -18,6 +18,9 @@ _METHODS = {
     "additive": "costs rounded by epsilon",
     "relative": "costs rounded by a factor of epsilon",
 }
+_SUPPORTS = {"known": "never over budget while learning", "learned": "by mistakes, which are counted"}
+_BONUSES = {"practical": "bounds are estimates", "theory": "bounds are proved, and slow"}
+_REPLANS = {"doubling": "when some count has doubled", "episode": "after every episode"}
 #: Larger files are not read while somebody waits for a Tab.
 _LARGEST = 4_000_000
 
@@ -25,6 +28,21 @@ _LARGEST = 4_000_000
 def complete_method(incomplete: str) -> list[tuple[str, str]]:
     """Return the methods that begin so."""
     return [(name, help) for name, help in _METHODS.items() if name.startswith(incomplete)]
+
+
+def complete_support(incomplete: str) -> list[tuple[str, str]]:
+    """Return what may be known of supports that begins so."""
+    return [(name, help) for name, help in _SUPPORTS.items() if name.startswith(incomplete)]
+
+
+def complete_bonus(incomplete: str) -> list[tuple[str, str]]:
+    """Return the bonuses that begin so."""
+    return [(name, help) for name, help in _BONUSES.items() if name.startswith(incomplete)]
+
+
+def complete_replan(incomplete: str) -> list[tuple[str, str]]:
+    """Return when to plan anew, as far as it begins so."""
+    return [(name, help) for name, help in _REPLANS.items() if name.startswith(incomplete)]
 
 
 def complete_resource(context: typer.Context, incomplete: str) -> list[str]:

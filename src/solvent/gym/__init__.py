@@ -17,9 +17,10 @@ import gymnasium
 from solvent.gym.adapters import CostInInfo
 from solvent.gym.env import ENV_ID, ModelEnv
 from solvent.gym.masks import CostSupport, SeenCosts
+from solvent.gym.starts import DrawnStart
 from solvent.gym.wrapper import BudgetWrapper
 
-__all__ = ["ENV_ID", "BudgetWrapper", "CostInInfo", "CostSupport", "ModelEnv", "SeenCosts"]
+__all__ = ["ENV_ID", "BudgetWrapper", "CostInInfo", "CostSupport", "DrawnStart", "ModelEnv", "SeenCosts"]
 
 if ENV_ID not in gymnasium.registry:
     gymnasium.register(id=ENV_ID, entry_point="solvent.gym.env:ModelEnv")

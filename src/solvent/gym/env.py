@@ -60,6 +60,8 @@ class ModelEnv(gymnasium.Env[Any, Any]):
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  # as Gymnasium declares it
     action_space: gymnasium.spaces.Discrete
+    #: Tells `solvent.learn` that it may be played as its model; read off this very class, as derived ones may differ.
+    plays_its_model = True
 
     def __init__(self, model: CMDP | str | Path, *, render_mode: str | None = None, fallback: Fallback = None) -> None:
         read = _read(model)

@@ -10,7 +10,6 @@ reserve covers what may come after; without one, an episode may run into a dead 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
@@ -18,16 +17,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.errors import ModelError, PolicyError, quote
+from solvent.errors import PolicyError
 from solvent.gym.account import Account
 from solvent.model.amounts import short_amount
-from solvent.model.build import read_costs
+from solvent.model.cost_bounds import Bound, BoundLike, CostBounds
 from solvent.model.exact import exact
-
-#: A bound per resource, or None for an action that must never be taken.
-Bound = tuple[Fraction, ...] | None
-#: What a bound or reserve may be stated as: a function of (observation, action), or numbers.
-BoundLike = Callable[[Any, int], Any] | Any
 
 
 @runtime_checkable
@@ -104,9 +98,12 @@ class BoundMasks:
     ) -> None:
         self._account, self._n, self._first = account, n_actions, first_action
         self._support = cost_bound if isinstance(cost_bound, CostSupport) else None
-        self._bound = self._from_support if self._support is not None else self._reader(cost_bound, "cost_bound")
+        shape = account.resources, n_actions, first_action
+        self._bound: Callable[[Any, int], Bound] = self._from_support
+        if self._support is None:
+            self._bound = CostBounds(cost_bound, *shape)
         nothing = np.zeros((n_actions, len(account.resources)), int)
-        self._reserve = self._reader(nothing if reserve is None else reserve, "reserve")
+        self._reserve = CostBounds(nothing if reserve is None else reserve, *shape, where="reserve")
         self._observation: Any = None
 
     @property
@@ -166,59 +163,4 @@ class BoundMasks:
         assert self._support is not None
         action = position + self._first
         given = self._support.bound(self._account.step, observation, action)
-        return self._amounts(given, f"bound of action {action}")
-
-    def _reader(self, given: BoundLike, where: str) -> Callable[[Any, int], Bound]:
-        """Return a function of (observation, position) that reads a bound as it was stated."""
-        resources = self._account.resources
-        if callable(given):
-            return lambda observation, position: self._amounts(
-                given(observation, position + self._first), f"{where} of action {position + self._first}"
-            )
-        if isinstance(given, Mapping):
-            unknown = [name for name in given if name not in resources]
-            if unknown or len(given) < len(resources):
-                wrong = quote(unknown[0]) if unknown else f"only {quote(list(given))}"
-                raise ModelError(where, f"numbers for each of {', '.join(map(quote, resources))}", wrong)
-            given = np.stack(
-                [np.broadcast_to(np.array(given[name], object), (self._n,)) for name in resources], axis=-1
-            )
-        table = self._table(np.array(given, object), where)
-        if table.ndim == 1:
-            return lambda observation, position: table[position]
-        return lambda observation, position: table[self._row(observation, len(table), where), position]
-
-    def _table(self, given: NDArray[Any], where: str) -> NDArray[Any]:
-        """Return bounds as an array of tuples, of shape (A,) or (S, A)."""
-        n_resources = len(self._account.resources)
-        if given.ndim == 0 and n_resources == 1:
-            given = np.broadcast_to(given, (self._n,))
-        if n_resources == 1 and given.shape[-1:] == (self._n,) and given.ndim <= 2 and given.shape != (1, 1):
-            given = given[..., None]
-        if given.ndim not in (2, 3) or given.shape[-2:] != (self._n, n_resources):
-            shape = f"({self._n}, {n_resources})" if n_resources > 1 else f"({self._n},)"
-            hint = "with a leading axis, one row for each observation"
-            raise ModelError(where, f"numbers of shape {shape}", f"shape {given.shape}", hint)
-        table = np.empty(given.shape[:-1], object)
-        for index in np.ndindex(*table.shape):
-            table[index] = self._amounts(given[index].tolist(), f"{where}{list(index)}")
-        return table
-
-    @staticmethod
-    def _row(observation: Any, size: int, where: str) -> int:
-        if not isinstance(observation, int | np.integer) or not 0 <= observation < size:
-            expected = f"an observation from 0 to {size - 1}, a row of the array"
-            raise ModelError(where, expected, quote(observation), "use a function of (observation, action)")
-        return int(observation)
-
-    def _amounts(self, given: Any, where: str) -> Bound:
-        if given is None:
-            return None
-        listed = read_costs(given, self._account.resources, where)
-        if any(amount is None or _is_infinite(amount) for amount in listed):
-            return None
-        return tuple(exact(amount, where) for amount in listed)
-
-
-def _is_infinite(amount: Any) -> bool:
-    return isinstance(amount, float | np.floating) and math.isinf(amount) and bool(amount > 0)
+        return self._reserve.read(given, f"bound of action {action}")

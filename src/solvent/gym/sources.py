@@ -15,9 +15,10 @@ from solvent.errors import BudgetError, ModelError, quote
 from solvent.gym.account import Account, read_limits
 from solvent.gym.env import ModelEnv
 from solvent.gym.exact_masks import Judge, ModelMasks, Nodes, judge_of, plain_name
-from solvent.gym.masks import BoundLike, BoundMasks
+from solvent.gym.masks import BoundMasks
 from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP, check_model
+from solvent.model.cost_bounds import BoundLike
 from solvent.plan.augmented import AugmentedMDP
 from solvent.plan.curve import Curve
 

@@ -18,9 +18,9 @@ from solvent.errors import ModelError, PolicyError, SolventError, quote
 from solvent.gym.actions import Fallback, allowed, check_discrete, check_fallback, position, replacement
 from solvent.gym.adapters import CostLike, CostReader, split_step
 from solvent.gym.layout import Layout, remaining_space, step_space
-from solvent.gym.masks import BoundLike
 from solvent.gym.sources import find_source
 from solvent.model.amounts import short_amount
+from solvent.model.cost_bounds import BoundLike
 
 
 class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
@@ -89,6 +89,9 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
     solvent.errors.PolicyError: step 1, remaining weight 10: expected an action the mask allows (0), found 1; pass
     fallback=... to have such actions replaced
     """
+
+    #: Tells `solvent.learn`, which keeps budgets itself, that it should be given what is inside.
+    keeps_budget = True
 
     def __init__(
         self,

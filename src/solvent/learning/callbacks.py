@@ -68,12 +68,13 @@ class TensorBoardLog:
     Parameters
     ----------
     writer : str, Path, or object with `add_scalar(tag, value, step)`
-        A folder for a new `torch.utils.tensorboard.SummaryWriter`, or a writer that is there already.
+        A folder for a new `torch.utils.tensorboard.SummaryWriter`, which is closed with the log, or a writer that is
+        there already, which is not.
 
     Raises
     ------
     SolventError
-        If a folder is given and torch or tensorboard is not installed.
+        If a folder is given and torch or tensorboard is not installed, or it cannot be written.
 
     Examples
     --------
@@ -88,18 +89,37 @@ class TensorBoardLog:
     """
 
     def __init__(self, writer: Any) -> None:
-        if isinstance(writer, str | Path):
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError as error:
-                raise SolventError(
-                    f"TensorBoardLog: expected torch and tensorboard, found {error}; pip install tensorboard torch, "
-                    "or pass a writer with add_scalar(tag, value, step)"
-                ) from None
-            writer = SummaryWriter(str(writer))  # type: ignore[no-untyped-call, unused-ignore]
-        self._writer = writer
+        self._own = isinstance(writer, str | Path)
+        self._writer = _folder_writer(writer) if isinstance(writer, str | Path) else writer
 
     def __call__(self, moment: Moment) -> None:
         """Write a moment."""
         for name in ("gap", "value_lower", "value_upper", "violations"):
             self._writer.add_scalar(f"learning/{name}", getattr(moment, name), moment.episodes)
+
+    def close(self) -> None:
+        """Write what is still to be written, and close the files if they are the log's own."""
+        if self._own:
+            self._writer.close()
+        elif hasattr(self._writer, "flush"):
+            self._writer.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def _folder_writer(folder: str | Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise SolventError(
+            f"TensorBoardLog: expected torch and tensorboard, found {error}; pip install 'solvent[rl]', or torch and "
+            "tensorboard, or pass a writer with add_scalar(tag, value, step)"
+        ) from None
+    try:
+        return SummaryWriter(str(folder))  # type: ignore[no-untyped-call, unused-ignore]
+    except OSError as error:
+        raise ModelError(str(folder), "a folder that can be written", error.strerror or str(error)) from None

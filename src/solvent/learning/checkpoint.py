@@ -120,7 +120,9 @@ def _problem(learner: Learner) -> list[Any]:
     if seen is None:
         return [problem.model.fingerprint, [str(unit) for unit in problem.lattice.units], limits]
     rows = [len(seen.states), seen.row_action.tolist(), seen.table_of_step.tolist()]
-    return ["learned", *rows, [str(unit) for unit in seen.units or ()], limits]
+    bounds = [None if bound is None else [str(amount) for amount in bound] for bound in seen.bounds]
+    known = [bounds] if any(bounds) else []
+    return ["learned", *rows, [str(unit) for unit in seen.units or ()], limits, *known]
 
 
 def _settings(learner: Learner) -> dict[str, Any]:

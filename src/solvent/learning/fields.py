@@ -48,6 +48,10 @@ class Stretch:
 class Field(Protocol):
     """A place to play in."""
 
+    @property
+    def chunk(self) -> int:
+        """How many episodes to play between two looks at the clock, the checkpoint and the keyboard."""
+
     def learn_of(self, row: int, after: int, costs: tuple[Fraction, ...]) -> None:
         """Take note of an outcome of a row of the model that was added to the learned support."""
 
@@ -68,6 +72,8 @@ class ModelField:
     known : bool
         Whether every outcome of it is known to be possible.
     """
+
+    chunk = 10_000
 
     def __init__(self, problem: Problem, *, known: bool) -> None:
         self._world, self._lattice = problem.model, problem.lattice
@@ -129,6 +135,8 @@ class WorldField:
         Whether an outcome must always come with the same reward.
     """
 
+    chunk = 100
+
     def __init__(
         self, world: World, support: CMDP | Seen, reward_range: tuple[float, float], *, same_rewards: bool
     ) -> None:
@@ -180,6 +188,7 @@ class WorldField:
             model_row = int(graph.row_model[row])
             observation, reward, costs, over = self._world.step(problem.model.actions[mdp.row_action[row]])
             self._check_reward(reward, step)
+            self._check_bound(graph, model_row, step, costs)
             after = self._after(observation, over=over, last=step == horizon - 1)
             counted, ticks = self._count(costs)
             spent = tuple(a + b for a, b in zip(spent, counted, strict=True))
@@ -229,6 +238,15 @@ class WorldField:
             hint = "pass reward_range=(least, greatest), or scale the rewards"
             raise ModelError(f"step {step}, reward", f"a number from {low:g} to {high:g}", f"{reward:g}", hint)
 
+    def _check_bound(self, graph: Graph, row: int, step: int, costs: tuple[Fraction, ...]) -> None:
+        """Raise an `UnmodelledOutcome` if a row costs more than it was said to cost at most."""
+        bound = self._support.bounds[row] if isinstance(self._support, Seen) else None
+        if bound is None or all(cost <= most for cost, most in zip(costs, bound, strict=True)):
+            return
+        names = graph.problem.limits.resources
+        possible = ", ".join(f"{n} at most {short_amount(c)}" for n, c in zip(names, bound, strict=True))
+        raise _surprising(graph, row, step, _priced(names, costs), (f"{possible}, as cost_bound says",))
+
     def _check_same(self, counts: Counts, row: int, j: int, reward: float, step: int) -> None:
         if not self._same:
             return
@@ -251,12 +269,19 @@ class WorldField:
     def _unmodelled(
         self, graph: Graph, row: int, step: int, observation: int, costs: tuple[Fraction, ...]
     ) -> UnmodelledOutcome:
-        model, limits = graph.problem.model, graph.problem.limits
-        state = int(np.searchsorted(model.row_indptr, row, side="right") - 1) % model.n_states
         possible = tuple(
             f"{quote(each.next_state)} at {', '.join(f'{n} {c}' for n, c in each.cost.items())}"
-            for each in model.outcomes(row)
+            for each in graph.problem.model.outcomes(row)
         )
-        paid = ", ".join(f"{n} {short_amount(c)}" for n, c in zip(limits.resources, costs, strict=True))
-        action = model.actions[int(model.row_action[row])]
-        return UnmodelledOutcome(step, model.states[state], action, f"{quote(observation)} at {paid}", possible)
+        paid = _priced(graph.problem.limits.resources, costs)
+        return _surprising(graph, row, step, f"{quote(observation)} at {paid}", possible)
+
+
+def _surprising(graph: Graph, row: int, step: int, found: str, possible: tuple[str, ...]) -> UnmodelledOutcome:
+    model = graph.problem.model
+    state = int(np.searchsorted(model.row_indptr, row, side="right") - 1) % model.n_states
+    return UnmodelledOutcome(step, model.states[state], model.actions[int(model.row_action[row])], found, possible)
+
+
+def _priced(names: tuple[str, ...], costs: tuple[Fraction, ...]) -> str:
+    return ", ".join(f"{name} {short_amount(cost)}" for name, cost in zip(names, costs, strict=True))

@@ -88,7 +88,7 @@ class Graph:
         assert self.mdp.layer_indptr is not None
         return self.mdp.layer_indptr
 
-    def policy(self, row_N: NDArray[np.int64], origin: CMDP) -> AugmentedPolicy:
+    def policy(self, row_N: NDArray[np.int64], origin: CMDP, n_real: int | None = None) -> AugmentedPolicy:
         """Return the policy that takes these rows, at the nodes it can lead to, as one for `origin`.
 
         Parameters
@@ -97,11 +97,14 @@ class Graph:
             The row of each node; of no account where a node has none.
         origin : CMDP
             The user's model; its states are the first ones of the problem's.
+        n_real : int, optional
+            How many of its states there really are; nothing is decided in the others. All, if not given.
         """
         mdp, n_states = self.mdp, origin.n_states
+        real = mdp.node_state < (n_states if n_real is None else n_real)
         reached, layers = np.array([mdp.start]), []
         for _ in range(mdp.model.horizon):
-            nodes = reached[mdp.row_indptr[reached] < mdp.row_indptr[reached + 1]]
+            nodes = reached[real[reached] & (mdp.row_indptr[reached] < mdp.row_indptr[reached + 1])]
             rows = row_N[nodes]
             layers.append((mdp.node_state[nodes], mdp.node_spent_ND[nodes], mdp.row_action[rows]))
             reached = np.unique(self.entry_next[spread(self.entry_indptr, rows)]).astype(np.int64)

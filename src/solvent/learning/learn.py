@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from solvent.errors import ModelError, quote
+from solvent.learning.arguments import CostSupport, check_runs, knows_support, read_settings, refuse_lower
 from solvent.learning.bonus import BonusName
 from solvent.learning.fields import ModelField, WorldField
 from solvent.learning.graph import Graph
 from solvent.learning.learner import Callback, Learner, Replan, Settings
 from solvent.learning.result import Learned
 from solvent.learning.support import Seen, SupportLike, read_support, unrolled
-from solvent.learning.world import CostLike, World
+from solvent.learning.world import CostLike, World, model_of, refuse_budget_wrapper, wrapped_model_hint
+from solvent.learning.worst import Worst
 from solvent.model.assemble import check_horizon
 from solvent.model.budget import BudgetLike, Limits, limits_of, read_budgets, resolve
 from solvent.model.cmdp import CMDP
+from solvent.model.cost_bounds import BoundLike, CostBounds
 from solvent.model.exact import Number
 from solvent.plan.problem import Problem
 from solvent.plan.projection import additive_lengths, project, read_epsilon
 from solvent.policy.nodes import Counting
-
-CostSupport = Literal["known", "learned"]
 
 
 def learn(
@@ -39,6 +37,7 @@ def learn(
     *,
     cost_support: CostSupport | None = None,
     support: SupportLike | None = None,
+    cost_bound: BoundLike = None,
     cost: CostLike = None,
     epsilon_cost: Number | Mapping[str, Number] | None = None,
     stationary: bool | None = None,
@@ -75,10 +74,16 @@ def learn(
     cost_support : {"known", "learned"}, optional
         Whether it is known what can happen. "known": only actions are tried that are safe to take and to continue from,
         so that **no episode ever goes over budget**. "learned": an action is thought safe until it was seen to be
-        otherwise; episodes that go over are counted. "known" for a model and with `support`, if not given.
+        otherwise; episodes that go over are counted. "known" for a model, with `support` and with `cost_bound`, if not
+        given.
     support : CMDP, dict or function, optional
         What can happen in an environment: a model, or possible (next state, cost) pairs by (state, action), the step
         first if it is not stationary. Probabilities and rewards in a model are not looked at.
+    cost_bound : number, array, dict by resource, or function of (state, action), optional
+        The most that an action can cost in an environment, if that is all that is known: one number, an array by action
+        or by (state, action), or a function; infinity or None forbids an action. Then too **no episode ever goes over
+        budget**: an action is tried only if what may be left after it is enough whatever state comes next. Limits must
+        be upper ones.
     cost : str, function, number or dict, optional
         Where an environment's cost comes from: a key of `info`; a function of (observation, action, next
         observation); the cost of every step. `info["cost"]`, if not given.
@@ -110,7 +115,8 @@ def learn(
     progress : bool
         Show a progress bar with the gap on a terminal.
     callback : callable, optional
-        Told a `Moment` at each plan; learning stops if it returns True. `solvent.learning` has some that keep logs.
+        Told a `Moment` at each plan; learning stops if it returns True, as it does on Ctrl-C, with what was found.
+        `solvent.learning` has some that keep logs.
     checkpoint : path, optional
         Write the learner there every `checkpoint_every` episodes, and at the end.
     checkpoint_every : int
@@ -126,7 +132,8 @@ def learn(
     ModelError
         If what was given does not fit together.
     UnmodelledOutcome
-        If something happens that a known support does not have: the promise has ended, and so does learning.
+        If something happens that a known support does not have, or an action costs more than its bound: the promise
+        has ended, and so does learning.
 
     Notes
     -----
@@ -143,9 +150,9 @@ def learn(
     >>> verify(instances.markov_gap(), learned.policy).value
     0.5
     """
-    settings = _settings(epsilon, delta, pool, bonus, bonus_scale, replan, reward_range, random_rewards, seed)
-    _check_runs(max_episodes, checkpoint, checkpoint_every, resume=resume)
-    how = _How(env, horizon, budget, cost_support, support, cost, epsilon_cost, stationary, settings)
+    settings = read_settings(epsilon, delta, pool, bonus, bonus_scale, replan, reward_range, random_rewards, seed)
+    check_runs(max_episodes, checkpoint, checkpoint_every, resume=resume)
+    how = _How(env, horizon, budget, cost_support, support, cost_bound, cost, epsilon_cost, stationary, settings)
     learner = how.learner()
     path = None if checkpoint is None else Path(checkpoint)
     if resume:
@@ -163,29 +170,37 @@ class _How:
 
     def __init__(
         self, env: Any, horizon: int | None, budget: BudgetLike | None, cost_support: CostSupport | None,
-        support: SupportLike | None, cost: CostLike, epsilon_cost: Any, stationary: bool | None, settings: Settings,
+        support: SupportLike | None, cost_bound: BoundLike, cost: CostLike, epsilon_cost: Any, stationary: bool | None,
+        settings: Settings,
     ) -> None:  # fmt: skip
+        refuse_budget_wrapper(env)
+        stated = [support, cost_bound, cost]
         # an environment that is nothing but a model is played as one
-        inner = getattr(env, "model", None)
-        self.env = inner if isinstance(inner, CMDP) and support is None and cost is None else env
+        self.env = env if isinstance(env, CMDP) or any(each is not None for each in stated) else model_of(env) or env
         self.budget, self.support, self.cost, self.stationary = budget, support, cost, stationary
-        self.epsilon_cost, self.settings = epsilon_cost, settings
+        self.cost_bound, self.epsilon_cost, self.settings = cost_bound, epsilon_cost, settings
         has_model = isinstance(self.env, CMDP)
         if has_model:
             self.settings = replace(settings, random_rewards=False)
-        if has_model and (support is not None or cost is not None):
-            raise ModelError("learn", "no support and no cost with a model, which has them", "one of them")
-        self.known = _check_support(cost_support, sure=has_model or support is not None)
-        if not self.known and support is not None:
-            raise ModelError("support", 'none with cost_support="learned"', quote(support))
-        if has_model:
+        if has_model and any(each is not None for each in stated):
+            raise ModelError("learn", "no support, cost_bound or cost with a model, which has them", "one of them")
+        bounded = cost_bound is not None
+        self.known = knows_support(cost_support, sure=has_model or support is not None, bounded=bounded)
+        if support is not None and (bounded or not self.known):
+            beside = "a cost_bound" if bounded else 'cost_support="learned"'
+            raise ModelError("support", f"none beside {beside}", quote(support))
+        if bounded and cost_support == "learned":
+            raise ModelError("cost_bound", 'none beside cost_support="learned"', quote(cost_bound))
+        self.horizon = self._read_horizon(horizon)
+
+    def _read_horizon(self, horizon: int | None) -> int:
+        if isinstance(self.env, CMDP):
             if horizon is not None and horizon != self.env.horizon:
                 raise ModelError("horizon", f"that of the model, {self.env.horizon}, or none", quote(horizon))
-            self.horizon = self.env.horizon
-        elif horizon is None:
-            raise ModelError("horizon", "a number of steps for an environment", "none")
-        else:
-            self.horizon = check_horizon(horizon)
+            return self.env.horizon
+        if horizon is None:
+            raise ModelError("horizon", "a number of steps for an environment", "none", wrapped_model_hint(self.env))
+        return check_horizon(horizon)
 
     def learner(self) -> Learner:
         """Return a learner that has seen nothing yet."""
@@ -214,7 +229,7 @@ class _How:
         field = ModelField(problem, known=self.known)
         if self.known:
             return Learner(self.settings, model, Graph.of(problem), field)
-        _refuse_lower(limits)
+        refuse_lower(limits)
         seen = Seen(problem.model, self.horizon, limits, units=problem.lattice.units, counting=problem.counting)
         return Learner(self.settings, model, Graph.of(seen.problem()), field, seen)
 
@@ -243,7 +258,7 @@ class _How:
             graph = Graph.of(self._problem(split, limits))
             field = WorldField(world, model, settings.reward_range, same_rewards=same)
             return Learner(settings, model, graph, field)
-        _refuse_lower(limits)
+        refuse_lower(limits)
         units: tuple[Fraction, ...] | None = None
         counting: tuple[Counting, ...] | None = None
         if self.epsilon_cost is not None:
@@ -251,7 +266,11 @@ class _How:
             down: Counting = "down"
             counting = (down,) * len(units)
         names = world.start, tuple(world.observations), tuple(world.actions)
-        seen = Seen(names, self.horizon, limits, stationary=stationary, units=units, counting=counting)
+        worst: Worst | None = None
+        if self.cost_bound is not None:
+            bounds = CostBounds(self.cost_bound, limits.resources, len(world.actions), world.actions[0])
+            worst = Worst.of(bounds, names[1], len(world.actions))
+        seen = Seen(names, self.horizon, limits, stationary=stationary, units=units, counting=counting, worst=worst)
         field = WorldField(world, seen, settings.reward_range, same_rewards=same)
         return Learner(settings, None, Graph.of(seen.problem()), field, seen)
 
@@ -260,67 +279,3 @@ class _How:
             return Problem.exact(model, limits)
         lengths = additive_lengths(read_epsilon(self.epsilon_cost, limits), self.horizon)
         return project(model, limits, lengths, "relaxed")
-
-
-def _check_support(cost_support: Any, *, sure: bool) -> bool:
-    if cost_support is None:
-        return sure
-    if cost_support not in ("known", "learned"):
-        raise ModelError("cost_support", "'known' or 'learned'", quote(cost_support))
-    if cost_support == "known" and not sure:
-        raise ModelError(
-            "cost_support", "support=... that says what can happen in the environment", "none", "or learn it: 'learned'"
-        )
-    return bool(cost_support == "known")
-
-
-def _refuse_lower(limits: Limits) -> None:
-    for name, side in zip(limits.resources, limits.lower, strict=True):
-        if any(limit is not None for limit in side):
-            raise ModelError(
-                f"budget, {name}", "upper limits only with a learned support", "a lower one",
-                "what was never tried cannot be thought to keep it",
-            )  # fmt: skip
-
-
-def _settings(
-    epsilon: Any, delta: Any, pool: bool, bonus: Any, bonus_scale: Any, replan: Any, reward_range: Any,
-    random_rewards: bool | None, seed: Any,
-) -> Settings:  # fmt: skip
-    for name, value in (("epsilon", epsilon), ("bonus_scale", bonus_scale), ("delta", delta)):
-        top = 1 if name == "delta" else math.inf
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < top:
-            raise ModelError(name, "a number above 0" + (" and below 1" if name == "delta" else ""), quote(value))
-    for name, value, choices in (
-        ("bonus", bonus, ("practical", "theory")),
-        ("replan", replan, ("doubling", "episode")),
-    ):
-        if value not in choices:
-            raise ModelError(name, " or ".join(map(repr, choices)), quote(value))
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ModelError("seed", "a whole number of at least 0", quote(seed))
-    try:
-        low, high = (float(end) for end in reward_range)
-    except (TypeError, ValueError):
-        raise ModelError(
-            "reward_range", "two numbers, the least and the greatest reward", quote(reward_range)
-        ) from None
-    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        raise ModelError("reward_range", "two finite numbers, the least first", quote(reward_range))
-    if bonus == "theory" and not 0 <= low <= high <= 1:
-        hint = "divide the rewards, and epsilon, by the greatest"
-        raise ModelError("reward_range", 'rewards from 0 to 1 with bonus="theory"', f"{low:g} to {high:g}", hint)
-    if bonus == "theory" and random_rewards:
-        raise ModelError("random_rewards", 'False with bonus="theory"', "True")
-    vary = bonus != "theory" if random_rewards is None else bool(random_rewards)
-    return Settings(
-        float(epsilon), float(delta), bool(pool), bonus, float(bonus_scale), replan, (low, high), vary, int(seed)
-    )
-
-
-def _check_runs(max_episodes: Any, checkpoint: Any, checkpoint_every: Any, *, resume: bool) -> None:
-    for name, value in (("max_episodes", max_episodes), ("checkpoint_every", checkpoint_every)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise ModelError(name, "a whole number of at least 1", quote(value))
-    if resume and checkpoint is None:
-        raise ModelError("resume", "checkpoint=... to go on from", "none")

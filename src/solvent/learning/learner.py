@@ -18,6 +18,7 @@ from solvent.learning.bonus import Bonus, BonusName
 from solvent.learning.counts import Counts
 from solvent.learning.fields import Field, Surprise
 from solvent.learning.graph import Graph
+from solvent.learning.interrupt import Interrupt
 from solvent.learning.kernels import DUE, sweep
 from solvent.learning.result import Learned, LearnStatus, Moment
 from solvent.learning.support import Seen
@@ -27,9 +28,6 @@ from solvent.model.progress import Progress
 #: Told of every plan; it ends the learning by returning True.
 Callback = Callable[[Moment], Any]
 Replan = Literal["doubling", "episode"]
-
-#: Episodes between two looks at the clock, the checkpoint and the keyboard.
-_CHUNK = 10_000
 
 
 @dataclass(frozen=True)
@@ -101,23 +99,26 @@ class Learner:
         checkpoint: Path | None = None,
         checkpoint_every: int = 100_000,
     ) -> Learned:
-        """Learn until the gap is at most epsilon, the callback says so, or episodes are used up."""
+        """Learn until the gap is at most epsilon, the callback or Ctrl-C says so, or episodes are used up."""
         from solvent.learning.checkpoint import save
 
-        closed = stopped = False
+        closed, stopped = False, ""
         saved = self.episodes
-        with Progress(show=progress) as bar:
+        with Progress(show=progress) as bar, Interrupt() as interrupt:
             while self.graph.feasible:
                 if self.due:
                     moment = self._plan()
                     self.history.append(moment)
                     self.due = False
                     closed = moment.gap <= self.settings.epsilon
-                    stopped = callback is not None and callback(moment) is True
-                    bar.report("learning", self.episodes, max_episodes, {"gap": moment.gap})
+                    if callback is not None and callback(moment) is True:
+                        stopped = "stopped by the callback"
+                bar.report("learning", self.episodes, max_episodes, {"gap": self.history[-1].gap}, unit="episode")
+                if interrupt.pressed:
+                    stopped = "interrupted"
                 if closed or stopped or self.episodes >= max_episodes:
                     break
-                self._play(min(_CHUNK, max_episodes - self.episodes))
+                self._play(min(self.play_in.chunk, max_episodes - self.episodes))
                 if checkpoint is not None and self.episodes - saved >= checkpoint_every:
                     save(self, checkpoint)
                     saved = self.episodes
@@ -172,7 +173,7 @@ class Learner:
         first = self.seen.add(surprise.row, surprise.after, surprise.costs)
         self.play_in.learn_of(surprise.row, surprise.after, surprise.costs)
         self.rebuild(surprise.row, first=first)
-        self.counts.add(surprise.row, len(self.seen.outcomes[surprise.row]) - 1, surprise.reward)
+        self.counts.add(surprise.row, self.seen.newest(surprise.row), surprise.reward)
         self.due = True
 
     def rebuild(self, row: int, *, first: bool) -> None:
@@ -182,7 +183,7 @@ class Learner:
         self.counts = self.counts.regrown(self.graph, row, first=first)
         self.row_N = np.zeros(self.graph.mdp.n_nodes, np.int64)
 
-    def _answer(self, *, closed: bool, stopped: bool) -> Learned:
+    def _answer(self, *, closed: bool, stopped: str) -> Learned:
         settings, moment, row_N = self.settings, self.history[-1], self.row_N
         if not closed:  # with all that was counted, and without touching the generator: a resumed run must not notice
             row_N = self.row_N.copy()
@@ -193,10 +194,12 @@ class Learner:
         if closed:
             message = f"within {settings.epsilon:g} of the optimum, {sure}"
         else:
-            reason = "by the callback" if stopped else f"after {self.episodes:,} episodes"
-            message = f"stopped {reason} with a gap of {moment.gap:.4g}, {sure}; raise max_episodes or epsilon"
+            reason = f"{stopped} after" if stopped else "stopped after"
+            hint = "" if stopped else "; raise max_episodes or epsilon"
+            message = f"{reason} {self.episodes:,} episodes with a gap of {moment.gap:.4g}, {sure}{hint}"
         graph, chosen = self.graph, row_N.copy()
         origin = graph.problem.model if self.origin is None else self.origin
+        n_real = None if self.seen is None else len(self.seen.states)
         return Learned(
             LearnStatus.WITHIN_EPSILON if closed else LearnStatus.LIMIT,
             moment.value_lower,
@@ -207,7 +210,7 @@ class Learner:
             self.violations,
             tuple(self.history),
             message,
-            lambda: graph.policy(chosen, origin),
+            lambda: graph.policy(chosen, origin, n_real),
         )
 
     def _nothing(self) -> Learned:

@@ -76,7 +76,7 @@ class Learned:
         Whether these bounds hold with probability at least 1 - delta: with `bonus="theory"`. Else they are estimates.
     episodes : int
     violations : int
-        How many of them broke a limit; 0 with a known support.
+        How many of them broke a limit; 0 with a known support or a bound on costs.
     history : tuple of Moment
         One for each plan.
     message : str

@@ -3,7 +3,8 @@
 A support is a model whose probabilities and rewards nobody looks at. A known one decides once and for all which nodes
 and actions are safe. A learned one (`Seen`) begins with nothing: a row that was never tried leads to a place where
 nothing more happens, which is how an optimist sees it; each new outcome is added to its row, for every step that
-shares the row and whatever had been spent.
+shares the row and whatever had been spent. Where it is known what actions cost at most, rows also have outcomes that
+never happen, which keep from them whatever the worst luck could make unsafe (`solvent.learning.worst`).
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvent.errors import ModelError, quote
+from solvent.learning.worst import GONE, Worst
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
+from solvent.model.cost_bounds import Bound
 from solvent.model.exact import MAX_TICKS, exact_column
 from solvent.model.explore import from_function
 from solvent.model.lattice import Lattice
@@ -28,6 +32,9 @@ from solvent.policy.nodes import Counting
 
 #: Possible (next state, cost) pairs: by (state, action), or a function of these; an action without any is not offered.
 SupportLike = CMDP | Mapping[tuple[Any, Any], Any] | Callable[..., Any]
+
+#: A next state, by position, and exact costs.
+Outcome = tuple[int, tuple[Fraction, ...]]
 
 #: States of a learned support beside those of the environment: nobody knows what comes, and the episode is over.
 UNEXPLORED, OVER = "unexplored", "over"
@@ -123,6 +130,17 @@ class Seen:
     units : tuple of Fraction, optional
         What a tick of each limited resource is worth; the greatest that divides what was seen, if not given.
     counting : tuple of {"exact", "down"}
+    worst : Worst, optional
+        What actions cost at most, in an environment.
+
+    Attributes
+    ----------
+    bounds : list of Bound
+        What each row costs at most; None if that is not known.
+    never : list of lists of Outcome
+        What each row has to be safe for and never leads to.
+    outcomes : list of lists of Outcome
+        What was seen of each row.
     """
 
     def __init__(
@@ -134,35 +152,67 @@ class Seen:
         stationary: bool = True,
         units: tuple[Fraction, ...] | None = None,
         counting: tuple[Counting, ...] | None = None,
+        worst: Worst | None = None,
     ) -> None:
         self.horizon, self.limits, self.units = horizon, limits, units
         exactly: Counting = "exact"
         self.counting = counting or (exactly,) * len(limits.resources)
+        self.added: tuple[Hashable, ...] = (UNEXPLORED, OVER)
+        self.bounds: list[Bound]
         if isinstance(names, CMDP):
             self.start, self.states, self.actions = names.start, names.states, names.actions
             self.table_of_step, n_tables = names.table_of_step, names.n_tables
             offered = np.diff(names.row_indptr).reshape(n_tables, -1)
-            self.row_action = names.row_action
+            # the added states have no rows: nothing more is earned or spent there
+            offered = np.pad(offered, ((0, 0), (0, len(self.added))))
+            self.row_action, self.bounds = names.row_action, [None] * names.n_rows
         else:
             self.start, self.states, self.actions = names
             n_tables = 1 if stationary else horizon
             self.table_of_step = np.zeros(horizon, np.int32) if stationary else np.arange(horizon, dtype=np.int32)
-            offered = np.full((n_tables, len(self.states)), len(self.actions))
-            self.row_action = np.tile(np.arange(len(self.actions), dtype=np.int32), offered.size)
-        # the two added states have no rows: nothing more is earned or spent there
-        self.row_indptr = _indptr(np.pad(offered, ((0, 0), (0, 2))).ravel())
+            if worst is not None:
+                self.added += (GONE, *(("worst", i) for i in range(len(worst.kinds))))
+            actions = self._actions_by_state(worst)
+            offered = np.tile([len(each) for each in actions], n_tables)
+            self.row_action = np.tile(np.array([a for each in actions for a in each], np.int32), n_tables)
+            self.bounds = self._bounds_by_row(worst) * n_tables
+        self.row_indptr = _indptr(offered.ravel())
         self.unexplored, self.over = len(self.states), len(self.states) + 1
-        self.outcomes: list[list[tuple[int, tuple[Fraction, ...]]]] = [[] for _ in self.row_action]
+        stand_ins = range(self.over + 1, len(self.states) + len(self.added))
+        self.never: list[list[Outcome]] = [
+            [] if bound is None else [(after, bound) for after in stand_ins] for bound in self.bounds
+        ]
+        self.outcomes: list[list[Outcome]] = [[] for _ in self.row_action]
+
+    def _actions_by_state(self, worst: Worst | None) -> list[list[int]]:
+        every = list(range(len(self.actions)))
+        if worst is None:
+            return [every] * len(self.states) + [[]] * len(self.added)
+        allowed = [[a for a in every if row[a] is not None] for row in worst.bounds_S]
+        return [*allowed, [], [], [], *(list(range(len(kind))) for kind in worst.kinds)]
+
+    def _bounds_by_row(self, worst: Worst | None) -> list[Bound]:
+        if worst is None:
+            return [None] * (len(self.states) * len(self.actions))
+        own: list[Bound] = [bound for row in worst.bounds_S for bound in row if bound is not None]
+        return own + [bound for kind in worst.kinds for bound in kind]
 
     def add(self, row: int, after: int, costs: tuple[Fraction, ...]) -> bool:
         """Add an outcome to a row; return whether it is the first there."""
         self.outcomes[row].append((after, costs))
         return len(self.outcomes[row]) == 1
 
+    def newest(self, row: int) -> int:
+        """Return the position of the outcome that was last added to a row among all of it."""
+        return len(self.never[row]) + len(self.outcomes[row]) - 1
+
     def model(self) -> CMDP:
         """Return the model of what was seen, outcomes of a row equally likely."""
-        nothing = (self.unexplored, (Fraction(0),) * len(self.limits.resources))
-        rows = [row or [nothing] for row in self.outcomes]
+        hope = self._hope()
+        rows = [
+            never + (seen or [(self.unexplored, hope if bound is None else bound)])
+            for never, seen, bound in zip(self.never, self.outcomes, self.bounds, strict=True)
+        ]
         sizes = np.array([len(row) for row in rows])
         flat = [outcome for row in rows for outcome in row]
         columns = tuple(
@@ -171,7 +221,7 @@ class Seen:
         return CMDP(
             horizon=self.horizon,
             start=self.start,
-            states=(*self.states, UNEXPLORED, OVER),
+            states=(*self.states, *self.added),
             actions=self.actions,
             resources=self.limits.resources,
             table_of_step=self.table_of_step,
@@ -184,6 +234,14 @@ class Seen:
             cost=columns,
             name="what was seen",
         )
+
+    def _hope(self) -> tuple[Fraction, ...]:
+        """Return what an optimist thinks an action costs that was never tried: so little that it keeps every limit."""
+        nothing, hope = Fraction(0), []
+        for d, side in enumerate(self.limits.upper):
+            dearest = max([nothing, *(costs[d] for outcomes in self.outcomes for _, costs in outcomes)])
+            hope.append(nothing if _only_rise(side) else -self.horizon * dearest - self.limits.largest(d))
+        return tuple(hope)
 
     def problem(self) -> Problem:
         """Return the problem of keeping the budget as far as is known; errors as of `Lattice.fit`."""
@@ -205,6 +263,12 @@ class Seen:
             for side, end in ((limits.upper, NO_UPPER), (limits.lower, NO_LOWER))
         ]
         return Lattice(limits.resources, units, np.stack(columns, axis=1), sides[0], sides[1])
+
+
+def _only_rise(side: tuple[Fraction | None, ...]) -> bool:
+    """Whether what kept an upper limit keeps all later ones at no cost, beginning with nothing spent."""
+    pairs = pairwise((Fraction(0), *side))
+    return all(after is None or (before is not None and before <= after) for before, after in pairs)
 
 
 def _indptr(sizes: NDArray[Any]) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from solvent.errors import ModelError, quote
 from solvent.model.build import read_costs
+from solvent.model.cmdp import CMDP
 from solvent.model.exact import Number, exact
 
 #: Where a cost comes from: a key of `info`, a function of (observation, action, next observation), what each step
@@ -34,6 +35,49 @@ class Environment(Protocol):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Return the next observation, reward, whether the episode is over in one of two ways, and `info`."""
+
+
+#: What `gymnasium.make` puts around an environment and changes nothing of what it does.
+_TRANSPARENT = ("gymnasium.wrappers.common.OrderEnforcing", "gymnasium.wrappers.common.PassiveEnvChecker")
+#: The same, unless it ends episodes before their horizon.
+_TIME_LIMIT = "gymnasium.wrappers.common.TimeLimit"
+
+
+def model_of(env: Any) -> CMDP | None:
+    """Return the model that an environment plays, if it does nothing else; then it can be played in its place.
+
+    A class says so itself by `plays_its_model`, and not for those derived from it. Of wrappers only those are looked
+    through that `gymnasium.make` adds: any other may change costs, rewards or what an action does.
+    """
+    inner, longest = env, None
+    while (name := f"{type(inner).__module__}.{type(inner).__qualname__}") in (*_TRANSPARENT, _TIME_LIMIT):
+        if name == _TIME_LIMIT:
+            longest = min(inner._max_episode_steps, inner._max_episode_steps if longest is None else longest)
+        inner = inner.env
+    model = getattr(inner, "model", None)
+    if vars(type(inner)).get("plays_its_model") is not True or not isinstance(model, CMDP):
+        return None
+    return model if longest is None or longest >= model.horizon else None
+
+
+def wrapped_model_hint(env: Any) -> str:
+    """Return what to do about a model that is not played as one because something was put around it; else nothing."""
+    inner = getattr(env, "unwrapped", env)
+    if inner is env or model_of(inner) is None:
+        return ""
+    return f"{type(env).__name__} may change the model inside it; learn in env.unwrapped if that is meant"
+
+
+def refuse_budget_wrapper(env: Any) -> None:
+    """Raise a `ModelError` if an environment keeps a budget of its own: it would come between learning and actions."""
+    inner = env
+    while inner is not None:
+        if getattr(type(inner), "keeps_budget", False) is True:
+            raise ModelError(
+                "environment", "one that keeps no budget, as learning does that itself", f"a {type(inner).__name__}",
+                "learn in what is inside it, env.env, with budget=... and support=... or cost_bound=...",
+            )  # fmt: skip
+        inner = getattr(inner, "env", None)
 
 
 class World:

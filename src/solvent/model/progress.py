@@ -58,7 +58,7 @@ class Progress:
             if self._bar is not None:
                 self._bar.console.print(str(text), markup=False, highlight=False)
 
-    def report(self, phase: str, done: int, total: int, facts: dict[str, Any]) -> None:
+    def report(self, phase: str, done: int, total: int, facts: dict[str, Any], unit: str = "step") -> None:
         """Take note of progress and show it once the work has taken a while."""
         if self._bar is None or time.perf_counter() < self._due:
             return
@@ -70,7 +70,7 @@ class Progress:
             if phase not in self._tasks:
                 self._tasks[phase] = self._bar.add_task(phase, total=total, facts="")
             text = ", ".join(_fact(name, value) for name, value in facts.items())
-            self._bar.update(self._tasks[phase], completed=done, facts=f"step {done}/{total}  {text}")
+            self._bar.update(self._tasks[phase], completed=done, facts=f"{unit} {done:,}/{total:,}  {text}")
 
     def _wait(self) -> None:
         with self._lock:

@@ -71,10 +71,11 @@ Written = Mapping[str, Mapping[str, Any]]
 
 def written_text(files: Written) -> RenderableType | None:
     """Return which files were written, if any were."""
-    return facts_grid(_written(files)) if files else None
+    return facts_grid(written_rows(files)) if files else None
 
 
-def _written(files: Written) -> list[tuple[str, str]]:
+def written_rows(files: Written) -> list[tuple[str, str]]:
+    """Return rows for `facts_grid`, one for each file that was written."""
     return [("wrote" if not i else "", f"{what} {file_text(file)}") for i, (what, file) in enumerate(files.items())]
 
 
@@ -135,7 +136,7 @@ def solution_text(
     """Return what `solve` says."""
     status = solution.status.value
     style, meaning = _STATUS[status]
-    facts = _solution_facts(solution, limits, verbose) + _written(written or {})
+    facts = _solution_facts(solution, limits, verbose) + written_rows(written or {})
     return group(headline(status.replace("_", " "), style, meaning), facts_grid(facts))
 
 

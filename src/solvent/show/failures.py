@@ -21,6 +21,15 @@ _SHELL_WORDS = {
     "solve(model, budget)": "solvent solve --budget",
     "pass budget=...": "pass --budget",
     "max_nodes=": "--max-nodes",
+    "raise max_episodes or epsilon": "raise --max-episodes or --epsilon",
+    "pass reward_range=(least, greatest)": "pass --reward-range LOW..HIGH",
+    "pass cost=...: another key, a number, or a function of (observation, action, next_observation)": (
+        "pass --cost: another key, or a number"
+    ),
+    "checkpoint=... to go on from": "--checkpoint FILE to go on from",
+    "as cost_bound says": "as --cost-bound says",
+    '"practical" with a learned support': "practical with a learned support",
+    'bonus="theory"': "--bonus theory",
     "lower up_to": "lower --up-to",
     "use None (null in files)": "write none",
     "solvent.load_policy reads policies": "the model comes first, then the policy",
@@ -30,7 +39,8 @@ _METHOD = re.compile(r"""\bmethod=(["'])(\w+)\1""")
 #: Arguments that, alone, say where an error lies.
 _SHELL_PLACES = {
     *("method", "epsilon", "strict", "gap", "time_limit", "memory_limit"),
-    *("budget", "resource", "up_to", "episodes", "seed", "delta"),
+    *("budget", "resource", "up_to", "episodes", "seed", "delta", "horizon", "bonus", "replan", "max_episodes"),
+    *("cost", "cost_bound", "epsilon_cost", "reward_range", "resume", "checkpoint"),
 }
 
 
@@ -63,6 +73,8 @@ def in_shell(text: str) -> str:
     >>> in_shell('use method="reduction", which takes any limits')
     'use --method reduction, which takes any limits'
     """
+    if text == "cost_support":
+        return "--support"
     if text in _SHELL_PLACES:
         return "--" + text.replace("_", "-")
     for python, shell in _SHELL_WORDS.items():

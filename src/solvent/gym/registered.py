@@ -1,0 +1,196 @@
+"""Registered environments by name, to be learned in: made, guarded, and with what their tables say of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from solvent.errors import ModelError, SolventError, quote
+from solvent.gym.env import ENV_ID
+from solvent.gym.starts import DrawnStart
+from solvent.model.budget import Budget, limits_of
+from solvent.model.cmdp import CMDP
+from solvent.model.explore import from_gymnasium
+
+#: What a step costs: of each action, the same for all, a key of `info`, or None for `info["cost"]`.
+Price = tuple[Fraction, ...] | Fraction | str | None
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A registered environment and what is known of it.
+
+    Attributes
+    ----------
+    env : gymnasium.Env
+        To be learned in.
+    horizon : int
+        One step more than asked for, if the first state is drawn.
+    budget : dict of Budget
+        By resource; nothing is limited after a step that only draws the first state.
+    cost : function or str or None
+        As `solvent.learn` takes it.
+    table : CMDP or None
+        What its table says, if it has one and costs are numbers.
+    reward_range : (float, float) or None
+        Of the table.
+    """
+
+    env: Any
+    horizon: int
+    budget: dict[str, Budget]
+    cost: Callable[[Any, Any, Any], Any] | str | None
+    table: CMDP | None
+    reward_range: tuple[float, float] | None
+
+
+def read_registered(
+    name: str,
+    arguments: Mapping[str, Any],
+    horizon: int,
+    price: Price,
+    budget: Mapping[str, Budget],
+    note: Callable[[str], None],
+) -> Registered:
+    """Make an environment and read its table, if it has one.
+
+    Parameters
+    ----------
+    name : str
+        As `gymnasium.make` takes it, which imports the module before a colon.
+    arguments : mapping
+        Of the environment.
+    horizon : int
+        Takes the place of its own limit on steps.
+    price : Price
+    budget : mapping of Budget
+        By resource.
+    note : function
+        Told what Gymnasium warns of.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be made.
+    """
+    env: Any = Guarded(_make(name, arguments, horizon, note), name)
+    base = env.unwrapped
+    drawn = int(np.count_nonzero(getattr(base, "initial_state_distrib", [1]))) > 1
+    if drawn:
+        env = DrawnStart(env, key=price if isinstance(price, str) else "cost")
+        budget = {key: _later(each, horizon, key) for key, each in budget.items()}
+    cost = _cost(price, env, env.first if drawn else None)
+    found, model = getattr(base, "P", None), None
+    if found is not None and callable(cost):
+        model = from_gymnasium(env, cost, horizon, resources=tuple(budget), budget=budget)
+    if model is not None and drawn:
+        model = _renumbered(model, env)
+    return Registered(env, horizon + drawn, dict(budget), cost, model, _rewards(found, drawn))
+
+
+def _make(name: str, arguments: Mapping[str, Any], horizon: int, note: Callable[[str], None]) -> Any:
+    if name == ENV_ID:
+        raise ModelError(name, "the model's own file in place of an environment", quote(name), "solvent learn MODEL")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            env = gymnasium.make(name, max_episode_steps=horizon, disable_env_checker=True, **arguments)
+        except gymnasium.error.UnregisteredEnv as error:
+            raise ModelError(name, "a model file, or the name of a registered environment", _line(error)) from error
+        except Exception as error:  # of anybody's code
+            found = f"{type(error).__name__}: {_line(error)}"
+            raise ModelError(name, "an environment that can be made", found) from error
+    for warning in said:
+        note(_line(warning.message))
+    return env
+
+
+def _line(message: object) -> str:
+    """Return what somebody else's message says, on one line and without its colours."""
+    text = " ".join(str(message).split()).replace("\x1b[33m", "").replace("\x1b[0m", "")
+    return text.removeprefix("WARN: ") or "no reason given"
+
+
+def _cost(price: Price, env: Any, first: int | None) -> Callable[[Any, Any, Any], Any] | str | None:
+    if price is None or isinstance(price, str):
+        return price
+    begin = int(env.action_space.start)
+    if isinstance(price, tuple) and len(price) != env.action_space.n:
+        raise ModelError("cost", f"a cost for each of {env.action_space.n} actions", f"{len(price)}")
+
+    def cost(before: Any, action: Any, after: Any) -> Fraction:
+        if first is not None and before == first:
+            return Fraction(0)
+        return price[int(action) - begin] if isinstance(price, tuple) else price
+
+    return cost
+
+
+def _rewards(table: Any, drawn: bool) -> tuple[float, float] | None:
+    if table is None:
+        return None
+    rewards = [float(r) for row in table.values() for outcomes in row.values() for p, _, r, _ in outcomes if p > 0]
+    if drawn:
+        rewards.append(0.0)
+    return min(rewards), max(rewards)
+
+
+def _later(budget: Budget, horizon: int, where: str) -> Budget:
+    """Return a budget for episodes with a step before the first, after which nothing is limited."""
+    fixed = budget.over(horizon, where)
+    if isinstance(fixed.upper, Fraction) and fixed.upper >= 0 and fixed.lower is None:
+        return fixed
+    limits = limits_of({where: fixed}, horizon)
+    if not limits.resources:
+        return fixed
+    upper, lower = ([None, *side[0]] for side in (limits.upper, limits.lower))
+    return Budget(
+        upper=upper if any(limit is not None for limit in upper) else None,
+        lower=lower if any(limit is not None for limit in lower) else None,
+    )
+
+
+def _renumbered(model: CMDP, env: DrawnStart) -> CMDP:
+    """Return the model of a table with the environment's numbers for the draw of the first state."""
+    actions = tuple(name for name in model.actions if name != "reset")
+    place = {name: i for i, name in enumerate(actions)}
+    of_draw = place[int(env.action_space.start)]  # type: ignore[attr-defined]
+    new = np.array([place.get(name, of_draw) for name in model.actions], np.int32)
+    return replace(
+        model,
+        start=env.first,
+        states=tuple(env.first if name == "reset" else name for name in model.states),
+        actions=actions,
+        row_action=new[model.row_action],
+    )
+
+
+class Guarded(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Turns what goes wrong inside an environment into a `SolventError` that names it."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], name: str) -> None:
+        super().__init__(env)
+        self._name = name
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        return self._guarded("reset", lambda: self.env.reset(seed=seed, options=options))  # type: ignore[no-any-return]
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Take an action."""
+        return self._guarded("step", lambda: self.env.step(action))  # type: ignore[no-any-return]
+
+    def _guarded(self, what: str, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except SolventError:
+            raise
+        except Exception as error:  # of anybody's code
+            found = f"{type(error).__name__}: {_line(error)}"
+            raise SolventError(f"the environment {self._name} failed in its {what}: {found}") from error

@@ -1,0 +1,114 @@
+"""What actions can cost at most, as users state it: numbers, arrays, dicts by resource, or a function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.errors import ModelError, quote
+from solvent.model.build import read_costs
+from solvent.model.exact import exact
+
+#: A bound per resource, or None for an action that must never be taken.
+Bound = tuple[Fraction, ...] | None
+#: What a bound may be stated as: a function of (observation, action), or numbers.
+BoundLike = Callable[[Any, int], Any] | Any
+
+
+class CostBounds:
+    """A bound on what each action costs, read in exact numbers.
+
+    Parameters
+    ----------
+    given : function of (observation, action), or numbers
+        Numbers: one for all actions, by resource, or an array of shape (A,), (A, D), (S, A) with one resource or
+        (S, A, D). Infinity or None forbids an action.
+    resources : tuple of str
+    n_actions : int
+    first_action : int
+        The number of the first action.
+    where : str
+        What to call it in errors.
+
+    Examples
+    --------
+    >>> bounds = CostBounds([0, "1/3", None], ("fuel",), n_actions=3)
+    >>> bounds("anywhere", 1), bounds("anywhere", 2)
+    ((Fraction(1, 3),), None)
+    >>> CostBounds(lambda state, action: {"fuel": state * action}, ("fuel",), n_actions=3)(7, 2)
+    (Fraction(14, 1),)
+    """
+
+    def __init__(
+        self,
+        given: BoundLike,
+        resources: tuple[str, ...],
+        n_actions: int,
+        first_action: int = 0,
+        where: str = "cost_bound",
+    ) -> None:
+        self._resources, self._n, self._first, self._where = resources, n_actions, first_action, where
+        self._function = given if callable(given) else None
+        self._table = None if callable(given) else self._read_table(self._by_action(given))
+
+    def __call__(self, observation: Any, position: int) -> Bound:
+        """Return the bound of an action, by position."""
+        if self._function is not None:
+            action = position + self._first
+            return self.read(self._function(observation, action), f"{self._where} of action {action}")
+        assert self._table is not None
+        if self._table.ndim == 1:
+            return self._table[position]  # type: ignore[no-any-return]
+        return self._table[self._row(observation), position]  # type: ignore[no-any-return]
+
+    def read(self, given: Any, where: str) -> Bound:
+        """Return one bound as it was given: a number, one per resource in order or by name, or None."""
+        if given is None:
+            return None
+        listed = read_costs(given, self._resources, where)
+        if any(amount is None or _is_infinite(amount) for amount in listed):
+            return None
+        return tuple(exact(amount, where) for amount in listed)
+
+    def _by_action(self, given: Any) -> NDArray[Any]:
+        resources = self._resources
+        if not isinstance(given, Mapping):
+            return np.array(given, object)
+        unknown = [name for name in given if name not in resources]
+        if unknown or len(given) < len(resources):
+            wrong = quote(unknown[0]) if unknown else f"only {quote(list(given))}"
+            raise ModelError(self._where, f"numbers for each of {', '.join(map(quote, resources))}", wrong)
+        return np.stack([np.broadcast_to(np.array(given[name], object), (self._n,)) for name in resources], axis=-1)
+
+    def _read_table(self, given: NDArray[Any]) -> NDArray[Any]:
+        """Return bounds as an array of tuples, of shape (A,) or (S, A)."""
+        n_resources = len(self._resources)
+        if given.ndim == 0 and n_resources == 1:
+            given = np.broadcast_to(given, (self._n,))
+        if n_resources == 1 and given.shape[-1:] == (self._n,) and given.ndim <= 2 and given.shape != (1, 1):
+            given = given[..., None]
+        if given.ndim not in (2, 3) or given.shape[-2:] != (self._n, n_resources):
+            shape = f"({self._n}, {n_resources})" if n_resources > 1 else f"({self._n},)"
+            hint = "with a leading axis, one row for each observation"
+            raise ModelError(self._where, f"numbers of shape {shape}", f"shape {given.shape}", hint)
+        table = np.empty(given.shape[:-1], object)
+        for index in np.ndindex(*table.shape):
+            table[index] = self.read(given[index].tolist(), f"{self._where}{list(index)}")
+        return table
+
+    def _row(self, observation: Any) -> int:
+        assert self._table is not None
+        size = len(self._table)
+        if not isinstance(observation, int | np.integer) or not 0 <= observation < size:
+            expected = f"an observation from 0 to {size - 1}, a row of the array"
+            raise ModelError(self._where, expected, quote(observation), "use a function of (observation, action)")
+        return int(observation)
+
+
+def _is_infinite(amount: Any) -> bool:
+    return isinstance(amount, float | np.floating) and math.isinf(amount) and bool(amount > 0)
