@@ -1,32 +1,44 @@
-"""The average case: how many points frontiers have in random families, and what noise does to the worst case.
+"""Past the paper: how many points frontiers have on average, as the number of steps grows.
 
-The paper closes by asking for a smoothed or average-case analysis. All that the exact method on frontiers does is
-proportional to the number of points, so these are counted: at the first step, as a function of the number of steps H,
-family by family, without luck and with it (`growth`); and on the worst instance as noise is added (`smoothing`).
+Each family of `families` is drawn many times at each horizon, without luck and with it. Without, the frontier of one
+state is the Pareto set of a knapsack, which is polynomial in expectation as soon as either costs or rewards have
+independent noise; with luck it need not be. `docs/average-case.md` has the statements.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
-from solvent.experiments import families
-from solvent.experiments.runs import Row, Study, run
+from solvent.experiments import families, points
+from solvent.experiments.points import Lines, Points
+from solvent.experiments.runs import Row, Study
 from solvent.experiments.shapes import Shape, fit_shape
-from solvent.model.cmdp import CMDP
-from solvent.plan import frontier as frontiers
-from solvent.plan.limits import Allowance
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: What each family is called in pictures and text, from the fewest points to the most.
+NAMES = {
+    "states": "four states, uniform",
+    "uniform": "uniform",
+    "pareto": "heavy-tailed: Pareto",
+    "lognormal": "heavy-tailed: lognormal",
+    "near": "correlated",
+    "strong": "strongly correlated",
+    "subset-sum": "subset sum",
+}
 _LONG = (10, 14, 20, 28, 40, 57, 80, 113, 160, 226, 320)
-_TOSSED = (6, 8, 10, 12, 14, 16, 18)
+_EVEN = (4, 6, 8, 10, 12, 14, 16, 18)
+_STRONG = (6, 8, 10, 13, 16, 20, 25, 30, 36, 42)
+#: Where families of more points than the others have to stop.
+_SHORTER = {"near": _LONG[:-2], "strong": _STRONG, "subset-sum": _EVEN}
 
 
 @dataclass(frozen=True)
-class GrowthCase:
-    """One problem of a family; the arguments of `families.draw`."""
+class Case:
+    """One problem: the arguments of `families.draw`."""
 
     family: str
     luck: bool
@@ -35,158 +47,123 @@ class GrowthCase:
 
 
 @dataclass(frozen=True)
-class NoiseCase:
-    """One instance with noise 2**-halvings; `instance` is "powers" or "prize" of `families`."""
-
-    instance: str
-    lucky: int
-    horizon: int
-    halvings: int
-    seed: int
-
-
-@dataclass(frozen=True)
-class Points:
-    """How many points a frontier has at the first step, in the first state, and at all steps in all states."""
-
-    points: int
-    total: int
-
-
-@dataclass(frozen=True)
 class Average:
-    """Arguments of the study.
+    """Its arguments.
 
     Attributes
     ----------
-    seeds : int
+    trials : int
         Problems of each family and horizon.
-    noise_seeds : int
-        Instances for each amount of noise.
-    quick : bool
-        Leave out the longer horizons and most amounts of noise.
+    longest : int
+        Leave out longer horizons.
     """
 
-    seeds: int = 20
-    noise_seeds: int = 10
-    quick: bool = False
+    name: ClassVar[str] = "average"
+    about: ClassVar[str] = "points of a frontier against the horizon, in random families"
 
-    def growth(self) -> Study[GrowthCase, Points]:
-        """Return the study of growth with the number of steps."""
-        cases = tuple(
-            GrowthCase(family, luck, horizon, seed)
-            for (family, luck), horizons in self._horizons().items()
-            for horizon in horizons
-            for seed in range(self.seeds)
-        )
-        return Study("average-growth", cases, count_growth, Points, prepare)
+    trials: int = 20
+    longest: int = 320
 
-    def smoothing(self) -> Study[NoiseCase, Points]:
-        """Return the study of noise on the worst case."""
-        cases = tuple(
-            NoiseCase(instance, lucky, horizon, halvings, seed)
-            for instance, lucky, horizon, most in self._noises()
-            for halvings in range(0, most + 1, 4 if self.quick else 1)
-            for seed in range(self.noise_seeds)
-        )
-        return Study("average-smoothing", cases, count_noise, Points, prepare)
+    @classmethod
+    def quick(cls) -> Average:
+        """Return it in a size for tests."""
+        return cls(trials=4, longest=28)
 
-    def _horizons(self) -> dict[tuple[str, bool], tuple[int, ...]]:
-        """Return the horizons at which each family is drawn, without luck and with it."""
-        even = tuple(range(4, 19, 2))
-        plain = {
-            "uniform": _LONG,
-            "pareto": _LONG,
-            "lognormal": _LONG,
-            "states": _LONG,
-            "near": _LONG[:9],
-            "strong": (6, 8, 10, 13, 16, 20, 25, 30, 36, 42),
-            "subset-sum": even,
+    def horizons(self, family: str, luck: bool) -> tuple[int, ...]:
+        """Return the horizons at which a family is drawn; there are fewer of those that have more points."""
+        every = _EVEN[1:] if luck else _SHORTER.get(family, _LONG)
+        if self.longest >= every[-1]:
+            return every
+        return tuple(h for h in every if h <= max(self.longest // 2 if luck else self.longest, every[3]))
+
+    def cases(self) -> Iterator[Case]:
+        """Yield all problems."""
+        for luck in (False, True):
+            for family in NAMES:
+                for horizon in self.horizons(family, luck):
+                    yield from (Case(family, luck, horizon, seed) for seed in range(self.trials))
+
+    def study(self) -> Study[Case, Points]:
+        """Return what is to be run."""
+        return Study(self.name, tuple(self.cases()), measure, Points, points.prepare)
+
+    def results(self, rows: Iterable[Row[Case, Points]]) -> Lines[tuple[str, bool]]:
+        """Return the points of all trials, by family and luck, and by horizon."""
+        return points.lines(((row.case.family, row.case.luck), row.case.horizon, row.result.points) for row in rows)
+
+    def facts(self, results: Lines[tuple[str, bool]]) -> dict[str, Any]:
+        """Return what the results show, as numbers: of each family, without luck and with it, shape and means."""
+        return {
+            "trials": self.trials,
+            "without": {family: _facts(results[family, False]) for family in NAMES},
+            "with": {family: _facts(results[family, True]) for family in NAMES},
         }
-        tossed = dict.fromkeys(["uniform", "near", "strong", "subset-sum", "pareto", "lognormal", "states"], _TOSSED)
-        every = {(family, False): h for family, h in plain.items()} | {(family, True): h for family, h in tossed.items()}
-        return {key: h[:5] if self.quick else h for key, h in every.items()}
 
-    def _noises(self) -> list[tuple[str, int, int, int]]:
-        """Return instance, steps with luck, horizon and the most halvings of the noise."""
-        if self.quick:
-            return [("powers", 0, 10, 16), ("powers", 4, 10, 16), ("prize", 9, 10, 16)]
-        plain = [("powers", 0, 10, 20), ("powers", 0, 20, 20), ("powers", 0, 40, 15), ("powers", 0, 80, 13)]
-        tossed = [("powers", lucky, 16, 20) for lucky in (0, 2, 4, 8, 16)]
-        return [*plain, *tossed, ("prize", 15, 16, 20)]
+    def finding(self, facts: dict[str, Any]) -> str:
+        """Return what they show, as one line."""
+        powers = [of["parameter"] for of in facts["without"].values() if of["shape"] == "power"]
+        factors = [of["parameter"] for of in facts["with"].values() if of["shape"] == "exponential"]
+        spread = f"H^{min(powers):.2f} to H^{max(powers):.2f}" if powers else "no power"
+        growth = f"by factors of {min(factors):.2f} to {max(factors):.2f} a step" if factors else "more slowly"
+        return (
+            f"without luck, points grow like {spread} in {len(powers)} of {len(NAMES)} families; where a coin decides, "
+            f"they grow {growth} in {len(factors)} of {len(NAMES)}"
+        )
 
+    def table(self, facts: dict[str, Any]) -> list[str]:
+        """Return the fits as the lines of a Markdown table."""
+        lines = [
+            "| family | without luck | H | mean points at the largest | with luck | H | mean points at the largest |",
+            "| --- | --- | --- | --- | --- | --- | --- |",
+        ]
+        for family in reversed(NAMES):
+            cells = [NAMES[family]]
+            for side in ("without", "with"):
+                of = facts[side][family]
+                last = list(of["means"])[-1]
+                cells += [describe(of), f"{of['from']} to {last}", f"{of['means'][last]:,.0f}"]
+            lines.append(f"| {' | '.join(cells)} |")
+        return lines
 
-@dataclass(frozen=True)
-class Averages:
-    """The rows of both studies."""
+    def draw(self, results: Lines[tuple[str, bool]]) -> Figure:
+        """Return the picture: without luck on the left, with it on the right."""
+        from solvent.experiments.point_plots import draw_average
 
-    growth: list[Row[GrowthCase, Points]]
-    smoothing: list[Row[NoiseCase, Points]]
-
-    def grown(self) -> dict[tuple[str, bool], dict[int, list[int]]]:
-        """Return by family and luck, and by horizon, the number of points of each trial."""
-        found: dict[tuple[str, bool], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-        for row in self.growth:
-            found[row.case.family, row.case.luck][row.case.horizon].append(row.result.points)
-        return {key: dict(by_horizon) for key, by_horizon in found.items()}
-
-    def smoothed(self) -> dict[tuple[str, int, int], dict[int, list[int]]]:
-        """Return by instance, lucky steps and horizon, and by halvings of the noise, the points of each trial."""
-        found: dict[tuple[str, int, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-        for row in self.smoothing:
-            case = row.case
-            found[case.instance, case.lucky, case.horizon][case.halvings].append(row.result.points)
-        return {key: dict(by_noise) for key, by_noise in found.items()}
-
-    def shapes(self) -> dict[tuple[str, bool], Shape]:
-        """Return how each family grows."""
-        return {key: fit_shape(list(counts), list(counts.values())) for key, counts in self.grown().items()}
+        return draw_average(results, self.facts(results))
 
 
-def measure(arguments: Average, folder: Path, jobs: int = 1, progress: bool = False, *, fresh: bool = False) -> Averages:
-    """Count all points that have not been counted yet; see `runs.run`."""
-    return Averages(
-        run(arguments.growth(), folder, jobs, progress, fresh=fresh),
-        run(arguments.smoothing(), folder, jobs, progress, fresh=fresh),
-    )
-
-
-def count_growth(case: GrowthCase) -> Points:
-    """Count the points of a problem of a family.
+def measure(case: Case) -> Points:
+    """Count the points of a problem.
 
     Examples
     --------
-    >>> count_growth(GrowthCase("subset-sum", False, 10, seed=0)).points == 2**10
+    >>> measure(Case("subset-sum", False, 10, seed=0)).points == 2**10
     True
     """
-    return count(families.draw(case.family, case.horizon, case.seed, luck=case.luck))
+    return points.count(families.draw(case.family, case.horizon, case.seed, luck=case.luck))
 
 
-def count_noise(case: NoiseCase) -> Points:
-    """Count the points of an instance with noise."""
-    noise = 2.0**-case.halvings
-    if case.instance == "prize":
-        return count(families.prize(case.horizon, noise, case.seed))
-    return count(families.powers(case.horizon, noise, case.seed, lucky=case.lucky))
-
-
-def count(model: CMDP) -> Points:
-    """Count the points of the frontiers of a model of one resource, over all budgets that can matter.
+def describe(fact: dict[str, Any]) -> str:
+    """Return a fitted shape in a few signs, with its interval.
 
     Examples
     --------
-    >>> from solvent.model import instances
-    >>> count(instances.knapsack([60, 100, 120], [10, 20, 30])).points
-    7
+    >>> describe({"shape": "power", "parameter": 1.8483, "low": 1.803, "high": 1.889})
+    'H^1.85 (1.80 to 1.89)'
     """
-    cost = np.ascontiguousarray(model.cost[0].ticks, np.int64)
-    most = max(0, frontiers.settled_need(model, cost))
-    purse = frontiers.Purse(cost, np.zeros(model.horizon, np.int64), None, most)
-    found = frontiers.build(model, purse, Allowance())
-    return Points(len(found.start_need), sum(found.layer_sizes))
+    forms = {"power": "H^{:.2f}", "root": "exp({:.2f} √H)", "exponential": "{:.2f}^H"}
+    return f"{forms[fact['shape']].format(fact['parameter'])} ({fact['low']:.2f} to {fact['high']:.2f})"
 
 
-def prepare() -> None:
-    """Compile, or load, what counts."""
-    count(families.draw("uniform", 2, seed=0))
-    count(families.draw("uniform", 2, seed=0, luck=True))
+def _facts(counts: dict[int, list[int]]) -> dict[str, Any]:
+    horizons = list(counts)
+    shape: Shape = fit_shape(horizons, list(counts.values()))
+    return {
+        "shape": shape.name,
+        "parameter": round(shape.parameter, 6),
+        "low": round(shape.low, 6),
+        "high": round(shape.high, 6),
+        "sure": shape.sure,
+        "from": shape.since,
+        "means": {str(h): points.mean(trials) for h, trials in counts.items()},
+    }

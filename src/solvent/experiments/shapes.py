@@ -40,6 +40,8 @@ class Shape:
         Between which the parameter lies in 95 of 100 resamples.
     sure : float
         In what share of resamples this shape is chosen.
+    since : int
+        The shortest horizon that the parameter was fitted to.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Shape:
     low: float
     high: float
     sure: float
+    since: int
 
 
 def fit_shape(horizons: Sequence[int], counts: Sequence[Sequence[int]], *, name: str | None = None) -> Shape:
@@ -83,7 +86,7 @@ def fit_shape(horizons: Sequence[int], counts: Sequence[Sequence[int]], *, name:
     parameters = np.exp(slopes) if chosen == "exponential" else slopes
     low, high = np.quantile(parameters[1:], [_TAIL, 1 - _TAIL])
     sure = float((squares_RK[1:].argmin(axis=1) == SHAPES.index(chosen)).mean())
-    return Shape(chosen, float(parameters[0]), float(low), float(high), sure)
+    return Shape(chosen, float(parameters[0]), float(low), float(high), sure, int(h[half][0]))
 
 
 def _resampled_means(counts: Sequence[Sequence[int]]) -> NDArray[np.float64]:
