@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from solvent.experiments.fitting import fit_growth
 from solvent.experiments.runs import Study
 from solvent.experiments.trials import Measured, Results, Trial, measure, prepare, seed_of
 
@@ -71,6 +72,24 @@ def all_trials(
 def share(part: float, whole: float) -> float:
     """Return part / whole, and 0 where there is nothing to share."""
     return part / whole if whole else 0.0
+
+
+def growth_fact(sizes: Sequence[float], amounts: Sequence[float]) -> Facts:
+    """Return the exponent of a power law fitted to the larger half of the sizes, and its standard error or None."""
+    growth = fit_growth(sizes, amounts)
+    return {"exponent": growth.exponent, "error": None if math.isnan(growth.error) else growth.error}
+
+
+def power(growth: Facts) -> str:
+    """Return such a fact as a power of H.
+
+    Examples
+    --------
+    >>> power({"exponent": 2.034, "error": 0.061}), power({"exponent": 1.5, "error": None})
+    ('H^(2.03 ± 0.06)', 'H^1.50')
+    """
+    exponent = f"{growth['exponent']:.2f}"
+    return f"H^{exponent}" if growth["error"] is None else f"H^({exponent} ± {growth['error']:.2f})"
 
 
 def percent_off(value: float, optimum: float) -> float:

@@ -9,8 +9,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from solvent.experiments.experiment import Experiment, Facts, all_trials, duration, percent, percent_off, share
-from solvent.experiments.fitting import fit_growth
+from solvent.experiments.experiment import (
+    Experiment,
+    Facts,
+    all_trials,
+    duration,
+    growth_fact,
+    percent,
+    percent_off,
+    power,
+    share,
+)
 from solvent.experiments.trials import Results, Trial
 
 if TYPE_CHECKING:
@@ -90,8 +99,8 @@ class Far(Experiment):
             facts[method] = {
                 "seconds": seconds[-1],
                 "nodes": nodes[-1],
-                "growth": str(fit_growth(self.horizons, seconds)),
-                "growth_nodes": str(fit_growth(self.horizons, nodes)),
+                "growth": growth_fact(self.horizons, seconds),
+                "growth_nodes": growth_fact(self.horizons, nodes),
                 "off": max(share(abs(m.value - e.value), e.value) for m, e in zip(found, exact, strict=True)),
                 "over": max(m.over or 0.0 for m in found) / budget,
             }
@@ -103,7 +112,7 @@ class Far(Experiment):
         for key, name in self._names().items():
             exact, rough, safe = (facts[key][method] for method in _METHODS)
             parts.append(
-                f"at {name} the optimum in {duration(exact['seconds'])} (time grows as H^{exact['growth']}), the "
+                f"at {name} the optimum in {duration(exact['seconds'])} (time grows as {power(exact['growth'])}), the "
                 f"approximation in {duration(rough['seconds'])}, {percent(rough['off'])} too high and "
                 f"{percent(rough['over'])} over budget, the scheme that is never over in {duration(safe['seconds'])}, "
                 f"{percent(safe['off'])} below"

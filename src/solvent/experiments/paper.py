@@ -14,6 +14,7 @@ from typing import Any
 from solvent._version import __version__
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.experiments.approximation import Approximation
+from solvent.experiments.claims import claims, table
 from solvent.experiments.experiment import Experiment, Facts
 from solvent.experiments.far import Far
 from solvent.experiments.never_over import NeverOver
@@ -139,6 +140,16 @@ def _write(experiment: Experiment, results: Results, folder: Path, rows: int) ->
     }  # fmt: skip
     write_whole(files["facts"], (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
     return Reproduced(experiment.name, experiment.about, finding, facts, files, rows, 0.0)
+
+
+def write_claims(made: Iterable[Reproduced], folder: str | Path) -> Path | None:
+    """Write the table of the paper's claims into a folder, if all figures were made, and return its path."""
+    facts = {each.name: each.facts for each in made}
+    if set(facts) != set(FIGURES):
+        return None
+    path = Path(folder) / "claims.md"
+    write_whole(path, table(claims(facts)).encode())
+    return path
 
 
 _ENDINGS = {"data": "csv", "figure": "png", "facts": "json"}

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from solvent.experiments.experiment import Experiment, Facts, all_trials, duration
-from solvent.experiments.fitting import fit_growth
+from solvent.experiments.experiment import Experiment, Facts, all_trials, duration, growth_fact, power
 from solvent.experiments.trials import Results, Trial
 
 if TYPE_CHECKING:
@@ -110,8 +109,8 @@ class Scale(Experiment):
         return {
             "seconds": seconds[-1],
             "nodes": nodes[-1],
-            "growth": str(fit_growth(self.horizons, seconds)),
-            "growth_nodes": str(fit_growth(self.horizons, nodes)),
+            "growth": growth_fact(self.horizons, seconds),
+            "growth_nodes": growth_fact(self.horizons, nodes),
         }
 
     def finding(self, facts: Facts) -> str:
@@ -121,10 +120,10 @@ class Scale(Experiment):
         exact = facts["binding"]["exact"]["seconds"]
         return (
             f"with b = {self.budget:g}, of which at most {facts['most_spent']:.3g} is ever spent, nodes grow as "
-            f"H^{loose['growth_nodes']} and time as H^{loose['growth']} if f is only its first case, and "
+            f"{power(loose['growth_nodes'])} and time as {power(loose['growth'])} if f is only its first case, and "
             f"{literal['nodes']} nodes do at H = {last} with f as written; with b = H / {self.steps_per_unit}, nodes "
-            f"grow as H^{binding['growth_nodes']} and time as H^{binding['growth']}; at H = {last} the optimum takes "
-            f"{duration(exact)}"
+            f"grow as {power(binding['growth_nodes'])} and time as {power(binding['growth'])}; at H = {last} the "
+            f"optimum takes {duration(exact)}"
         )
 
     def draw(self, results: Results) -> Figure:

@@ -10,8 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from solvent.experiments.experiment import Experiment, Facts, all_trials, duration, percent, percent_off, share
-from solvent.experiments.fitting import fit_growth
+from solvent.experiments.experiment import (
+    Experiment,
+    Facts,
+    all_trials,
+    duration,
+    growth_fact,
+    percent,
+    percent_off,
+    share,
+)
 from solvent.experiments.trials import Measured, Results, Trial, same
 
 if TYPE_CHECKING:
@@ -100,8 +108,8 @@ class Value(Experiment):
             "coincide_optimal": sum(same(trio[0].value, trio[2].value) for trio, _ in met),
             "coincide_over": sum((own[0].over or 0) > 0 for _, own in met),
             "seconds": {m: times[-1] for m, times in slowest.items()},
-            "growth": {m: str(fit_growth(self.horizons, times)) for m, times in slowest.items()},
-            "growth_nodes": {m: str(fit_growth(self.horizons, counts)) for m, counts in nodes.items()},
+            "growth": {m: growth_fact(self.horizons, times) for m, times in slowest.items()},
+            "growth_nodes": {m: growth_fact(self.horizons, counts) for m, counts in nodes.items()},
         }
 
     def _of(self, method: str) -> float | None:
