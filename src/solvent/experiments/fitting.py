@@ -82,3 +82,15 @@ def fit_growth(sizes: Sequence[float], amounts: Sequence[float], *, larger_half:
     residual = float(((v - offset - slope * u) ** 2).sum())
     error = math.sqrt(residual / left / spread) if left > 0 else math.nan
     return Growth(slope, error, math.exp(offset), len(u))
+
+
+def fit_factor(steps: Sequence[float], amounts: Sequence[float]) -> float:
+    """Return by what factor amounts grow with each step, by least squares over the larger half of the steps.
+
+    Examples
+    --------
+    >>> round(fit_factor([1, 2, 3, 4], [5, 10, 20, 40]), 12)
+    2.0
+    """
+    growth = fit_growth([math.exp(step) for step in steps], amounts)
+    return math.exp(growth.exponent)

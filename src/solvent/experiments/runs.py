@@ -58,6 +58,13 @@ _VERSION = "solvent"
 _PLAIN = (int, float, str, bool)
 
 
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def nothing_to_prepare() -> None:
     """Prepare nothing."""
 
@@ -177,7 +184,7 @@ def _elsewhere(study: Study[C, R], cases: list[C], jobs: int) -> Iterator[tuple[
     """Yield results as they come from worker processes, and end those when the reader goes away."""
     study.prepare()  # once, before several processes would compile the same kernels at a time
     others = set(multiprocessing.active_children())
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+    threads = max(1, available_cores() // jobs)
     pool = ProcessPoolExecutor(
         jobs, multiprocessing.get_context("spawn"), initializer=_start_worker, initargs=(study.prepare, threads)
     )
