@@ -85,4 +85,8 @@ def subsets(items: list[tuple[Fraction, Fraction]]) -> Iterator[tuple[tuple[int,
     """Yield each subset of items (cost, reward) with its sums."""
     for size in range(len(items) + 1):
         for chosen in itertools.combinations(range(len(items)), size):
-            yield chosen, sum((items[i][0] for i in chosen), Fraction(0)), sum((items[i][1] for i in chosen), Fraction(0))
+            yield (
+                chosen,
+                sum((items[i][0] for i in chosen), Fraction(0)),
+                sum((items[i][1] for i in chosen), Fraction(0)),
+            )

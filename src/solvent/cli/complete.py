@@ -24,6 +24,8 @@ _FIGURES = {
     "never-over": "the feasibility scheme against the exact method",
     "precision": "costs cut to k decimals",
     "far": "all of it carried to a horizon of 1000",
+    "average": "points of a frontier against the horizon, in random families",
+    "smoothed": "points of the largest frontiers against noise",
 }
 #: Larger files are not read while somebody waits for a Tab.
 _LARGEST = 4_000_000

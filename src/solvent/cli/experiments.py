@@ -19,7 +19,7 @@ def paper(
         list[str] | None,
         typer.Argument(
             metavar="[FIGURE]...",
-            help="value, scale, approximation, never-over, precision or far; all, if none is named.",
+            help="value, scale, approximation, never-over, precision, far, average or smoothed; all, if none is named.",
             autocompletion=complete_figure,
             show_default=False,
         ),
@@ -38,7 +38,7 @@ def paper(
         bool, typer.Option("--fresh", help="Measure anew what an earlier run has measured.", show_default=False)
     ] = False,
 ) -> int:
-    """Make the paper's figures again.
+    """Make the paper's figures again, and those of the average case.
 
     Rows are kept as they are measured: a run that was stopped goes on where it was. Each figure is written as data
     (.csv), picture (.png) and facts (.json), and all of them together give a table of what the paper claims.

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from solvent.experiments import families, points
+from solvent.experiments.experiment import Exhibit, Facts
 from solvent.experiments.points import Lines, Points
 from solvent.experiments.runs import Row, Study
 from solvent.experiments.shapes import Shape, fit_shape
@@ -47,7 +48,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Average:
+class Average(Exhibit):
     """Its arguments.
 
     Attributes
@@ -91,7 +92,7 @@ class Average:
         """Return the points of all trials, by family and luck, and by horizon."""
         return points.lines(((row.case.family, row.case.luck), row.case.horizon, row.result.points) for row in rows)
 
-    def facts(self, results: Lines[tuple[str, bool]]) -> dict[str, Any]:
+    def facts(self, results: Lines[tuple[str, bool]]) -> Facts:
         """Return what the results show, as numbers: of each family, without luck and with it, shape and means."""
         return {
             "trials": self.trials,
@@ -99,7 +100,7 @@ class Average:
             "with": {family: _facts(results[family, True]) for family in NAMES},
         }
 
-    def finding(self, facts: dict[str, Any]) -> str:
+    def finding(self, facts: Facts) -> str:
         """Return what they show, as one line."""
         powers = [of["parameter"] for of in facts["without"].values() if of["shape"] == "power"]
         factors = [of["parameter"] for of in facts["with"].values() if of["shape"] == "exponential"]
@@ -110,7 +111,7 @@ class Average:
             f"they grow {growth} in {len(factors)} of {len(NAMES)}"
         )
 
-    def table(self, facts: dict[str, Any]) -> list[str]:
+    def table(self, facts: Facts) -> list[str]:
         """Return the fits as the lines of a Markdown table."""
         lines = [
             "| family | without luck | H | mean points at the largest | with luck | H | mean points at the largest |",
@@ -143,7 +144,7 @@ def measure(case: Case) -> Points:
     return points.count(families.draw(case.family, case.horizon, case.seed, luck=case.luck))
 
 
-def describe(fact: dict[str, Any]) -> str:
+def describe(fact: Facts) -> str:
     """Return a fitted shape in a few signs, with its interval.
 
     Examples
@@ -155,7 +156,7 @@ def describe(fact: dict[str, Any]) -> str:
     return f"{forms[fact['shape']].format(fact['parameter'])} ({fact['low']:.2f} to {fact['high']:.2f})"
 
 
-def _facts(counts: dict[int, list[int]]) -> dict[str, Any]:
+def _facts(counts: dict[int, list[int]]) -> Facts:
     horizons = list(counts)
     shape: Shape = fit_shape(horizons, list(counts.values()))
     return {

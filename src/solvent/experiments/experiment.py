@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from solvent.experiments.fitting import fit_growth
-from solvent.experiments.runs import Study
+from solvent.experiments.runs import Row, Study
 from solvent.experiments.trials import Measured, Results, Trial, measure, prepare, seed_of
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Facts = dict[str, Any]
 
 
-class Experiment(ABC):
-    """A figure of the paper; a subclass is a frozen dataclass of its arguments, with the paper's as defaults.
+class Exhibit(ABC):
+    """A figure; a subclass is a frozen dataclass of its arguments.
 
     Attributes
     ----------
@@ -38,11 +38,15 @@ class Experiment(ABC):
         """Return it in a size for tests."""
 
     @abstractmethod
-    def trials(self) -> Iterator[Trial]:
-        """Yield the configurations of its trials."""
+    def study(self) -> Study[Any, Any]:
+        """Return what is to be run."""
 
     @abstractmethod
-    def facts(self, results: Results) -> Facts:
+    def results(self, rows: list[Row[Any, Any]]) -> Any:
+        """Return the rows of the study in the form that the others take."""
+
+    @abstractmethod
+    def facts(self, results: Any) -> Facts:
         """Return what the results show, as numbers."""
 
     @abstractmethod
@@ -50,12 +54,24 @@ class Experiment(ABC):
         """Return what they show, as one line."""
 
     @abstractmethod
-    def draw(self, results: Results) -> Figure:
+    def draw(self, results: Any) -> Figure:
         """Return the picture."""
+
+
+class Experiment(Exhibit):
+    """A figure of the paper, with the paper's arguments as defaults."""
+
+    @abstractmethod
+    def trials(self) -> Iterator[Trial]:
+        """Yield the configurations of its trials."""
 
     def study(self) -> Study[Trial, Measured]:
         """Return what is to be run."""
         return Study(self.name, tuple(self.trials()), measure, Measured, prepare)
+
+    def results(self, rows: list[Row[Trial, Measured]]) -> Results:
+        """Return the rows of the study, to be picked from."""
+        return Results(rows)
 
 
 def all_trials(

@@ -1,13 +1,14 @@
 """Random families of problems for the average case, drawn so that their frontiers are counted without error.
 
-Costs are whole multiples of 2**-40. Luck is always a fair coin, and where it is tossed k times in an episode rewards are
+Costs are whole multiples of 2**-40. Luck is always a fair coin. Where it is tossed k times in an episode, rewards are
 multiples of 2**(k - 38), so that values are multiples of 2**-38. That is more than the tolerance within which
-`solvent.plan.frontier` takes values for equal, and every sum is exact in a double. So no two points are ever merged that
-differ, and none is told from another by rounding: the count is the true one.
+`solvent.plan.frontier` takes values for equal, and every sum is exact in a double. So no two points that differ are
+ever merged, and none is told from another by rounding: the count is the true one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -21,7 +22,7 @@ from solvent.model.cmdp import CMDP
 COST_BITS, VALUE_BITS = 40, 38
 #: With more tosses of a coin than this, too few bits would be left for rewards.
 MOST_TOSSES = 20
-#: How much of a reward of the family "near" is not its cost but noise, and by how much one of "strong" exceeds its cost.
+#: How much of a reward of the family "near" is noise and not its cost; by how much one of "strong" exceeds its cost.
 NEAR, BONUS = 0.1, 1.0
 #: States of the family "states".
 N_STATES = 4
@@ -131,7 +132,7 @@ def powers(horizon: int, noise: float, seed: int, *, lucky: int = 0) -> CMDP:
     Raises
     ------
     ModelError
-        If the noise is not between 0 and 1, or more steps have luck than there are or than can be counted without error.
+        If the noise is not between 0 and 1, or more steps have luck than there are, or than can be counted exactly.
 
     Examples
     --------
@@ -213,8 +214,8 @@ def _ticks(cost: float) -> Fraction:
 
 
 def _reward(reward: float, tosses: int) -> float:
-    scale = 2 ** (VALUE_BITS - tosses)
-    return round(reward * scale) / scale
+    bits = VALUE_BITS - tosses
+    return math.ldexp(round(math.ldexp(reward, bits)), -bits)
 
 
 def _check_noise(noise: float) -> None:
@@ -224,6 +225,5 @@ def _check_noise(noise: float) -> None:
 
 def _check_tosses(tosses: int) -> None:
     if tosses > MOST_TOSSES:
-        raise ModelError(
-            "luck", f"at most {MOST_TOSSES} steps of luck, beyond which points lie too close to be counted", quote(tosses)
-        )
+        most = f"at most {MOST_TOSSES} steps of luck, beyond which points lie too close to be counted"
+        raise ModelError("luck", most, quote(tosses))

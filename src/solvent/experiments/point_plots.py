@@ -47,8 +47,8 @@ def draw_average(results: Lines[tuple[str, bool]], facts: Mapping[str, Any]) -> 
         left.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
         left.xaxis.set_minor_locator(NullLocator())
         right.xaxis.set_major_locator(FixedLocator(sorted(results["uniform", True])))
-        left.set_title("Without luck")
-        right.set_title("With luck: a coin at each step")
+        left.set_title("Without luck: powers, unless rewards follow costs")
+        right.set_title("With luck, a coin at each step: exponential")
         for axes in (left, right):
             axes.set_xlabel("number of steps $H$")
             _legend(axes)
@@ -71,8 +71,8 @@ def draw_smoothed(results: Lines[tuple[str, int, int]], facts: Mapping[str, Any]
             _line(right, _inverted(results["powers", int(lucky), horizon]), label, colour, "o")
         prize = _inverted(results["prize", horizon - 1, horizon])
         _line(right, prize, f"the prize: $2^{{{horizon - 1}}}+1$, proved", style.BLACK, "s")
-        left.set_title("Without luck")
-        right.set_title(f"With luck, $H={horizon}$")
+        left.set_title("Without luck: noise tames the worst case")
+        right.set_title(f"With luck, $H={horizon}$: it helps less, or not at all")
         for axes in (left, right):
             axes.set_xscale("log", base=2)
             axes.set_xlabel("1 / noise")

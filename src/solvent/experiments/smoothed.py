@@ -1,17 +1,18 @@
 """Past the paper: what noise does to the instances whose frontiers are largest.
 
-Without luck the largest frontier, with a point for each of 2**H subsets, shrinks to about H**2 points as noise is added.
-Each step at which a coin decides takes some of that back; and there is an instance with luck on which noise does nothing
-at all. `docs/average-case.md` has the statements.
+Without luck the largest frontier, with a point for each of 2**H subsets, shrinks as noise is added, to no more than
+1 + H**2 / noise in expectation. Each step at which a coin decides takes some of that back, and there is an instance
+with luck on which noise does nothing at all. `docs/average-case.md` has the statements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from solvent.experiments import families, points
+from solvent.experiments.experiment import Exhibit, Facts
 from solvent.experiments.points import Lines, Points, mean
 from solvent.experiments.runs import Row, Study
 from solvent.experiments.shapes import fit_shape
@@ -35,7 +36,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Smoothed:
+class Smoothed(Exhibit):
     """Its arguments.
 
     Attributes
@@ -93,20 +94,18 @@ class Smoothed:
             for row in rows
         )
 
-    def facts(self, results: Lines[Line]) -> dict[str, Any]:
+    def facts(self, results: Lines[Line]) -> Facts:
         """Return what the results show, as numbers."""
         prize = results["prize", self.luck_horizon - 1, self.luck_horizon]
         return {
             "trials": self.trials,
             "luck_horizon": self.luck_horizon,
             "plain": {str(h): _facts(h, results["powers", 0, h]) for h in self.horizons},
-            "luck": {
-                str(lucky): _means(results["powers", lucky, self.luck_horizon]) for lucky in self.luck
-            },
+            "luck": {str(lucky): _means(results["powers", lucky, self.luck_horizon]) for lucky in self.luck},
             "prize": {"least": min(map(min, prize.values())), "most": max(map(max, prize.values()))},
         }
 
-    def finding(self, facts: dict[str, Any]) -> str:
+    def finding(self, facts: Facts) -> str:
         """Return what they show, as one line."""
         longest, prize = facts["plain"][str(self.horizons[-1])], facts["prize"]
         stays = f"{prize['least']:,}" if prize["least"] == prize["most"] else f"{prize['least']:,} to {prize['most']:,}"
@@ -116,7 +115,7 @@ class Smoothed:
             f"{self.luck_horizon}, there are {stays} at any noise"
         )
 
-    def table(self, facts: dict[str, Any]) -> list[str]:
+    def table(self, facts: Facts) -> list[str]:
         """Return the fits as the lines of a Markdown table."""
         lines = [
             "| H | noise 1 | noise 1/16 | noise 1/256 | noise 1/4096 | growth | fitted from |",
@@ -132,7 +131,7 @@ class Smoothed:
             lines.append(f"| {' | '.join(cells)} |")
         return lines
 
-    def luck_table(self, facts: dict[str, Any]) -> list[str]:
+    def luck_table(self, facts: Facts) -> list[str]:
         """Return the means with luck as the lines of a Markdown table."""
         shown = [k for k in ("0", "4", "8", "12", "16", "20") if int(k) <= self.most]
         noises = ["noise 1" if k == "0" else f"noise 1/{2 ** int(k)}" for k in shown]
@@ -176,7 +175,7 @@ def bound(horizon: int, halvings: int) -> float:
     return 1 + horizon**2 * 2.0**halvings
 
 
-def _facts(horizon: int, counts: dict[int, list[int]]) -> dict[str, Any]:
+def _facts(horizon: int, counts: dict[int, list[int]]) -> Facts:
     """Return means, and the exponent of 1 / noise between the ends, if there are enough amounts of noise between."""
     means = _means(counts)
     floor, roof = 2 * means["0"], 2.0**horizon / 4
