@@ -55,8 +55,8 @@ class Average(Exhibit):
     ----------
     trials : int
         Problems of each family and horizon.
-    longest : int
-        Leave out longer horizons.
+    longest, longest_with_luck : int
+        Leave out longer horizons, but keep the first four.
     """
 
     name: ClassVar[str] = "average"
@@ -64,18 +64,18 @@ class Average(Exhibit):
 
     trials: int = 20
     longest: int = 320
+    longest_with_luck: int = 18
 
     @classmethod
     def quick(cls) -> Average:
         """Return it in a size for tests."""
-        return cls(trials=4, longest=28)
+        return cls(trials=4, longest=28, longest_with_luck=12)
 
     def horizons(self, family: str, luck: bool) -> tuple[int, ...]:
         """Return the horizons at which a family is drawn; there are fewer of those that have more points."""
         every = _EVEN[1:] if luck else _SHORTER.get(family, _LONG)
-        if self.longest >= every[-1]:
-            return every
-        return tuple(h for h in every if h <= max(self.longest // 2 if luck else self.longest, every[3]))
+        longest = self.longest_with_luck if luck else self.longest
+        return every[: max(4, sum(h <= longest for h in every))]
 
     def cases(self) -> Iterator[Case]:
         """Yield all problems."""

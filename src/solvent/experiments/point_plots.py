@@ -29,6 +29,10 @@ _FAMILY_LOOKS = {
 #: More of something is darker: horizons, and steps with luck.
 _BLUES = ("#9CC9E8", "#4A9CCF", "#0072B2", "#003A5C")
 _REDS = ("#0072B2", "#F0C36A", "#E69F00", "#D55E00", "#7A2E00")
+#: Beyond what number of points the bound under noise is cut off.
+_TOP = 2e7
+#: How much of what is behind them bands hide.
+_BAND = 0.1
 
 
 def draw_average(results: Lines[tuple[str, bool]], facts: Mapping[str, Any]) -> Figure:
@@ -71,11 +75,16 @@ def draw_smoothed(results: Lines[tuple[str, int, int]], facts: Mapping[str, Any]
             _line(right, _inverted(results["powers", int(lucky), horizon]), label, colour, "o")
         prize = _inverted(results["prize", horizon - 1, horizon])
         _line(right, prize, f"the prize: $2^{{{horizon - 1}}}+1$, proved", style.BLACK, "s")
+        for key in facts["plain"]:
+            if max(map(max, results["powers", 0, int(key)].values())) > 2 ** int(key) / 2:
+                end = 1.4 * max(_inverted(results["powers", 0, int(key)]))
+                left.text(end, 2.0 ** int(key), f"$2^{{{key}}}$", va="center", color=style.GREY, fontsize=8)
+        left.set_ylim(top=_TOP)
         left.set_title("Without luck: noise tames the worst case")
         right.set_title(f"With luck, $H={horizon}$: it helps less, or not at all")
         for axes in (left, right):
             axes.set_xscale("log", base=2)
-            axes.set_xlabel("1 / noise")
+            axes.set_xlabel("1 / noise, the density of costs and rewards")
             _legend(axes)
     return figure
 
@@ -98,7 +107,7 @@ def _line(axes: Axes, counts: Mapping[int, list[int]], label: str, colour: str, 
     """Draw the means of trials, and a band from the least to the most."""
     x = list(counts)
     low, high = [min(trials) for trials in counts.values()], [max(trials) for trials in counts.values()]
-    axes.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
+    axes.fill_between(x, low, high, color=colour, alpha=_BAND, linewidth=0)
     means = [mean(trials) for trials in counts.values()]
     axes.plot(x, means, color=colour, marker=marker, markersize=4.2, linewidth=1.3, markeredgewidth=0, label=label)
 
