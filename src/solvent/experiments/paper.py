@@ -19,7 +19,7 @@ from solvent.experiments.experiment import Experiment, Facts
 from solvent.experiments.far import Far
 from solvent.experiments.never_over import NeverOver
 from solvent.experiments.precision import Precision
-from solvent.experiments.runs import run
+from solvent.experiments.runs import available_cores, run
 from solvent.experiments.scale import Scale
 from solvent.experiments.trials import Results
 from solvent.experiments.value import Value
@@ -160,6 +160,6 @@ def made_with() -> dict[str, Any]:
     return {
         "solvent": __version__,
         "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}",
+        "machine": f"{platform.system()} {platform.machine()}, {available_cores()} cores",
         "date": datetime.now(UTC).date().isoformat(),
     }
