@@ -18,7 +18,7 @@ def paper(
     figures: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FIGURE]...",
+            metavar="FIGURE",
             help="value, scale, approximation, never-over, precision, far, average or smoothed; all, if none is named.",
             autocompletion=complete_figure,
             show_default=False,

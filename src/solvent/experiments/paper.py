@@ -20,16 +20,19 @@ from solvent.experiments.experiment import Exhibit, Experiment, Facts
 from solvent.experiments.far import Far
 from solvent.experiments.never_over import NeverOver
 from solvent.experiments.precision import Precision
-from solvent.experiments.runs import run
+from solvent.experiments.runs import available_cores, run
 from solvent.experiments.scale import Scale
 from solvent.experiments.smoothed import Smoothed
 from solvent.experiments.value import Value
 from solvent.model.files import write_whole
 
-#: By name, in the order of the paper, and then what goes past it.
-FIGURES: dict[str, type[Exhibit]] = {
-    each.name: each for each in (Value, Scale, Approximation, NeverOver, Precision, Far, Average, Smoothed)
+#: By name, in the order of the paper.
+FIGURES: dict[str, type[Experiment]] = {
+    each.name: each for each in (Value, Scale, Approximation, NeverOver, Precision, Far)
 }
+#: What goes past the paper.
+PAST: dict[str, type[Exhibit]] = {each.name: each for each in (Average, Smoothed)}
+ALL: dict[str, type[Exhibit]] = {**FIGURES, **PAST}
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,10 @@ def choose(names: Iterable[str] = ()) -> list[str]:
     """
     asked = set()
     for name in names:
-        if name not in FIGURES:
-            raise ModelError("figure", f"one of {', '.join(FIGURES)}", quote(name), did_you_mean(name, FIGURES))
+        if name not in ALL:
+            raise ModelError("figure", f"one of {', '.join(ALL)}", quote(name), did_you_mean(name, ALL))
         asked.add(name)
-    return [name for name in FIGURES if name in asked or not asked]
+    return [name for name in ALL if name in asked or not asked]
 
 
 def reproduce(
@@ -96,7 +99,7 @@ def reproduce(
     Parameters
     ----------
     names : iterable of str
-        Names of `FIGURES`; all, if there are none.
+        Names of `ALL`; all, if there are none.
     folder : str or Path
         Where rows (.csv), pictures (.png) and facts (.json) go. Rows that are there already are not measured again.
     jobs : int
@@ -122,7 +125,7 @@ def reproduce(
     """
     for name in choose(names):
         began = time.perf_counter()
-        experiment = FIGURES[name].quick() if quick else FIGURES[name]()
+        experiment = ALL[name].quick() if quick else ALL[name]()
         rows = run(experiment.study(), folder, jobs, progress, fresh=fresh)
         made = _write(experiment, experiment.results(rows), Path(folder), len(rows))
         yield replace(made, seconds=time.perf_counter() - began)
@@ -146,7 +149,7 @@ def _write(experiment: Exhibit, results: Any, folder: Path, rows: int) -> Reprod
 def write_claims(made: Iterable[Reproduced], folder: str | Path) -> Path | None:
     """Write the table of the paper's claims into a folder, if all its figures were made, and return its path."""
     facts = {each.name: each.facts for each in made}
-    if any(name not in facts for name, figure in FIGURES.items() if issubclass(figure, Experiment)):
+    if not set(FIGURES) <= set(facts):
         return None
     path = Path(folder) / "claims.md"
     write_whole(path, table(claims(facts)).encode())
@@ -161,6 +164,6 @@ def made_with() -> dict[str, Any]:
     return {
         "solvent": __version__,
         "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}",
+        "machine": f"{platform.system()} {platform.machine()}, {available_cores()} cores",
         "date": datetime.now(UTC).date().isoformat(),
     }
