@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from solvent.experiments.claims import claims, table
 from solvent.experiments.average import Average
+from solvent.experiments.claims import claims, table
 from solvent.experiments.paper import FIGURES, PAST
 from solvent.experiments.smoothed import Smoothed
 

@@ -93,9 +93,11 @@ def draw(family: str, horizon: int, seed: int, *, luck: bool = False) -> CMDP:
     --------
     >>> model = draw("uniform", 50, seed=1)
     >>> model.n_states, model.n_actions, model.n_outcomes
-    (1, 2, 51)
+    (1, 2, 100)
+    >>> draw("uniform", 50, seed=1) == model
+    True
     >>> draw("uniform", 10, seed=1, luck=True).n_outcomes
-    21
+    30
     """
     if family not in DRAWS and family != "states":
         raise ModelError("family", f"one of {', '.join([*DRAWS, 'states'])}", quote(family))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
 from solvent.experiments.average import NAMES
@@ -84,7 +84,7 @@ def draw_smoothed(results: Lines[tuple[str, int, int]], facts: Mapping[str, Any]
         right.set_title(f"With luck, $H={horizon}$: it helps less, or not at all")
         for axes in (left, right):
             axes.set_xscale("log", base=2)
-            axes.set_xlabel("1 / noise, the density of costs and rewards")
+            axes.set_xlabel("1 / noise")
             _legend(axes)
     return figure
 
@@ -95,6 +95,7 @@ def _panels() -> tuple[Figure, Sequence[Axes]]:
         panels: Sequence[Axes] = figure.subplots(1, 2, sharey=True)
         for axes in panels:
             axes.set_yscale("log")
+            axes.yaxis.set_minor_formatter(NullFormatter())
             axes.spines[["top", "right"]].set_visible(False)
             axes.set_axisbelow(True)
             axes.tick_params(labelleft=True)

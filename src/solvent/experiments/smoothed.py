@@ -111,8 +111,8 @@ class Smoothed(Exhibit):
         stays = f"{prize['least']:,}" if prize["least"] == prize["most"] else f"{prize['least']:,} to {prize['most']:,}"
         return (
             f"at H = {self.horizons[-1]} noise 1 leaves {longest['means']['0']:,.0f} points of 2^{self.horizons[-1]}, "
-            f"and they grow like (1 / noise)^{longest['exponent']:.2f}; with luck at every step but the last, H = "
-            f"{self.luck_horizon}, there are {stays} at any noise"
+            f"and they grow like (1 / noise)^{longest['exponent']:.2f}; the prize, with luck "
+            f"at every step but the last, has {stays} at any noise (H = {self.luck_horizon})"
         )
 
     def table(self, facts: Facts) -> list[str]:
