@@ -193,6 +193,13 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     assert after.count("\n") == before.count("\n") + 1
 
 
+def test_workers_do_not_outlive_a_killed_run(tmp_path: Path) -> None:
+    process = begin(tmp_path, 2)
+    process.kill()  # this one only, which cannot tell the others
+    process.communicate()
+    wait_until_gone(process.pid)
+
+
 @pytest.mark.parametrize(
     ("content", "line", "expected"),
     [

@@ -145,8 +145,8 @@ class Far(Experiment):
                     plots.line(times, "plain exact", self.plain_horizons, slowest)
                 for axes in (values, distances, times):
                     axes.set_xscale("log")
-                plots.name_axes(values, name, "" if kind else "value", bottom=False, seconds=True)
+                plots.name_axes(values, name, "" if kind else "value", bottom=False, log="counts")
                 plots.name_axes(distances, "", "" if kind else "% off the optimum", bottom=False)
-                plots.name_axes(times, "", "" if kind else "seconds", bottom=True, seconds=True)
+                plots.name_axes(times, "", "" if kind else "time", bottom=True, log="seconds")
             plots.legend_below(figure)
         return figure

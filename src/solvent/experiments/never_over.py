@@ -135,6 +135,6 @@ class NeverOver(Experiment):
                     plots.line(times, method, self.horizons, self._slowest(results, method, budget))
                 mark = ", binding" if name == "binding" else ""
                 plots.name_axes(values, f"b = {budget:g}{mark}", "" if column else "value, worst trial", bottom=False)
-                plots.name_axes(times, "", "" if column else "seconds", bottom=True, seconds=True)
+                plots.name_axes(times, "", "" if column else "time", bottom=True, log="seconds")
             plots.legend_below(figure)
         return figure

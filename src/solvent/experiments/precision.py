@@ -130,8 +130,8 @@ class Precision(Experiment):
                     for cut, true in zip(found, drawn, strict=True)
                 ]
                 plots.line(values, "exact", self.horizons, off, color=colour, label=f"{digits} decimals, {who}")
-            plots.name_axes(nodes, "nodes or points", "", bottom=True, seconds=True)
-            plots.name_axes(seconds, "seconds", "", bottom=True, seconds=True)
+            plots.name_axes(nodes, "nodes or points", "", bottom=True, log="counts")
+            plots.name_axes(seconds, "time", "", bottom=True, log="seconds")
             plots.name_axes(values, "value off, % (worst trial)", "", bottom=True)
             plots.legend_below(figure)
         return figure

@@ -37,11 +37,13 @@ import io
 import multiprocessing
 import os
 import signal
+import threading
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -159,14 +161,15 @@ def run(
         with Progress(show=progress, waiting=f"{study.name}: preparing (a first run compiles)") as bar, table:
             measured = _here(study, missing) if jobs == 1 else _elsewhere(study, missing, min(jobs, len(missing)))
             kept = len(wanted) - len(missing)
-            for done, (case, result) in enumerate(measured, 1):
-                table.append(case, result)
-                known[table.key(case)] = result
-                bar.report(study.name, kept + done, len(wanted), {"kept from before": kept} if kept else {})
+            with closing(measured):  # ends the workers, whatever ends this
+                for done, (case, result) in enumerate(measured, 1):
+                    table.append(case, result)
+                    known[table.key(case)] = result
+                    bar.report(study.name, kept + done, len(wanted), {"kept from before": kept} if kept else {})
     return [Row(case, known[table.key(case)]) for case in study.cases]
 
 
-def _here(study: Study[C, R], cases: list[C]) -> Iterator[tuple[C, R]]:
+def _here(study: Study[C, R], cases: list[C]) -> Generator[tuple[C, R]]:
     study.prepare()
     for case in cases:
         yield case, _measure(study.measure, case)
@@ -180,7 +183,7 @@ def _measure(measure: Callable[[C], R], case: C) -> R:
         raise
 
 
-def _elsewhere(study: Study[C, R], cases: list[C], jobs: int) -> Iterator[tuple[C, R]]:
+def _elsewhere(study: Study[C, R], cases: list[C], jobs: int) -> Generator[tuple[C, R]]:
     """Yield results as they come from worker processes, and end those when the reader goes away."""
     study.prepare()  # once, before several processes would compile the same kernels at a time
     others = set(multiprocessing.active_children())
@@ -207,12 +210,21 @@ def _elsewhere(study: Study[C, R], cases: list[C], jobs: int) -> Iterator[tuple[
 
 
 def _start_worker(prepare: Callable[[], None], threads: int) -> None:
-    """Leave Ctrl-C to the process that started this one, take a share of the threads, and load kernels."""
+    """Leave Ctrl-C to the process that started this one, end with it, take a share of the threads, load kernels."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     import numba
 
     numba.set_num_threads(min(threads, numba.get_num_threads()))
     prepare()
+
+
+def _end_with_parent() -> None:
+    """Wait until the process that started this one is gone, and go too: nobody would read what is measured."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 class _Table(Generic[C, R]):

@@ -141,7 +141,7 @@ class Scale(Experiment):
                     plots.line(seconds, method, self.horizons, self._slowest(results, method, used, binding=binding))
                 budget = f"H / {self.steps_per_unit}, binding" if binding else f"{self.budget:g}"
                 title = f"b = {budget}, ε = {used:g}"
-                plots.name_axes(nodes, title, "" if column else "nodes or points", bottom=False, seconds=True)
-                plots.name_axes(seconds, "", "" if column else "seconds", bottom=True, seconds=True)
+                plots.name_axes(nodes, title, "" if column else "nodes or points", bottom=False, log="counts")
+                plots.name_axes(seconds, "", "" if column else "time", bottom=True, log="seconds")
             plots.legend_below(figure)
         return figure

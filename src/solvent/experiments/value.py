@@ -153,6 +153,6 @@ class Value(Experiment):
                 mark = ", binding" if name == "binding" else ""
                 plots.name_axes(values, f"b = {budget:g}{mark}", "value" if not column else "", bottom=False)
                 plots.name_axes(distances, "", "% off the optimum" if not column else "", bottom=False)
-                plots.name_axes(times, "", "seconds" if not column else "", bottom=True, seconds=True)
+                plots.name_axes(times, "", "time" if not column else "", bottom=True, log="seconds")
             plots.legend_below(figure)
         return figure
