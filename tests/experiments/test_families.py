@@ -188,7 +188,15 @@ def test_tied_rewards_have_a_point_for_each_subset_below_the_next_size(seed: int
     assert count(model).points == below
 
 
-def test_tied_rewards_have_as_many_points_as_was_proved() -> None:
-    for horizon in (16, 25, 36):
-        s = math.isqrt(horizon // 8)
-        assert count(families.draw("strong", horizon, seed=0)).points >= math.comb(2 * s, s)
+def test_tied_rewards_leave_room_for_as_many_exchanges_as_was_proved() -> None:
+    """The rest of the fourth statement: any s of 2s items in the middle, and still below the next size."""
+    rng = np.random.default_rng(7)
+    for horizon in (32, 200, 2000):
+        k, s = horizon // 2, math.isqrt(horizon // 8)
+        costs = np.sort(rng.random((300, horizon)), axis=1)
+        room = s * (costs[:, k + s - 1] - costs[:, k - s]) < costs[:, k]
+        assert room.mean() > 0.99
+        for drawn in costs[room][:3]:
+            chosen = np.stack([rng.permutation(2 * s)[:s] + k - s for _ in range(50)])
+            totals = drawn[: k - s].sum() + drawn[chosen].sum(axis=1)
+            assert (totals < drawn[: k + 1].sum()).all()
