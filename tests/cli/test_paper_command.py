@@ -24,9 +24,9 @@ def test_a_figure_is_made_and_told(here: Path) -> None:
     assert (done.code, done.err) == (0, "")
     lines = mask(done.out).splitlines()
     assert lines[0] == "precision: costs cut to k decimals (lem: precision)"
-    assert lines[1].startswith("  shows  at H = 7 the plain reduction has ")
+    assert lines[1].startswith("  shows  at H = 6 the plain reduction has ")
     assert "  wrote  figures/precision.csv, figures/precision.png, figures/precision.json" in lines
-    assert "  from   112 rows, in #.## s" in lines
+    assert "  from   36 rows, in #.## s" in lines
     assert lines[-1] == "  total  1 figure in #.## s"
     names = {"precision.csv", "precision.png", "precision.json"}
     assert {path.name for path in (here / "figures").iterdir()} == names
@@ -35,7 +35,7 @@ def test_a_figure_is_made_and_told(here: Path) -> None:
     picture = (here / "figures" / "precision.png").read_bytes()
     again = run("solvent paper precision --quick --jobs 1 --out figures --json")
     (figure,) = again.json["figures"]
-    assert figure["rows"] == 112
+    assert figure["rows"] == 36
     assert figure["finding"] in " ".join(done.out.split())
     assert again.json["claims"] is None
     assert (here / "figures" / "precision.csv").read_bytes() == rows  # nothing was measured again

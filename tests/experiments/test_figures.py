@@ -148,14 +148,14 @@ def test_no_two_horizons_share_draws() -> None:
 
 
 def test_a_figure_is_the_same_from_the_same_rows(tmp_path: Path) -> None:
-    (first,) = reproduce(["never-over"], tmp_path, quick=True)
+    (first,) = reproduce(["precision"], tmp_path, quick=True)
     before = {kind: path.read_bytes() for kind, path in first.files.items()}
-    (second,) = reproduce(["never-over"], tmp_path, quick=True)
+    (second,) = reproduce(["precision"], tmp_path, quick=True)
     assert second.facts == first.facts
     assert {kind: path.read_bytes() for kind, path in second.files.items()} == before
     record = json.loads(before["facts"])
-    assert record["figure"] == "never-over"
-    assert record["arguments"]["most"] == NeverOver.quick().most
+    assert record["figure"] == "precision"
+    assert record["arguments"]["most"] == Precision.quick().most
     assert record["finding"] == first.finding
     assert write_claims([first], tmp_path) is None
 

@@ -30,7 +30,7 @@ def problems(draw: st.DrawFn) -> tuple[CMDP, dict[str, Any]]:
 
 
 @given(problems())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_the_reduction_finds_the_optimum(problem: tuple[CMDP, dict[str, Any]]) -> None:
     model, budget = problem
     expected = solve(model, budget)
@@ -40,7 +40,7 @@ def test_the_reduction_finds_the_optimum(problem: tuple[CMDP, dict[str, Any]]) -
 
 
 @given(problems(), st.sampled_from(LENGTHS))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_the_approximation_is_between_two_optima(problem: tuple[CMDP, dict[str, Any]], length: Fraction) -> None:
     """Theorem `thm: approx`: at least the optimum, and feasible for a budget larger by H * l."""
     model, budget = problem

@@ -61,7 +61,7 @@ class Approximation(Experiment):
     @classmethod
     def quick(cls) -> Approximation:
         """Return it in a size for tests."""
-        return cls(most=8, large=5, binding=1, text_horizon=7, beyond=10, number=2)
+        return cls(most=6, large=6, binding=1, text_horizon=5, beyond=10, number=2)
 
     @property
     def horizons(self) -> range:

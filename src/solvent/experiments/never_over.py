@@ -52,7 +52,7 @@ class NeverOver(Experiment):
     @classmethod
     def quick(cls) -> NeverOver:
         """Return it in a size for tests."""
-        return cls(most=7, large=5, binding=1, number=2)
+        return cls(most=5, large=5, binding=1, number=2)
 
     @property
     def horizons(self) -> range:
