@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 EXTRAS := $(VENV)/.extras
 DOCS := $(VENV)/.docs
 
-.PHONY: help setup demo test test-all lint format bench docs schema images clean
+.PHONY: help setup demo test test-all lint format bench docs schema images paper clean
 
 help:
 	@echo "make demo    set up and tell the story of a delivery van"
@@ -18,6 +18,7 @@ help:
 	@echo "make docs    build the documentation into site/, without warnings"
 	@echo "make schema  write the JSON Schema of model files"
 	@echo "make images  draw the pictures of the README and the documentation"
+	@echo "make paper   make the paper's figures again, and the page about them"
 	@echo "make clean   remove .venv and caches"
 
 setup: $(READY)
@@ -67,6 +68,10 @@ schema: $(READY)
 
 images: $(READY)
 	$(RUN) docs/images/make.py
+
+paper: $(READY)
+	$(VENV)/bin/solvent paper --out out/paper
+	$(RUN) docs/images/reproduction.py out/paper
 
 clean:
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

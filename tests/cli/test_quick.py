@@ -67,6 +67,8 @@ def complete(words: str, folder: Path, shell: str = "bash") -> list[str]:
         ("solvent solve drone.yaml --budget ", ["battery=", "risk="]),
         ("solvent solve drone.yaml --budget ba", ["battery="]),
         ("solvent frontier drone.yaml --resource r", ["risk"]),
+        ("solvent paper va", ["value"]),
+        ("solvent paper value --f", ["--fresh"]),
         ("solvent frontier nothing.yaml --resource r", []),
         ("solvent frontier --resource r", []),
         ("solvent learn drone.yaml --budget ba", ["battery="]),

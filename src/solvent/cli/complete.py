@@ -21,6 +21,16 @@ _METHODS = {
 _SUPPORTS = {"known": "never over budget while learning", "learned": "by mistakes, which are counted"}
 _BONUSES = {"practical": "bounds are estimates", "theory": "bounds are proved, and slow"}
 _REPLANS = {"doubling": "when some count has doubled", "episode": "after every episode"}
+_FIGURES = {
+    "value": "the approximation against the feasibility scheme",
+    "scale": "how the time of the approximation grows",
+    "approximation": "the approximation against the exact method",
+    "never-over": "the feasibility scheme against the exact method",
+    "precision": "costs cut to k decimals",
+    "far": "all of it carried to a horizon of 1000",
+    "average": "points of a frontier against the horizon, in random families",
+    "smoothed": "points of the largest frontiers against noise",
+}
 #: Larger files are not read while somebody waits for a Tab.
 _LARGEST = 4_000_000
 
@@ -43,6 +53,11 @@ def complete_bonus(incomplete: str) -> list[tuple[str, str]]:
 def complete_replan(incomplete: str) -> list[tuple[str, str]]:
     """Return when to plan anew, as far as it begins so."""
     return [(name, help) for name, help in _REPLANS.items() if name.startswith(incomplete)]
+
+
+def complete_figure(incomplete: str) -> list[tuple[str, str]]:
+    """Return the figures of the paper that begin so."""
+    return [(name, help) for name, help in _FIGURES.items() if name.startswith(incomplete)]
 
 
 def complete_resource(context: typer.Context, incomplete: str) -> list[str]:

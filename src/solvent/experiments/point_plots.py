@@ -1,0 +1,134 @@
+"""Pictures of how many points frontiers have: means of trials, with a band from the least to the most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from numpy.typing import NDArray
+
+from solvent.experiments.average import NAMES
+from solvent.experiments.points import Lines, mean
+from solvent.show import style
+
+_SIZE = (9.6, 5.2)
+#: Colour and marker of each family.
+_FAMILY_LOOKS = {
+    "states": (style.GREEN, "s"),
+    "uniform": (style.BLUE, "o"),
+    "pareto": (style.SKY, "^"),
+    "lognormal": (style.GREY, "v"),
+    "near": (style.ORANGE, "D"),
+    "strong": (style.VERMILLION, "P"),
+    "subset-sum": (style.PURPLE, "X"),
+}
+#: More of something is darker: horizons, and steps with luck.
+_BLUES = ("#9CC9E8", "#4A9CCF", "#0072B2", "#003A5C")
+_REDS = ("#0072B2", "#F0C36A", "#E69F00", "#D55E00", "#7A2E00")
+#: Beyond what number of points the bound under noise is cut off.
+_TOP = 2e7
+#: How much of what is behind them bands hide.
+_BAND = 0.1
+
+
+def draw_average(results: Lines[tuple[str, bool]], facts: Mapping[str, Any]) -> Figure:
+    """Draw points against the horizon: without luck on two logarithmic axes, with it on one."""
+    figure, (left, right) = _panels()
+    with style.look():
+        for axes, luck, side in ((left, False, "without"), (right, True, "with")):
+            for family in reversed(NAMES):
+                colour, marker = _FAMILY_LOOKS[family]
+                label = f"{NAMES[family]}: {_formula(facts[side][family])}"
+                _line(axes, results[family, luck], label, colour, marker)
+        _bound(left, lambda h: 1 + h**2, sorted(results["uniform", False]), "$1+H^2$, proved for uniform")
+        _bound(right, lambda h: 2.0**h, sorted(results["uniform", True]), "$2^H$, to compare")
+        left.set_xscale("log")
+        left.xaxis.set_major_locator(FixedLocator([5, 10, 20, 50, 100, 200, 400]))
+        left.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        left.xaxis.set_minor_locator(NullLocator())
+        right.xaxis.set_major_locator(FixedLocator(sorted(results["uniform", True])))
+        left.set_title("Without luck: powers, unless rewards follow costs")
+        right.set_title("With luck, a coin at each step: exponential")
+        for axes in (left, right):
+            axes.set_xlabel("number of steps $H$")
+            _legend(axes)
+    return figure
+
+
+def draw_smoothed(results: Lines[tuple[str, int, int]], facts: Mapping[str, Any]) -> Figure:
+    """Draw points against 1 / noise: without luck for several horizons, with it for several amounts of luck."""
+    figure, (left, right) = _panels()
+    horizon, longest = facts["luck_horizon"], int(list(facts["plain"])[-1])
+    with style.look():
+        for colour, key in reversed(list(zip(_BLUES, facts["plain"], strict=False))):
+            exponent = facts["plain"][key]["exponent"]
+            growth = "" if exponent is None else f": noise$^{{-{exponent:.2f}}}$"
+            _line(left, _inverted(results["powers", 0, int(key)]), f"$H={key}${growth}", colour, "o")
+        inverses = sorted(_inverted(results["powers", 0, longest]))
+        _bound(left, lambda x: 1 + longest**2 * x, inverses, f"$1+H^2$/noise, proved, at $H={longest}$")
+        for colour, lucky in reversed(list(zip(_REDS, facts["luck"], strict=False))):
+            label = "no luck" if lucky == "0" else f"luck at {lucky} steps"
+            _line(right, _inverted(results["powers", int(lucky), horizon]), label, colour, "o")
+        prize = _inverted(results["prize", horizon - 1, horizon])
+        _line(right, prize, f"the prize: $2^{{{horizon - 1}}}+1$, proved", style.BLACK, "s")
+        for key in facts["plain"]:
+            if max(map(max, results["powers", 0, int(key)].values())) > 2 ** int(key) / 2:
+                end = 1.4 * max(_inverted(results["powers", 0, int(key)]))
+                left.text(end, 2.0 ** int(key), f"$2^{{{key}}}$", va="center", color=style.GREY, fontsize=8)
+        left.set_ylim(top=_TOP)
+        left.set_title("Without luck: noise tames the worst case")
+        right.set_title(f"With luck, $H={horizon}$: it helps less, or not at all")
+        for axes in (left, right):
+            axes.set_xscale("log", base=2)
+            axes.set_xlabel("1 / noise")
+            _legend(axes)
+    return figure
+
+
+def _panels() -> tuple[Figure, Sequence[Axes]]:
+    with style.look():
+        figure = Figure(figsize=_SIZE, layout="constrained")
+        panels: Sequence[Axes] = figure.subplots(1, 2, sharey=True)
+        for axes in panels:
+            axes.set_yscale("log")
+            axes.yaxis.set_minor_formatter(NullFormatter())
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.set_axisbelow(True)
+            axes.tick_params(labelleft=True)
+            style.faint_grid(axes)
+        panels[0].set_ylabel("points of the frontier")
+    return figure, panels
+
+
+def _line(axes: Axes, counts: Mapping[int, list[int]], label: str, colour: str, marker: str) -> None:
+    """Draw the means of trials, and a band from the least to the most."""
+    x = list(counts)
+    low, high = [min(trials) for trials in counts.values()], [max(trials) for trials in counts.values()]
+    axes.fill_between(x, low, high, color=colour, alpha=_BAND, linewidth=0)
+    means = [mean(trials) for trials in counts.values()]
+    axes.plot(x, means, color=colour, marker=marker, markersize=4.2, linewidth=1.3, markeredgewidth=0, label=label)
+
+
+def _bound(
+    axes: Axes, of: Callable[[NDArray[np.float64]], NDArray[np.float64]], places: Sequence[int], label: str
+) -> None:
+    x = np.geomspace(places[0], places[-1])
+    axes.plot(x, of(x), color=style.BLACK, linestyle=(0, (4, 3)), linewidth=0.9, label=label, zorder=1)
+
+
+def _legend(axes: Axes) -> None:
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, handlelength=1.8, columnspacing=1.2)
+
+
+def _inverted(counts: Mapping[int, list[int]]) -> dict[int, list[int]]:
+    """Return points by 1 / noise instead of by how often noise was halved."""
+    return {2**halvings: trials for halvings, trials in counts.items()}
+
+
+def _formula(fact: Mapping[str, Any]) -> str:
+    forms = {"power": "$H^{{{:.2f}}}$", "root": "$e^{{{:.2f}\\sqrt{{H}}}}$", "exponential": "${:.2f}^H$"}
+    return forms[fact["shape"]].format(fact["parameter"])

@@ -1,0 +1,76 @@
+"""How many points a frontier has: all that the exact method on frontiers does is proportional to it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from solvent.experiments import families
+from solvent.model.cmdp import CMDP
+from solvent.plan import frontier as frontiers
+from solvent.plan.limits import Allowance
+
+K = TypeVar("K", bound=Hashable)
+
+#: Points of all trials, by what is drawn as one line and by where on the line they are.
+Lines = dict[K, dict[int, list[int]]]
+
+
+@dataclass(frozen=True)
+class Points:
+    """How many points a frontier has.
+
+    Attributes
+    ----------
+    points : int
+        At the first step, in the first state: where the optimal value rises, as a function of the budget.
+    total : int
+        At all steps, in all states.
+    """
+
+    points: int
+    total: int
+
+
+def count(model: CMDP) -> Points:
+    """Count the points of the frontiers of a model of one resource, over all budgets that can matter.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> count(instances.knapsack([60, 100, 120], [10, 20, 30]))
+    Points(points=7, total=13)
+    """
+    cost = np.ascontiguousarray(model.cost[0].ticks, np.int64)
+    most = max(0, frontiers.settled_need(model, cost))
+    purse = frontiers.Purse(cost, np.zeros(model.horizon, np.int64), None, most)
+    found = frontiers.build(model, purse, Allowance())
+    return Points(len(found.start_need), sum(found.layer_sizes))
+
+
+def prepare() -> None:
+    """Compile, or load, what counts."""
+    count(families.draw("uniform", 2, seed=0))
+    count(families.draw("uniform", 2, seed=0, luck=True))
+
+
+def lines(trials: Iterable[tuple[K, int, int]]) -> Lines[K]:
+    """Arrange (line, place, points) of single trials.
+
+    Examples
+    --------
+    >>> lines([("a", 1, 5), ("a", 1, 7), ("b", 2, 3)])
+    {'a': {1: [5, 7]}, 'b': {2: [3]}}
+    """
+    found: Lines[K] = {}
+    for line, place, points in trials:
+        found.setdefault(line, {}).setdefault(place, []).append(points)
+    return found
+
+
+def mean(points: list[int]) -> float:
+    """Return the mean over trials."""
+    return sum(points) / len(points)
