@@ -53,8 +53,8 @@ def told(records: dict[str, Any]) -> dict[str, str]:
 def fill(page: str, texts: dict[str, str]) -> str:
     """Return the page with each text between `<!-- begin: name -->` and `<!-- end: name -->`."""
     for name, text in texts.items():
-        pattern = re.compile(rf"(<!-- begin: {name} -->\n).*?(\n<!-- end: {name} -->)", re.S)
-        page, found = pattern.subn(lambda match, text=text: f"{match[1]}\n{text}{match[2]}", page)
+        pattern = re.compile(rf"(<!-- begin: {name} -->)\n.*?(<!-- end: {name} -->)", re.S)
+        page, found = pattern.subn(lambda match, text=text: f"{match[1]}\n\n{text}\n{match[2]}", page)
         if found != 1:
             raise SystemExit(f"expected one block {name!r} in the page, found {found}")
     return page

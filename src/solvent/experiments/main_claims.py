@@ -37,7 +37,7 @@ def _squared(facts: AllFacts) -> tuple[str, str]:
     text, large = facts["approximation"]["text"], facts["approximation"]["large"]
     measured = (
         f"{text['nodes']:,} nodes; each further step multiplies the nodes by {large['factor_nodes']:.2f} and the time "
-        f"by {large['factor']:.2f} (a square would be 4)"
+        f"by {large['factor']:.2f} in the algorithm as written (a square would be 4)"
     )
     return measured, verdict(large["factor"] > 3)
 

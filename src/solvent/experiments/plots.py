@@ -65,7 +65,7 @@ def name_axes(axes: Axes, title: str, label: str, *, bottom: bool, log: Literal[
         axes.set_yscale("log")
         _log_ticks(axes.yaxis, axes.dataLim.intervaly, duration if log == "seconds" else _count)
     if axes.get_xscale() == "linear":
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10], integer=True))
     else:
         _log_ticks(axes.xaxis, axes.dataLim.intervalx, _count)
 

@@ -2,8 +2,8 @@
 
 The paper's budget of 100 is more than everything costs, so that the problem it measures is not constrained. Its
 projection f, taken at its word, notices at once (its second case: one node a layer). The growth that the paper shows
-appears without that case. A budget of H / 8, which binds, is set beside it, and the epsilon of .01 that one sentence of
-the paper has.
+appears without that case, which the authors' notebook leaves out. A budget of H / 8, which binds, is set beside it, and
+the epsilon of .01 that one sentence of the paper has.
 """
 
 from __future__ import annotations
