@@ -1,8 +1,8 @@
 """MaskablePPO that is never over budget, beside PPO with a penalty instead.
 
 The delivery van of `delivery-van.yaml`: seven places, roads whose traffic decides what they burn, and a tank of 30. The
-wrapper's masks come from the model, so that every trip it offers is safe to take and to continue from. Stable-Baselines3
-needs to be told nothing of this: `pip install "solvent[rl]"`.
+wrapper's masks come from the model, so that every trip it offers is safe to take and to continue from. What learns is
+Stable-Baselines3, as it is: extra `rl`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import torch
 from meter import Meter, Penalised, Tally, show
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
@@ -46,6 +47,7 @@ def main(argv: list[str] | None = None) -> dict[str, tuple[Tally, Tally]]:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--penalty", type=float, default=2.0, help="for each unit over budget")
     options = parser.parse_args(argv)
+    torch.set_num_threads(1)  # such small networks only get slower with more
     model = solvent.load(HERE / "delivery-van.yaml")
     tank = model.budget["fuel"].upper
     # an action that a place does not offer is replaced by the first it does: plain PPO knows no masks

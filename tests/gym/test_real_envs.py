@@ -1,18 +1,18 @@
 """Environments that nobody here wrote, 10,000 steps each with random masked agents, counted by somebody else.
 
-`Ledger` sits below the wrapper. It adds up, in fractions, what the environment really took, and knows nothing of masks.
+A `Ledger` below the wrapper adds up, in fractions, what the environment really took, and knows nothing of masks.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from ledger import Ledger
 
 from solvent.gym import BudgetWrapper
 from solvent.model.cmdp import CMDP
@@ -20,48 +20,23 @@ from solvent.model.cmdp import CMDP
 STEPS = 10_000
 
 
-class Ledger(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Writes down what was spent in each episode after each step, by a rule of its own."""
-
-    def __init__(self, env: Any, price: Callable[[Any, int, Any, Any], Fraction]) -> None:
-        super().__init__(env)
-        self._price, self._before = price, None
-        self.episodes: list[list[Fraction]] = []
-
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        observation, info = self.env.reset(**options)
-        self._before = observation
-        self.episodes.append([])
-        return observation, info
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        result = self.env.step(action)
-        spent = self.episodes[-1]
-        spent.append((spent[-1] if spent else Fraction(0)) + self._price(self._before, int(action), *result[:2]))
-        self._before = result[0]
-        return result
-
-    def most(self) -> Fraction:
-        return max(amount for episode in self.episodes for amount in episode)
-
-
 def play(env: BudgetWrapper, ledger: Ledger, seed: int) -> int:
-    """Take random safe actions, hold the wrapper to the ledger at every step, and return how often it was a dead end."""
+    """Take random safe actions, hold the wrapper to the ledger at every step, and return the number of dead ends."""
     rng, dead_ends = np.random.default_rng(seed), 0
     env.reset(seed=seed)
     for _ in range(STEPS):
-        observation, _, terminated, truncated, info = env.step(int(rng.choice(env.safe_actions())))
+        _, _, terminated, truncated, info = env.step(int(rng.choice(env.safe_actions())))
         assert env.spent["cost"] == ledger.episodes[-1][-1]
         assert info["remaining"]["cost"] >= 0
         dead_ends += info["dead_end"]
         if terminated or truncated:
             env.reset()
-    assert sum(map(len, ledger.episodes)) == STEPS
+    assert ledger.steps == STEPS
     assert env.violations == 0
     return dead_ends
 
 
-def fuel(before: Any, action: Any, after: Any, reward: Any = None) -> Fraction:
+def fuel(before: Any, action: Any, after: Any, *_: Any) -> Fraction:
     return Fraction(1, 3) if before == after else Fraction(1)
 
 
@@ -85,7 +60,7 @@ def test_the_ledger_would_notice() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed"), [("Taxi-v4", 3), ("CliffWalking-v1", 4)])
 def test_a_model_keeps_tables_within_fuel_and_out_of_dead_ends(name: str, seed: int) -> None:
-    def heat(before: Any, action: Any, after: Any, reward: Any = None) -> Fraction:
+    def heat(before: Any, action: Any, *_: Any) -> Fraction:
         return Fraction(0) if action == 0 else Fraction(2, 3)  # going south, or up, is free
 
     inner = gymnasium.make(name)
@@ -104,7 +79,7 @@ def test_the_minecart_keeps_its_tank() -> None:
         cart = mo_gymnasium.make("minecart-v0")
     frames = 4 * np.array([55, 5, 5, 30, 5, 5])  # thousandths for each action, four frames long
 
-    def burnt(before: Any, action: int, after: Any, reward: Any) -> Fraction:
+    def burnt(before: Any, action: int, after: Any, reward: Any, *_: Any) -> Fraction:
         fuel = Fraction(int(frames[action]), 1000)
         assert abs(float(reward[-1]) + float(fuel)) < 1e-6  # as the environment says in its last reward
         return fuel
@@ -132,7 +107,7 @@ def test_the_knapsack_of_jumanji_is_packed_within_a_tighter_one() -> None:
 
         sack = JumanjiToGymWrapper(Knapsack())
 
-    def weight(observation: Any, action: int, after: Any = None, reward: Any = None) -> Any:
+    def weight(observation: Any, action: int, *_: Any) -> Fraction:
         return Fraction(float(observation["weights"][action]))  # its float32, exactly
 
     def bound(observation: Any, action: int) -> Any:
