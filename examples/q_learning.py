@@ -1,8 +1,8 @@
 """Tabular Q-learning that is never over budget, beside the same with a penalty instead.
 
 A grid with slippery moves, a tank, and stations that give fuel back. The learner knows nothing of it; through the
-wrapper it is offered what is safe to do, and tries nothing else. The rival sees the same, pays for each unit over budget,
-and is stopped by nobody. Needs numpy only.
+wrapper it is offered what is safe to do, and tries nothing else. The rival sees the same, pays for each unit over
+budget, and is stopped by nobody. Needs numpy only.
 """
 
 from __future__ import annotations
