@@ -11,7 +11,7 @@ DOCS := $(VENV)/.docs
 help:
 	@echo "make demo    set up and tell the story of a delivery van"
 	@echo "make test    set up and run the test suite"
-	@echo "make test-all  the same with the slow tests and those that need the extras 'bench' and 'rl'"
+	@echo "make test-all  the same with the slow tests and those that need the extras 'bench', 'rl' and 'envs'"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make bench   time planning on this machine"
@@ -29,7 +29,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 $(EXTRAS): $(READY)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,bench,rl]"
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,bench,rl,envs]"
 	@touch $(EXTRAS)
 
 $(DOCS): $(READY)

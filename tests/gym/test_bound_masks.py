@@ -216,27 +216,6 @@ def test_actions_need_not_begin_at_zero() -> None:
         env.step(7)
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "seed"),
-    [("Taxi-v4", {}, 1), ("CliffWalking-v1", {}, 2), ("FrozenLake-v1", {"is_slippery": True}, 3)],
-)
-def test_environments_nobody_here_wrote(name: str, options: dict[str, Any], seed: int) -> None:
-    def fuel(observation: Any, action: Any, next_observation: Any) -> Fraction:
-        return Fraction(1, 3) if observation == next_observation else Fraction(1)
-
-    env = BudgetWrapper(gymnasium.make(name, **options), 15, fuel, cost_bound=1)
-    rng, dead_ends = np.random.default_rng(seed), 0
-    env.reset(seed=seed)
-    for _ in range(10_000):
-        _, _, terminated, truncated, info = env.step(int(rng.choice(env.safe_actions())))
-        assert env.spent["cost"] <= 15
-        dead_ends += info["dead_end"]
-        if terminated or truncated:
-            env.reset()
-    assert env.violations == 0
-    assert name == "FrozenLake-v1" or dead_ends > 10
-
-
 def test_budgets_that_need_a_model() -> None:
     hint = r"expected one anytime upper limit, found .*; limits that vary, lower and final ones need a model"
     for budget in (Budget(upper=[1, 2]), Budget.final(3), Budget(3, lower=0), {"cost": Budget.final(3)}):

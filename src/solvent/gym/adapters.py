@@ -80,6 +80,11 @@ class CostReader:
         self._exact: ModelEnv | None = None
         if cost is None and isinstance(base, ModelEnv) and set(resources) <= set(base.model.resources):
             self._exact = base
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin an episode."""
+        self._spent = {} if self._exact is None else self._exact.spent
 
     def __call__(
         self, observation: Any, action: Any, next_observation: Any, info: Mapping[str, Any], own: Any
@@ -87,7 +92,9 @@ class CostReader:
         """Return one entry per resource; a `ModelError` if there is none or they do not fit."""
         cost = self._cost
         if self._exact is not None:  # as the model says it, not as a float of it
-            found: Any = _pick(self._exact.last_cost, self._resources)
+            # what was spent since then, as a wrapper in between may have taken several steps
+            before, self._spent = self._spent, self._exact.spent
+            found: Any = {name: self._spent[name] - before[name] for name in self._resources}
         elif callable(cost):
             found = cost(observation, action, next_observation)
         elif isinstance(cost, str):

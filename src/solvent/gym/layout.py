@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -107,6 +108,22 @@ def _read_keys(keys: Mapping[str, str] | None) -> dict[str, str]:
             known = ", ".join(map(repr, _PARTS))
             raise ModelError("keys", f"names for {known}", quote(part), did_you_mean(part, _PARTS))
     return dict(keys or {})
+
+
+def own_copy(observation: Any) -> Any:
+    """Return an observation that nobody else can change: environments and agents may write into arrays they share.
+
+    Examples
+    --------
+    >>> shared = {"cell": np.zeros(2)}
+    >>> kept = own_copy(shared)
+    >>> shared["cell"][:] = 7
+    >>> kept
+    {'cell': array([0., 0.])}
+    """
+    if isinstance(observation, int | float | str | np.generic):
+        return observation
+    return observation.copy() if type(observation) is np.ndarray else copy.deepcopy(observation)
 
 
 def remaining_space(lows: list[float], highs: list[float]) -> spaces.Box:

@@ -105,6 +105,7 @@ class BoundMasks:
         nothing = np.zeros((n_actions, len(account.resources)), int)
         self._reserve = CostBounds(nothing if reserve is None else reserve, *shape, where="reserve")
         self._observation: Any = None
+        self._offered: list[Bound] = [None] * n_actions  # by which the last mask was made
 
     @property
     def learns(self) -> bool:
@@ -126,6 +127,7 @@ class BoundMasks:
 
     def _fits(self, position: int) -> bool:
         bound, account = self._bound(self._observation, position), self._account
+        self._offered[position] = bound
         if bound is None:
             return False
         kept = self._reserve(self._observation, position)
@@ -146,7 +148,7 @@ class BoundMasks:
             named = dict(zip(account.resources, exactly, strict=True))
             self._support.observe(account.step, self._observation, position + self._first, named, next_observation)
         else:
-            bound = self._bound(self._observation, position)
+            bound = self._offered[position]  # not as a function would say it now, with the step behind it
             assert bound is not None  # or it would have been masked
             for cost, most, name in zip(exactly, bound, account.resources, strict=True):
                 if cost > most:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from solvent.errors import ModelError, PolicyError, SolventError, quote
 from solvent.gym.actions import Fallback, allowed, check_discrete, check_fallback, position, replacement
 from solvent.gym.adapters import CostLike, CostReader, split_step
-from solvent.gym.layout import Layout, remaining_space, step_space
+from solvent.gym.layout import Layout, own_copy, remaining_space, step_space
 from solvent.gym.sources import find_source
 from solvent.model.amounts import short_amount
 from solvent.model.cost_bounds import BoundLike
@@ -145,11 +145,14 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         return self._account.remaining
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return which actions are safe now; a new array each time, all False when the episode is over."""
+        """Return which actions are safe now, in a new array.
+
+        All False when the episode has ended; after one that was truncated, what would be safe, to bootstrap from.
+        """
         return self._mask.copy()
 
     def safe_actions(self) -> NDArray[np.int64]:
-        """Return the safe actions by number, to choose from; empty when the episode is over."""
+        """Return the safe actions by number, to choose from; as many as `action_masks` has."""
         return np.flatnonzero(self._mask) + int(self._space.start)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -165,9 +168,10 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         self._refusal, self._mask = "no episode", np.zeros_like(self._mask)
         observation, info = self.env.reset(seed=seed, options=options)
         self._account.reset()
+        self._read.begin()
         self._cost = [Fraction(0)] * len(self._cost)
-        self._inner, self._violation = observation, False
-        self._masks.begin(observation)
+        self._inner, self._violation = own_copy(observation), False
+        self._masks.begin(self._inner)
         self._mask = self._allowed(info)
         self._dead_end = not self._mask.any() and not self._masks.over
         if self._dead_end and self._dead_start == "raise":
@@ -176,7 +180,7 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
                 f"{self._left()}; raise the budget, or pass dead_start='end' to have such episodes end at once"
             )
         self._refusal = "" if self._mask.any() or self._dead_end else "an episode that is over"
-        return self._seen(), self._told(info)
+        return self._seen(observation), self._told(info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a safe action.
@@ -195,7 +199,7 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
             raise PolicyError(where, "reset() first", self._refusal)
         if self._dead_end:
             self._refusal = "an episode that ended in a dead end"
-            return self._seen(), 0.0, True, False, self._told({})
+            return self._seen(own_copy(self._inner)), 0.0, True, False, self._told({})
         chosen = position(action, self._space, where)
         if not self._mask[chosen]:
             if self._fallback is None:
@@ -206,10 +210,11 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         self._refusal, self._mask = "an episode that broke off", np.zeros_like(self._mask)
         done = chosen + int(self._space.start)
         observation, reward, terminated, truncated, info, own = split_step(self.env.step(done))
-        costs = self._read(self._inner, done, observation, info, own)
-        self._cost = list(self._masks.took(chosen, observation, costs, terminated))
+        following = own_copy(observation)
+        costs = self._read(self._inner, done, following, info, own)
+        self._cost = list(self._masks.took(chosen, following, costs, terminated))
         self._account.spend(self._cost)
-        self._inner, self._violation = observation, self._account.broken
+        self._inner, self._violation = following, self._account.broken
         self.violations += self._violation
         ended = terminated or self._violation or self._masks.over
         if not ended:
@@ -218,18 +223,21 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         ended = ended or self._dead_end
         self._refusal = "an episode that is over" if ended or truncated else ""
         told = {**self._told(info), "action": done}
-        return self._seen(), reward, ended, truncated, told
+        return self._seen(observation), reward, ended, truncated, told
 
     def _allowed(self, info: Mapping[str, Any]) -> NDArray[np.bool_]:
         """Return the mask; without a model, what the environment itself forbids is left out as well."""
         mask = self._masks.mask()
         if self._own_masks and "action_mask" in info:
-            mask &= np.asarray(info["action_mask"]).astype(bool)
+            own = np.asarray(info["action_mask"])
+            if own.shape != mask.shape:
+                raise ModelError("info, action_mask", f"shape {mask.shape}", f"shape {own.shape}")
+            mask &= own.astype(bool)
         return mask
 
-    def _seen(self) -> Any:
+    def _seen(self, observation: Any) -> Any:
         remaining = [float(amount) for amount in self._account.remaining.values()]
-        return self._layout(self._inner, remaining, self._account.step, self._mask)
+        return self._layout(observation, remaining, self._account.step, self._mask)
 
     def _told(self, info: Mapping[str, Any]) -> dict[str, Any]:
         costs = {name: float(cost) for name, cost in zip(self._account.resources, self._cost, strict=True)}

@@ -1,0 +1,67 @@
+"""MaskablePPO that is never over budget, beside PPO with a penalty instead.
+
+The delivery van of `delivery-van.yaml`: seven places, roads whose traffic decides what they burn, and a tank of 30. The
+wrapper's masks come from the model, so that every trip it offers is safe to take and to continue from. What learns is
+Stable-Baselines3, as it is: extra `rl`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import torch
+from meter import Meter, Penalised, Tally, show
+from sb3_contrib import MaskablePPO
+from stable_baselines3 import PPO
+
+import solvent
+import solvent.gym
+
+HERE = Path(__file__).parent
+
+
+def run(algorithm: Any, env: gymnasium.Env[Any, Any], meter: Meter, steps: int, seed: int) -> tuple[Tally, Tally]:
+    """Return what happened in training, and then in 100 episodes of what was learned."""
+    agent = algorithm(
+        "MlpPolicy", env, n_steps=512, batch_size=128, learning_rate=1e-3, ent_coef=0.01, seed=seed, device="cpu"
+    )
+    agent.learn(steps)
+    training = meter.read()
+    for _ in range(100):
+        observation, info = env.reset()
+        over = False
+        while not over:
+            masks = {"action_masks": info["action_mask"]} if algorithm is MaskablePPO else {}
+            action, _ = agent.predict(observation, deterministic=True, **masks)
+            observation, _, terminated, truncated, info = env.step(int(action))
+            over = terminated or truncated
+    return training, meter.read()
+
+
+def main(argv: list[str] | None = None) -> dict[str, tuple[Tally, Tally]]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=16_384)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--penalty", type=float, default=2.0, help="for each unit over budget")
+    options = parser.parse_args(argv)
+    torch.set_num_threads(1)  # such small networks only get slower with more
+    model = solvent.load(HERE / "delivery-van.yaml")
+    tank = model.budget["fuel"].upper
+    # an action that a place does not offer is replaced by the first it does: plain PPO knows no masks
+    meters = [Meter(solvent.gym.ModelEnv(model, fallback="first"), tank) for _ in range(2)]
+    wrapped = solvent.gym.BudgetWrapper(meters[0], tank, layout="flat")
+    penalised = gymnasium.wrappers.FlattenObservation(Penalised(meters[1], options.penalty))
+    rows = {
+        "MaskablePPO, budget wrapper": run(MaskablePPO, wrapped, meters[0], options.steps, options.seed),
+        f"PPO, penalty of {options.penalty:g}": run(PPO, penalised, meters[1], options.steps, options.seed),
+    }
+    show(f"{model.name}, tank {tank}", rows)
+    print(f"The best that is never over budget earns {solvent.solve(model).value:.3f}.")
+    return rows
+
+
+if __name__ == "__main__":
+    main()

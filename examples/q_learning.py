@@ -1,0 +1,93 @@
+"""Tabular Q-learning that is never over budget, beside the same with a penalty instead.
+
+A grid with slippery moves, a tank, and stations that give fuel back. The learner knows nothing of it; through the
+wrapper it is offered what is safe to do, and tries nothing else. The rival sees the same, pays for each unit over
+budget, and is stopped by nobody. Needs numpy only.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from typing import Any
+
+import gymnasium
+import numpy as np
+from meter import Meter, Penalised, Tally, show
+
+import solvent
+import solvent.gym
+
+
+class QLearner:
+    """One-step Q-learning on what is seen: the cell, and what remains in the tank."""
+
+    def __init__(self, n_actions: int, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._value: Any = defaultdict(lambda: np.zeros(n_actions))
+        self._visits: Any = defaultdict(lambda: np.zeros(n_actions, int))
+
+    def act(self, observation: Any, mask: Any, explore: float) -> int:
+        actions = np.flatnonzero(mask)
+        if self._rng.random() < explore:
+            return int(self._rng.choice(actions))
+        values = self._value[_node(observation)][actions]
+        return int(self._rng.choice(actions[values == values.max()]))
+
+    def learn(self, observation: Any, action: int, reward: float, following: Any, mask: Any) -> None:
+        node, then = _node(observation), self._value[_node(following)][np.flatnonzero(mask)]
+        self._visits[node][action] += 1
+        step_size = max(self._visits[node][action] ** -0.6, 0.02)
+        later = then.max() if len(then) else 0.0
+        self._value[node][action] += step_size * (reward + later - self._value[node][action])
+
+
+def _node(observation: Any) -> tuple[int, float]:
+    return int(observation["observation"]), float(observation["remaining"][0])
+
+
+def play(env: gymnasium.Env[Any, Any], agent: QLearner, episodes: int, explore: float) -> None:
+    """Play; if it explores at all, less and less, it learns as well."""
+    for episode in range(episodes):
+        observation, info = env.reset()
+        over = False
+        while not over:
+            action = agent.act(observation, info["action_mask"], explore * (1 - episode / episodes))
+            following, reward, terminated, truncated, info = env.step(action)
+            over = terminated or truncated
+            if explore:
+                agent.learn(observation, action, reward, following, info["action_mask"] * (not over))
+            observation = following
+
+
+def run(env: gymnasium.Env[Any, Any], meter: Meter, episodes: int, seed: int) -> tuple[Tally, Tally]:
+    """Return what happened in training, and then with what was learned."""
+    agent = QLearner(int(env.action_space.n), seed)
+    env.reset(seed=seed)
+    play(env, agent, episodes, explore=0.5)
+    training = meter.read()
+    play(env, agent, max(episodes // 10, 10), explore=0)
+    return training, meter.read()
+
+
+def main(argv: list[str] | None = None) -> dict[str, tuple[Tally, Tally]]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=5_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--penalty", type=float, default=2.0, help="for each unit over budget")
+    options = parser.parse_args(argv)
+    model = solvent.instances.fuel_grid(3)
+    tank = model.budget["fuel"].upper
+    meters = [Meter(solvent.gym.ModelEnv(model), tank) for _ in range(2)]
+    wrapped, penalised = solvent.gym.BudgetWrapper(meters[0], tank), Penalised(meters[1], options.penalty)
+    rows = {
+        "budget wrapper": run(wrapped, meters[0], options.episodes, options.seed),
+        f"penalty of {options.penalty:g}": run(penalised, meters[1], options.episodes, options.seed),
+    }
+    show(f"Q-learning on {model.name}, tank {tank}", rows)
+    print(f"The best that is never over budget earns {solvent.solve(model).value:.3f}.")
+    return rows
+
+
+if __name__ == "__main__":
+    main()
