@@ -38,7 +38,7 @@ def test_lines_that_the_parser_ends(line: str, code: int, said: str, folder: Pat
     assert (done.out == "") == bool(said)
 
 
-COMMANDS = ["demo", "info", "solve", "frontier", "verify", "simulate", "compare", "convert", "schema"]
+COMMANDS = ["demo", "info", "solve", "frontier", "verify", "simulate", "compare", "convert", "schema", "paper"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
