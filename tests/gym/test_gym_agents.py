@@ -90,7 +90,14 @@ def test_monitor_and_the_check_of_stable_baselines() -> None:
     assert info["episode"]["cost"] == info["cost"]
 
 
+@pytest.fixture
+def _one_thread() -> None:
+    """Small networks only get slower with more, and tests that run beside each other far slower."""
+    pytest.importorskip("torch").set_num_threads(1)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("_one_thread")
 @pytest.mark.parametrize("envs", [1, 3])
 def test_maskable_ppo_never_goes_over(envs: int) -> None:
     pytest.importorskip("sb3_contrib")
@@ -118,6 +125,7 @@ def test_maskable_ppo_never_goes_over(envs: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_one_thread")
 def test_the_ledger_sees_what_ppo_does_without_the_wrapper() -> None:
     pytest.importorskip("stable_baselines3")
     from stable_baselines3 import PPO
