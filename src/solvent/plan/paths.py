@@ -46,7 +46,7 @@ class Path:
     row_H : ndarray of int64, shape (H,)
         The row of each step, or -1 once the episode is over.
     sizes : tuple of int
-        Labels of each step in the last search; all 0 if the bounds were enough.
+        Labels after each step in the last search, at least that of the path itself.
     """
 
     value: float
@@ -90,7 +90,7 @@ def best_path(model: CMDP, purse: Purse, allowance: Allowance) -> Path:
     while search.bound > search.value + search.tolerance:
         search.run(width)
         width *= _WIDER
-    return Path(search.value, search.row_H, tuple(search.size_H.tolist()))
+    return Path(search.value, search.row_H, tuple(np.maximum(search.size_H, search.row_H >= 0).tolist()))
 
 
 class _Search:
