@@ -23,6 +23,7 @@ from rich.table import Table
 
 import solvent
 from solvent import instances
+from solvent.experiments.transcription import relative_length, solve_approximate
 from solvent.model.budget import resolve
 from solvent.plan import frontier
 from solvent.plan.limits import Allowance
@@ -45,47 +46,6 @@ class Result:
     plain: float | None
 
 
-def plain_projection(model: solvent.CMDP, budget: float, length: float) -> float:
-    """Solve the paper's approximate MDP as dictionaries of (state, approximate cost); one resource, one budget."""
-    cost = [float(model.cost[0].value(o)) for o in range(model.n_outcomes)]
-    dearest, horizon = max(cost), model.horizon
-
-    def project_cost(h: int, spent: float, c: float) -> float:
-        least = budget - (horizon - 1 - h) * dearest
-        return spent + math.floor(c / length) * length if spent + c >= least else math.floor(least / length) * length
-
-    layers = [{(model.start_index, 0.0)}]
-    for h in range(horizon - 1):
-        layer: set[tuple[int, float]] = set()
-        for s, spent in layers[-1]:
-            for r in model.rows(h, s):
-                outcomes = range(int(model.outcome_indptr[r]), int(model.outcome_indptr[r + 1]))
-                after = [round(project_cost(h, spent, cost[o]), 9) for o in outcomes]
-                if all(x <= budget for x in after):
-                    layer |= {(int(model.next_state[o]), x) for o, x in zip(outcomes, after, strict=True)}
-        layers.append(layer)
-    later: dict[tuple[int, float], float] = {}
-    for h in range(horizon - 1, -1, -1):
-        now: dict[tuple[int, float], float] = {}
-        for s, spent in layers[h]:
-            best = -math.inf
-            for r in model.rows(h, s):
-                outcomes = range(int(model.outcome_indptr[r]), int(model.outcome_indptr[r + 1]))
-                after = [round(project_cost(h, spent, cost[o]), 9) for o in outcomes]
-                if any(x > budget for x in after):
-                    continue
-                value = float(model.row_reward[r])
-                if h + 1 < horizon:
-                    value += sum(
-                        float(model.probability[o]) * later[int(model.next_state[o]), x]
-                        for o, x in zip(outcomes, after, strict=True)
-                    )
-                best = max(best, value)
-            now[s, spent] = best
-        later = now
-    return later[model.start_index, 0.0]
-
-
 def schemes() -> list[Result]:
     """Time the paper's family by the relative scheme, where the budget binds and where it does not."""
     results = []
@@ -99,7 +59,7 @@ def schemes() -> list[Result]:
                 plain = None
                 if not strict:
                     began = time.perf_counter()
-                    value = plain_projection(model, budget, epsilon * budget / model.horizon)
+                    value = solve_approximate(model, budget, relative_length(epsilon, budget, model.horizon)).value
                     plain = 1000 * (time.perf_counter() - began)
                     if not math.isclose(value, solution.value, rel_tol=1e-6):
                         raise AssertionError(f"the plain transcription finds {value}, we found {solution.value}")

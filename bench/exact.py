@@ -20,6 +20,7 @@ from rich.table import Table
 
 import solvent
 from solvent import instances
+from solvent.experiments.transcription import solve_exact
 
 
 @dataclass(frozen=True)
@@ -44,38 +45,6 @@ def median_of(run: Callable[[], object], seconds: float = 2.0) -> float:
         run()
         times.append(time.perf_counter() - began)
     return 1000 * statistics.median(times)
-
-
-def plain_reduction(model: solvent.CMDP, budget: float) -> float:
-    """Solve by the paper's own layers, as dictionaries of (state, spent); one resource, one anytime budget."""
-    cost = [float(model.cost[0].value(o)) for o in range(model.n_outcomes)]
-    layers = [{(model.start_index, 0.0)}]
-    for h in range(model.horizon - 1):
-        layer: set[tuple[int, float]] = set()
-        for s, spent in layers[-1]:
-            for r in model.rows(h, s):
-                outcomes = range(int(model.outcome_indptr[r]), int(model.outcome_indptr[r + 1]))
-                if all(spent + cost[o] <= budget for o in outcomes):
-                    layer |= {(int(model.next_state[o]), spent + cost[o]) for o in outcomes}
-        layers.append(layer)
-    after: dict[tuple[int, float], float] = {}
-    for h in range(model.horizon - 1, -1, -1):
-        now: dict[tuple[int, float], float] = {}
-        for s, spent in layers[h]:
-            best = -math.inf
-            for r in model.rows(h, s):
-                outcomes = range(int(model.outcome_indptr[r]), int(model.outcome_indptr[r + 1]))
-                if any(spent + cost[o] > budget for o in outcomes):
-                    continue
-                value = float(model.row_reward[r])
-                if h + 1 < model.horizon:
-                    value += sum(
-                        float(model.probability[o]) * after[int(model.next_state[o]), spent + cost[o]] for o in outcomes
-                    )
-                best = max(best, value)
-            now[s, spent] = best
-        after = now
-    return after[model.start_index, 0.0]
 
 
 def two_resources() -> solvent.CMDP:
@@ -103,7 +72,7 @@ def measure() -> list[Result]:
         plain = None
         if plain_budget is not None:
             began = time.perf_counter()
-            value = plain_reduction(model, plain_budget)
+            value = solve_exact(model, plain_budget).value
             plain = 1000 * (time.perf_counter() - began)
             if not math.isclose(value, solution.value, rel_tol=1e-9):
                 raise AssertionError(f"{name}: the plain transcription finds {value}, we found {solution.value}")

@@ -23,6 +23,7 @@ RANKS = [
     ["plan"],
     ["baselines", "learn", "gym"],
     ["show"],
+    ["experiments"],
     ["cli"],
 ]
 RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from solvent._version import __version__
-from solvent.cli import checking, models, planning, story
+from solvent.cli import checking, experiments, models, planning, story
 from solvent.cli.command import add_command
 from solvent.cli.failures import fail, misuse
 from solvent.cli.session import Code, Session
@@ -88,6 +88,13 @@ add_command(
 add_command(app, checking.compare, "solvent compare van.yaml", "solvent compare van.yaml --budget fuel=20")
 add_command(app, models.convert, "solvent convert van.yaml van.npz", "solvent convert van.npz van.json")
 add_command(app, models.schema, "solvent schema", "solvent schema --out model.schema.json")
+add_command(
+    app,
+    experiments.paper,
+    "solvent paper",
+    "solvent paper value scale --out figures --jobs 2",
+    "solvent paper --quick --out /tmp/figures",
+)
 
 
 def run(given: list[str]) -> int:

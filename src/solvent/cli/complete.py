@@ -17,6 +17,14 @@ _METHODS = {
     "additive": "costs rounded by epsilon",
     "relative": "costs rounded by a factor of epsilon",
 }
+_FIGURES = {
+    "value": "the approximation against the feasibility scheme",
+    "scale": "how the time of the approximation grows",
+    "approximation": "the approximation against the exact method",
+    "never-over": "the feasibility scheme against the exact method",
+    "precision": "costs cut to k decimals",
+    "far": "all of it carried to a horizon of 1000",
+}
 #: Larger files are not read while somebody waits for a Tab.
 _LARGEST = 4_000_000
 
@@ -24,6 +32,11 @@ _LARGEST = 4_000_000
 def complete_method(incomplete: str) -> list[tuple[str, str]]:
     """Return the methods that begin so."""
     return [(name, help) for name, help in _METHODS.items() if name.startswith(incomplete)]
+
+
+def complete_figure(incomplete: str) -> list[tuple[str, str]]:
+    """Return the figures of the paper that begin so."""
+    return [(name, help) for name, help in _FIGURES.items() if name.startswith(incomplete)]
 
 
 def complete_resource(context: typer.Context, incomplete: str) -> list[str]:

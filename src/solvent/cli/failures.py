@@ -43,9 +43,9 @@ def finish(
     return Code.BAD_INPUT
 
 
-def stop(session: Session) -> int:
-    """Report that Ctrl-C ended the run before there was anything to show, and return the exit code."""
-    session.err.print("interrupted: nothing was found yet, and nothing was written")
+def stop(session: Session, said: str = "interrupted: nothing was found yet, and nothing was written") -> int:
+    """Report that Ctrl-C ended the run before there was an answer, and return the exit code."""
+    session.err.print(said, soft_wrap=True)
     return _end(session, Code.INTERRUPTED, {"kind": "Interrupted", "message": "interrupted"})
 
 

@@ -1,0 +1,136 @@
+"""What every figure has: arguments, trials, facts found in the results, one line that says them, and a picture."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from solvent.experiments.fitting import fit_growth
+from solvent.experiments.runs import Study
+from solvent.experiments.trials import Measured, Results, Trial, measure, prepare, seed_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Facts of a figure: numbers and text by name, nested at will, as JSON holds them.
+Facts = dict[str, Any]
+
+
+class Experiment(ABC):
+    """A figure of the paper; a subclass is a frozen dataclass of its arguments, with the paper's as defaults.
+
+    Attributes
+    ----------
+    name : str
+        Of its files, and on the command line.
+    about : str
+        What it is, with the paper's labels.
+    """
+
+    name: ClassVar[str]
+    about: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def quick(cls) -> Self:
+        """Return it in a size for tests."""
+
+    @abstractmethod
+    def trials(self) -> Iterator[Trial]:
+        """Yield the configurations of its trials."""
+
+    @abstractmethod
+    def facts(self, results: Results) -> Facts:
+        """Return what the results show, as numbers."""
+
+    @abstractmethod
+    def finding(self, facts: Facts) -> str:
+        """Return what they show, as one line."""
+
+    @abstractmethod
+    def draw(self, results: Results) -> Figure:
+        """Return the picture."""
+
+    def study(self) -> Study[Trial, Measured]:
+        """Return what is to be run."""
+        return Study(self.name, tuple(self.trials()), measure, Measured, prepare)
+
+
+def all_trials(
+    methods: Iterable[str], horizons: Iterable[int], budget: float, epsilon: float, number: int, seed: int
+) -> Iterator[Trial]:
+    """Yield a trial of each method, horizon and number with one budget; exact methods have no epsilon."""
+    for horizon in horizons:
+        for method in methods:
+            of = None if method in ("exact", "plain exact", "reduction") else epsilon
+            for i in range(number):
+                yield Trial(method, horizon, float(budget), seed_of(seed, horizon, i), of)
+
+
+def share(part: float, whole: float) -> float:
+    """Return part / whole, and 0 where there is nothing to share."""
+    return part / whole if whole else 0.0
+
+
+def growth_fact(sizes: Sequence[float], amounts: Sequence[float]) -> Facts:
+    """Return the exponent of a power law fitted to the larger half of the sizes, and its standard error or None."""
+    growth = fit_growth(sizes, amounts)
+    return {"exponent": growth.exponent, "error": None if math.isnan(growth.error) else growth.error}
+
+
+def power(growth: Facts) -> str:
+    """Return such a fact as a power of H.
+
+    Examples
+    --------
+    >>> power({"exponent": 2.034, "error": 0.061}), power({"exponent": 1.5, "error": None})
+    ('H^(2.03 ± 0.06)', 'H^1.50')
+    """
+    exponent = f"{growth['exponent']:.2f}"
+    return f"H^{exponent}" if growth["error"] is None else f"H^({exponent} ± {growth['error']:.2f})"
+
+
+def percent_off(value: float, optimum: float) -> float:
+    """Return how far a value is off the optimum, in percent of it; NaN where the optimum is 0 and the value is not."""
+    if value == optimum:
+        return 0.0
+    return 100 * (value - optimum) / optimum if optimum else math.nan
+
+
+def percent(part: float) -> str:
+    """Return a share in percent, with as many decimals as make sense.
+
+    Examples
+    --------
+    >>> percent(0.1234), percent(0.00061), percent(0), percent(1)
+    ('12.3 %', '0.061 %', '0 %', '100 %')
+    """
+    digits = f"{100 * part:.3g}"
+    return f"{digits} %"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in a unit that fits, to two digits.
+
+    Examples
+    --------
+    >>> duration(0.000123), duration(0.0456), duration(7.89), duration(123)
+    ('0.12 ms', '46 ms', '7.9 s', '120 s')
+    """
+    if seconds >= 0.9995:
+        return f"{float(f'{seconds:.2g}'):g} s"
+    return f"{float(f'{1000 * seconds:.2g}'):g} ms"
+
+
+def ratio(slow: float, fast: float) -> str:
+    """Return how many times longer, to two digits.
+
+    Examples
+    --------
+    >>> ratio(3.14159, 0.001), ratio(1, 2)
+    ('3,100 times', '0.5 times')
+    """
+    times = float(f"{slow / fast:.2g}")
+    return f"{times:,.0f} times" if times >= 10 else f"{times:g} times"

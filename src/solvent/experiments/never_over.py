@@ -1,0 +1,140 @@
+"""The paper's figure `fig: no_violation`: its feasibility scheme against its exact method, for small horizons.
+
+For each horizon, the trial in which the scheme is farthest below the optimum. A budget of 3, which binds, and Solvent's
+own scheme, which takes the better of two, are set beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from solvent.experiments.experiment import Experiment, Facts, all_trials, percent, ratio, share
+from solvent.experiments.trials import Results, Trial, same
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_METHODS = ("plain exact", "plain never over", "exact", "never over")
+
+
+@dataclass(frozen=True)
+class NeverOver(Experiment):
+    """Its arguments.
+
+    Attributes
+    ----------
+    most : int
+        The largest horizon; all from 1 are tried.
+    small, large : float
+        The paper's budgets.
+    binding : float
+        Ours, which binds.
+    epsilon : float
+    number : int
+        Trials for each horizon and budget.
+    seed : int
+        The first.
+    """
+
+    name: ClassVar[str] = "never-over"
+    about: ClassVar[str] = "the feasibility scheme against the exact method (fig: no_violation)"
+
+    most: int = 14
+    small: float = 0.1
+    large: float = 10
+    binding: float = 3
+    epsilon: float = 0.1
+    number: int = 5
+    seed: int = 0
+
+    @classmethod
+    def quick(cls) -> NeverOver:
+        """Return it in a size for tests."""
+        return cls(most=7, large=5, binding=1, number=2)
+
+    @property
+    def horizons(self) -> range:
+        """All horizons."""
+        return range(1, self.most + 1)
+
+    @property
+    def budgets(self) -> dict[str, float]:
+        """All budgets, by what they are for."""
+        return {"small": self.small, "large": self.large, "binding": self.binding}
+
+    def trials(self) -> Iterator[Trial]:
+        """Yield the configurations of its trials."""
+        for budget in self.budgets.values():
+            yield from all_trials(_METHODS, self.horizons, budget, self.epsilon, self.number, self.seed)
+
+    def _of(self, method: str) -> float | None:
+        return None if method in ("exact", "plain exact") else self.epsilon
+
+    def _slowest(self, results: Results, method: str, budget: float) -> list[float]:
+        return [results.slowest(method, h, budget, self._of(method)) for h in self.horizons]
+
+    def facts(self, results: Results) -> Facts:
+        """Return what the results show, as numbers."""
+        return {name: self._facts_of(results, budget) for name, budget in self.budgets.items()}
+
+    def _facts_of(self, results: Results, budget: float) -> Facts:
+        plain, ours, exact = [], [], []
+        for horizon in self.horizons:
+            plain += [m.value for m in results.pick("plain never over", horizon, budget, self.epsilon)]
+            ours += results.pick("never over", horizon, budget, self.epsilon)
+            exact += [m.value for m in results.pick("plain exact", horizon, budget)]
+        return {
+            "budget": budget,
+            "horizon": self.most,
+            "trials": len(exact),
+            "optimal": sum(same(n, e) for n, e in zip(plain, exact, strict=True)),
+            "optimal_ours": sum(same(n.value, e) for n, e in zip(ours, exact, strict=True)),
+            "below": max(share(e - n, e) for n, e in zip(plain, exact, strict=True)),
+            "below_ours": max(share(e - n.value, e) for n, e in zip(ours, exact, strict=True)),
+            "never_over": all(n.over == 0 for n in ours),
+            "seconds": {method: self._slowest(results, method, budget)[-1] for method in _METHODS},
+        }
+
+    def finding(self, facts: Facts) -> str:
+        """Return what they show, as one line."""
+        parts = []
+        for name, budget in self.budgets.items():
+            found = facts[name]
+            worst = percent(found["below"])
+            parts.append(f"{found['optimal']} of {found['trials']} trials at b = {budget:g} (worst {worst} below)")
+        seconds = facts["large"]["seconds"]
+        scheme, ours = (ratio(seconds["plain exact"], seconds[method]) for method in ("plain never over", "exact"))
+        return (
+            f"the feasibility scheme is optimal in {', '.join(parts)}; at H = {self.most} and b = {self.large:g} the "
+            f"plain reduction takes {scheme} as long as it, and {ours} as long as Solvent's exact method"
+        )
+
+    def draw(self, results: Results) -> Figure:
+        """Return the picture: values of the trial farthest below above, times below, a column for each budget."""
+        from solvent.experiments import plots
+        from solvent.show import style
+
+        figure, grid = plots.panels(2, len(self.budgets))
+        with style.look():
+            for column, (name, budget) in enumerate(self.budgets.items()):
+                values, times = (row[column] for row in grid)
+                worst = []
+                for horizon in self.horizons:
+                    trios = zip(
+                        results.pick("plain never over", horizon, budget, self.epsilon),
+                        results.pick("never over", horizon, budget, self.epsilon),
+                        results.pick("exact", horizon, budget),
+                        strict=True,
+                    )
+                    worst.append(max(trios, key=lambda trio: trio[2].value - trio[0].value))
+                for i, method in enumerate(("plain never over", "never over", "exact")):
+                    plots.line(values, method, self.horizons, [trio[i].value for trio in worst], linewidth=0.8)
+                for method in _METHODS:
+                    plots.line(times, method, self.horizons, self._slowest(results, method, budget))
+                mark = ", binding" if name == "binding" else ""
+                plots.name_axes(values, f"b = {budget:g}{mark}", "" if column else "value, worst trial", bottom=False)
+                plots.name_axes(times, "", "" if column else "seconds", bottom=True, seconds=True)
+            plots.legend_below(figure)
+        return figure

@@ -1,0 +1,165 @@
+"""Every figure of the paper's experiments, made again: `reproduce` runs them, draws them and says what they show."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from solvent._version import __version__
+from solvent.errors import ModelError, did_you_mean, quote
+from solvent.experiments.approximation import Approximation
+from solvent.experiments.claims import claims, table
+from solvent.experiments.experiment import Experiment, Facts
+from solvent.experiments.far import Far
+from solvent.experiments.never_over import NeverOver
+from solvent.experiments.precision import Precision
+from solvent.experiments.runs import run
+from solvent.experiments.scale import Scale
+from solvent.experiments.trials import Results
+from solvent.experiments.value import Value
+from solvent.model.files import write_whole
+
+#: By name, in the order of the paper.
+FIGURES: dict[str, type[Experiment]] = {
+    each.name: each for each in (Value, Scale, Approximation, NeverOver, Precision, Far)
+}
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """A figure that was made.
+
+    Attributes
+    ----------
+    name, about : str
+        Which it is.
+    finding : str
+        What it shows, in one line.
+    facts : dict
+        The same in numbers.
+    files : dict
+        For "data", "figure" and "facts", the path of the file.
+    rows : int
+        Rows of data that it stands on.
+    seconds : float
+        How long it took this time; rows of an earlier run take none.
+    """
+
+    name: str
+    about: str
+    finding: str
+    facts: Facts
+    files: dict[str, Path]
+    rows: int
+    seconds: float
+
+
+def choose(names: Iterable[str] = ()) -> list[str]:
+    """Return the figures that are meant, in the order of the paper and each once; all, if none is named.
+
+    Raises
+    ------
+    ModelError
+        If there is no figure of a name.
+
+    Examples
+    --------
+    >>> choose(["far", "value"])
+    ['value', 'far']
+    """
+    asked = set()
+    for name in names:
+        if name not in FIGURES:
+            raise ModelError("figure", f"one of {', '.join(FIGURES)}", quote(name), did_you_mean(name, FIGURES))
+        asked.add(name)
+    return [name for name in FIGURES if name in asked or not asked]
+
+
+def reproduce(
+    names: Iterable[str] = (),
+    folder: str | Path = "solvent-paper",
+    *,
+    jobs: int = 1,
+    quick: bool = False,
+    fresh: bool = False,
+    progress: bool = False,
+) -> Iterator[Reproduced]:
+    """Make figures of the paper's experiments, and yield each as it is done.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of `FIGURES`; all, if there are none.
+    folder : str or Path
+        Where rows (.csv), pictures (.png) and facts (.json) go. Rows that are there already are not measured again.
+    jobs : int
+        How many processes measure at a time.
+    quick : bool
+        Small sizes, to see that it works.
+    fresh : bool
+        Forget rows of earlier runs.
+    progress : bool
+        Show how far it is, on a terminal.
+
+    Raises
+    ------
+    ModelError
+        If there is no figure of a name, or the folder cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [made.name for made in reproduce(["precision"], folder, quick=True)]
+    ['precision']
+    """
+    for name in choose(names):
+        began = time.perf_counter()
+        experiment = FIGURES[name].quick() if quick else FIGURES[name]()
+        rows = run(experiment.study(), folder, jobs, progress, fresh=fresh)
+        made = _write(experiment, Results(rows), Path(folder), len(rows))
+        yield replace(made, seconds=time.perf_counter() - began)
+
+
+def _write(experiment: Experiment, results: Results, folder: Path, rows: int) -> Reproduced:
+    from solvent.show.files import save
+
+    facts = experiment.facts(results)
+    finding = experiment.finding(facts)
+    files = {kind: folder / f"{experiment.name}.{ending}" for kind, ending in _ENDINGS.items()}
+    save(experiment.draw(results), files["figure"])
+    record = {
+        "figure": experiment.name, "about": experiment.about, "finding": finding, "facts": facts,
+        "arguments": asdict(experiment), "made": made_with(),  # type: ignore[call-overload]
+    }  # fmt: skip
+    write_whole(files["facts"], (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
+    return Reproduced(experiment.name, experiment.about, finding, facts, files, rows, 0.0)
+
+
+def write_claims(made: Iterable[Reproduced], folder: str | Path) -> Path | None:
+    """Write the table of the paper's claims into a folder, if all figures were made, and return its path."""
+    facts = {each.name: each.facts for each in made}
+    if set(facts) != set(FIGURES):
+        return None
+    path = Path(folder) / "claims.md"
+    write_whole(path, table(claims(facts)).encode())
+    return path
+
+
+_ENDINGS = {"data": "csv", "figure": "png", "facts": "json"}
+
+
+def made_with() -> dict[str, Any]:
+    """Return the version, the day and the machine, for the record."""
+    return {
+        "solvent": __version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "date": datetime.now(UTC).date().isoformat(),
+    }

@@ -1,0 +1,347 @@
+"""Runs of an experiment: many small measurements whose rows are kept, so that a run that was killed goes on.
+
+A `Study` is a name, a tuple of cases and a function that measures one of them. A case and what is measured are frozen
+dataclasses of plain fields (int, float, str, bool, or one of these or None). `run` measures what is not there yet and
+returns a `Row` for each case, in the order of the cases:
+
+    @dataclass(frozen=True)
+    class Case:
+        horizon: int
+        seed: int
+
+    @dataclass(frozen=True)
+    class Measured:
+        points: int
+
+    def measure(case: Case) -> Measured: ...      # at the top of a module: worker processes import it
+
+    study = Study("growth", tuple(Case(h, s) for h in (10, 20) for s in range(5)), measure, Measured)
+    rows = run(study, folder, jobs=2, progress=True)
+    rows[0].case.horizon, rows[0].result.points
+
+The rows are in `folder/growth.csv`: the version of Solvent, the fields of the case, those of the result. The first two
+are the key, so that rows of other arguments or another version are never taken for one another; they stay in the file.
+Each row is written in one piece as soon as it is measured. A last line without its end was cut off by a kill, and is
+dropped. A file that holds something else is refused. An exception in `measure` ends the run and says in which case;
+so does Ctrl-C. All rows measured before are kept.
+
+With `jobs` above 1, each worker is a fresh process that calls `study.prepare` before it measures anything: there the
+kernels are loaded (from numba's cache on disk, which the first call of `prepare`, in this process, fills), so that no
+time measured is that of a compiler. Numba's threads are shared out among the workers.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import multiprocessing
+import os
+import signal
+import types
+import typing
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from solvent._version import __version__
+from solvent.errors import ModelError, SolventError, quote
+from solvent.model.progress import Progress
+
+C = TypeVar("C")
+R = TypeVar("R")
+
+#: The first column of every file.
+_VERSION = "solvent"
+_PLAIN = (int, float, str, bool)
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def nothing_to_prepare() -> None:
+    """Prepare nothing."""
+
+
+@dataclass(frozen=True)
+class Study(Generic[C, R]):
+    """What is to be measured.
+
+    Attributes
+    ----------
+    name : str
+        Of its file: the rows are in `<name>.csv`.
+    cases : tuple
+        Frozen dataclasses of one type, whose fields are plain; a case that stands twice is measured once.
+    measure : callable
+        Takes a case and returns a `result`.
+    result : type
+        A frozen dataclass of plain fields.
+    prepare : callable
+        Called once in each process before it measures anything.
+    """
+
+    name: str
+    cases: tuple[C, ...]
+    measure: Callable[[C], R]
+    result: type[R]
+    prepare: Callable[[], None] = nothing_to_prepare
+
+
+@dataclass(frozen=True)
+class Row(Generic[C, R]):
+    """One case and what was measured there."""
+
+    case: C
+    result: R
+
+
+def run(
+    study: Study[C, R], folder: str | Path, jobs: int = 1, progress: bool = False, *, fresh: bool = False
+) -> list[Row[C, R]]:
+    """Measure every case that has no row yet and return the rows of all, in the order of the cases.
+
+    Parameters
+    ----------
+    study : Study
+    folder : str or Path
+        Where its file is, or will be; it is made if it is not there.
+    jobs : int
+        How many processes measure at a time; with 1, this one does.
+    progress : bool
+        Show how far it is, on a terminal.
+    fresh : bool
+        Forget all rows of earlier runs first.
+
+    Raises
+    ------
+    ModelError
+        If the file holds something else, the folder cannot be written, or `jobs` is no positive number.
+    SolventError
+        If a worker process ended without an answer.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> @dataclass(frozen=True)
+    ... class Number:
+    ...     n: int
+    >>> @dataclass(frozen=True)
+    ... class Square:
+    ...     square: int
+    >>> study = Study("squares", (Number(3), Number(12)), lambda case: Square(case.n**2), Square)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = run(study, folder)
+    ...     print((Path(folder) / "squares.csv").read_text())  # doctest: +ELLIPSIS
+    solvent,n,square
+    ...,3,9
+    ...,12,144
+    >>> rows[1].result.square
+    144
+    """
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise ModelError("jobs", "a whole number of at least 1", quote(jobs))
+    if not study.cases:
+        return []
+    table = _Table(Path(folder) / f"{study.name}.csv", type(study.cases[0]), study.result)
+    known = {} if fresh else table.read()
+    if fresh:
+        table.remove()
+    wanted = dict.fromkeys(study.cases)
+    missing = [case for case in wanted if table.key(case) not in known]
+    if missing:
+        with Progress(show=progress, waiting=f"{study.name}: preparing (a first run compiles)") as bar, table:
+            measured = _here(study, missing) if jobs == 1 else _elsewhere(study, missing, min(jobs, len(missing)))
+            kept = len(wanted) - len(missing)
+            for done, (case, result) in enumerate(measured, 1):
+                table.append(case, result)
+                known[table.key(case)] = result
+                bar.report(study.name, kept + done, len(wanted), {"kept from before": kept} if kept else {})
+    return [Row(case, known[table.key(case)]) for case in study.cases]
+
+
+def _here(study: Study[C, R], cases: list[C]) -> Iterator[tuple[C, R]]:
+    study.prepare()
+    for case in cases:
+        yield case, _measure(study.measure, case)
+
+
+def _measure(measure: Callable[[C], R], case: C) -> R:
+    try:
+        return measure(case)
+    except Exception as error:
+        error.add_note(f"while measuring {case}")
+        raise
+
+
+def _elsewhere(study: Study[C, R], cases: list[C], jobs: int) -> Iterator[tuple[C, R]]:
+    """Yield results as they come from worker processes, and end those when the reader goes away."""
+    study.prepare()  # once, before several processes would compile the same kernels at a time
+    others = set(multiprocessing.active_children())
+    threads = max(1, available_cores() // jobs)
+    pool = ProcessPoolExecutor(
+        jobs, multiprocessing.get_context("spawn"), initializer=_start_worker, initargs=(study.prepare, threads)
+    )
+    waiting = {pool.submit(_measure, study.measure, case): case for case in cases}
+    try:
+        while waiting:
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                yield waiting.pop(future), future.result()
+    except BrokenProcessPool:
+        raise SolventError(
+            f"{study.name}: a worker process ended without an answer, perhaps for want of memory; the rows so far are "
+            "kept, and the same run with fewer jobs goes on from there"
+        ) from None
+    finally:
+        if waiting:  # whoever reads has seen enough: Ctrl-C, or an error
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in set(multiprocessing.active_children()) - others:
+                child.terminate()
+        pool.shutdown()
+
+
+def _start_worker(prepare: Callable[[], None], threads: int) -> None:
+    """Leave Ctrl-C to the process that started this one, take a share of the threads, and load kernels."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    import numba
+
+    numba.set_num_threads(min(threads, numba.get_num_threads()))
+    prepare()
+
+
+class _Table(Generic[C, R]):
+    """The file of a study: a header, and a line for each row."""
+
+    def __init__(self, path: Path, case: type[C], result: type[R]) -> None:
+        self._path, self._case, self._result = path, case, result
+        self._case_kinds, self._result_kinds = _kinds(case), _kinds(result)
+        self._header = [_VERSION, *self._case_kinds, *self._result_kinds]
+        if len(set(self._header)) < len(self._header):
+            raise ModelError(path.name, "fields of other names in case and result", quote(self._header))
+        self._file: io.FileIO | None = None
+
+    def key(self, case: C) -> tuple[str, ...]:
+        """Return the cells that tell a case from all others."""
+        return (__version__, *_cells(case, self._case_kinds))
+
+    def read(self) -> dict[tuple[str, ...], R]:
+        """Return what is there, by key; of two rows with one key, the first."""
+        try:
+            content = self._path.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise ModelError(str(self._path), "a file of rows", error.strerror or str(error)) from None
+        found: dict[tuple[str, ...], R] = {}
+        width = 1 + len(self._case_kinds)
+        for number, cells in enumerate(_whole_lines(content, self._path), 1):
+            if number == 1:
+                self._check_header(cells)
+                continue
+            if len(cells) != len(self._header):
+                raise self._foreign(number, f"{len(self._header)} cells", f"{len(cells)}")
+            try:
+                result = self._result(*map(_parse, cells[width:], self._result_kinds.values()))
+            except ValueError as error:
+                raise self._foreign(number, "what this experiment measures", str(error)) from None
+            found.setdefault(tuple(cells[:width]), result)
+        return found
+
+    def _check_header(self, cells: list[str]) -> None:
+        if cells != self._header:
+            raise self._foreign(1, f"the columns {','.join(self._header)}", ",".join(cells))
+
+    def _foreign(self, line: int, expected: str, found: str) -> ModelError:
+        hint = "name another folder, or begin anew and forget these rows"
+        return ModelError(f"{self._path}, line {line}", expected, quote(found), hint)
+
+    def remove(self) -> None:
+        """Forget all rows."""
+        self._path.unlink(missing_ok=True)
+
+    def __enter__(self) -> _Table[C, R]:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            content = self._path.read_bytes() if self._path.exists() else b""
+            self._file = self._path.open("ab", buffering=0)
+        except OSError as error:
+            raise ModelError(str(self._path), "a place that can be written", error.strerror or str(error)) from None
+        end = content.rfind(b"\n") + 1
+        if end < len(content):
+            self._file.truncate(end)  # what a kill left of the last line
+        if not end:
+            self._file.write(_line(self._header))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def append(self, case: C, result: R) -> None:
+        """Write a row, in one piece."""
+        assert self._file is not None
+        cells = [*self.key(case), *_cells(result, self._result_kinds)]
+        try:
+            self._file.write(_line(cells))
+        except OSError as error:
+            raise ModelError(str(self._path), "a place that can be written", error.strerror or str(error)) from None
+
+
+def _whole_lines(content: bytes, path: Path) -> Iterator[list[str]]:
+    """Yield the cells of each line that has its end."""
+    try:
+        text = content[: content.rfind(b"\n") + 1].decode()
+    except UnicodeDecodeError:
+        raise ModelError(str(path), "a file of rows", "bytes that are no text") from None
+    yield from csv.reader(io.StringIO(text, newline=""))
+
+
+def _line(cells: list[str]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue().encode()
+
+
+def _kinds(record: type[Any]) -> dict[str, tuple[type, bool]]:
+    """Return for each field of a dataclass its type, and whether it may be None."""
+    hints = typing.get_type_hints(record)
+    return {field.name: _kind(hints[field.name], f"{record.__name__}.{field.name}") for field in fields(record)}
+
+
+def _kind(hint: Any, where: str) -> tuple[type, bool]:
+    options = set(typing.get_args(hint)) if isinstance(hint, types.UnionType) else {hint}
+    kinds = options - {type(None)}
+    if len(kinds) == 1 and (kind := kinds.pop()) in _PLAIN:
+        return kind, type(None) in options
+    raise ModelError(where, "an int, float, str or bool, or one of these or None", quote(hint))
+
+
+def _cells(record: Any, kinds: dict[str, tuple[type, bool]]) -> list[str]:
+    return [_format(value, *kind) for value, kind in zip(astuple(record), kinds.values(), strict=True)]
+
+
+def _format(value: Any, kind: type, optional: bool) -> str:
+    """Return a value as a cell, which `_parse` reads back to the last bit; 1 in a field of floats is 1.0."""
+    if value is None and optional:
+        return ""
+    text = value if kind is str else repr(kind(value))
+    if not isinstance(text, str) or "\n" in text or "\r" in text or (optional and not text):
+        raise ModelError("row", f"a plain {kind.__name__} on one line", quote(value))
+    return text
+
+
+def _parse(cell: str, kind: tuple[type, bool]) -> Any:
+    of, optional = kind
+    if optional and not cell:
+        return None
+    if of is bool:
+        if cell not in ("True", "False"):
+            raise ValueError(f"{cell!r} for True or False")
+        return cell == "True"
+    return of(cell)

@@ -1,0 +1,158 @@
+"""The paper's figures `fig: value` and `fig: noviol_approx`: its approximation against its feasibility scheme.
+
+For each horizon, the trial in which the two are farthest apart. The optimum, which the paper could not have here, is
+set beside them, and a budget that binds at every horizon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from solvent.experiments.experiment import (
+    Experiment,
+    Facts,
+    all_trials,
+    duration,
+    growth_fact,
+    percent,
+    percent_off,
+    share,
+)
+from solvent.experiments.trials import Measured, Results, Trial, same
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_METHODS = ("plain approximate", "plain never over", "exact", "approximate", "never over")
+
+
+@dataclass(frozen=True)
+class Value(Experiment):
+    """Its arguments.
+
+    Attributes
+    ----------
+    horizons : tuple of int
+    small, large : float
+        The paper's budgets.
+    binding : float
+        Ours, which binds.
+    epsilon : float
+    number : int
+        Trials for each horizon and budget.
+    seed : int
+        The first.
+    """
+
+    name: ClassVar[str] = "value"
+    about: ClassVar[str] = "the approximation against the feasibility scheme (fig: value, fig: noviol_approx)"
+
+    horizons: tuple[int, ...] = (10, 20, 30, 40, 50)
+    small: float = 0.1
+    large: float = 10
+    binding: float = 3
+    epsilon: float = 0.1
+    number: int = 10
+    seed: int = 0
+
+    @classmethod
+    def quick(cls) -> Value:
+        """Return it in a size for tests."""
+        return cls(horizons=(6, 12, 18), large=3, binding=1, number=2)
+
+    @property
+    def budgets(self) -> dict[str, float]:
+        """All budgets, by what they are for."""
+        return {"small": self.small, "large": self.large, "binding": self.binding}
+
+    def trials(self) -> Iterator[Trial]:
+        """Yield the configurations of its trials."""
+        for budget in self.budgets.values():
+            yield from all_trials(_METHODS, self.horizons, budget, self.epsilon, self.number, self.seed)
+
+    def _trios(self, results: Results, horizon: int, budget: float, *, plain: bool) -> list[tuple[Measured, ...]]:
+        """Return for each trial the approximation, the scheme that is never over, and the optimum."""
+        names = ("plain approximate", "plain never over") if plain else ("approximate", "never over")
+        columns = [results.pick(name, horizon, budget, self.epsilon) for name in names]
+        return list(zip(*columns, results.pick("exact", horizon, budget), strict=True))
+
+    def facts(self, results: Results) -> Facts:
+        """Return what the results show, as numbers."""
+        return {name: self._facts_of(results, budget) for name, budget in self.budgets.items()}
+
+    def _facts_of(self, results: Results, budget: float) -> Facts:
+        plain = [trio for h in self.horizons for trio in self._trios(results, h, budget, plain=True)]
+        ours = [trio for h in self.horizons for trio in self._trios(results, h, budget, plain=False)]
+        met = [(trio, own) for trio, own in zip(plain, ours, strict=True) if same(trio[0].value, trio[1].value)]
+        slowest = {m: [results.slowest(m, h, budget, self._of(m)) for h in self.horizons] for m in _METHODS}
+        nodes = {m: [results.largest(m, h, budget, self._of(m)) for h in self.horizons] for m in _METHODS}
+        over = [own[0].over or 0.0 for own in ours]
+        return {
+            "budget": budget,
+            "epsilon": self.epsilon,
+            "horizon": self.horizons[-1],
+            "trials": len(plain),
+            "apart": max(share(a.value - n.value, a.value) for a, n, _ in plain),
+            "apart_ours": max(share(a.value - n.value, a.value) for a, n, _ in ours),
+            "above": max(share(a.value - e.value, a.value) for a, _, e in plain),
+            "below": max(share(e.value - n.value, e.value) for _, n, e in plain),
+            "below_ours": max(share(e.value - n.value, e.value) for _, n, e in ours),
+            "never_below_optimum": all(a.value >= e.value or same(a.value, e.value) for a, _, e in plain + ours),
+            "never_above_optimum": all(n.value <= e.value or same(n.value, e.value) for _, n, e in plain + ours),
+            "never_over": all(own[1].over == 0 for own in ours),
+            "over": sum(each > 0 for each in over),
+            "worst_over": max(over) / budget,
+            "coincide": len(met),
+            "coincide_optimal": sum(same(trio[0].value, trio[2].value) for trio, _ in met),
+            "coincide_over": sum((own[0].over or 0) > 0 for _, own in met),
+            "seconds": {m: times[-1] for m, times in slowest.items()},
+            "growth": {m: growth_fact(self.horizons, times) for m, times in slowest.items()},
+            "growth_nodes": {m: growth_fact(self.horizons, counts) for m, counts in nodes.items()},
+        }
+
+    def _of(self, method: str) -> float | None:
+        return None if method == "exact" else self.epsilon
+
+    def finding(self, facts: Facts) -> str:
+        """Return what they show, as one line."""
+        parts = [f"{percent(facts[name]['apart'])} at b = {budget:g}" for name, budget in self.budgets.items()]
+        last = facts["large"]
+        return (
+            f"approximation and feasibility scheme are at worst apart by {', '.join(parts)}; the approximation is over "
+            f"budget in {last['over']} of {last['trials']} trials at b = {self.large:g}, by up to "
+            f"{percent(last['worst_over'])}; the optimum itself takes {duration(last['seconds']['exact'])} at H = "
+            f"{self.horizons[-1]}"
+        )
+
+    def draw(self, results: Results) -> Figure:
+        """Return the picture: values, distances from the optimum and times, a column for each budget."""
+        from solvent.experiments import plots
+        from solvent.show import style
+
+        figure, grid = plots.panels(3, len(self.budgets))
+        with style.look():
+            for column, (name, budget) in enumerate(self.budgets.items()):
+                worst = [
+                    max(self._trios(results, h, budget, plain=True), key=lambda trio: trio[0].value - trio[1].value)
+                    for h in self.horizons
+                ]
+                values, distances, times = (row[column] for row in grid)
+                approximate, never_over, exact = zip(*worst, strict=True)
+                plots.line(values, "plain approximate", self.horizons, [m.value for m in approximate])
+                plots.line(values, "plain never over", self.horizons, [m.value for m in never_over])
+                plots.line(values, "exact", self.horizons, [m.value for m in exact], linewidth=0.8)
+                for method, found in (("plain approximate", approximate), ("plain never over", never_over)):
+                    off = [percent_off(m.value, e.value) for m, e in zip(found, exact, strict=True)]
+                    plots.line(distances, method, self.horizons, off)
+                distances.axhline(0, color=style.BLUE, linewidth=0.8)
+                for method in _METHODS:
+                    slowest = [results.slowest(method, h, budget, self._of(method)) for h in self.horizons]
+                    plots.line(times, method, self.horizons, slowest)
+                mark = ", binding" if name == "binding" else ""
+                plots.name_axes(values, f"b = {budget:g}{mark}", "value" if not column else "", bottom=False)
+                plots.name_axes(distances, "", "% off the optimum" if not column else "", bottom=False)
+                plots.name_axes(times, "", "seconds" if not column else "", bottom=True, seconds=True)
+            plots.legend_below(figure)
+        return figure

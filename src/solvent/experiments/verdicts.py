@@ -1,0 +1,71 @@
+"""Claims of the paper, and verdicts on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from solvent.experiments.experiment import Facts
+
+#: Facts by the name of the figure.
+AllFacts = Mapping[str, Facts]
+#: Who makes a claim: the section on experiments, that on additional experiments, both, or a lemma.
+Section = Literal["main", "appendix", "both", "lemma"]
+#: What was measured, and whether the claim holds, from the facts of all figures.
+Check = Callable[[AllFacts], tuple[str, str]]
+
+#: The budgets of figures that have three of them; the last is ours.
+BUDGETS = ("small", "large", "binding")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim and what became of it.
+
+    Attributes
+    ----------
+    section : str
+        "main", "appendix", "both" or "lemma".
+    says : str
+        What the paper says.
+    measured : str
+        What was measured.
+    holds : str
+        "yes", "partly" or "no".
+    """
+
+    section: Section
+    says: str
+    measured: str
+    holds: str
+
+
+def claim(checks: list[tuple[Section, str, Check]], section: Section, says: str) -> Callable[[Check], Check]:
+    """Put a claim and the function below it on a list."""
+
+    def register(check: Check) -> Check:
+        checks.append((section, says, check))
+        return check
+
+    return register
+
+
+def verdict(*held: bool) -> str:
+    """Return whether a claim holds, from its parts.
+
+    Examples
+    --------
+    >>> verdict(True, True), verdict(True, False), verdict(False)
+    ('yes', 'partly', 'no')
+    """
+    return "yes" if all(held) else "partly" if any(held) else "no"
+
+
+def by_budget(facts: Facts, show: Callable[[Facts], Any]) -> str:
+    """Return something for each of the three budgets."""
+    small, large, binding = (facts[name] for name in BUDGETS)
+    return (
+        f"{show(small)} at b = {small['budget']:g}, {show(large)} at b = {large['budget']:g}; {show(binding)} at b = "
+        f"{binding['budget']:g}, which binds"
+    )
