@@ -1,7 +1,8 @@
-"""The paper's own algorithms, transcribed line by line with Python dictionaries."""
+"""The paper's own algorithms, transcribed line by line onto Python sets and dictionaries."""
 
 from __future__ import annotations
 
+import solvent
 from bench.peers.adapters.base import Adapter, Answer, Built
 from bench.peers.workloads import Workload
 from solvent.experiments import transcription
@@ -13,29 +14,31 @@ class Transcription(Adapter):
 
     title = "paper, transcribed"
     package = "solvent"
-    about = "the paper's Algorithms 1, 3 and 5, with Python dictionaries and floats"
-    # its sums of costs and rewards are floats in another order
-    tolerance = 1e-9
+    about = "the paper's Algorithms 1, 3 and 5 on Python sets and dictionaries"
+
+    @property
+    def version(self) -> str:
+        """Version of this tree, installed or not."""
+        return solvent.__version__
 
     def can(self, workload: Workload) -> str | None:
-        """One resource, one anytime limit."""
-        limits = resolve(workload.problem, None)
-        if len(limits.resources) != 1:
-            return "the paper states its algorithms for one resource"
+        """Everything, given time and memory."""
         return None
 
     def build(self, workload: Workload) -> Built:
-        """Return the model: there is nothing to build."""
-        budget = resolve(workload.model, None).upper[0][0]
-        assert budget is not None
-        length = None if workload.epsilon is None else workload.epsilon * budget / workload.model.horizon
-        return Built((workload.model, budget, length))
+        """Return the model as it was stated: there is nothing to build."""
+        if workload.epsilon is None:
+            return Built((workload.model, None))
+        limit = resolve(workload.model, None).upper[0][0]
+        assert limit is not None
+        return Built((workload.model, transcription.relative_length(workload.epsilon, limit, workload.model.horizon)))
 
     def solve(self, built: Built) -> Answer:
-        """Run Algorithms 1 and 5, or with rounding 3 and 5."""
-        model, budget, length = built.handle
+        """Run Algorithms 5 and 1, or with rounding Algorithm 3."""
+        model, length = built.handle
         if length is None:
-            value, built.states = transcription.solve_exact(model, budget)
+            found = transcription.solve_exact(model)
         else:
-            value, built.states = transcription.solve_approximate(model, budget, length)
-        return Answer(value)
+            found = transcription.solve_approximate(model, None, length)
+        built.states = found.nodes
+        return Answer(found.value)
