@@ -50,7 +50,9 @@ def _measure(arguments: argparse.Namespace, console: Console) -> report.Results:
     wanted = arguments.only or []
     peers = [peer for peer in ADAPTERS if peer in wanted] or list(ADAPTERS)
     parts = [part for part in wanted if part not in ADAPTERS]
-    chosen = [w for w in WORKLOADS if (w.quick or not arguments.quick) and (not parts or any(p in w.name for p in parts))]
+    chosen = [
+        w for w in WORKLOADS if (w.quick or not arguments.quick) and (not parts or any(p in w.name for p in parts))
+    ]
     if not chosen:
         sys.exit(f"no workload has a name with {' or '.join(parts)}; --list lists them")
     rows = []

@@ -44,10 +44,11 @@ class Row:
     value : float or None
     states : int
         States, nodes, points or variables the peer worked on.
-    translation, build, solve : float or None
-        Medians: our part of the building, the peer's own part of it, and its solve.
+    augment, writing, build, solve : float or None
+        Medians: what `solvent.augment` took, what the adapter took to write the peer's input, the peer's own building,
+        and its solve.
     cold_build, cold_solve : float or None
-        Of the first call in a new process; the build with our part of it.
+        Of the first call in a new process, all parts of the building together.
     repeats : int
     memory : int or None
         Peak beyond what the process held before.
@@ -62,7 +63,8 @@ class Row:
     note: str = ""
     value: float | None = None
     states: int = 0
-    translation: float | None = None
+    augment: float | None = None
+    writing: float | None = None
     build: float | None = None
     solve: float | None = None
     cold_build: float | None = None
@@ -93,19 +95,20 @@ def measure(adapter: Adapter, workload: Workload, row: Row, seconds: float) -> t
     built, answer, row.cold_build, row.cold_solve = timed(adapter, workload)
     row.memory = max(0, peak() - row.base_memory)
     row.value, row.states = answer.value, built.states
-    builds, solves, translations, spent = [], [], [], 0.0
+    builds, solves, augments, writings, spent = [], [], [], [], 0.0
     gc.disable()
     while len(solves) < 2 or (spent < seconds and len(solves) < MOST_REPEATS):
         again, _, build, solve = timed(adapter, workload)
         spent += build + solve
-        builds.append(build - again.translation)
+        builds.append(build - again.augment - again.writing)
         solves.append(solve)
-        translations.append(again.translation)
+        augments.append(again.augment)
+        writings.append(again.writing)
         del again
         gc.collect()
     gc.enable()
-    row.translation, row.build = statistics.median(translations), statistics.median(builds)
-    row.solve, row.repeats = statistics.median(solves), len(solves)
+    row.augment, row.writing = statistics.median(augments), statistics.median(writings)
+    row.build, row.solve, row.repeats = statistics.median(builds), statistics.median(solves), len(solves)
     return built, answer
 
 

@@ -29,7 +29,7 @@ def draw(rows: list[Row], titles: Mapping[str, str]) -> Any:
             if row.peer not in found or mine is None:
                 continue
             if row.status == "ok" and row.build is not None and row.solve is not None:
-                times = (row.build + row.solve) / mine
+                times = ((row.augment or 0.0) + row.build + row.solve) / mine
                 found[row.peer].append((times, place[row.workload]))
                 edge = max(edge, times)
             elif row.status in ("time", "memory"):
@@ -47,7 +47,7 @@ def draw(rows: list[Row], titles: Mapping[str, str]) -> Any:
         axes.set_xscale("log")
         axes.set_yticks(list(place.values()), names)
         axes.set_ylim(-len(names) + 0.4, 0.6)
-        axes.set_xlabel("times as long as Solvent: the peer's own build and solve (x: out of time or memory)")
+        axes.set_xlabel("times as long as Solvent: augment, build and solve (x: out of time or memory)")
         axes.grid(axis="x", color=style.GRID)
         axes.set_axisbelow(True)
         axes.legend(loc="upper center", bbox_to_anchor=(0.4, 1.0 + 1.6 / (len(names) + 3)), ncols=4)

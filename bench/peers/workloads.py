@@ -146,7 +146,7 @@ def two_resource_grid(n: int) -> CMDP:
 
 
 def real_costs(n_states: int, horizon: int, share: Fraction, seed: int) -> CMDP:
-    """Return a random model with costs of 53 bits that must be paid, and a budget a little above the least that will do.
+    """Return a random model with costs of 53 bits that must be paid, and a budget a little above the least feasible.
 
     Most of what one could do leads to a dead end.
     """
@@ -161,7 +161,7 @@ def real_costs(n_states: int, horizon: int, share: Fraction, seed: int) -> CMDP:
 
 
 def frozen_lake(horizon: int, tank: int) -> CMDP:
-    """Return Gymnasium's slippery lake of 8 by 8, on which pushing down or right takes strength and drifting does not."""
+    """Return Gymnasium's slippery lake of 8 by 8, on which pushing down or right takes strength, drifting does not."""
     import gymnasium
 
     env = gymnasium.make("FrozenLake-v1", map_name="8x8", is_slippery=True)
@@ -211,7 +211,9 @@ WORKLOADS = [
     Workload("two resources n=4", "two resources", lambda: two_resource_grid(4), quick=True),
     Workload("two resources n=8", "two resources", lambda: two_resource_grid(8)),
     Workload("two resources n=12", "two resources", lambda: two_resource_grid(12)),
-    Workload("real costs S=8 H=6, dead ends", "real costs", lambda: real_costs(8, 6, Fraction(101, 100), 1), quick=True),
+    Workload(
+        "real costs S=8 H=6, dead ends", "real costs", lambda: real_costs(8, 6, Fraction(101, 100), 1), quick=True
+    ),
     Workload("real costs S=10 H=12, dead ends", "real costs", lambda: real_costs(10, 12, Fraction(101, 100), 1)),
     Workload("FrozenLake 8x8 H=60", "Gymnasium", lambda: frozen_lake(60, 30), quick=True),
     Workload("Taxi H=40", "Gymnasium", lambda: taxi(40, 24)),

@@ -27,15 +27,18 @@ class Built:
         The peer's.
     states : int
         How many states, nodes, points or variables the peer works on; 0 until it is known.
-    translation : float
-        Seconds of the building that were ours: writing the peer's input, or `solvent.augment`.
+    augment : float
+        Seconds of the building that were `solvent.augment`'s. No peer could do without, so that they count.
+    writing : float
+        Seconds of the building in which the adapter wrote the peer's input. They do not count.
     keep : object
         What is needed to read the answer.
     """
 
     handle: Any
     states: int = 0
-    translation: float = 0.0
+    augment: float = 0.0
+    writing: float = 0.0
     keep: Any = None
 
 

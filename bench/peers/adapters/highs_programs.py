@@ -89,18 +89,21 @@ def _packing(workload: Workload) -> Built:
     lower = np.concatenate([np.ones(horizon), np.full(len(limits), -np.inf)])
     upper = np.concatenate([np.ones(horizon), limits])
     matrix = sparse.vstack([once, sparse.csr_array(np.array(spent))])
-    translation = time.perf_counter() - began
+    writing = time.perf_counter() - began
     peer = _program(problem.reward, lower, upper, matrix, most=1.0, integer=True)
-    return Built(peer, n, translation, ("packing", problem))
+    return Built(peer, n, writing=writing, keep=("packing", problem))
 
 
 def _occupancy(workload: Workload) -> Built:
     began = time.perf_counter()
     mdp = solvent.augment(workload.problem)
+    augmented = time.perf_counter()
     nodes = np.arange(mdp.n_nodes)[np.diff(mdp.row_indptr) > 0]  # nothing flows out of the others
-    out = sparse.csr_array((np.ones(mdp.n_rows), (mdp.row_node, np.arange(mdp.n_rows))), shape=(mdp.n_nodes, mdp.n_rows))
+    out = sparse.csr_array(
+        (np.ones(mdp.n_rows), (mdp.row_node, np.arange(mdp.n_rows))), shape=(mdp.n_nodes, mdp.n_rows)
+    )
     matrix = (out - mdp.transitions.T).tocsr()[nodes]
     flow = (nodes == mdp.start).astype(float)
-    translation = time.perf_counter() - began
+    written = time.perf_counter()
     peer = _program(mdp.reward, flow, flow, matrix, most=np.inf, integer=False)
-    return Built(peer, mdp.n_nodes, translation, ("occupancy", mdp))
+    return Built(peer, mdp.n_nodes, augmented - began, written - augmented, ("occupancy", mdp))

@@ -36,6 +36,7 @@ class MDPSolver(Adapter):
         """Augment, number backward, and hand over nested lists, which is what it takes."""
         began = time.perf_counter()
         mdp = solvent.augment(workload.problem)
+        augmented = time.perf_counter()
         assert mdp.layer_indptr is not None
         step = np.searchsorted(mdp.layer_indptr, mdp.row_node, side="right") - 1
         reward = (mdp.reward / DISCOUNT**step).tolist()
@@ -48,10 +49,10 @@ class MDPSolver(Adapter):
             rewards.append([reward[r] for r in of_node] or [0.0])
             probabilities.append([chance[entries[r] : entries[r + 1]] for r in of_node] or [[1.0]])
             columns.append([after[entries[r] : entries[r + 1]] for r in of_node] or [[back]])
-        translation = time.perf_counter() - began
+        written = time.perf_counter()
         peer = mdpsolver.model()
         peer.mdp(discount=DISCOUNT, rewards=rewards, tranMatProbs=probabilities, tranMatColumns=columns)
-        return Built(peer, mdp.n_nodes, translation, mdp)
+        return Built(peer, mdp.n_nodes, augmented - began, written - augmented, mdp)
 
     def solve(self, built: Built) -> Answer:
         """Iterate."""

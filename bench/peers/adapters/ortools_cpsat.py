@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from bench.peers.adapters.base import Adapter, Answer, Built, one_state, why_not_one_state, whole_rewards
+from bench.peers.adapters.base import Adapter, Answer, Built, one_state, whole_rewards, why_not_one_state
 from bench.peers.workloads import Workload
 
 #: It refuses sums that could leave 62 bits.
@@ -41,7 +41,7 @@ class CPSAT(Adapter):
         profits, unit = whole_rewards(problem.reward)
         horizon = workload.problem.horizon
         steps = [horizon - 1] if problem.ends_decide else list(range(horizon))
-        translation = time.perf_counter() - began
+        writing = time.perf_counter() - began
         model = cp_model.CpModel()
         take = [model.new_bool_var("") for _ in profits]
         for h in range(horizon):
@@ -54,7 +54,7 @@ class CPSAT(Adapter):
                 )
                 model.add(spent <= int(problem.upper_HD[h, d]))
         model.maximize(cp_model.LinearExpr.weighted_sum(take, profits))
-        return Built((model, take, unit), len(take), translation, problem)
+        return Built((model, take, unit), len(take), writing=writing, keep=problem)
 
     def solve(self, built: Built) -> Answer:
         """Search until optimality is proved."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from ortools.algorithms.python import knapsack_solver
 
-from bench.peers.adapters.base import Adapter, Answer, Built, OneState, one_state, why_not_one_state, whole_rewards
+from bench.peers.adapters.base import Adapter, Answer, Built, OneState, one_state, whole_rewards, why_not_one_state
 from bench.peers.workloads import Workload
 
 #: Its sums are 64-bit integers.
@@ -52,13 +52,13 @@ class Knapsack(Adapter):
         items = np.flatnonzero((problem.reward != 0) | (problem.cost_ND != 0).any(1))
         profits, unit = whole_rewards(problem.reward[items])
         weights, capacities = problem.cost_ND[items].T.tolist(), problem.upper_HD[-1].tolist()
-        translation = time.perf_counter() - began
+        writing = time.perf_counter() - began
         kinds = knapsack_solver.SolverType
         few = len(items) <= FEW and len(capacities) == 1
         kind = kinds.KNAPSACK_64ITEMS_SOLVER if few else kinds.KNAPSACK_MULTIDIMENSION_BRANCH_AND_BOUND_SOLVER
         peer = knapsack_solver.KnapsackSolver(kind, "bench")
         peer.init(profits, weights, capacities)
-        return Built((peer, unit), len(items), translation, (problem, items))
+        return Built((peer, unit), len(items), writing=writing, keep=(problem, items))
 
     def solve(self, built: Built) -> Answer:
         """Pack."""

@@ -1,13 +1,13 @@
 """A CMDP as text in the PRISM language, with what was spent as counters.
 
-Variables are the state `s`, one counter `x<d>` for each resource, in ticks, and, where it is asked for, the step `h`. Rows
-that do the same, seen from where they start, share one command, as somebody who writes such a model by hand would have
-it: on a grid a few dozen commands do for all cells. A command is guarded by what it could cost at most, so that no limit
-is ever broken. Counters stop falling where even the dearest courses could not bring them to their limit any more.
+Variables are the state `s`, one counter `x<d>` for each resource, in ticks, and, where it is asked for, the step `h`.
+Rows that do the same, seen from where they start, share one command, as in a model written by hand: on a grid a few
+dozen commands do for all cells. A command is guarded by what it could cost at most, so that no limit is ever broken.
+Counters stop falling where even the dearest courses could not bring them to their limit any more.
 
 Model checkers take rewards that are not negative. As every history has H steps, they may be shifted: to gains
-`r - least` for a maximum over H steps, or to losses `most - r` for a minimum on the way to the end. The latter also keeps
-clear of dead ends exactly, since a course that may never reach the end is worth plus infinity there.
+`r - least` for a maximum over H steps, or to losses `most - r` for a minimum on the way to the end. The latter also
+keeps clear of dead ends exactly, since a course that may never reach the end is worth plus infinity there.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def write(model: CMDP, lattice: Lattice, *, counts_steps: bool, stops_falling: b
 
 
 def _order(model: CMDP) -> Any:
-    """Return the states in the order of their names, so that neighbours on a grid are so many places apart everywhere."""
+    """Return the states in the order of their names, so that neighbours on a grid are equally far apart everywhere."""
     names = list(model.states)
     try:
         return np.array(sorted(range(len(names)), key=lambda i: names[i]), np.int64)  # type: ignore[arg-type,return-value]

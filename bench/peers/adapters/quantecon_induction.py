@@ -27,8 +27,8 @@ class QuantEcon(Adapter):
         """Augment, and make the `DiscreteDP`."""
         began = time.perf_counter()
         mdp = solvent.augment(workload.problem, stationary=is_steady(workload))
-        translation = time.perf_counter() - began
-        return Built((mdp.to_quantecon(), workload.problem.horizon, mdp.start), mdp.n_nodes, translation, mdp)
+        augment = time.perf_counter() - began
+        return Built((mdp.to_quantecon(), workload.problem.horizon, mdp.start), mdp.n_nodes, augment, keep=mdp)
 
     def solve(self, built: Built) -> Answer:
         """Sweep backward."""

@@ -1,8 +1,8 @@
 """Storm, given a PRISM model in which what was spent is a counter.
 
-Storm can also bound costs without a counter, as in `Pmax=? [F{"cost"}<=B "goal"]` or `R{"r"}max=? [C{"cost"}<=B]`. That
-is another question: the first maximises a probability, the second lets the episode end, without loss, once the budget is
-gone. Neither asks for the best course among those that never go over.
+Storm can also bound costs without a counter, as in `Pmax=? [F{"cost"}<=B "goal"]` or `R{"r"}max=? [C{"cost"}<=B]`.
+That is another question: the first maximises a probability, the second lets the episode end, without loss, once the
+budget is gone. Neither asks for the best course among those that never go over.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _explored(workload: Workload, *, counts_steps: bool, named: bool = False) ->
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.prism"
         path.write_text(program.text)
-        translation = time.perf_counter() - began
+        writing = time.perf_counter() - began
         parsed = stormpy.parse_prism_program(str(path))
     [query] = stormpy.parse_properties(program.query, parsed)
     options = stormpy.BuilderOptions([query])
@@ -105,4 +105,4 @@ def _explored(workload: Workload, *, counts_steps: bool, named: bool = False) ->
         options.set_build_state_valuations(True)
         options.set_build_choice_labels(True)
     model = stormpy.build_model(parsed, options=options)
-    return Built((model, query, program), model.nr_states, translation)
+    return Built((model, query, program), model.nr_states, writing=writing)

@@ -38,8 +38,13 @@ class StormExplicit(Adapter):
         steady = mdp is not None and not len(mdp.dead_ends)
         if mdp is None or not steady:
             mdp = solvent.augment(model)
+        augmented = time.perf_counter()
         bare = np.flatnonzero(np.diff(mdp.row_indptr) == 0)
-        horizon, top, bottom = model.horizon, max(0.0, float(model.row_reward.max())), min(0.0, float(model.row_reward.min()))
+        horizon, top, bottom = (
+            model.horizon,
+            max(0.0, float(model.row_reward.max())),
+            min(0.0, float(model.row_reward.min())),
+        )
         if steady:
             after, shifted, waiting = bare, mdp.reward - bottom, np.full(len(bare), -bottom)
         else:
@@ -54,12 +59,14 @@ class StormExplicit(Adapter):
         first = np.searchsorted(nodes[order], np.arange(mdp.n_nodes)).tolist()
         entries = matrix.tocoo()
         rows, columns, chance = entries.row.tolist(), entries.col.tolist(), entries.data.tolist()
-        translation = time.perf_counter() - began
+        written = time.perf_counter()
         peer = _model(rows, columns, chance, rewards, first, mdp.start)
         text = f'R{{"shifted"}}max=? [C<={horizon}]' if steady else 'R{"shifted"}min=? [F "end"]'
         [query] = stormpy.parse_properties(text)
         offset, sign = (horizon * bottom, 1.0) if steady else (horizon * top, -1.0)
-        return Built((peer, query, mdp.start, offset, sign), mdp.n_nodes, translation, (mdp, steady))
+        return Built(
+            (peer, query, mdp.start, offset, sign), mdp.n_nodes, augmented - began, written - augmented, (mdp, steady)
+        )
 
     def solve(self, built: Built) -> Answer:
         """Check."""
@@ -78,7 +85,9 @@ class StormExplicit(Adapter):
         return mdp.policy(mdp.row_action[rows])
 
 
-def _model(rows: list[int], columns: list[int], chance: list[float], rewards: list[float], first: list[int], start: int) -> Any:
+def _model(
+    rows: list[int], columns: list[int], chance: list[float], rewards: list[float], first: list[int], start: int
+) -> Any:
     """Return Storm's MDP; the last node is the end."""
     count = len(first)
     builder = SparseMatrixBuilder[float](
