@@ -29,6 +29,10 @@ from solvent.model.budget import resolve
 #: Repeated solves take so long in all, unless two already take longer.
 SECONDS = 2.0
 MOST_REPEATS = 200
+#: After calls that take longer than this, rubbish is collected; looking for it takes some time, too.
+LONG = 0.1
+#: What takes longer than this the first time is not repeated: the first time then counts as warm, too.
+TOO_LONG = 15.0
 
 
 @dataclass
@@ -96,8 +100,11 @@ def measure(adapter: Adapter, workload: Workload, row: Row, seconds: float) -> t
     row.memory = max(0, peak() - row.base_memory)
     row.value, row.states = answer.value, built.states
     builds, solves, augments, writings, spent = [], [], [], [], 0.0
+    if row.cold_build + row.cold_solve > TOO_LONG:
+        builds, solves = [row.cold_build - built.augment - built.writing], [row.cold_solve]
+        augments, writings, spent = [built.augment], [built.writing], math.inf
     gc.disable()
-    while len(solves) < 2 or (spent < seconds and len(solves) < MOST_REPEATS):
+    while spent < math.inf and (len(solves) < 2 or (spent < seconds and len(solves) < MOST_REPEATS)):
         again, _, build, solve = timed(adapter, workload)
         spent += build + solve
         builds.append(build - again.augment - again.writing)
@@ -105,7 +112,8 @@ def measure(adapter: Adapter, workload: Workload, row: Row, seconds: float) -> t
         augments.append(again.augment)
         writings.append(again.writing)
         del again
-        gc.collect()
+        if build + solve > LONG:  # a large model may hang in a cycle; of small ones there is room for many
+            gc.collect()
     gc.enable()
     row.augment, row.writing = statistics.median(augments), statistics.median(writings)
     row.build, row.solve, row.repeats = statistics.median(builds), statistics.median(solves), len(solves)

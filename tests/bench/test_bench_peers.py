@@ -157,12 +157,12 @@ def test_table_and_page(tmp_path):
     assert lost.index("OR-Tools knapsack, 10 µs against 2 ms") < lost.index("Once `solvent.augment`")
     assert lost.index("QuantEcon, 1.5 ms against 2 ms") > lost.index("Once `solvent.augment`")
     page, plot = tmp_path / "page.md", tmp_path / "plot.png"
-    marks = "".join(f"<!-- {n} -->\nold\n<!-- end {n} -->\n" for n in ("facts", "peers", "beaten"))
+    marks = "".join(f"<!-- {n} -->\nstale\n<!-- end {n} -->\n" for n in ("facts", "peers", "beaten"))
     page.write_text("words\n" + marks + "more words\n")
     report.write_page(results, page, plot)
     text = page.read_text()
     assert text.startswith("words\n<!-- facts -->\n\nMeasured on 2026-11-16: a machine, Python 3.11. Limits: 1 s.")
-    assert "old" not in text
+    assert "stale" not in text
     assert text.endswith("more words\n")
     assert plot.stat().st_size > 1000
     with pytest.raises(ValueError, match="expected one place for 'peers' on the page, found 0"):
