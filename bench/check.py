@@ -5,8 +5,8 @@ Three numbers are taken of each workload:
 - `nodes`: how many nodes or points were worked on. It is exactly reproducible; one more is a regression.
 - `calls`: how many Python functions a warm solve calls. It is the same on each run, but not with each version of the
   packages below; a tenth more is a regression.
-- `ratio`: the processor time of a solve over that of a plain sweep of arrays in the same process, measured in turns, the
-  least of each. It differs between machines; twice as much, three times in a row, is a regression.
+- `ratio`: the processor time of a solve over that of a plain sweep of arrays in the same process, measured in turns,
+  the least of each. It differs between machines; twice as much, three times in a row, is a regression.
 
 `--update` writes a new baseline, which belongs into the commit that changes it.
 """
