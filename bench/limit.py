@@ -122,7 +122,7 @@ SWEEPS = (
     Sweep("states S, every one a successor", "2", (20, 40, 80, 160), lambda x: random_model(40, x, 3, x, 1, 100)),
     Sweep("actions A", "1", (5, 9, 17, 33), lambda x: random_model(40, 40, x, 4, 1, 100)),
     Sweep("outcomes n", "1", (4, 8, 16, 32), lambda x: random_model(40, 40, 4, x, 1, 100)),
-    Sweep("amounts D, by the budget", "1", (100, 200, 400, 800), lambda x: random_model(x, 20, 4, 4, 1, x)),
+    Sweep("steps H and amounts D together", "2", (100, 200, 400, 800), lambda x: random_model(x, 20, 4, 4, 1, x)),
     Sweep("amounts D of two resources", "1", (20, 40, 60, 80), lambda x: random_model(40, 20, 4, 4, 2, x)),
     Sweep("steps H, the paper's family", "exponential", (125, 250, 500), lambda x: instances.paper(x, 1, x // 4)),
 )  # fmt: skip
