@@ -123,7 +123,7 @@ SWEEPS = (
     Sweep("actions A", "1", (5, 9, 17, 33), lambda x: random_model(40, 40, x, 4, 1, 100)),
     Sweep("outcomes n", "1", (4, 8, 16, 32), lambda x: random_model(40, 40, 4, x, 1, 100)),
     Sweep("steps H and amounts D together", "2", (100, 200, 400, 800), lambda x: random_model(x, 20, 4, 4, 1, x)),
-    Sweep("amounts D of two resources", "1", (20, 40, 60, 80), lambda x: random_model(40, 20, 4, 4, 2, x)),
+    Sweep("amounts D of two resources", "1", (10, 15, 20, 30, 40), lambda x: random_model(60, 20, 4, 4, 2, x)),
     Sweep("steps H, the paper's family", "exponential", (125, 250, 500), lambda x: instances.paper(x, 1, x // 4)),
 )  # fmt: skip
 

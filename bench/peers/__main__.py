@@ -60,7 +60,7 @@ def _measure(arguments: argparse.Namespace, console: Console) -> report.Results:
     for row in run_all(chosen, peers, time_limit=arguments.time_limit, seconds=seconds):
         console.print(report.line(row), markup=False, highlight=False)
         rows.append(row)
-    return report.Results.now(rows)
+    return report.Results.now(rows, arguments.time_limit)
 
 
 if __name__ == "__main__":

@@ -48,10 +48,10 @@ class Results:
     limits: str = field(default="")
 
     @classmethod
-    def now(cls, rows: list[Row]) -> Results:
+    def now(cls, rows: list[Row], time_limit: float = TIME_LIMIT) -> Results:
         """Return results of this machine and day."""
         versions = {TITLES[row.peer]: row.version for row in rows if row.version}
-        limits = f"{TIME_LIMIT:g} s and {MEMORY_LIMIT / 2**30:.0f} GB for one peer on one workload"
+        limits = f"{time_limit:g} s and {MEMORY_LIMIT / 2**30:.0f} GB for one peer on one workload"
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         return cls(rows, machine(), platform.python_version(), versions, today, limits)
 
@@ -174,11 +174,12 @@ def markdown(rows: list[Row]) -> str:
 
 
 def facts(results: Results) -> str:
-    """Return machine, versions and date as Markdown."""
+    """Return machine, versions, date and the plot as Markdown."""
     versions = ", ".join(f"{name} {version}" for name, version in results.versions.items() if "Storm, " not in name)
     return (
         f"Measured on {results.date}: {results.machine}, Python {results.python}. Limits: {results.limits}.\n"
-        f"Versions: {versions}.\n"
+        f"Versions: {versions}.\n\n"
+        f"![How many times as long as Solvent each peer takes](images/{PLOT.name})\n"
     )
 
 

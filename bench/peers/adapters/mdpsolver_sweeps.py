@@ -1,4 +1,4 @@
-"""MDPSolver: value iteration on the augmented MDP.
+"""MDPSolver: value iteration on the augmented MDP, or modified policy iteration where rewards are negative.
 
 It plans without a last step and with a discount below 1. On a graph of nodes (step, state, spent), which has no cycles,
 that is no loss: rewards of step h are divided by discount ** h, so that the discounted sum is the plain one. Nodes are
@@ -22,7 +22,7 @@ DISCOUNT = 0.999
 
 
 class MDPSolver(Adapter):
-    """Gauss-Seidel value iteration in the best order."""
+    """Gauss-Seidel sweeps in the best order."""
 
     title = "MDPSolver"
     package = "mdpsolver"
@@ -57,8 +57,10 @@ class MDPSolver(Adapter):
     def solve(self, built: Built) -> Answer:
         """Iterate."""
         peer = built.handle
+        # its value iteration does not end where rewards are negative; modified policy iteration does
+        algorithm = "vi" if built.keep.reward.min(initial=0.0) >= 0 else "mpi"
         peer.solve(
-            algorithm="vi", update="gs", tolerance=1e-9, parallel=False, postProcessing=False, makeFinalCheck=False
+            algorithm=algorithm, update="gs", tolerance=1e-9, parallel=False, postProcessing=False, makeFinalCheck=False
         )
         return Answer(peer.getValue(built.states - 1), peer)
 
