@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 EXTRAS := $(VENV)/.extras
 DOCS := $(VENV)/.docs
 
-.PHONY: help setup demo test test-all lint format bench docs schema images paper clean
+.PHONY: help setup demo test test-all lint format bench bench-check docs schema images paper clean
 
 help:
 	@echo "make demo    set up and tell the story of a delivery van"
@@ -14,7 +14,8 @@ help:
 	@echo "make test-all  the same with the slow tests and those that need the extras 'bench', 'rl' and 'envs'"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  rewrite the code in the project's format"
-	@echo "make bench   time planning on this machine"
+	@echo "make bench   run every peer beside Solvent and rewrite docs/benchmarks.md (most of an hour; QUICK=1: minutes)"
+	@echo "make bench-check  compare work and ratios of times with the committed baseline"
 	@echo "make docs    build the documentation into site/, without warnings"
 	@echo "make schema  write the JSON Schema of model files"
 	@echo "make images  draw the pictures of the README and the documentation"
@@ -54,11 +55,13 @@ format: $(READY)
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 
-bench: $(READY)
-	$(RUN) bench/exact.py
-	$(RUN) bench/approximate.py
-	$(RUN) bench/methods.py
+bench: $(EXTRAS)
+	$(RUN) -m bench.peers $(if $(QUICK),--quick,--page)
+	$(RUN) -m bench.limit $(if $(QUICK),--quick,--page)
 	$(RUN) bench/learning.py
+
+bench-check: $(READY)
+	$(RUN) -m bench.check
 
 docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -17,8 +18,12 @@ import oracle
 import strategies
 from solvent.errors import ModelError
 from solvent.model import instances
-from solvent.model.budget import Budget
+from solvent.model.budget import Budget, resolve
 from solvent.model.cmdp import CMDP
+from solvent.plan import frontier
+from solvent.plan.limits import Allowance
+from solvent.plan.methods import purse_of
+from solvent.plan.problem import Problem
 from solvent.plan.solve import solve
 
 BOTH = pytest.mark.parametrize("method", ["frontier", "points"])
@@ -206,3 +211,25 @@ def test_noise_does_not_breed_points():
     solution = run("points", instances.knapsack([tenth / 10 for tenth in tenths], weights, 20))
     for step, size in enumerate(solution.stats.layer_sizes):
         assert size <= 1 + sum(tenths[step:])
+
+
+@pytest.mark.parametrize(
+    ("parallel_from", "at_once"), [(0, 2**20), (10**9, 0), (10**9, 200), (60, 150), (10**9, 2**20)]
+)
+def test_however_layers_are_swept(monkeypatch, parallel_from, at_once):
+    """Many steps in one call, one by one, or on all cores: the same points."""
+    model = instances.fuel_grid(4, horizon=14, tank=9)
+    problem = Problem.exact(model, resolve(model, None))
+    purse, _ = purse_of(problem.lattice)
+    points = frontier.build(model, purse, Allowance(), arrays=False)
+    usual = frontier.build(model, purse, Allowance(), arrays=True)
+    monkeypatch.setattr(frontier, "_PARALLEL_FROM", parallel_from)
+    monkeypatch.setattr(frontier, "_SWEPT_AT_ONCE", at_once)
+    watched = Allowance(report=lambda *_: None)
+    for allowance in (Allowance(), watched):
+        swept = frontier.build(model, purse, allowance, arrays=True)
+        assert swept.value(0) == pytest.approx(points.value(0), rel=1e-12)
+        assert swept.start_need.tolist() == points.start_need.tolist()
+        for name in ("indptr_HS", "need", "row", "start_value"):
+            np.testing.assert_array_equal(getattr(swept, name), getattr(usual, name))
+        assert allowance.used == 6 * 8 * model.horizon * model.n_states + 12 * len(swept.need)

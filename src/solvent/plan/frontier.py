@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from solvent.model.cmdp import CMDP
 from solvent.plan import frontier_kernels as kernels
+from solvent.plan import sweep_kernels
 from solvent.plan.bound_kernels import DOWN, UP, fill_bounds
 from solvent.plan.kernels import TERMINAL
 from solvent.plan.limits import Allowance
@@ -41,8 +42,10 @@ MANY_OUTCOMES = 16
 DENSE_WIDTH_OF_MANY = 2**20
 #: A node costs about so many times what a point does.
 _NODES_PER_POINT = 8
-#: Layers of at least so many amounts are swept on all cores.
-_PARALLEL_FROM = 10_000
+#: Layers of at least so many amounts are swept on all cores, smaller ones many in one call:
+_PARALLEL_FROM = 100_000
+#: so many amounts at most.
+_SWEPT_AT_ONCE = 2**20
 #: Further than any amount that is compared with it.
 FAR = 2**62
 
@@ -293,47 +296,25 @@ def _merge(work: Work, tolerance: float, allowance: Allowance, *, up: bool) -> F
 
 def _sweep(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
     m, horizon = work.model, work.model.horizon
-    widths_HS = work.top_HS - work.need_HS + 1
-    none = np.empty(0, np.int64)
-    next_need, next_top, next_offset, next_value_L = none, none, none, np.empty((0, 0))
-    pooled = pool(m, work.purse.cost)
-    most_rows = int(np.diff(m.row_indptr).max(initial=1))
-    row_type = np.uint8 if most_rows <= 256 else np.int32
+    layers = _Layers(work, tolerance)
     indptr_HS = np.zeros((horizon, m.n_states + 1), np.int64)
     pieces: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
-    made, point_value = 0, np.empty(0)
-    for h in range(horizon - 1, -1, -1):
+    made, point_value, step = 0, np.empty(0), horizon
+    while step > 0:
         allowance.check_time()
-        allowance.tell("backward", horizon - h, horizon, points=made)
-        rows = m.row_indptr_at(h)
-        offset = np.concatenate([[0], np.cumsum(widths_HS[h])])
-        size = int(offset[-1])
-        allowance.take((32 + 8 * pooled.n_laws) * size, f"the values of step {h}")
-        per_state = np.diff(pooled.indptr[rows])
-        allowance.expect(float(np.maximum(widths_HS[h], 0) @ per_state.astype(float)), f"the sweep of step {h}")
-        value, row = np.empty(size), np.empty(size, row_type)
-        sweep = kernels.sweep_layer_parallel if size >= _PARALLEL_FROM else kernels.sweep_layer
-        sweep(
-            rows, pooled.indptr, pooled.probability, pooled.next_state, pooled.cost, pooled.law, m.row_reward,
-            work.purse.floor[h], work.need_HS[h], work.top_HS[h], offset,
-            next_need, next_top, next_offset, next_value_L, value, row,
-        )  # fmt: skip
-        need, point_value, point_row = np.empty(size, np.int64), np.empty(size), np.empty(size, np.int32)
-        count = kernels.compress_layer(
-            rows, work.need_HS[h], work.top_HS[h], offset, value, row, tolerance, h > 0,
-            indptr_HS[h], need, point_value, point_row,
-        )  # fmt: skip
-        indptr_HS[h] += made
-        made += count
-        pieces.append((need[:count].copy(), point_row[:count].copy()))
-        allowance.give_back((32 + 8 * pooled.n_laws) * size)
-        allowance.take(12 * count, f"the points of step {h}")
-        next_need, next_top, next_offset = work.need_HS[h], work.top_HS[h], offset
-        next_value_L = np.empty((1 + pooled.n_laws, size))
-        average(
-            next_need, next_top, next_offset, pooled.law_indptr, pooled.law_cost, pooled.law_probability, value,
-            next_value_L,
-        )  # fmt: skip
+        allowance.tell("backward", horizon - step, horizon, points=made)
+        stop = layers.stretch(step, watched=allowance.watched)
+        room = layers.bytes_of(stop, step)
+        what = f"of step {stop}" if step - stop == 1 else f"of steps {stop} to {step - 1}"
+        allowance.take(room, f"the values {what}")
+        allowance.expect(float(layers.evaluations_H[stop:step].sum()), f"the sweep {what}")
+        need, row, point_value = layers.sweep(stop, step, indptr_HS)
+        indptr_HS[stop:step] += made
+        made += len(need)
+        pieces.append((need, row))
+        allowance.give_back(room)
+        allowance.take(12 * len(need), f"the points {what}")
+        step = stop
     all_needs, all_rows = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     at = slice(int(indptr_HS[0, m.start_index]), int(indptr_HS[0, m.start_index + 1]))
     start = slice(at.start - int(indptr_HS[0, 0]), at.stop - int(indptr_HS[0, 0]))
@@ -342,3 +323,64 @@ def _sweep(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
     ends = (np.where(live, work.need_HS, UP).min(1), np.where(live, work.top_HS, DOWN).max(1))
     swept = (np.where(live.any(1), ends[0], 0), np.where(live.any(1), ends[1], 0))
     return Frontier(indptr_HS, all_needs, all_rows, all_needs[at], point_value[start], swept)
+
+
+class _Layers:
+    """The arrays of a sweep: many small steps in one call, so that little time is lost between them, or a large one."""
+
+    def __init__(self, work: Work, tolerance: float) -> None:
+        m = work.model
+        self.work, self.tolerance, self.pooled = work, tolerance, pool(m, work.purse.cost)
+        widths_HS = work.top_HS - work.need_HS + 1
+        self.offset_HS = np.zeros((m.horizon, m.n_states + 1), np.int64)
+        np.cumsum(widths_HS, axis=1, out=self.offset_HS[:, 1:])
+        self.sizes = self.offset_HS[:, -1]
+        outcomes_TS = np.diff(self.pooled.indptr[m.row_indptr]).reshape(m.n_tables, m.n_states)
+        self.evaluations_H = np.einsum("hs,hs->h", widths_HS, outcomes_TS[m.table_of_step], dtype=float)
+        most_rows = int(np.diff(m.row_indptr).max(initial=1))
+        self.row_type = np.uint8 if most_rows <= 256 else np.int32
+        self.later_L = np.empty((0, 0))
+
+    def stretch(self, begin: int, *, watched: bool) -> int:
+        """Return down to which step to sweep in one call."""
+        small = self.sizes[:begin] < _PARALLEL_FROM
+        if not small[-1]:
+            return begin - 1
+        most = np.cumsum(self.sizes[:begin][::-1]) <= _SWEPT_AT_ONCE
+        together = small[::-1] & most
+        count = max(1, begin if together.all() else int(np.argmin(together)))
+        return begin - min(count, 16 if watched else count)
+
+    def bytes_of(self, stop: int, begin: int) -> int:
+        """Return how much memory sweeping these steps takes."""
+        largest, total = int(self.sizes[stop:begin].max()), int(self.sizes[stop:begin].sum())
+        return (20 + 8 * (1 + self.pooled.n_laws) * (1 + (begin - stop > 1))) * largest + 12 * total
+
+    def sweep(
+        self, stop: int, begin: int, out_indptr_HS: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+        """Return needs and rows of the points of the steps before `begin` down to `stop`, and values at `stop`."""
+        m, p, work = self.work.model, self.pooled, self.work
+        largest, total = int(self.sizes[stop:begin].max()), int(self.sizes[stop:begin].sum())
+        need, point_row, point_value = np.empty(total, np.int64), np.empty(total, np.int32), np.empty(largest)
+        value, row, spare_L = np.empty(largest), np.empty(largest, self.row_type), np.empty((1 + p.n_laws, largest))
+        if largest < _PARALLEL_FROM:
+            made, self.later_L = sweep_kernels.sweep_layers(
+                m.table_of_step, m.row_indptr, p.indptr, p.probability, p.next_state, p.cost, p.law, m.row_reward,
+                p.law_indptr, p.law_cost, p.law_probability, work.purse.floor, work.need_HS, work.top_HS,
+                self.offset_HS, self.tolerance, begin, stop, self.later_L, spare_L, value, row,
+                out_indptr_HS, need, point_value, point_row,
+            )  # fmt: skip
+            return need[:made].copy(), point_row[:made].copy(), point_value
+        rows, after = m.row_indptr_at(stop), min(begin, m.horizon - 1)
+        here = work.need_HS[stop], work.top_HS[stop], self.offset_HS[stop]
+        sweep_kernels.sweep_layer_parallel(
+            rows, p.indptr, p.probability, p.next_state, p.cost, p.law, m.row_reward, work.purse.floor[stop], *here,
+            work.need_HS[after], work.top_HS[after], self.offset_HS[after], self.later_L, value, row,
+        )  # fmt: skip
+        made = sweep_kernels.compress_layer(
+            rows, *here, value, row, self.tolerance, stop > 0, out_indptr_HS[stop], need, point_value, point_row
+        )
+        average(*here, p.law_indptr, p.law_cost, p.law_probability, value, spare_L)
+        self.later_L = spare_L
+        return need[:made].copy(), point_row[:made].copy(), point_value

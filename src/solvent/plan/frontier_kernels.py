@@ -1,4 +1,4 @@
-"""Kernels of the frontier: step functions as sorted points, or as plain arrays where ticks are few.
+"""Kernels of the frontier: step functions as sorted points.
 
 One resource, and `left` for what may still be spent. At each (step, state) the value is a non-decreasing step function
 of `left`, kept as points (need, value, row) of increasing need and value: with `left` in hand, the last point whose
@@ -8,14 +8,10 @@ need it covers is the one to follow.
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
 from solvent.plan.bound_kernels import DOWN, UP
 from solvent.plan.jit import jit
 from solvent.plan.kernels import TERMINAL
-
-#: Amounts of a state that are summed at a time.
-_TILE = 1024
 
 
 @jit
@@ -66,7 +62,7 @@ def _push(key, item, size, new_key, new_item):
 
 
 @jit(inline="always")
-def _more(need, cost):
+def more(need, cost):
     """Return a need raised by a cost; where nothing is needed, that stays so."""
     return need if need == DOWN else need + cost
 
@@ -99,7 +95,7 @@ def _merge_single(
         if begin < end[k]:
             start = max(next_need[begin], floor)
             at[k] = last_within(next_need, begin, end[k], start)
-            key[k] = _more(start, cost[o])
+            key[k] = more(start, cost[o])
     while True:
         now = UP
         for k in range(n_rows):
@@ -143,14 +139,14 @@ def _merge_many(
             if a == b:
                 start = UP
                 break
-            start = max(start, _more(max(next_need[a], floor), cost[o]))
+            start = max(start, more(max(next_need[a], floor), cost[o]))
         if start > highest:
             continue
         for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
             k = o - base
             row_of[k] = r
             a, b = next_indptr[next_state[o]], next_indptr[next_state[o] + 1]
-            at[k] = last_within(next_need, a, b, _more(start, -cost[o]))
+            at[k] = last_within(next_need, a, b, more(start, -cost[o]))
             if at[k] + 1 < b and next_need[at[k] + 1] + cost[o] <= highest:
                 _push(key, item, size, next_need[at[k] + 1] + cost[o], n_rows + k)
                 size += 1
@@ -268,96 +264,6 @@ def merge(
         indptr_HS[h, n_states] = count + made
         next_value = value[:made].copy()
     return stop, next_value
-
-
-def _sweep_layer(
-    row_indptr, outcome_indptr, probability, next_state, cost, law, row_reward, floor, need_S, top_S, offset_S,
-    next_need_S, next_top_S, next_offset_S, next_value_L, out_value, out_row,
-):  # fmt: skip
-    """Write the value and best row for every `left` from need_S to top_S, state by state.
-
-    After the step at least `floor` must be left. Each outcome takes its values from the row of `next_value_L` that its
-    law names. That is empty at the last step. Beyond `top` the value does not change any more; where `top` lies below
-    `need`, there is nothing.
-    """
-    last = next_value_L.shape[0] == 0
-    n_states = need_S.shape[0]
-    most_rows = np.diff(row_indptr).max()
-    n_parts = min(n_states, 32)
-    for part in prange(n_parts):
-        total = np.empty(_TILE)
-        starts = np.empty(most_rows, np.int64)
-        for s in range(n_states * part // n_parts, n_states * (part + 1) // n_parts):
-            need, width = need_S[s], top_S[s] - need_S[s] + 1
-            if width <= 0:
-                continue
-            base = offset_S[s]
-            first, end = row_indptr[s], row_indptr[s + 1]
-            if first == end:
-                out_value[base : base + width] = 0.0
-                out_row[base : base + width] = 0
-                continue
-            out_value[base : base + width] = -np.inf
-            for r in range(first, end):
-                start = need
-                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    after = next_state[o]
-                    start = max(start, _more(floor, cost[o]))
-                    if not last:
-                        dead = next_top_S[after] < next_need_S[after]
-                        start = UP if dead else max(start, next_need_S[after] + cost[o])
-                starts[r - first] = width if start > top_S[s] else start - need
-            # tile by tile, so that sums stay in the nearest cache
-            for tile in range(0, width, _TILE):
-                stop = min(tile + _TILE, width)
-                for r in range(first, end):
-                    skip = max(starts[r - first], tile)
-                    for i in range(skip, stop):
-                        total[i - tile] = row_reward[r]
-                    if not last and skip < stop:
-                        for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                            after, p = next_state[o], probability[o]
-                            next_value = next_value_L[law[o]]
-                            shift = next_offset_S[after] + need - cost[o] - next_need_S[after]
-                            # from here on `left` is beyond what matters in the next state
-                            flat = min(max(next_top_S[after] + cost[o] - need + 1, skip), stop)
-                            for i in range(skip, flat):
-                                total[i - tile] += p * next_value[shift + i]
-                            if flat < stop:
-                                rest = p * next_value[next_offset_S[after] + next_top_S[after] - next_need_S[after]]
-                                for i in range(flat, stop):
-                                    total[i - tile] += rest
-                    which = r - first
-                    for i in range(skip, stop):
-                        better = total[i - tile] > out_value[base + i]
-                        out_value[base + i] = total[i - tile] if better else out_value[base + i]
-                        out_row[base + i] = which if better else out_row[base + i]
-
-
-sweep_layer = jit(_sweep_layer)
-sweep_layer_parallel = jit(_sweep_layer, parallel=True)
-
-
-@jit
-def compress_layer(
-    row_indptr, need_S, top_S, offset_S, value, row, tolerance, by_row, out_indptr, out_need, out_value, out_row
-):
-    """Turn a swept layer into points, where the value rises or, `by_row`, the best row changes; returns how many."""
-    count = 0
-    for s in range(need_S.shape[0]):
-        fresh = True
-        for i in range(top_S[s] - need_S[s] + 1):
-            v = value[offset_S[s] + i]
-            ends = row_indptr[s] == row_indptr[s + 1]
-            r = TERMINAL if ends else row_indptr[s] + row[offset_S[s] + i]
-            new = r != out_row[count - 1] if by_row else v > out_value[count - 1] + tolerance
-            if v == -np.inf or not (fresh or new):
-                continue
-            out_need[count], out_value[count], out_row[count] = need_S[s] + i, v, r
-            count += 1
-            fresh = False
-        out_indptr[s + 1] = count
-    return count
 
 
 @jit

@@ -87,11 +87,11 @@ def factor_rows(
 
 @jit
 def average(need_S, top_S, offset_S, law_indptr, law_cost, law_probability, value, out_value_L):
-    """Write the values themselves as row 0, and below it their average over each law.
+    """Write the values themselves as row 0, and below it their average over each law; the rows may be longer.
 
     In row `law + 1` an entry speaks of having as much more left as the law's dearest cost, which comes first.
     """
-    out_value_L[0] = value
+    out_value_L[0, : value.shape[0]] = value
     for law in range(law_indptr.shape[0] - 1):
         first = law_indptr[law]
         for s in range(need_S.shape[0]):

@@ -1,0 +1,156 @@
+"""The guard against getting slower: `make bench-check` compares with `bench/baseline.json`, and never in seconds.
+
+Three numbers are taken of each workload:
+
+- `nodes`: how many nodes or points were worked on. It is exactly reproducible; one more is a regression.
+- `calls`: how many Python functions a warm solve calls. It is the same on each run, but not with each version of the
+  packages below; a tenth more is a regression.
+- `ratio`: the processor time of a solve over that of a plain sweep of arrays in the same process, measured in turns,
+  the least of each. It differs between machines; twice as much, three times in a row, is a regression.
+
+`--update` writes a new baseline, which belongs into the commit that changes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import solvent
+from bench.peers import workloads
+from bench.yardstick import plain_sweep, work_ratio
+from solvent.model.files import write_whole
+
+BASELINE = Path(__file__).parent / "baseline.json"
+#: By what factor each number may exceed its baseline.
+TOLERANCE = {"nodes": 1.0, "calls": 1.1, "ratio": 2.0}
+#: How often a ratio is measured again before it counts as a regression.
+TRIES = 3
+ROUNDS = 25
+#: A yardstick of about a millisecond: arrays that stay in the nearest cache.
+WIDTH, EVALUATIONS = 1024, 1_000_000
+WORKLOADS = (
+    "paper H=20 B=3",
+    "paper H=100 B=12",
+    "paper H=100 B=12 e=0.1",
+    "fuel grid n=10",
+    "fuel grid n=20",
+    "patrol grid n=15, dead ends",
+    "two resources n=8",
+    "real costs S=10 H=12, dead ends",
+    "FrozenLake 8x8 H=60",
+)
+
+Numbers = dict[str, float]
+
+
+def python_calls(call: Callable[[], object]) -> int:
+    """Return how many Python functions a call calls."""
+    count = 0
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def measure(name: str, rounds: int = ROUNDS) -> Numbers:
+    """Return the numbers of one workload."""
+    workload = workloads.find(name)
+    model, options = workload.model, workload.options
+
+    def call() -> solvent.Solution:
+        return solvent.solve(model, **options)
+
+    call()
+    return {
+        "nodes": call().stats.nodes,
+        "calls": python_calls(call),
+        "ratio": work_ratio(call, plain_sweep(WIDTH, EVALUATIONS), rounds),
+    }
+
+
+def worse(found: Mapping[str, float], baseline: Mapping[str, float]) -> list[str]:
+    """Return which numbers exceed their baseline by more than is tolerated.
+
+    Examples
+    --------
+    >>> worse({"nodes": 101, "calls": 109, "ratio": 1.9}, {"nodes": 100, "calls": 100, "ratio": 1.0})
+    ['nodes']
+    """
+    return [name for name, factor in TOLERANCE.items() if found[name] > factor * baseline[name]]
+
+
+def judge(baseline: Mapping[str, Numbers], take: Callable[[str], Numbers]) -> tuple[dict[str, Numbers], list[str]]:
+    """Measure every workload of a baseline; return the numbers and a line for each regression.
+
+    A ratio that is too large is measured again, and the least counts: noise only ever adds.
+    """
+    found: dict[str, Numbers] = {}
+    regressions = []
+    for name, before in baseline.items():
+        numbers = take(name)
+        for _ in range(TRIES - 1):
+            if worse(numbers, before) != ["ratio"]:
+                break
+            numbers["ratio"] = min(numbers["ratio"], take(name)["ratio"])
+        found[name] = numbers
+        regressions += [
+            f"{name}: {number} was {before[number]:g}, is {numbers[number]:g}" for number in worse(numbers, before)
+        ]
+    return found, regressions
+
+
+def table(found: Mapping[str, Numbers], baseline: Mapping[str, Numbers]) -> Table:
+    """Return the numbers beside their baseline."""
+    shown = Table("workload", *(f"{name}, {when}" for name in TOLERANCE for when in ("before", "now")))
+    for name, numbers in found.items():
+        cells = [
+            f"{x:,.4g}" if key == "ratio" else f"{x:,.0f}"
+            for key in TOLERANCE
+            for x in (baseline[name][key], numbers[key])
+        ]
+        shown.add_row(name, *cells)
+    return shown
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Compare or update; return 1 if something got worse."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--update", action="store_true", help="write what is measured now as the baseline")
+    parser.add_argument("--baseline", type=Path, default=BASELINE)
+    given = parser.parse_args(arguments)
+    console = Console(width=130)
+    if given.update:
+        numbers = {name: measure(name) for name in WORKLOADS}
+        for each in numbers.values():
+            each["ratio"] = float(f"{each['ratio']:.3g}")
+        write_whole(given.baseline, (json.dumps(numbers, indent=2) + "\n").encode())
+        return 0
+    baseline: dict[str, Numbers] = json.loads(given.baseline.read_text())
+    found, regressions = judge(baseline, measure)
+    console.print(table(found, baseline))
+    for line in regressions:
+        console.print(f"[red]worse[/] {line}", highlight=False)
+    fewer = [name for name, each in found.items() if each["nodes"] < baseline[name]["nodes"]]
+    if fewer:
+        console.print(f"fewer nodes than before on {', '.join(fewer)}: python -m bench.check --update keeps it so")
+    return 1 if regressions else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

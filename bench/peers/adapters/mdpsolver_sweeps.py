@@ -1,0 +1,72 @@
+"""MDPSolver: value iteration on the augmented MDP, or modified policy iteration where rewards are negative.
+
+It plans without a last step and with a discount below 1. On a graph of nodes (step, state, spent), which has no cycles,
+that is no loss: rewards of step h are divided by discount ** h, so that the discounted sum is the plain one. Nodes are
+numbered backward, so that one Gauss-Seidel sweep already has the optimum.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import mdpsolver
+import numpy as np
+
+import solvent
+from bench.peers.adapters.base import Adapter, Answer, Built
+from bench.peers.workloads import Workload
+
+#: Near enough to 1 that rewards hardly grow, far enough that its stopping rule is quickly met.
+DISCOUNT = 0.999
+
+
+class MDPSolver(Adapter):
+    """Gauss-Seidel sweeps in the best order."""
+
+    title = "MDPSolver"
+    package = "mdpsolver"
+    about = "Gauss-Seidel value iteration on `solvent.augment(model)`, nodes numbered backward, its discount undone"
+
+    def can(self, workload: Workload) -> str | None:
+        """Everything that can be augmented."""
+        return None
+
+    def build(self, workload: Workload) -> Built:
+        """Augment, number backward, and hand over nested lists, which is what it takes."""
+        began = time.perf_counter()
+        mdp = solvent.augment(workload.problem)
+        augmented = time.perf_counter()
+        assert mdp.layer_indptr is not None
+        step = np.searchsorted(mdp.layer_indptr, mdp.row_node, side="right") - 1
+        reward = (mdp.reward / DISCOUNT**step).tolist()
+        rows = mdp.row_indptr.tolist()
+        entries, chance = mdp.transitions.indptr.tolist(), mdp.transitions.data.tolist()
+        after = (mdp.n_nodes - 1 - mdp.transitions.indices).tolist()
+        rewards, probabilities, columns = [], [], []
+        for back, node in enumerate(range(mdp.n_nodes - 1, -1, -1)):
+            of_node = range(rows[node], rows[node + 1])
+            rewards.append([reward[r] for r in of_node] or [0.0])
+            probabilities.append([chance[entries[r] : entries[r + 1]] for r in of_node] or [[1.0]])
+            columns.append([after[entries[r] : entries[r + 1]] for r in of_node] or [[back]])
+        written = time.perf_counter()
+        peer = mdpsolver.model()
+        peer.mdp(discount=DISCOUNT, rewards=rewards, tranMatProbs=probabilities, tranMatColumns=columns)
+        return Built(peer, mdp.n_nodes, augmented - began, written - augmented, mdp)
+
+    def solve(self, built: Built) -> Answer:
+        """Iterate."""
+        peer = built.handle
+        # its value iteration does not end where rewards are negative; modified policy iteration does
+        algorithm = "vi" if built.keep.reward.min(initial=0.0) >= 0 else "mpi"
+        peer.solve(
+            algorithm=algorithm, update="gs", tolerance=1e-9, parallel=False, postProcessing=False, makeFinalCheck=False
+        )
+        return Answer(peer.getValue(built.states - 1), peer)
+
+    def policy(self, workload: Workload, built: Built, answer: Answer) -> Any:
+        """Return the policy: its actions are positions among the rows of a node."""
+        mdp = built.keep
+        position = np.array(answer.found.getPolicy())[::-1]
+        rows = np.minimum(mdp.row_indptr[:-1] + position, len(mdp.row_action) - 1)
+        return mdp.policy(mdp.row_action[rows])

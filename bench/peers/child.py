@@ -1,0 +1,207 @@
+"""One peer on one workload, in a process of its own: prints one line of JSON.
+
+The first build and solve are the *cold* ones. Then both are repeated in the warm process, and medians are taken. Memory
+is the process's peak once imports are done and the model is stated, subtracted from the peak after the cold solve. Only
+then is the answer checked, so that checking costs neither time nor memory of the peer's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import math
+import resource
+import statistics
+import sys
+import time
+import traceback
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import solvent
+from bench.peers import workloads
+from bench.peers.adapters import make
+from bench.peers.adapters.base import Adapter, Answer, Built
+from bench.peers.workloads import Workload
+from solvent.model.budget import resolve
+
+#: Repeated solves take so long in all, unless two already take longer.
+SECONDS = 2.0
+MOST_REPEATS = 200
+#: After calls that take longer than this, rubbish is collected; looking for it takes some time, too.
+LONG = 0.1
+#: What takes longer than this the first time is not repeated: the first time then counts as warm, too.
+TOO_LONG = 15.0
+
+
+@dataclass
+class Row:
+    """What was measured; times in seconds, memory in bytes.
+
+    Attributes
+    ----------
+    status : {"ok", "cannot", "failed", "wrong", "time", "memory"}
+        Only an answer that was checked is "ok".
+    note : str
+        Why not, or how the answer was checked.
+    value : float or None
+    states : int
+        States, nodes, points or variables the peer worked on.
+    augment, writing, build, solve : float or None
+        Medians: what `solvent.augment` took, what the adapter took to write the peer's input, the peer's own building,
+        and its solve.
+    cold_build, cold_solve : float or None
+        Of the first call in a new process, all parts of the building together.
+    repeats : int
+    memory : int or None
+        Peak beyond what the process held before.
+    base_memory : int or None
+        What it held before, imports and the stated model.
+    """
+
+    peer: str
+    workload: str
+    version: str = ""
+    status: str = "failed"
+    note: str = ""
+    value: float | None = None
+    states: int = 0
+    augment: float | None = None
+    writing: float | None = None
+    build: float | None = None
+    solve: float | None = None
+    cold_build: float | None = None
+    cold_solve: float | None = None
+    repeats: int = 0
+    memory: int | None = None
+    base_memory: int | None = None
+
+
+def peak() -> int:
+    """Return the most memory this process has held, in bytes."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
+
+
+def timed(adapter: Adapter, workload: Workload) -> tuple[Built, Answer, float, float]:
+    """Build and solve once; return what came of it and the seconds of each."""
+    began = time.perf_counter()
+    built = adapter.build(workload)
+    halfway = time.perf_counter()
+    answer = adapter.solve(built)
+    return built, answer, halfway - began, time.perf_counter() - halfway
+
+
+def measure(adapter: Adapter, workload: Workload, row: Row, seconds: float) -> tuple[Built, Answer]:
+    """Fill in times and memory; return the first answer."""
+    row.base_memory = peak()
+    built, answer, row.cold_build, row.cold_solve = timed(adapter, workload)
+    row.memory = max(0, peak() - row.base_memory)
+    row.value, row.states = answer.value, built.states
+    builds, solves, augments, writings, spent = [], [], [], [], 0.0
+    if row.cold_build + row.cold_solve > TOO_LONG:
+        builds, solves = [row.cold_build - built.augment - built.writing], [row.cold_solve]
+        augments, writings, spent = [built.augment], [built.writing], math.inf
+    gc.disable()
+    while spent < math.inf and (len(solves) < 2 or (spent < seconds and len(solves) < MOST_REPEATS)):
+        again, _, build, solve = timed(adapter, workload)
+        spent += build + solve
+        builds.append(build - again.augment - again.writing)
+        solves.append(solve)
+        augments.append(again.augment)
+        writings.append(again.writing)
+        del again
+        if build + solve > LONG:  # a large model may hang in a cycle; of small ones there is room for many
+            gc.collect()
+    gc.enable()
+    row.augment, row.writing = statistics.median(augments), statistics.median(writings)
+    row.build, row.solve, row.repeats = statistics.median(builds), statistics.median(solves), len(solves)
+    return built, answer
+
+
+def check(adapter: Adapter, workload: Workload, answer: Answer, policy: Any, reference: float | None) -> str:
+    """Return how an answer was checked.
+
+    Raises
+    ------
+    AssertionError
+        If its value is not the reference, or its policy breaks the budget or is worth something else.
+    """
+    problem = workload.model if adapter.package == "solvent" else workload.problem
+    allowed = adapter.tolerance * max(1.0, abs(answer.value))
+    if reference is not None and not abs(answer.value - reference) <= allowed:
+        raise AssertionError(f"value {answer.value!r} instead of {reference!r}")
+    if policy is None:
+        return "value equal to that of our verified policy"
+    report = solvent.verify(problem, policy, resolve_budget(problem))
+    if not abs(report.value - answer.value) <= allowed:
+        raise AssertionError(f"claims {answer.value!r}, but its policy is worth {report.value!r}")
+    if report.feasible:
+        return "policy verified"
+    if workload.epsilon is None or problem is not workload.model:
+        raise AssertionError(f"its policy goes over budget with probability {report.violation_probability:.3g}")
+    [name] = problem.resources
+    limit = resolve(problem, None).upper[0][0]
+    worst = max(amount for amount in report.worst_spent[name] if amount is not None)
+    assert limit is not None
+    if worst > limit * (1 + workload.epsilon):
+        raise AssertionError(f"its policy spends {float(worst)!r}, more than epsilon allows")
+    return "policy verified, over by no more than epsilon"
+
+
+def resolve_budget(model: solvent.CMDP) -> Any:
+    """Return the model's own budget, whatever a policy says of its own."""
+    return dict(model.budget) if model.budget is not None else None
+
+
+def run(peer: str, name: str, reference: float | None, seconds: float = SECONDS) -> Row:
+    """Measure one peer on one workload."""
+    row = Row(peer, name)
+    try:
+        workload = workloads.find(name)
+        adapter = make(peer)
+        row.version = adapter.version
+        _ = workload.model, workload.problem
+        reason = adapter.can(workload)
+        if reason is not None:
+            row.status, row.note = "cannot", reason
+            return row
+        built, answer = measure(adapter, workload, row, seconds)
+    except MemoryError as error:
+        row.status, row.note = "memory", str(error) or "out of memory"
+        return row
+    except Exception as error:
+        limit = isinstance(error, solvent.LimitError)
+        row.status = "memory" if limit and "memory" in str(error) else "failed"
+        row.note = f"{type(error).__name__}: {error}"
+        traceback.print_exc()
+        return row
+    try:
+        if not math.isfinite(answer.value):
+            raise AssertionError(f"value {answer.value!r}")
+        row.note = check(adapter, workload, answer, adapter.policy(workload, built, answer), reference)
+        row.status = "ok"
+    except Exception as error:
+        row.status, row.note = "wrong", f"{type(error).__name__}: {error}"
+        traceback.print_exc()
+    return row
+
+
+def main() -> None:
+    """Measure what the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("peer")
+    parser.add_argument("workload")
+    parser.add_argument("--reference", type=float)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--memory", type=int, help="bytes of address space the process may take")
+    arguments = parser.parse_args()
+    if arguments.memory:
+        resource.setrlimit(resource.RLIMIT_AS, (arguments.memory, arguments.memory))
+    row = run(arguments.peer, arguments.workload, arguments.reference, arguments.seconds)
+    print(json.dumps(asdict(row)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

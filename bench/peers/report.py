@@ -1,0 +1,223 @@
+"""What was measured: a file of results, lines and a table for the terminal, and the page `docs/benchmarks.md`."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from bench.peers import workloads
+from bench.peers.child import Row
+from bench.peers.run import MEMORY_LIMIT, ROOT, TIME_LIMIT
+from solvent.model.files import write_whole
+from solvent.show.files import save
+
+PAGE = ROOT / "docs" / "benchmarks.md"
+PLOT = ROOT / "docs" / "images" / "benchmarks.png"
+#: How peers are called, and in what colour and shape they are drawn.
+TITLES = {
+    "solvent": "Solvent",
+    "transcription": "paper, transcribed",
+    "storm": "Storm",
+    "storm-explicit": "Storm, explicit",
+    "quantecon": "QuantEcon",
+    "mdpsolver": "MDPSolver",
+    "highs": "HiGHS",
+    "ortools-knapsack": "OR-Tools knapsack",
+    "ortools-cpsat": "OR-Tools CP-SAT",
+}
+WORDS = {"cannot": "cannot", "failed": "failed", "wrong": "WRONG", "time": "out of time", "memory": "out of memory"}
+
+
+@dataclass
+class Results:
+    """Rows, and on what machine, with what versions and when they were measured."""
+
+    rows: list[Row]
+    machine: str
+    python: str
+    versions: dict[str, str]
+    date: str
+    limits: str = field(default="")
+
+    @classmethod
+    def now(cls, rows: list[Row], time_limit: float = TIME_LIMIT) -> Results:
+        """Return results of this machine and day."""
+        versions = {TITLES[row.peer]: row.version for row in rows if row.version}
+        limits = f"{time_limit:g} s and {MEMORY_LIMIT / 2**30:.0f} GB for one peer on one workload"
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        return cls(rows, machine(), platform.python_version(), versions, today, limits)
+
+
+def machine() -> str:
+    """Return processor, number of cores, memory and system."""
+    name = platform.processor() or platform.machine()
+    facts = Path("/proc/cpuinfo")
+    if facts.exists():
+        models = [line.partition(":")[2].strip() for line in facts.read_text().splitlines() if "model name" in line]
+        name = models[0] if models else name
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{name}, {os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.release()}"
+
+
+def write(results: Results, path: Path) -> None:
+    """Write results to a file, whole or not at all."""
+    _write_whole(path, json.dumps(asdict(results), indent=1) + "\n")
+
+
+def read(path: Path) -> Results:
+    """Read results from a file."""
+    facts: dict[str, Any] = json.loads(path.read_text())
+    return Results(**{**facts, "rows": [Row(**row) for row in facts["rows"]]})
+
+
+def _write_whole(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, text.encode())
+
+
+def seconds(time: float | None) -> str:
+    """Return a time in the unit that suits it."""
+    if time is None:
+        return ""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if time >= size:
+            return f"{time / size:.3g} {unit}"
+    return f"{time / 1e-6:.3g} µs"
+
+
+def ratio(theirs: float | None, ours: float | None) -> str:
+    """Return how many times as long as ours something took."""
+    if theirs is None or not ours:
+        return ""
+    times = theirs / ours
+    return f"{times:,.0f}" if times >= 10 else f"{times:.2g}"
+
+
+def own(row: Row) -> float | None:
+    """Return what a peer needs from its own input to its answer: its building, and the solve."""
+    return None if row.build is None or row.solve is None else row.build + row.solve
+
+
+def total(row: Row) -> float | None:
+    """Return what a peer needs from the problem to its answer: with `solvent.augment`, where it starts from that."""
+    mine = own(row)
+    return None if mine is None or row.augment is None else row.augment + mine
+
+
+def line(row: Row) -> str:
+    """Return one row as it is measured."""
+    told = f"{row.workload:34} {TITLES[row.peer]:20} {row.status:7}"
+    if row.status != "ok":
+        return f"{told} {row.note}"
+    return f"{told} build {seconds(row.build):>9}  solve {seconds(row.solve):>9}  cold {seconds(row.cold_solve):>9}"
+
+
+def _cells(rows: Iterable[Row]) -> Iterable[list[str]]:
+    """Yield the cells of the table, row by row; only answers that were checked have times."""
+    ours: Row | None = None
+    for row in rows:
+        if row.peer == "solvent":
+            ours = row
+        name = TITLES[row.peer]
+        if row.status != "ok":
+            yield [row.workload, name, *[""] * 9, f"{WORDS[row.status]}: {row.note}"]
+            continue
+        mine = ours is not None and ours.status == "ok" and ours.workload == row.workload
+        base = ours.solve if mine and ours is not None else None
+        yield [
+            row.workload, name, f"{row.states:,}", seconds(row.augment) if row.augment else "",
+            "" if row.peer in ("solvent", "transcription") else seconds(row.build), seconds(row.solve),
+            seconds((row.cold_build or 0) + (row.cold_solve or 0)), f"{(row.memory or 0) / 2**20:,.0f} MB",
+            ratio(row.solve, base), ratio(own(row), base), ratio(total(row), base), row.note,
+        ]  # fmt: skip
+
+
+HEADERS = (
+    "workload", "peer", "states", "augment", "build", "solve", "cold", "memory", "solve ×", "+ build ×", "+ augment ×",
+    "answer",
+)  # fmt: skip
+
+
+def table(rows: Iterable[Row]) -> Table:
+    """Return all rows as a table for the terminal."""
+    shown = Table(*HEADERS)
+    for cells in _cells(rows):
+        shown.add_row(*cells)
+    return shown
+
+
+def markdown(rows: list[Row]) -> str:
+    """Return all rows as Markdown, one table for each family of workloads."""
+    families: dict[str, list[Row]] = {}
+    for row in rows:
+        families.setdefault(workloads.find(row.workload).family, []).append(row)
+    lines: list[str] = []
+    for family, members in families.items():
+        lines += [f"### {family[0].upper()}{family[1:]}", "", "| " + " | ".join(HEADERS) + " |"]
+        lines.append("| --- | --- |" + " ---: |" * (len(HEADERS) - 3) + " --- |")
+        before = ""
+        for cells in _cells(members):
+            first = cells[0] if cells[0] != before else ""
+            before = cells[0]
+            name = f"**{cells[1]}**" if cells[1] == TITLES["solvent"] else cells[1]
+            lines.append("| " + " | ".join([first, name, *(c.replace("|", "\\|") for c in cells[2:])]) + " |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def facts(results: Results) -> str:
+    """Return machine, versions, date and the plot as Markdown."""
+    versions = ", ".join(f"{name} {version}" for name, version in results.versions.items() if "Storm, " not in name)
+    return (
+        f"Measured on {results.date}: {results.machine}, Python {results.python}. Limits: {results.limits}.\n"
+        f"Versions: {versions}.\n\n"
+        f"![How many times as long as Solvent each peer takes](images/{PLOT.name})\n"
+    )
+
+
+def beaten(rows: list[Row]) -> str:
+    """Return where a peer was quicker than we were, as Markdown."""
+    ours = {row.workload: row.solve for row in rows if row.peer == "solvent" and row.status == "ok"}
+    outright, prepared = [], []
+    for row in rows:
+        mine, alone, whole = ours.get(row.workload), own(row), total(row)
+        if row.peer == "solvent" or row.status != "ok" or mine is None or alone is None or whole is None:
+            continue
+        if whole < mine:
+            outright.append(f"- {row.workload}: {TITLES[row.peer]}, {seconds(whole)} against {seconds(mine)}.")
+        elif alone < mine:
+            prepared.append(f"- {row.workload}: {TITLES[row.peer]}, {seconds(alone)} against {seconds(mine)}.")
+    return (
+        "From the problem to the answer:\n\n" + ("\n".join(outright) or "None.")
+        + "\n\nOnce `solvent.augment` has made an ordinary MDP of it, without the time of that:\n\n"
+        + ("\n".join(prepared) or "None.") + "\n"
+    )  # fmt: skip
+
+
+def fill(page: str, parts: dict[str, str]) -> str:
+    """Return a page with the text between `<!-- name -->` and `<!-- end name -->` replaced."""
+    for name, text in parts.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- end {name} -->"
+        if page.count(begin) != 1 or page.count(end) != 1:
+            raise ValueError(f"expected one place for {name!r} on the page, found {page.count(begin)}")
+        head, _, rest = page.partition(begin)
+        page = head + begin + "\n" + text + "\n" + end + rest.partition(end)[2]
+    return page
+
+
+def write_page(results: Results, page: Path = PAGE, plot: Path = PLOT) -> None:
+    """Rewrite the measured parts of the page, and its plot."""
+    from bench.peers.plot import draw
+
+    parts = {"facts": facts(results), "peers": markdown(results.rows), "beaten": beaten(results.rows)}
+    text = fill(page.read_text(encoding="utf-8"), parts)
+    save(draw(results.rows, TITLES), plot)
+    _write_whole(page, text)

@@ -1,0 +1,77 @@
+"""Runs every peer on every workload, each pair in a process of its own with limits on time and memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from bench.peers.adapters import ADAPTERS
+from bench.peers.child import SECONDS, Row
+from bench.peers.workloads import Workload
+
+ROOT = Path(__file__).parent.parent.parent
+#: Seconds that one peer may take for one workload, all repeats included.
+TIME_LIMIT = 120.0
+#: Bytes of address space that it may take.
+MEMORY_LIMIT = 12 * 2**30
+
+
+def run_one(
+    peer: str,
+    workload: str,
+    reference: float | None = None,
+    *,
+    time_limit: float = TIME_LIMIT,
+    memory_limit: int = MEMORY_LIMIT,
+    seconds: float = SECONDS,
+) -> Row:
+    """Return what one peer did on one workload; whatever goes wrong in its process is a row that says so."""
+    command = [sys.executable, "-m", "bench.peers.child", peer, workload, "--seconds", str(seconds)]
+    command += ["--memory", str(memory_limit)]
+    if reference is not None:
+        command += ["--reference", repr(reference)]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=time_limit, check=False)
+    except subprocess.TimeoutExpired:
+        return Row(peer, workload, status="time", note=f"no answer within {time_limit:g} s")
+    lines = done.stdout.strip().splitlines()
+    try:
+        return Row(**json.loads(lines[-1]))
+    except (IndexError, ValueError, TypeError):
+        return _fallen(peer, workload, done, memory_limit)
+
+
+def _fallen(peer: str, workload: str, done: subprocess.CompletedProcess[str], memory_limit: int) -> Row:
+    """Return the row of a process that ended without an answer."""
+    last = (done.stderr.strip().splitlines() or ["nothing was written"])[-1]
+    if "bad_alloc" in done.stderr or "MemoryError" in done.stderr:
+        return Row(peer, workload, status="memory", note=f"more than {memory_limit / 2**30:.0f} GB")
+    return Row(peer, workload, status="failed", note=f"ended with code {done.returncode}: {last}")
+
+
+def run_all(
+    workloads: Iterable[Workload],
+    peers: Iterable[str] = ADAPTERS,
+    *,
+    time_limit: float = TIME_LIMIT,
+    seconds: float = SECONDS,
+) -> Iterator[Row]:
+    """Yield a row for each workload and peer. Solvent goes first, and its verified value is what others must find."""
+    others = [peer for peer in peers if peer != "solvent"]
+    for workload in workloads:
+        ours = run_one("solvent", workload.name, time_limit=time_limit, seconds=seconds)
+        yield ours
+        for peer in others:
+            yield run_one(peer, workload.name, ours.value, time_limit=time_limit, seconds=seconds)
+
+
+def verdict(rows: Iterable[Row]) -> list[str]:
+    """Return what must not be: answers that disagree, and Solvent without an answer."""
+    return [
+        f"{row.peer}, {row.workload}: {row.note}"
+        for row in rows
+        if row.status == "wrong" or (row.peer == "solvent" and row.status != "ok")
+    ]

@@ -1,0 +1,228 @@
+"""The workloads: each is stated once, and every peer is given the same problem.
+
+A workload is a CMDP with its budget. Where costs are to be rounded (the paper's approximation), Solvent is given the
+true costs and `epsilon`, and peers are given the problem that rounding leads to, whose optimum is the same number:
+costs are whole multiples of `epsilon * B / H`, rounded down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import solvent
+from solvent import CMDP, instances
+
+Cell = tuple[int, int]
+MOVES = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One problem.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in tables and on the command line.
+    family : str
+        Which problems it stands for.
+    state : callable
+        Returns the model, which carries its budget.
+    epsilon : number or None
+        If costs are rounded: the share of the budget that the policy may be over.
+    quick : bool
+        Whether it is part of `--quick`.
+    """
+
+    name: str
+    family: str
+    state: Callable[[], CMDP]
+    epsilon: Fraction | None = None
+    quick: bool = False
+
+    @cached_property
+    def model(self) -> CMDP:
+        """The problem as it is stated to Solvent."""
+        return self.state()
+
+    @cached_property
+    def problem(self) -> CMDP:
+        """The problem as it is stated to peers: the same, or with costs rounded down to whole multiples of a length."""
+        return self.model if self.epsilon is None else rounded_down(self.model, self.epsilon)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `solvent.solve` is told besides the model."""
+        return {} if self.epsilon is None else {"method": "relative", "epsilon": self.epsilon}
+
+
+def rounded_down(model: CMDP, epsilon: Fraction) -> CMDP:
+    """Return a one-state, one-resource model with costs and budget in whole multiples of `epsilon * B / H`."""
+    [resource] = model.resources
+    assert model.budget is not None
+    limit = solvent.solve(model).policy.limits.upper[0][0]
+    assert limit is not None
+    length = epsilon * limit / model.horizon
+    b = CMDP.builder(
+        horizon=model.horizon,
+        start=model.start,
+        resources=[resource],
+        states=model.states,
+        actions=model.actions,
+        budget=math.floor(limit / length),
+        name=f"{model.name}, rounded",
+    )
+    for step in range(model.horizon):
+        for state, name in enumerate(model.states):
+            for row in model.rows(step, state):
+                outcomes = [
+                    (o.probability, o.next_state, math.floor(o.cost[resource] / length)) for o in model.outcomes(row)
+                ]
+                action = model.actions[model.row_action[row]]
+                b.add(name, action, reward=float(model.row_reward[row]), outcomes=outcomes, steps=[step])
+    return b.build()
+
+
+def _landed(n: int, cell: Cell, move: Cell) -> Cell:
+    x, y = cell[0] + move[0], cell[1] + move[1]
+    return (x, y) if 0 <= x < n and 0 <= y < n else cell
+
+
+def patrol_grid(n: int) -> CMDP:
+    """Return a grid on which standing still burns fuel too, except at stations: whoever strays too far is lost.
+
+    Each visit of a corner pays. Many nodes are dead ends, and which ones depends on the way back to a station.
+    """
+    stations, prizes = {(n // 2, n // 2), (0, 0)}, {(n - 1, n - 1): 3.0, (n - 1, 0): 1.0, (0, n - 1): 1.0}
+
+    def outcomes(cell: Cell, action: str) -> list[tuple[Any, ...]]:
+        if action == "stay":
+            return [(1, cell, -4 if cell in stations else 1)]
+        after = _landed(n, cell, MOVES[action])
+        return [(Fraction(4, 5), after, 1), (Fraction(1, 5), cell, 2)]
+
+    return CMDP.from_function(
+        (0, 0),
+        lambda _: [*MOVES, "stay"],
+        outcomes,
+        4 * n,
+        reward=lambda cell, _: prizes.get(cell, 0.0),
+        resources=["fuel"],
+        budget=3 * n,
+        name=f"patrol_grid({n})",
+    )
+
+
+def two_resource_grid(n: int) -> CMDP:
+    """Return a grid on which moves burn fuel and wear the machine, faster or slower, and a workshop repairs it."""
+    goal, shop = (n - 1, n - 1), (n // 2, n // 2)
+
+    def outcomes(cell: Cell, action: str) -> list[tuple[Any, ...]]:
+        if action == "stay":
+            return [(1, cell, {"wear": -2} if cell == shop else {})]
+        name, _, pace = action.partition(" ")
+        after = _landed(n, cell, MOVES[name])
+        missed = _landed(n, cell, (MOVES[name][1], MOVES[name][0]))
+        if pace == "fast":
+            return [(Fraction(9, 10), after, {"fuel": 2, "wear": 1}), (Fraction(1, 10), missed, {"fuel": 2, "wear": 2})]
+        return [(Fraction(3, 5), after, {"fuel": 1}), (Fraction(2, 5), cell, {"fuel": 1, "wear": 1})]
+
+    actions = [f"{move}{pace}" for move in MOVES for pace in ("", " fast")]
+    return CMDP.from_function(
+        (0, 0),
+        lambda _: [*actions, "stay"],
+        outcomes,
+        3 * n,
+        reward=lambda cell, _: 1.0 if cell == goal else 0.0,
+        resources=["fuel", "wear"],
+        budget={"fuel": 3 * n, "wear": n},
+        name=f"two_resource_grid({n})",
+    )
+
+
+def real_costs(n_states: int, horizon: int, share: Fraction, seed: int) -> CMDP:
+    """Return a random model with costs of 53 bits that must be paid, and a budget a little above the least feasible.
+
+    Most of what one could do leads to a dead end.
+    """
+    free = instances.random(n_states, 3, horizon=horizon, branching=3, cost_range=(0, 5), real_costs=True, seed=seed)
+    diagnosis = solvent.solve(free, 0).diagnosis
+    assert diagnosis is not None
+    least = diagnosis.least_budget["r0"]
+    assert least is not None
+    return instances.random(
+        n_states, 3, horizon=horizon, branching=3, cost_range=(0, 5), real_costs=True, budget=least * share, seed=seed
+    )
+
+
+def frozen_lake(horizon: int, tank: int) -> CMDP:
+    """Return Gymnasium's slippery lake of 8 by 8, on which pushing down or right takes strength, drifting does not."""
+    import gymnasium
+
+    env = gymnasium.make("FrozenLake-v1", map_name="8x8", is_slippery=True)
+
+    def cost(state: int, action: int, after: int) -> int:
+        ahead = after - state == (8 if action == 1 else 1)
+        return (1 if ahead else 2) if action in (1, 2) else 0
+
+    return CMDP.from_gymnasium(env, cost, horizon, start=0, budget=tank)
+
+
+def taxi(horizon: int, tank: int) -> CMDP:
+    """Return Gymnasium's taxi in the rain, with fuel for every move, more for one that goes wrong."""
+    import gymnasium
+
+    env = gymnasium.make("Taxi-v4", is_rainy=True)
+    start = env.unwrapped.encode(4, 4, 0, 3)
+
+    def cost(state: int, action: int, after: int) -> int:
+        return (1 if after != state else 2) if action < 4 else 0
+
+    return CMDP.from_gymnasium(env, cost, horizon, start=start, budget=tank)
+
+
+def _paper(horizon: int, budget: int, digits: int | None = None) -> Callable[[], CMDP]:
+    return lambda: instances.paper(horizon, 1, budget=budget, digits=digits)
+
+
+TENTH = Fraction(1, 10)
+
+WORKLOADS = [
+    Workload("paper H=15 B=3", "paper, exact", _paper(15, 3), quick=True),
+    Workload("paper H=20 B=3", "paper, exact", _paper(20, 3)),
+    Workload("paper H=20 B=10", "paper, exact", _paper(20, 10)),
+    Workload("paper H=40 B=5, 4 digits", "paper, exact", _paper(40, 5, 4)),
+    Workload("paper H=100 B=12", "paper, exact", _paper(100, 12)),
+    Workload("paper H=1000 B=250", "paper, exact", _paper(1000, 250)),
+    Workload("paper H=50 B=3 e=0.1", "paper, approximate", _paper(50, 3), TENTH, quick=True),
+    Workload("paper H=50 B=10 e=0.1", "paper, approximate", _paper(50, 10), TENTH),
+    Workload("paper H=100 B=12 e=0.1", "paper, approximate", _paper(100, 12), TENTH),
+    Workload("fuel grid n=5", "fuel grid", lambda: instances.fuel_grid(5), quick=True),
+    Workload("fuel grid n=10", "fuel grid", lambda: instances.fuel_grid(10)),
+    Workload("fuel grid n=20", "fuel grid", lambda: instances.fuel_grid(20)),
+    Workload("fuel grid n=40", "fuel grid", lambda: instances.fuel_grid(40)),
+    Workload("patrol grid n=6, dead ends", "fuel grid", lambda: patrol_grid(6), quick=True),
+    Workload("patrol grid n=15, dead ends", "fuel grid", lambda: patrol_grid(15)),
+    Workload("two resources n=4", "two resources", lambda: two_resource_grid(4), quick=True),
+    Workload("two resources n=8", "two resources", lambda: two_resource_grid(8)),
+    Workload("two resources n=12", "two resources", lambda: two_resource_grid(12)),
+    Workload(
+        "real costs S=8 H=6, dead ends", "real costs", lambda: real_costs(8, 6, Fraction(101, 100), 1), quick=True
+    ),
+    Workload("real costs S=10 H=12, dead ends", "real costs", lambda: real_costs(10, 12, Fraction(101, 100), 1)),
+    Workload("FrozenLake 8x8 H=60", "Gymnasium", lambda: frozen_lake(60, 30), quick=True),
+    Workload("Taxi H=40", "Gymnasium", lambda: taxi(40, 24)),
+]
+
+
+def find(name: str) -> Workload:
+    """Return the workload of that name."""
+    for workload in WORKLOADS:
+        if workload.name == name:
+            return workload
+    raise KeyError(f"no workload is called {name!r}; there are {', '.join(w.name for w in WORKLOADS)}")

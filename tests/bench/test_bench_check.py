@@ -1,0 +1,85 @@
+"""The guard must notice what got worse, and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import solvent
+from bench import check, limit
+from bench.yardstick import plain_sweep, work_ratio
+from solvent import instances
+
+BASE = {"a": {"nodes": 100, "calls": 1000, "ratio": 2.0}}
+
+
+def taking(*ratios, nodes=100, calls=1000):
+    left = list(ratios)
+    return lambda name: {"nodes": nodes, "calls": calls, "ratio": left.pop(0)}
+
+
+@pytest.mark.parametrize(
+    ("take", "regressions"),
+    [
+        (taking(2.0), []),
+        (taking(3.9, calls=1099), []),
+        (taking(2.0, nodes=101), ["a: nodes was 100, is 101"]),
+        (taking(2.0, calls=1101), ["a: calls was 1000, is 1101"]),
+        (taking(4.1, 4.2, 4.3), ["a: ratio was 2, is 4.1"]),
+        (taking(9.0, 9.0, 2.1), []),
+        (taking(9.0, nodes=200), ["a: nodes was 100, is 200", "a: ratio was 2, is 9"]),
+    ],
+)
+def test_judge(take, regressions):
+    assert check.judge(BASE, take)[1] == regressions
+
+
+def test_main_fails_on_a_regression(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "baseline.json"
+    monkeypatch.setattr(check, "WORKLOADS", ("fuel grid n=5",))
+    monkeypatch.setattr(check, "ROUNDS", 3)
+    assert check.main(["--update", "--baseline", str(file)]) == 0
+    numbers = json.loads(file.read_text())
+    assert numbers["fuel grid n=5"]["nodes"] == solvent.solve(instances.fuel_grid(5)).stats.nodes
+    numbers["fuel grid n=5"] |= {"ratio": 1e9}
+    file.write_text(json.dumps(numbers))
+    assert check.main(["--baseline", str(file)]) == 0
+    numbers["fuel grid n=5"]["nodes"] -= 1
+    file.write_text(json.dumps(numbers))
+    assert check.main(["--baseline", str(file)]) == 1
+    assert "worse fuel grid n=5: nodes was" in capsys.readouterr().out
+
+
+def test_baseline_speaks_of_what_is_checked():
+    assert tuple(json.loads(check.BASELINE.read_text())) == check.WORKLOADS
+
+
+def test_counts_of_calls_are_reproducible():
+    model = instances.fuel_grid(4)
+    solvent.solve(model)
+    first, again = (check.python_calls(lambda: solvent.solve(model)) for _ in range(2))
+    assert first == again > 10
+
+
+def test_a_slower_call_has_a_greater_ratio():
+    short, long = plain_sweep(256, 100_000), plain_sweep(256, 1_000_000)
+    assert work_ratio(long, short, 15) > 3 > work_ratio(short, short, 15)
+
+
+def test_evaluations_are_counted():
+    # two rows of one outcome at each of three steps. 20 to 50 may be left at the last, where 30 or more are worth 120;
+    # 40 or 50 at the one before, worth 120 and 220. So the rows of the first two steps read two points each.
+    model = instances.knapsack([60, 100, 120], [10, 20, 30], capacity=50)
+    way, count, width = limit.evaluations_of(model)
+    assert (way, width >= 1) == ("points", True)
+    assert count == 2 * 2 + 2 * 2 + 2
+
+
+def test_growth_and_rates():
+    lines = list(
+        limit.growth([limit.Sweep("steps H", "1", (2, 4), lambda x: limit.random_model(x, 3, 2, 2, 1, 5))], 0.0)
+    )
+    assert lines[0][:3] == ["steps H", "2 4", "1"]
+    [rate] = limit.rates(["fuel grid n=5"], 0.0)
+    assert rate.evaluations > 0 < rate.plain

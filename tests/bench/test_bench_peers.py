@@ -1,0 +1,176 @@
+"""Every peer on small workloads: the same answer as ours, or a reason why not."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+
+import pytest
+
+import solvent
+from bench.peers import report, run, workloads
+from bench.peers.adapters import ADAPTERS, make
+from bench.peers.adapters.base import one_state, whole_rewards, why_not_one_state
+from bench.peers.child import Row, check
+from bench.peers.run import run_one, verdict
+
+PACKAGES = {"storm": "stormpy", "storm-explicit": "stormpy", "quantecon": "quantecon", "mdpsolver": "mdpsolver"}
+PACKAGES |= {"highs": "highspy", "ortools-knapsack": "ortools", "ortools-cpsat": "ortools"}
+PACKED, PLANNED = "paper H=15 B=3", "patrol grid n=6, dead ends"
+
+
+def need(peer):
+    package = PACKAGES.get(peer)
+    if package is not None and importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+
+
+@pytest.fixture(scope="module")
+def values():
+    return {name: solvent.solve(workloads.find(name).model).value for name in (PACKED, PLANNED)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("peer", ADAPTERS)
+def test_agrees(peer, values):
+    need(peer)
+    # HiGHS and OR-Tools cannot be loaded into one process, so each runs in its own, as in the benchmark
+    name = PACKED if peer.startswith("ortools") else PLANNED
+    row = run_one(peer, name, values[name], seconds=0.01)
+    assert (row.status, row.peer, row.workload) == ("ok", peer, name), row.note
+    assert row.value == pytest.approx(values[name], rel=1e-6)
+    assert min(row.solve, row.cold_solve) > 0
+    assert row.states > 0
+    if peer != "transcription":
+        assert row.note == "policy verified"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("peer", "name", "reason"),
+    [
+        ("storm", PACKED, "amounts of 58 bits: its counters are doubles, exact to 53 bits"),
+        ("ortools-knapsack", PLANNED, "36 states: it packs, it does not plan"),
+        ("ortools-cpsat", PLANNED, "36 states: it packs, it does not plan"),
+    ],
+)
+def test_says_why_not(peer, name, reason):
+    need(peer)
+    row = run_one(peer, name, seconds=0.01)
+    assert (row.status, row.note) == ("cannot", reason)
+
+
+@pytest.mark.slow
+def test_a_wrong_answer_is_seen(values):
+    row = run_one("transcription", PACKED, values[PACKED] + 1e-6, seconds=0.01)
+    assert row.status == "wrong"
+    assert "instead of" in row.note
+    assert verdict([row]) == [f"transcription, {PACKED}: {row.note}"]
+
+
+@pytest.mark.slow
+def test_limits_and_crashes_are_rows():
+    late = run_one("transcription", "paper H=100 B=12", time_limit=5)
+    assert (late.status, late.note) == ("time", "no answer within 5 s")
+    large = run_one("transcription", "paper H=100 B=12", memory_limit=2**30, time_limit=60)
+    assert large.status == "memory"
+    unknown = run_one("transcription", "no such workload")
+    assert unknown.status == "failed"
+    assert "no workload is called 'no such workload'" in unknown.note
+
+
+def test_unknown_peer():
+    with pytest.raises(KeyError, match="no peer is called 'cplex'; there are solvent, transcription, storm"):
+        make("cplex")
+
+
+def test_a_fallen_process_is_a_row():
+    done = run.subprocess.CompletedProcess([], -11, stdout="", stderr="first\nSegmentation fault\n")
+    row = run._fallen("storm", PACKED, done, 2**30)
+    assert (row.status, row.note) == ("failed", "ended with code -11: Segmentation fault")
+    done.stderr = "terminate called after throwing std::bad_alloc\n"
+    assert run._fallen("storm", PACKED, done, 2**30).note == "more than 1 GB"
+
+
+@pytest.mark.parametrize("workload", [w for w in workloads.WORKLOADS if w.quick], ids=lambda w: w.name)
+def test_budgets_bind(workload):
+    found = solvent.solve(workload.model, **workload.options)
+    assert found.status in ("optimal", "relaxed")
+    assert found.value < solvent.baselines.unconstrained(workload.model).value * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("workload", [w for w in workloads.WORKLOADS if w.quick], ids=lambda w: w.name)
+def test_dead_ends_are_where_they_are_said_to_be(workload):
+    mdp = solvent.augment(workload.problem, prune=False)
+    assert (len(mdp.dead_ends) > 0) == ("dead ends" in workload.name)
+
+
+def test_rounded_problem_has_the_same_optimum():
+    workload = workloads.find("paper H=50 B=3 e=0.1")
+    ours = solvent.solve(workload.model, **workload.options)
+    theirs = solvent.solve(workload.problem)
+    assert theirs.value == pytest.approx(ours.value, rel=1e-12)
+    assert workload.problem.cost[0].unit.denominator == 1
+
+
+def test_scaling_to_integers_is_exact():
+    problem = one_state(workloads.find(PACKED))
+    whole, unit = whole_rewards(problem.reward)
+    assert [float(x * unit) for x in whole] == problem.reward.tolist()
+    assert why_not_one_state(workloads.find("fuel grid n=5")) == "25 states: it packs, it does not plan"
+
+
+def test_check_refuses_what_goes_over_budget():
+    workload = workloads.find(PACKED)
+    ours = make("transcription")
+    free = solvent.baselines.unconstrained(workload.model)
+    answer = ours.solve(ours.build(workload))
+    answer.value = free.value
+    with pytest.raises(AssertionError, match="its policy goes over budget with probability 1"):
+        check(ours, workload, answer, free.policy, None)
+    answer.value = 1.0
+    with pytest.raises(AssertionError, match=r"claims 1\.0, but its policy is worth"):
+        check(ours, workload, answer, free.policy, None)
+
+
+ROWS = [
+    Row("solvent", PACKED, "0.1", "ok", "policy verified", 5.0, 10, 0.0, 0.0, 0.0, 2e-3, 0.0, 1.0, 9, 2**20, 2**26),
+    Row("quantecon", PACKED, "0.8", "ok", "policy verified", 5.0, 99, 3e-3, 0.0, 5e-4, 1e-3, 0.1, 0.1, 9, 0, 0),
+    Row("ortools-knapsack", PACKED, "9", "ok", "policy verified", 5.0, 15, 0.0, 1e-3, 1e-6, 9e-6, 0.1, 0.1, 9, 0, 0),
+    Row("storm", PACKED, "2", "cannot", "amounts | of 58 bits"),
+    Row("highs", PACKED, "1", "wrong", "value 4.0 instead of 5.0"),
+]
+
+
+def test_table_and_page(tmp_path):
+    results = report.Results(ROWS, "a machine", "3.11", {"Solvent": "0.1"}, "2026-11-16", "1 s")
+    file = tmp_path / "out" / "results.json"
+    report.write(results, file)
+    assert report.read(file) == results
+    table = report.markdown(ROWS)
+    assert "| paper H=15 B=3 | **Solvent** | 10 |" in table
+    assert "|  | QuantEcon | 99 | 3 ms | 500 µs | 1 ms | 200 ms | 0 MB | 0.5 | 0.75 | 2.2 | policy verified |" in table
+    assert "cannot: amounts \\| of 58 bits |" in table
+    assert "WRONG: value 4.0 instead of 5.0" in table
+    assert verdict(ROWS) == ["highs, paper H=15 B=3: value 4.0 instead of 5.0"]
+    lost = report.beaten(ROWS)
+    assert lost.index("OR-Tools knapsack, 10 µs against 2 ms") < lost.index("Once `solvent.augment`")
+    assert lost.index("QuantEcon, 1.5 ms against 2 ms") > lost.index("Once `solvent.augment`")
+    page, plot = tmp_path / "page.md", tmp_path / "plot.png"
+    marks = "".join(f"<!-- {n} -->\nstale\n<!-- end {n} -->\n" for n in ("facts", "peers", "beaten"))
+    page.write_text("words\n" + marks + "more words\n")
+    report.write_page(results, page, plot)
+    text = page.read_text()
+    assert text.startswith("words\n<!-- facts -->\n\nMeasured on 2026-11-16: a machine, Python 3.11. Limits: 1 s.")
+    assert "stale" not in text
+    assert text.endswith("more words\n")
+    assert plot.stat().st_size > 1000
+    with pytest.raises(ValueError, match="expected one place for 'peers' on the page, found 0"):
+        report.fill("nothing", {"peers": ""})
+
+
+def test_units_of_time():
+    assert [report.seconds(x) for x in (2.5, 0.0025, 2.5e-6, None)] == ["2.5 s", "2.5 ms", "2.5 µs", ""]
+    assert (report.ratio(1, 3), report.ratio(300, 1), report.ratio(None, 1)) == ("0.33", "300", "")
+    assert math.isclose(report.total(ROWS[1]), 4.5e-3)
+    assert set(report.TITLES) == set(ADAPTERS)
