@@ -90,7 +90,7 @@ def test_bounds_hold_at_every_price(seed):
         for state in range(4):
             for left in range(floor, floor + 8):
                 value = nodes.value(step, model.states[state], (Fraction(-left),))
-                for k in range(search._n_prices):
+                for k in range(len(search._price_K)):
                     bound = search._value_KHS[k, step, state] + search._price_K[k] * (left - floor)
                     assert bound >= float(value) - 1e-9
 

@@ -181,8 +181,20 @@ class Limits:
 
     def distinct(self, index: int) -> list[Fraction]:
         """Return the limits of a tracked resource, those that are one and the same object only once."""
-        by_id = {id(limit): limit for limit in (*self.upper[index], *self.lower[index])}
+        sides = (side[:1] if is_constant(side) else side for side in (self.upper[index], self.lower[index]))
+        by_id = {id(limit): limit for side in sides for limit in side}
         return [limit for limit in by_id.values() if limit is not None]
+
+
+def is_constant(side: tuple[Fraction | None, ...]) -> bool:
+    """Whether one side's limit is the same after each step; quick where it is one and the same object.
+
+    Examples
+    --------
+    >>> is_constant((Fraction(3),) * 2), is_constant((Fraction(3), None))
+    (True, False)
+    """
+    return bool(side) and side.count(side[0]) == len(side)
 
 
 def read_budgets(

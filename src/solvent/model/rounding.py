@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.model.budget import is_constant
 from solvent.model.exact import MAX_TICKS, ExactColumn
 
 #: Stands for an open side of a limit; every tick compares with it as it should.
@@ -74,15 +75,14 @@ def limit_ticks(
     >>> limit_ticks([Fraction(7, 2)], Fraction(1), NO_LOWER).tolist()
     [4]
     """
-    ticks: list[int] = []
-    before: Fraction | None = None
-    for h, limit in enumerate(side):
-        if h and limit is before:
-            ticks.append(ticks[-1])
-        elif limit is None:
-            ticks.append(open_end)
-        else:
-            ticks.append(limit // unit if open_end == NO_UPPER else -(-limit // unit))
-        before = limit
-    whole = np.array(ticks, np.int64)
+    limits = tuple(side)
+    known: dict[int, int] = {}
+    for limit in limits[:1] if is_constant(limits) else limits:
+        if id(limit) not in known:
+            inside = open_end if limit is None else limit // unit if open_end == NO_UPPER else -(-limit // unit)
+            known[id(limit)] = inside
+    if len(known) == 1:
+        whole = np.full(len(limits), next(iter(known.values())), np.int64)
+    else:
+        whole = np.array([known[id(limit)] for limit in limits], np.int64)
     return np.where(whole == open_end, open_end, whole + moved)

@@ -137,7 +137,7 @@ def _choose(problem: Problem, method: str, options: Options) -> tuple[str, front
         return method, None
     if not is_one_sided(lattice) or _may_fall_below(problem):
         return "reduction", None
-    if problem.is_exact and is_certain(problem.model) and options.arrays is None and options.resolution == 0:
+    if is_certain(problem.model) and options.arrays is None and options.resolution == 0:
         return "paths", None
     work = frontier.Work(problem.model, purse_of(lattice)[0])
     if options.arrays:
@@ -226,25 +226,37 @@ def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | N
 def _by_paths(problem: Problem, allowance: Allowance) -> Answer:
     model, lattice = problem.model, problem.lattice
     path = best_path(model, purse_of(lattice)[0], allowance)
-    stats = Stats(0.0, sum(path.sizes), path.sizes, None, allowance.peak, "labels")
+    amounts = None if problem.is_exact else max(path.sizes, default=0)
+    stats = Stats(0.0, sum(path.sizes), path.sizes, None, allowance.peak, "labels", amounts, problem.most_amounts)
     if path.value == -np.inf:
         return _nothing("paths", stats, problem)
     taken = path.row_H[path.row_H >= 0]
-    spent_HD = np.zeros((model.horizon, 1), np.int64)
-    spent_HD[: len(taken)] = np.cumsum(lattice.cost_OD[taken], axis=0)
-    spent_HD[len(taken) :] = spent_HD[len(taken) - 1] if len(taken) else 0
-    _check_limits(lattice, spent_HD, spent_HD)
+    counted_HD, peak_HD, trough_HD = (
+        _running(cost_OD[taken], model.horizon)
+        for cost_OD in (lattice.cost_OD, problem.truth.high_OD, problem.truth.low_OD)
+    )
+    _check_limits(lattice, counted_HD, counted_HD)
 
     def make_policy() -> AugmentedPolicy:
-        before = np.concatenate([np.zeros((1, 1), np.int64), spent_HD])
+        before = np.concatenate([np.zeros((1, 1), np.int64), counted_HD])
         state = np.append(model.start_index, model.next_state[taken])
         action = model.row_action[taken]
         # one node at each step, and none once the episode is over
         ends = [(h, min(h + 1, len(taken))) for h in range(model.horizon)]
         layers = [(state[h:end], before[h:end], action[h:end]) for h, end in ends]
-        return AugmentedPolicy.from_nodes(problem.origin, lattice, problem.limits, layers=layers)
+        return AugmentedPolicy.from_nodes(
+            problem.origin, lattice, problem.limits, layers=layers, counting=problem.counting
+        )
 
-    return Answer(path.value, "paths", stats, spent_HD, spent_HD, True, make_policy)
+    return Answer(path.value, "paths", stats, peak_HD, trough_HD, problem.truth.exact, make_policy)
+
+
+def _running(cost_TD: NDArray[np.int64], horizon: int) -> NDArray[np.int64]:
+    """Return what was spent after each step, shape (H, D), if nothing more is after the last cost."""
+    spent_HD = np.zeros((horizon, cost_TD.shape[1]), np.int64)
+    spent_HD[: len(cost_TD)] = np.cumsum(cost_TD, axis=0)
+    spent_HD[len(cost_TD) :] = spent_HD[len(cost_TD) - 1] if len(cost_TD) else 0
+    return spent_HD
 
 
 def _truth_of(problem: Problem, turned: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -157,19 +157,31 @@ def fill_prices(
 
 
 @jit
-def _look_ahead(price_K, value_KHS, earned_KHS, want_KHS, n_prices, h, s, left, spare, threshold):
-    """Return the most that can still be earned, and what is sure: the best path at a price that keeps the floors.
+def _prune(
+    size, heap_left, heap_value, heap_parent, heap_row, price_K, value_K, earned_K, want_K, priced, floor_left,
+    tolerance, best, n, place, new_left, new_value, new_parent, new_row, new_bound,
+):  # fmt: skip
+    """Append the labels of one state whose bound is above the best path known, and see how they could be completed.
 
-    Also that price. The first bound that is no more than the threshold will do.
+    The `_K` arrays are of this step and state, the price that bounds the start best first. Returns the best value, and
+    how many labels there are now.
     """
-    least, most, chosen = np.inf, -np.inf, -1
-    for k in range(n_prices - 1, -1, -1):
-        least = min(least, value_KHS[k, h, s] + price_K[k] * spare)
-        if least <= threshold:
-            break
-        if left >= want_KHS[k, h, s] and earned_KHS[k, h, s] > most:
-            most, chosen = earned_KHS[k, h, s], k
-    return least, most, chosen
+    for i in range(np.uint64(size)):
+        left, worth = heap_left[i], heap_value[i]
+        spare = float(left - floor_left) if priced else 0.0
+        most = np.inf
+        for k in range(np.uint64(price_K.shape[0])):
+            most = min(most, value_K[k] + price_K[k] * spare)
+            if worth + most <= best + tolerance:
+                break
+            if left >= want_K[k] and worth + earned_K[k] > best:
+                best = worth + earned_K[k]
+                place[BEST_LABEL], place[BEST_ROW], place[BEST_PRICE] = heap_parent[i], heap_row[i], k
+        if worth + most > best + tolerance:
+            new_left[n], new_value[n], new_bound[n] = left, worth, worth + most
+            new_parent[n], new_row[n] = heap_parent[i], heap_row[i]
+            n += 1
+    return best, n
 
 
 @jit
@@ -229,7 +241,7 @@ def _keep_best(width, count, bound, indptr_S, left, value, parent, row):
 @jit
 def search(
     table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, arrival_indptr, arrival_row, row_state,
-    last, price_K, value_KHS, earned_KHS, want_KHS, n_prices, tolerance, width, best, cut, begin, stop, place, indptr_S,
+    last, price_K, value_KHS, earned_KHS, want_KHS, tolerance, width, best, cut, begin, stop, place, indptr_S,
     left, value, label, new_indptr_S, new_left, new_value, new_parent, new_row, new_bound, heap_left, heap_value,
     heap_parent, heap_row, out_parent, out_row, out_size_H,
 ):  # fmt: skip
@@ -240,7 +252,8 @@ def search(
     another step. The `new_` arrays and the two rows of the `heap_` arrays have room for every row of `width` labels.
     Returns the best value and the highest bound among those left out for want of width.
     """
-    n_states = indptr_S.shape[0] - 1
+    n_states, n_prices = indptr_S.shape[0] - 1, price_K.shape[0]
+    at_K, earned_K, want_K = np.empty(n_prices), np.empty(n_prices), np.empty(n_prices, np.int64)
     floor_left = floor[last] if last >= 0 else 0
     for h in range(begin, stop):
         if place[LABELS] + min(width, new_left.shape[0]) > out_parent.shape[0]:
@@ -265,19 +278,15 @@ def search(
                         heap_value[1 - side], heap_parent[1 - side], heap_row[1 - side],
                     )  # fmt: skip
                     side = 1 - side
-            for i in range(size):
-                rest, worth = heap_left[side, i], heap_value[side, i]
-                spare = float(rest - floor_left) if h < last else 0.0
-                most, sure, k = _look_ahead(
-                    price_K, value_KHS, earned_KHS, want_KHS, n_prices, h + 1, s, rest, spare, best + tolerance - worth
-                )
-                if worth + sure > best:
-                    best = worth + sure
-                    place[BEST_LABEL], place[BEST_ROW], place[BEST_PRICE] = heap_parent[side, i], heap_row[side, i], k
-                if worth + most > best + tolerance:
-                    new_left[n], new_value[n], new_bound[n] = rest, worth, worth + most
-                    new_parent[n], new_row[n] = heap_parent[side, i], heap_row[side, i]
-                    n += 1
+            if size > 0:
+                for k in range(n_prices):
+                    at_K[k] = value_KHS[k, h + 1, s]
+                    earned_K[k], want_K[k] = earned_KHS[k, h + 1, s], want_KHS[k, h + 1, s]
+                best, n = _prune(
+                    size, heap_left[side], heap_value[side], heap_parent[side], heap_row[side], price_K, at_K, earned_K,
+                    want_K, h < last, floor_left, tolerance, best, n, place, new_left, new_value, new_parent, new_row,
+                    new_bound,
+                )  # fmt: skip
             new_indptr_S[s + 1] = n
         if n > width:
             cut = max(cut, _keep_best(width, n, new_bound, new_indptr_S, new_left, new_value, new_parent, new_row))
@@ -297,3 +306,21 @@ def search(
                 place[BEST_LABEL], place[BEST_ROW], place[BEST_PRICE] = label[final], -1, -1
     place[STEP] = stop
     return best, cut
+
+
+@jit
+def retrace(parent, row, label, then, out_row_H):
+    """Write the rows that lead to a label, and one more if it is not negative; return how many."""
+    count, at = int(then >= 0), label
+    while at >= 0:
+        count, at = count + 1, parent[at]
+    out_row_H[:] = -1
+    place = count
+    if then >= 0:
+        place -= 1
+        out_row_H[place] = then
+    while label >= 0:
+        place -= 1
+        out_row_H[place] = row[label]
+        label = parent[label]
+    return count

@@ -16,6 +16,7 @@ could have been better.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,8 @@ from solvent.plan.reduction import grown
 _PRICES = 16
 #: Labels kept at a step at first, and how many times as many in each further search.
 _WIDTH, _WIDER = 64, 16
+#: Labels that there is room for at first.
+_ROOM = 1 << 20
 #: Steps between two looks at the clock.
 _STRETCH = 64
 
@@ -122,14 +125,18 @@ class _Search:
         self._price_K = np.empty(_PRICES)
         shape = (_PRICES, *self._need_HS.shape)
         self._value_KHS, self._earned_KHS, self._want_KHS = np.empty(shape), np.empty(shape), np.empty(shape, np.int64)
-        self._n_prices, self.value = kernels.fill_prices(
+        count, self.value = kernels.fill_prices(
             model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
             self._need_HS, self._last, model.start_index, self.tolerance, self._price_K, self._value_KHS,
             self._earned_KHS, self._want_KHS, self.row_H,
         )  # fmt: skip
         span = -float(purse.floor[self._last]) if self._last >= 0 else 0.0
-        ends = self._value_KHS[: self._n_prices, 0, model.start_index] + self._price_K[: self._n_prices] * span
+        ends = self._value_KHS[:count, 0, model.start_index] + self._price_K[:count] * span
         self.bound = float(ends.min())
+        # the price that bounds the start best is asked first
+        order = np.argsort(ends, kind="stable")
+        self._price_K, self._value_KHS = self._price_K[order], self._value_KHS[order]
+        self._earned_KHS, self._want_KHS = self._earned_KHS[order], self._want_KHS[order]
 
     def run(self, width: int) -> None:
         """Search with so many labels at each step; improve the path, and the bound on what is better than it."""
@@ -141,7 +148,7 @@ class _Search:
         left, value, label = np.zeros(width, np.int64), np.zeros(width), np.full(width, -1)
         new = [np.empty(room, kind) for kind in (np.int64, float, np.int64, np.int32, float)]
         heap = [np.empty((2, room), kind) for kind in (np.int64, float, np.int64, np.int32)]
-        stored = max(width, 1 << 14)
+        stored = max(width, min(width * horizon, _ROOM))
         allowance.take(12 * stored, "labels")
         parent, row = np.empty(stored, np.int64), np.empty(stored, np.int32)
         indptr_S, new_indptr_S = np.zeros((2, model.n_states + 1), np.int64)
@@ -155,7 +162,7 @@ class _Search:
             best, cut = kernels.search(
                 model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
                 self._need_HS, arrival_indptr, arrival_row, row_state, self._last, self._price_K, self._value_KHS,
-                self._earned_KHS, self._want_KHS, self._n_prices, self.tolerance, width, best, cut, begin, stop, place,
+                self._earned_KHS, self._want_KHS, self.tolerance, width, best, cut, begin, stop, place,
                 indptr_S, left, value, label, new_indptr_S, *new, *heap, parent, row, self.size_H,
             )  # fmt: skip
             if place[kernels.STEP] < stop:
@@ -168,7 +175,7 @@ class _Search:
         self.bound = cut
         allowance.give_back(taken + 12 * stored)
 
-    @property
+    @cached_property
     def _arrivals(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """The rows that lead to each state, table by table, and the state each row leaves."""
         model = self._model
@@ -181,16 +188,11 @@ class _Search:
 
     def _retrace(self, parent: NDArray[np.int64], row: NDArray[np.int32], label: int, then: int, price: int) -> None:
         """Write the rows that lead to a label, one row after it, and those that are best at a price from there."""
-        found = [then] if then >= 0 else []
-        while label >= 0:
-            found.append(int(row[label]))
-            label = int(parent[label])
-        self.row_H[:] = -1
-        self.row_H[: len(found)] = found[::-1]
+        steps = kernels.retrace(parent, row, label, then, self.row_H)
         if price >= 0:
             model, purse = self._model, self._purse
             kernels.follow(
                 model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
-                self._need_HS, self._last, self._price_K[price], self._value_KHS[price], len(found),
-                int(model.next_state[found[0]]), False, self.row_H,
+                self._need_HS, self._last, self._price_K[price], self._value_KHS[price], steps,
+                model.next_state[self.row_H[steps - 1]], False, self.row_H,
             )  # fmt: skip

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.model.budget import Limits
+from solvent.model.budget import Limits, is_constant
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER
@@ -131,9 +131,13 @@ class Problem:
 
 
 def _by_limit(
-    side: tuple[Fraction | None, ...], ticks_H: NDArray[np.int64], extreme: Callable[[int, int], int]
+    side: tuple[Fraction | None, ...], ticks_H: NDArray[np.int64], extreme: Callable[..., int]
 ) -> Iterator[tuple[Fraction, int]]:
     """Yield each limit with the extreme of the ticks it holds for; limits that are one object count as one."""
+    if is_constant(side):
+        if side[0] is not None:
+            yield side[0], extreme(ticks_H.tolist())
+        return
     found: dict[int, tuple[Fraction, int]] = {}
     for limit, ticks in zip(side, ticks_H.tolist(), strict=True):
         if limit is not None:
