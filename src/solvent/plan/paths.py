@@ -93,7 +93,7 @@ def best_path(model: CMDP, purse: Purse, allowance: Allowance) -> Path:
     while search.bound > search.value + search.tolerance:
         search.run(width)
         width *= _WIDER
-    return Path(search.value, search.row_H, tuple(np.maximum(search.size_H, search.row_H >= 0).tolist()))
+    return Path(float(search.value), search.row_H, tuple(np.maximum(search.size_H, search.row_H >= 0).tolist()))
 
 
 class _Search:
