@@ -14,7 +14,7 @@ help:
 	@echo "make test-all  the same with the slow tests and those that need the extras 'bench', 'rl' and 'envs'"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  rewrite the code in the project's format"
-	@echo "make bench   run every peer beside Solvent and rewrite docs/benchmarks.md (most of an hour; QUICK=1: minutes)"
+	@echo "make bench   run every peer beside Solvent and rewrite docs/benchmarks.md (half an hour; QUICK=1: minutes)"
 	@echo "make bench-check  compare work and ratios of times with the committed baseline"
 	@echo "make docs    build the documentation into site/, without warnings"
 	@echo "make schema  write the JSON Schema of model files"

@@ -14,7 +14,7 @@ from bench.peers.workloads import Workload
 
 ROOT = Path(__file__).parent.parent.parent
 #: Seconds that one peer may take for one workload, all repeats included.
-TIME_LIMIT = 120.0
+TIME_LIMIT = 20.0
 #: Bytes of address space that it may take.
 MEMORY_LIMIT = 12 * 2**30
 

@@ -152,3 +152,50 @@ def test_under_other_wrappers_costs_are_in_info_on_every_path(outer: Any) -> Non
             info = env.reset()[1]
             assert (info["cost"], info["step"]) == (0.0, 0)
     assert 2 < ledger.most() <= 3
+
+
+def test_a_reserve_below_zero_counts_as_zero() -> None:
+    """What comes back later must not be spent before."""
+    for reserve in (-5, lambda observation, action: -1):
+        env = BudgetWrapper(Purse(), budget="0.7", cost_bound=[0, "0.1", "0.2", "0.3"], reserve=reserve)
+        rng = np.random.default_rng(0)
+        for _ in range(50):
+            env.reset(seed=int(rng.integers(1000)))
+            spent, ended = Fraction(0), False
+            while not ended:
+                _, _, terminated, truncated, info = env.step(rng.choice(env.safe_actions()))
+                spent, ended = spent + Fraction(str(info["cost"])), terminated or truncated
+                assert spent <= Fraction("0.7")
+        assert env.violations == 0
+
+
+def test_what_a_wrong_bound_let_through_is_on_record() -> None:
+    env = BudgetWrapper(Purse(), budget="0.2", cost_bound=0)
+    env.reset(seed=0)
+    with pytest.raises(PolicyError, match=r"expected at most 0, as cost_bound says, found 0\.3"):
+        env.step(3)
+    assert env.spent == {"cost": Fraction(3, 10)}
+    assert env.violations == 1
+    with pytest.raises(PolicyError, match="broke off"):
+        env.step(0)
+
+
+def test_a_name_is_no_environment() -> None:
+    said = r"BudgetWrapper: expected a Gymnasium environment, found 'FrozenLake-v1'; .*make"
+    with pytest.raises(ModelError, match=said):
+        BudgetWrapper("FrozenLake-v1", budget=1, cost=1, cost_bound=1)
+
+
+class Purse(gymnasium.Env):
+    """Action a costs a tenth of it; eight steps."""
+
+    observation_space, action_space = gymnasium.spaces.Discrete(1), gymnasium.spaces.Discrete(4)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return 0, {}
+
+    def step(self, action):
+        self.steps += 1
+        return 0, 1.0, self.steps == 8, False, {"cost": [0, 0.1, 0.2, 0.3][action]}

@@ -274,8 +274,12 @@ def test_environments_that_do_not_fit_are_refused() -> None:
         solvent.learn(Walker(model), 2)
     with pytest.raises(ModelError, match=r"cost_support: expected support=... that says what can happen"):
         solvent.learn(Walker(model), 2, 3, cost_support="known")
-    with pytest.raises(ModelError, match="environment, observation_space: expected a Discrete space"):
+    with pytest.raises(ModelError, match="learn: expected a CMDP or an environment, found <object"):
         solvent.learn(object(), 2, 3)
+    boxed = Walker(model)
+    boxed.observation_space = object()  # type: ignore[assignment]
+    with pytest.raises(ModelError, match="environment, observation_space: expected a Discrete space"):
+        solvent.learn(boxed, 2, 3)
     with pytest.raises(ModelError, match="support: expected a CMDP, a dict by"):
         solvent.learn(Walker(model), 2, 3, support=3)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="support: expected a model of horizon 3, found one of 2"):
@@ -316,7 +320,7 @@ def test_an_episode_that_ends_early_is_refused_where_the_support_goes_on() -> No
     class Short(Walker):
         def step(self, action: Any) -> Any:
             observation, reward, _, _, info = super().step(action)
-            return observation, reward, False, True, info
+            return observation, reward, True, False, info
 
     with pytest.raises(ModelError, match="expected the episode to go on, as the support and the horizon of 2 say"):
         solvent.learn(Short(step_model()), 2, 3, support=step_model())

@@ -2,7 +2,7 @@
 
 With `spent` so far, an action a at observation o is allowed if, for every resource,
 
-    spent + bound(o, a) + reserve(o, a) <= limit,
+    spent + bound(o, a) + max(reserve(o, a), 0) <= limit,
 
 in exact numbers. Such a mask is safe to take, as far as the bound holds. It is safe to continue from only if the
 reserve covers what may come after; without one, an episode may run into a dead end, where no action is allowed.
@@ -135,7 +135,7 @@ class BoundMasks:
             return False
         for d, amount in enumerate(account.amounts):
             limit = account.upper(d, account.step)
-            if limit is not None and amount + bound[d] + kept[d] > limit:
+            if limit is not None and amount + bound[d] + max(kept[d], Fraction(0)) > limit:
                 return False
         return True
 
@@ -152,6 +152,7 @@ class BoundMasks:
             assert bound is not None  # or it would have been masked
             for cost, most, name in zip(exactly, bound, account.resources, strict=True):
                 if cost > most:
+                    account.spend(exactly)  # it was spent, whatever had been promised
                     raise PolicyError(
                         f"{where}, cost of {name}",
                         f"at most {short_amount(most)}, as cost_bound says",

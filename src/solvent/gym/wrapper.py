@@ -42,7 +42,8 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
     model : CMDP, Curve or AugmentedMDP, optional
         Makes exact masks: safe to take and to continue from. That of a `ModelEnv`, if neither is given.
     reserve : function or numbers, optional
-        Beside a bound: what must be left after an action, as a function of (observation, action) or numbers.
+        Beside a bound: what must be left after an action, as a function of (observation, action) or numbers; below 0
+        it counts as 0.
     fallback : None, "first", int or function
         What replaces a masked action: None refuses it with a `PolicyError`; "first" takes the first safe one, a number
         that action, and a function of (observation, mask) chooses one.
@@ -65,7 +66,8 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
     Attributes
     ----------
     violations : int
-        Steps that broke a limit so far; can be other than 0 only while costs are learned.
+        Steps that broke a limit so far; can be other than 0 only while costs are learned, or if a stated bound or model
+        was wrong, which raises.
 
     Notes
     -----
@@ -116,6 +118,9 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
             fallback=fallback, dead_start=dead_start, layout=layout, mask_in_observation=mask_in_observation, keys=keys,
             state=state, actions=actions, memory_limit=memory_limit,
         )  # fmt: skip
+        if not isinstance(env, gymnasium.Env):
+            hint = "pass what gymnasium.make(...) returns"
+            raise ModelError("BudgetWrapper", "a Gymnasium environment", quote(env), hint)
         gymnasium.Wrapper.__init__(self, env)
         self._space = check_discrete(env.action_space, "BudgetWrapper")
         if dead_start not in ("raise", "end"):
@@ -199,7 +204,7 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
             raise PolicyError(where, "reset() first", self._refusal)
         if self._dead_end:
             self._refusal = "an episode that ended in a dead end"
-            return self._seen(own_copy(self._inner)), 0.0, True, False, self._told({})
+            return self._seen(own_copy(self._inner)), 0.0, True, False, {**self._told({}), "action": None}
         chosen = position(action, self._space, where)
         if not self._mask[chosen]:
             if self._fallback is None:
@@ -212,7 +217,11 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         observation, reward, terminated, truncated, info, own = split_step(self.env.step(done))
         following = own_copy(observation)
         costs = self._read(self._inner, done, following, info, own)
-        self._cost = list(self._masks.took(chosen, following, costs, terminated))
+        try:
+            self._cost = list(self._masks.took(chosen, following, costs, terminated))
+        except PolicyError:
+            self.violations += self._account.broken
+            raise
         self._account.spend(self._cost)
         self._inner, self._violation = following, self._account.broken
         self.violations += self._violation

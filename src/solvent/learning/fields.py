@@ -186,7 +186,10 @@ class WorldField:
         while step < horizon and mdp.row_indptr[node] < mdp.row_indptr[node + 1]:
             row = int(row_N[node])
             model_row = int(graph.row_model[row])
-            observation, reward, costs, over = self._world.step(problem.model.actions[mdp.row_action[row]])
+            observation, reward, costs, over, cut = self._world.step(problem.model.actions[mdp.row_action[row]])
+            if cut and not over and step + 1 < horizon:
+                raise self._too_short(step + 1, horizon)
+            over = over or cut
             self._check_reward(reward, step)
             self._check_bound(graph, model_row, step, costs)
             after = self._after(observation, over=over, last=step == horizon - 1)
@@ -255,6 +258,14 @@ class WorldField:
             before = counts.reward_sum_O[o] / counts.count_O[o]
             expected = f"the reward that came with this outcome before ({before:g}), as random_rewards=False says"
             raise ModelError(f"step {step}, reward", expected, f"{reward:g}", "leave it out")
+
+    @staticmethod
+    def _too_short(steps: int, horizon: int) -> ModelError:
+        """Return the error of an episode that was cut short by a time limit, which is no outcome of any state."""
+        return ModelError(
+            f"step {steps}", f"the episode to go on, as the horizon of {horizon} says", "its end by a time limit",
+            "learn with a horizon within the environment's own",
+        )  # fmt: skip
 
     def _check_end(self, graph: Graph, node: int, step: int, after: int, *, over: bool) -> None:
         model = graph.problem.model

@@ -173,6 +173,9 @@ class _How:
         support: SupportLike | None, cost_bound: BoundLike, cost: CostLike, epsilon_cost: Any, stationary: bool | None,
         settings: Settings,
     ) -> None:  # fmt: skip
+        if not isinstance(env, CMDP) and not hasattr(env, "step"):
+            hint = "pass what gymnasium.make(...) returns" if isinstance(env, str) else ""
+            raise ModelError("learn", "a CMDP or an environment", quote(env), hint)
         refuse_budget_wrapper(env)
         stated = [support, cost_bound, cost]
         # an environment that is nothing but a model is played as one
@@ -262,7 +265,7 @@ class _How:
         units: tuple[Fraction, ...] | None = None
         counting: tuple[Counting, ...] | None = None
         if self.epsilon_cost is not None:
-            units = additive_lengths(read_epsilon(self.epsilon_cost, limits), self.horizon)
+            units = additive_lengths(read_epsilon(self.epsilon_cost, limits, "epsilon_cost"), self.horizon)
             down: Counting = "down"
             counting = (down,) * len(units)
         names = world.start, tuple(world.observations), tuple(world.actions)
@@ -277,5 +280,5 @@ class _How:
     def _problem(self, model: CMDP, limits: Limits) -> Problem:
         if self.epsilon_cost is None:
             return Problem.exact(model, limits)
-        lengths = additive_lengths(read_epsilon(self.epsilon_cost, limits), self.horizon)
+        lengths = additive_lengths(read_epsilon(self.epsilon_cost, limits, "epsilon_cost"), self.horizon)
         return project(model, limits, lengths, "relaxed")

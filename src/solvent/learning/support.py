@@ -80,6 +80,9 @@ def read_support(
 
     def outcomes(*place: Any) -> list[Any]:
         pairs = list(possible(*place))
+        for pair in pairs:
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise ModelError(f"support of {quote(place)}", "pairs (next state, cost)", quote(pair))
         return [(Fraction(1, len(pairs)), after, cost) for after, cost in pairs]
 
     return from_function(start, offered, outcomes, horizon, resources=resources, stationary=stationary, progress=False)

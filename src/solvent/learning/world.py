@@ -104,24 +104,30 @@ class World:
         self.observations = _numbers(env, "observation_space", "states")
         self.actions = _numbers(env, "action_space", "actions")
         self._observation: Any = None
-        self.start = self._read(env.reset(seed=self._seed_of(0))[0], "reset")
+        self.start = self._begin(0)
 
     def _seed_of(self, episode: int) -> int:
         return (self._seed * 1_000_003 + episode) % _SEEDS
 
+    def _begin(self, episode: int) -> int:
+        result = self._env.reset(seed=self._seed_of(episode))
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise ModelError("reset", "two values: observation and info", quote(result))
+        return self._read(result[0], "reset")
+
     def reset(self, episode: int) -> None:
         """Begin an episode by its number."""
-        self._observation = self._read(self._env.reset(seed=self._seed_of(episode))[0], "reset")
+        self._observation = self._begin(episode)
         if self._observation != self.start:
             raise ModelError(
                 "reset",
                 f"every episode to begin in state {self.start}",
                 str(self._observation),
-                "make the draw of the first state a step of its own",
+                "make the draw of the first state a step of its own: solvent.gym.DrawnStart(env)",
             )
 
-    def step(self, action: Any) -> tuple[int, float, tuple[Fraction, ...], bool]:
-        """Take an action; return the observation, the reward, exact costs and whether it is over."""
+    def step(self, action: Any) -> tuple[int, float, tuple[Fraction, ...], bool, bool]:
+        """Take an action; return the observation, the reward, exact costs, and whether it is over or was cut short."""
         before = self._observation
         result = self._env.step(action)
         if not isinstance(result, tuple) or len(result) != 5:
@@ -133,7 +139,7 @@ class World:
             raise ModelError("step, reward", "a number", quote(reward))
         found = self._find_cost(before, action, info)
         costs = tuple(exact(each, "step, cost") for each in read_costs(found, self._resources, "step"))
-        return self._observation, float(reward), costs, bool(terminated) or bool(truncated)
+        return self._observation, float(reward), costs, bool(terminated), bool(truncated)
 
     def _find_cost(self, before: Any, action: Any, info: Mapping[str, Any]) -> Any:
         if callable(self._cost):

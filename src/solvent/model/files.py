@@ -134,6 +134,8 @@ def write_whole(path: Path, content: bytes) -> None:
         temporary.chmod(0o666 & ~umask)
         os.replace(temporary, target)  # noqa: PTH105
         temporary = None
+    except ModelError:
+        raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ModelError(str(path), "a place that can be written", reason) from None

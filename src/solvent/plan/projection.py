@@ -42,8 +42,8 @@ Scheme = Literal["relaxed", "rounded", "smaller budget"]
 _MOST = MAX_TICKS // 8
 
 
-def read_epsilon(epsilon: Any, limits: Limits) -> tuple[Fraction, ...]:
-    """Return epsilon for each tracked resource, from one number or a mapping by name.
+def read_epsilon(epsilon: Any, limits: Limits, where: str = "epsilon") -> tuple[Fraction, ...]:
+    """Return epsilon for each tracked resource, from one number or a mapping by name; errors call it `where`.
 
     Raises
     ------
@@ -51,17 +51,15 @@ def read_epsilon(epsilon: Any, limits: Limits) -> tuple[Fraction, ...]:
         If it is no positive number, or does not name the limited resources.
     """
     if not isinstance(epsilon, Mapping):
-        return (_positive(epsilon, "epsilon"),) * len(limits.resources)
+        return (_positive(epsilon, where),) * len(limits.resources)
     for name in epsilon:
         if name not in limits.resources:
             known = ", ".join(map(quote, limits.resources)) or "none"
-            raise ModelError(
-                "epsilon", f"a limited resource ({known})", quote(name), did_you_mean(name, limits.resources)
-            )
+            raise ModelError(where, f"a limited resource ({known})", quote(name), did_you_mean(name, limits.resources))
     for name in limits.resources:
         if name not in epsilon:
-            raise ModelError("epsilon", f"a number for resource {quote(name)}", "none")
-    return tuple(_positive(epsilon[name], f"epsilon, {name}") for name in limits.resources)
+            raise ModelError(where, f"a number for resource {quote(name)}", "none")
+    return tuple(_positive(epsilon[name], f"{where}, {name}") for name in limits.resources)
 
 
 def _positive(value: Any, where: str) -> Fraction:
