@@ -142,9 +142,30 @@ def test_limits_of_time_and_memory():
     rng = np.random.default_rng(5)
     weights = rng.integers(100_000, 200_000, 200)
     hard = instances.knapsack((weights + 10_000).tolist(), weights.tolist(), capacity=int(weights.sum()) // 2)
-    stopped = solve(hard, method="paths", time_limit=0.05)
+    solve(hard, method="relative", epsilon=0.5)  # what is compiled first does not count
+    for limit, said in (({"time_limit": 0.5}, "time limit"), ({"memory_limit": "2MB"}, "labels")):
+        stopped = solve(hard, method="paths", **limit)
+        assert stopped.status == "feasible"
+        assert said in stopped.message
+        assert "never over" in stopped.message
+        assert verify(hard, stopped.policy).feasible
+        assert stopped.value_lower == stopped.value < stopped.value_upper
+        assert stopped.gap < 0.01
+    stopped = solve(hard, method="paths", memory_limit="1KB")
     assert stopped.status == "limit"
-    assert "time limit" in stopped.message
-    stopped = solve(hard, method="paths", memory_limit="2MB")
-    assert stopped.status == "limit"
-    assert "labels" in stopped.message
+    assert stopped.value == -math.inf
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=40)
+def test_what_a_stopped_search_says_holds(seed):
+    model = certain_model(seed)
+    known = solve(model, 3, method="frontier")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paths, "_WIDTH", 1)
+        patch.setattr(paths, "_PRICES", 2)
+        stopped = solve(model, 3, method="paths", memory_limit=7_000)
+    if known.status == "optimal" and stopped.status != "limit":
+        event(stopped.status)
+        assert stopped.value <= known.value + 1e-9
+        assert stopped.value_upper >= known.value - 1e-9

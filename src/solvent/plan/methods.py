@@ -14,7 +14,7 @@ from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.plan import frontier, reduction
 from solvent.plan.bound_kernels import DOWN
 from solvent.plan.bounds import Interval
-from solvent.plan.limits import Allowance
+from solvent.plan.limits import Allowance, LimitReached
 from solvent.plan.paths import best_path, is_certain
 from solvent.plan.problem import Problem
 from solvent.plan.solution import Stats
@@ -48,6 +48,10 @@ class Answer:
         Returns the policy, for the user's model.
     live_box : callable or None
         From the reduction: returns between what amounts the nodes of each step and state lie that are no dead ends.
+    upper : float or None
+        What no policy is worth more than, if a limit ended the search before that was the value.
+    stopped : str
+        By which limit, if so.
     """
 
     value: float
@@ -58,6 +62,8 @@ class Answer:
     worst_is_exact: bool
     make_policy: Callable[[], AugmentedPolicy] | None
     live_box: Callable[[], Interval] | None = None
+    upper: float | None = None
+    stopped: str = ""
 
     @property
     def feasible(self) -> bool:
@@ -81,6 +87,8 @@ class Options:
         Whether the reduction leaves out doomed nodes and strikes settled resources.
     within : pair of ndarrays of int64, shape (H, S, D), or None
         What the reduction may leave out besides: nodes outside are known to be doomed.
+    unfinished : bool
+        Whether the best so far will do if a limit ends the search; else that is a `LimitReached`.
     """
 
     arrays: bool | None = None
@@ -88,6 +96,7 @@ class Options:
     follow: int = 2_000_000
     prune: bool = True
     within: Interval | None = None
+    unfinished: bool = False
 
 
 _USUAL = Options()
@@ -115,7 +124,7 @@ def run(
     chosen, made = _choose(problem, method, options)
     allowance.check_time()
     if chosen == "paths":
-        return _by_paths(problem, allowance)
+        return _by_paths(problem, allowance, options)
     if chosen == "frontier":
         return _by_frontier(problem, allowance, work or made, options)
     return _by_reduction(problem, allowance, options)
@@ -223,9 +232,11 @@ def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | N
     return Answer(value, "frontier", stats, peak[:, None], trough[:, None], exact, make_policy)
 
 
-def _by_paths(problem: Problem, allowance: Allowance) -> Answer:
+def _by_paths(problem: Problem, allowance: Allowance, options: Options) -> Answer:
     model, lattice = problem.model, problem.lattice
     path = best_path(model, purse_of(lattice)[0], allowance)
+    if path.stopped and not options.unfinished:
+        raise LimitReached(path.stopped)
     amounts = None if problem.is_exact else max(path.sizes, default=0)
     stats = Stats(0.0, sum(path.sizes), path.sizes, None, allowance.peak, "labels", amounts, problem.most_amounts)
     if path.value == -np.inf:
@@ -248,7 +259,10 @@ def _by_paths(problem: Problem, allowance: Allowance) -> Answer:
             problem.origin, lattice, problem.limits, layers=layers, counting=problem.counting
         )
 
-    return Answer(path.value, "paths", stats, peak_HD, trough_HD, problem.truth.exact, make_policy)
+    exact = problem.truth.exact
+    return Answer(
+        path.value, "paths", stats, peak_HD, trough_HD, exact, make_policy, upper=path.upper, stopped=path.stopped
+    )
 
 
 def _running(cost_TD: NDArray[np.int64], horizon: int) -> NDArray[np.int64]:

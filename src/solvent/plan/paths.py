@@ -25,7 +25,7 @@ from solvent.model.cmdp import CMDP
 from solvent.plan import path_kernels as kernels
 from solvent.plan.bound_kernels import DOWN
 from solvent.plan.frontier import RELATIVE_TOLERANCE, Purse
-from solvent.plan.limits import Allowance
+from solvent.plan.limits import Allowance, LimitReached
 from solvent.plan.reduction import grown
 
 #: How many prices are tried at most.
@@ -34,8 +34,8 @@ _PRICES = 16
 _WIDTH, _WIDER = 64, 16
 #: Labels that there is room for at first.
 _ROOM = 1 << 20
-#: Steps between two looks at the clock.
-_STRETCH = 64
+#: Labels that are made between two looks at the clock, at most.
+_STRETCH = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,17 @@ class Path:
         The row of each step, or -1 once the episode is over.
     sizes : tuple of int
         Labels after each step in the last search, at least that of the path itself.
+    upper : float
+        What no path is worth more than: the value, unless the search was stopped.
+    stopped : str
+        By which limit it was, if so.
     """
 
     value: float
     row_H: NDArray[np.int64]
     sizes: tuple[int, ...]
+    upper: float
+    stopped: str = ""
 
 
 def is_certain(model: CMDP) -> bool:
@@ -70,12 +76,12 @@ def is_certain(model: CMDP) -> bool:
 
 
 def best_path(model: CMDP, purse: Purse, allowance: Allowance) -> Path:
-    """Return the best path of a model in which nothing is left to chance.
+    """Return the best path of a model in which nothing is left to chance; if a limit ends it, the best so far.
 
     Raises
     ------
     LimitReached
-        If time or memory runs out.
+        If time or memory runs out before there is a path.
 
     Examples
     --------
@@ -87,13 +93,17 @@ def best_path(model: CMDP, purse: Purse, allowance: Allowance) -> Path:
     """
     search = _Search(model, purse, allowance)
     if not search.feasible:
-        return Path(-np.inf, np.full(model.horizon, -1), (0,) * model.horizon)
+        return Path(-np.inf, np.full(model.horizon, -1), (0,) * model.horizon, -np.inf)
     search.find_prices()
-    width = _WIDTH
-    while search.bound > search.value + search.tolerance:
-        search.run(width)
-        width *= _WIDER
-    return Path(float(search.value), search.row_H, tuple(np.maximum(search.size_H, search.row_H >= 0).tolist()))
+    width, upper, stopped = _WIDTH, search.value, ""
+    try:
+        while search.bound > search.value + search.tolerance:
+            search.run(width)
+            width, upper = width * _WIDER, search.value
+    except LimitReached as reached:
+        upper, stopped = max(search.bound, search.value), str(reached)
+    sizes = tuple(np.maximum(search.size_H, search.row_H >= 0).tolist())
+    return Path(float(search.value), search.row_H, sizes, float(upper), stopped)
 
 
 class _Search:
@@ -158,7 +168,7 @@ class _Search:
             allowance.check_time()
             begin = int(place[kernels.STEP])
             allowance.tell("forward", begin, horizon, labels=int(place[kernels.LABELS]))
-            stop = min(begin + _STRETCH, horizon) if allowance.watched else horizon
+            stop = min(begin + max(_STRETCH // room, 1), horizon) if allowance.watched else horizon
             best, cut = kernels.search(
                 model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
                 self._need_HS, arrival_indptr, arrival_row, row_state, self._last, self._price_K, self._value_KHS,

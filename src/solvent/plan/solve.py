@@ -23,6 +23,8 @@ from solvent.plan.solution import ROUND_HEADER, Round, Solution, Stats, Status
 
 EXACT = ("auto", "reduction", "frontier", "paths")
 APPROXIMATE = ("additive", "relative")
+#: What to try when a limit was reached.
+_MORE = "raise the limit, ask for a gap (gap=0.01), or give the costs a coarser unit (fewer digits)"
 
 
 def solve(
@@ -149,22 +151,25 @@ def _check_options(method: str, epsilon: Any, strict: bool, gap: Any) -> None:
 def _exactly(model: CMDP, limits: Limits, method: str, allowance: Allowance, *, prune: bool) -> Solution:
     problem = Problem.exact(model, limits)
     try:
-        answer = run(problem, method, allowance, options=Options(prune=prune))
+        answer = run(problem, method, allowance, options=Options(prune=prune, unfinished=True))
     except LimitReached as reached:
         return _stopped(model, method, allowance, str(reached))
     if not answer.feasible:
         return infeasible(model, limits, answer.method, answer.stats, allowance, problem.lattice)
     worst, excess = true_extremes(problem, answer)
-    value = answer.value
+    value, upper, status, message = answer.value, answer.value, Status.OPTIMAL, "optimal"
+    if answer.stopped:
+        assert answer.upper is not None
+        upper, status = answer.upper, Status.FEASIBLE
+        message = f"stopped: {answer.stopped}; never over, and the optimum is at most {upper:.10g}; {_MORE}"
     return Solution(
-        Status.OPTIMAL, value, value, value, worst, answer.method, "optimal", answer.stats,
+        status, value, value, upper, worst, answer.method, message, answer.stats,
         worst_is_exact=answer.worst_is_exact, excess=excess, _make_policy=answer.make_policy,
     )  # fmt: skip
 
 
 def _stopped(model: CMDP, method: str, allowance: Allowance, reason: str) -> Solution:
     stats = Stats(0.0, 0, (), None, allowance.peak, "nodes" if method == "reduction" else "points")
-    hint = "raise the limit, ask for a gap (gap=0.01), or give the costs a coarser unit (fewer digits)"
     return Solution(
-        Status.LIMIT, -math.inf, -math.inf, relaxed_value(model), {}, method, f"stopped: {reason}; {hint}", stats
+        Status.LIMIT, -math.inf, -math.inf, relaxed_value(model), {}, method, f"stopped: {reason}; {_MORE}", stats
     )
