@@ -58,7 +58,7 @@ format: $(READY)
 bench: $(EXTRAS)
 	$(RUN) -m bench.peers $(if $(QUICK),--quick,--page)
 	$(RUN) -m bench.limit $(if $(QUICK),--quick,--page)
-	$(RUN) bench/learning.py
+	$(RUN) -m bench.learning $(if $(QUICK),--seeds 1,--page)
 
 bench-check: $(READY)
 	$(RUN) -m bench.check

@@ -1,6 +1,7 @@
 """Learning: episodes until the policy earns 95% of the optimum, pooled and by node, and episodes per second.
 
 Speeds are those of whole runs in one process, kernels compiled beforehand, in a model stepped by compiled code.
+`python -m bench.learning --page` also writes what was measured into docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.markdown import Markdown
 
 import solvent
+from bench.peers.report import PAGE, fill
 from solvent import CMDP, instances
+from solvent.model.files import write_whole
 
 #: Episodes after which a run is looked at, each so many times the one before.
 GROWTH = 1.25
 MOST = 2_000_000
+#: Runs of which the speed is the median.
+RUNS = 5
 
 
 def episodes_to(model: CMDP, share: float, seed: int, **options: Any) -> int:
@@ -39,31 +44,54 @@ def episodes_to(model: CMDP, share: float, seed: int, **options: Any) -> int:
 
 
 def speed(model: CMDP, episodes: int, **options: Any) -> float:
-    """Return episodes per second, after one short run that is not counted."""
+    """Return episodes per second, the median of some runs after a short one that is not counted."""
     solvent.learn(model, epsilon=1e-9, max_episodes=10, **options)
-    began = time.perf_counter()
-    solvent.learn(model, epsilon=1e-9, max_episodes=episodes, **options)
-    return episodes / (time.perf_counter() - began)
+    rates = []
+    for seed in range(RUNS):
+        began = time.perf_counter()
+        solvent.learn(model, epsilon=1e-9, max_episodes=episodes, seed=seed, **options)
+        rates.append(episodes / (time.perf_counter() - began))
+    return statistics.median(rates)
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
-    seeds = range(parser.parse_args().seeds)
-    table = Table("problem", "pooled", "by node", "by node / pooled")
+def measure(seeds: range) -> str:
+    """Return what was measured, as two tables."""
+    lines = [
+        f"Episodes until the policy is worth 95 % of the optimum, the median of {len(seeds)} seeds:",
+        "",
+        "| problem | pooled | by node | by node / pooled |",
+        "| --- | ---: | ---: | ---: |",
+    ]
     for model in (instances.fuel_grid(3), instances.fuel_grid(5)):
         pooled, by_node = (
             statistics.median(episodes_to(model, 0.95, seed, pool=pool) for seed in seeds) for pool in (True, False)
         )
-        table.add_row(model.name, f"{pooled:,.0f}", f"{by_node:,.0f}", f"{by_node / pooled:.1f}")
-    console = Console(width=110)
-    console.print("episodes to 95% of the optimum, median over seeds", table)
+        lines.append(f"| {model.name} | {pooled:,.0f} | {by_node:,.0f} | {by_node / pooled:.1f} |")
     grid = instances.fuel_grid(5, horizon=20)
-    table = Table("5 x 5 grid, H = 20", "episodes a second", "target")
-    table.add_row("plans when counts double", f"{speed(grid, 500_000):,.0f}", "20,000")
-    table.add_row("plans after every episode", f"{speed(grid, 5_000, replan='episode'):,.0f}", "2,000")
-    console.print(table)
+    doubling, each = speed(grid, 500_000), speed(grid, 4_000, replan="episode")
+    lines += [
+        "",
+        f"Episodes a second on a 5 x 5 grid with H = 20, the median of {RUNS} runs:",
+        "",
+        "| the learner plans | episodes a second |",
+        "| --- | ---: |",
+        f"| when counts double | {doubling:,.0f} |",
+        f"| after every episode | {each:,.0f} |",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.learning", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--page", action="store_true", help="also rewrite docs/benchmarks.md")
+    given = parser.parse_args()
+    text = measure(range(given.seeds))
+    Console(width=110).print(Markdown(text))
+    if given.page:
+        write_whole(PAGE, fill(PAGE.read_text(encoding="utf-8"), {"learning": text}).encode())
 
 
 if __name__ == "__main__":
