@@ -103,9 +103,9 @@ def much_larger() -> tuple[float, float]:
 def _much_larger(facts: AllFacts) -> tuple[str, str]:
     rough, optimum = much_larger()
     measured = (
-        f"at most by {by_budget(facts['value'], lambda f: percent(f['above']))} of it (H up to "
-        f"{facts['value']['large']['horizon']}); but where the only item worth anything costs 1.04 B, {rough:g} "
-        f"instead of {optimum:g}"
+        f"of the approximate value, what is above the optimum is at most "
+        f"{by_budget(facts['value'], lambda f: percent(f['above']))} (H up to {facts['value']['large']['horizon']}); "
+        f"but where the only item worth anything costs 1.04 B, it is {rough:g} and the optimum {optimum:g}"
     )
     return measured, verdict(rough > 2 * optimum)
 
