@@ -67,8 +67,7 @@ def test_a_folder_that_is_none(here: Path) -> None:
     (here / "file").write_text("")
     done = run("solvent paper far --quick --jobs 1 --out file")
     assert done.code == 2
-    assert done.err.startswith("error: file/far.csv\n")
-    assert "Not a directory" in done.err
+    assert done.err.startswith("error: file\n  expected  a folder\n  found     a file\n")
 
 
 def test_rows_of_something_else_are_left_alone(here: Path) -> None:
@@ -76,6 +75,7 @@ def test_rows_of_something_else_are_left_alone(here: Path) -> None:
     done = run("solvent paper far --quick --jobs 1 --out .")
     assert done.code == 2
     assert done.err.startswith("error: far.csv, line 1\n  expected  the columns solvent,method,horizon,")
+    assert "--fresh" in done.err
     assert (here / "far.csv").read_text() == "mine,yours\n1,2\n"
 
 

@@ -108,7 +108,7 @@ def test_noise_helps_without_luck_and_not_with_it(made: dict[str, Any]) -> None:
     assert means[0] < 100
     assert means[-1] > 2**11
     assert facts["prize"] == {"least": 2**7 + 1, "most": 2**7 + 1}
-    assert "the prize, with luck at every step but the last, has 129 at any noise (H = 8)" in made["smoothed"].finding
+    assert "has 129 at every noise tried, of density H / noise on its costs (H = 8)" in made["smoothed"].finding
     assert facts["plain"]["8"]["exponent"] is None  # too little between its ends
     lines = Smoothed.quick().table(facts)
     assert lines[2].endswith("|  |  |")

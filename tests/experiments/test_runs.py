@@ -217,20 +217,22 @@ def test_files_of_something_else_are_refused(content: str, line: int, expected: 
         run(study(tmp_path), tmp_path)
     assert caught.value.where == f"{file}, line {line}"
     assert caught.value.expected == expected
-    assert "another folder" in caught.value.hint
+    assert caught.value.hint == "name another folder, or forget these rows with --fresh (fresh=True)"
     assert file.read_bytes() == before
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "sums.csv").write_bytes(b"\xff\xfe\n")
-    with pytest.raises(ModelError, match="expected a file of rows, found bytes that are no text"):
+    with pytest.raises(ModelError, match=r"expected a file of rows, found bytes that are no text.*--fresh"):
         run(study(tmp_path), tmp_path)
 
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ModelError, match=r"expected a (place that can be written|file of rows), found Not a directory"):
-        run(study(tmp_path), tmp_path / "file")
+    for folder in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        for fresh in (False, True):
+            with pytest.raises(ModelError, match="file: expected a folder, found a file; name a folder"):
+                run(study(tmp_path), folder, fresh=fresh)
 
 
 @pytest.mark.parametrize("jobs", [0, -1, True, 1.5, "2"])

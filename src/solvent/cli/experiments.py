@@ -56,7 +56,7 @@ def paper(
             made.append(each)
             if not session.as_json:
                 session.say(report.figure_text(each))
-        claims = write_claims(made, out)
+        claims = write_claims(made, out, quick=quick)
     except KeyboardInterrupt:
         return stop(
             session, f"interrupted: what was measured is kept in {out}, and the same command goes on from there"

@@ -105,10 +105,11 @@ class Approximation(Experiment):
         return facts
 
     def _facts_of(self, results: Results, budget: float) -> Facts:
-        matched, closest, over = 0, 0, []
+        matched, closest, over, values = 0, 0, [], []
         for horizon in self.horizons:
             approximate = results.pick("plain approximate", horizon, budget, self.epsilon)
             exact = results.pick("plain exact", horizon, budget)
+            values += [e.value / horizon for e in exact]
             hits = [same(a.value, e.value) for a, e in zip(approximate, exact, strict=True)]
             matched, closest = matched + sum(hits), closest + any(hits)
             over += [m.over or 0.0 for m in results.pick("approximate", horizon, budget, self.epsilon)]
@@ -119,6 +120,7 @@ class Approximation(Experiment):
             "budget": budget,
             "horizon": self.most,
             "trials": len(over),
+            "most_per_step": max(values),
             "matched": matched,
             "matched_closest": closest,
             "agree": self._agree(results, budget),

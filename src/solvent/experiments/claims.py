@@ -16,6 +16,10 @@ def claims(facts: AllFacts) -> list[Claim]:
     return [Claim(section, says, *check(facts)) for section, says, check in listed]
 
 
+#: The first line of a table that was made at small sizes.
+TOY = "**Small sizes (`--quick`), to see that it works: these verdicts say nothing about the paper.**"
+
+
 def table(listed: list[Claim]) -> str:
     """Return claims as a Markdown table.
 

@@ -129,7 +129,8 @@ def powers(horizon: int, noise: float, seed: int, *, lucky: int = 0) -> CMDP:
     seed : int
         Of the draws.
     lucky : int
-        At so many steps, drawn at random, a coin decides whether an item costs what it does or half of another draw.
+        At so many steps, drawn at random, a coin decides whether an item costs what it does or half of another draw
+        (whose density is 2 / noise).
 
     Raises
     ------
@@ -156,7 +157,7 @@ def powers(horizon: int, noise: float, seed: int, *, lucky: int = 0) -> CMDP:
 
 
 def prize(horizon: int, noise: float, seed: int) -> CMDP:
-    """Return the instance whose frontier stays exponential under any noise.
+    """Return the instance whose frontier stays exponential under noise of density H / noise on its costs.
 
     At each step but the last a coin decides whether c_h must be paid or nothing, with c_h in [0, 1 / H]. At the last
     step a prize can be had for a cost between 1 - 1 / H and 1. With n to spend, the prize can be had if the sum of what

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from solvent.experiments.experiment import duration, percent, power
-from solvent.experiments.verdicts import BUDGETS, AllFacts, Check, Section, by_budget, claim, verdict
+from solvent.experiments.transcription import relative_length, smaller_budget, solve_approximate
+from solvent.experiments.verdicts import (
+    BUDGETS,
+    NOT_COMPARABLE,
+    PAPER,
+    AllFacts,
+    Check,
+    Section,
+    by_budget,
+    claim,
+    grows_like,
+    verdict,
+)
+from solvent.model import instances
 
 #: Each claim: who makes it, what it says, and the function that checks it.
 CHECKS: list[tuple[Section, str, Check]] = []
@@ -18,7 +31,7 @@ def _blowup(facts: AllFacts) -> tuple[str, str]:
         f"up to {large['horizon']}); the points of Solvent's exact method grow as {power(growth)} ({far['name']}, H up "
         f"to {facts['far']['horizon']})"
     )
-    return measured, verdict(large["factor_nodes"] > 1.5, growth["exponent"] > 4)
+    return measured, verdict(large["factor_nodes"] > 1.5)
 
 
 @claim(CHECKS, "main", "with H = B = 15 the exact reduction takes around a minute")
@@ -29,7 +42,7 @@ def _minute(facts: AllFacts) -> tuple[str, str]:
         f"{plain} for the same algorithm on Python's dictionaries, {layers} for the same layers in compiled code, "
         f"{exact} for Solvent's exact method (H = B = {text['horizon']})"
     )
-    return measured, verdict(text["seconds"]["plain exact"] > 20)
+    return measured, NOT_COMPARABLE
 
 
 @claim(CHECKS, "main", "which is unsurprising as the complexity grows like 30 (2^15)^2")
@@ -64,35 +77,76 @@ def _feasible(facts: AllFacts) -> tuple[str, str]:
 def _close(facts: AllFacts) -> tuple[str, str]:
     value = facts["value"]
     measured = f"at worst apart by {by_budget(value, lambda f: percent(f['apart']))}"
-    return measured, verdict(*(value[name]["apart"] <= value[name]["epsilon"] for name in ("small", "large")))
+    return measured, verdict(*(value[name]["apart"] <= value[name]["epsilon"] for name in PAPER))
+
+
+def close_and_over() -> tuple[float, float]:
+    """Return how far apart both schemes are, and by how much the approximation is over, where that is no sign of it.
+
+    Two steps, epsilon = .1 and a budget of 100: one item costs 90 and is worth 10,000, the other 104 and 10,001.
+
+    Examples
+    --------
+    >>> apart, over = close_and_over()
+    >>> f"{apart:.4%} apart, {over:.0%} over"
+    '0.0100% apart, 4% over'
+    """
+    budget, weights, worth = 100, [90, 104], [10_000, 10_001]
+    model = instances.knapsack(worth, weights)
+    rough = solve_approximate(model, budget, relative_length(0.1, budget, 2)).value
+    smaller = smaller_budget(0.1, budget)
+    safe = solve_approximate(model, smaller, relative_length(0.1, smaller, 2)).value
+    taken = weights[worth.index(round(rough))]
+    return (rough - safe) / rough, (taken - budget) / budget
+
+
+@claim(
+    CHECKS,
+    "main",
+    "if both algorithms achieve value close to each other, we know that the approximation is not violating the budget "
+    "much",
+)
+def _closeness(facts: AllFacts) -> tuple[str, str]:
+    value = facts["value"]
+    apart, over = close_and_over()
+    shown = by_budget(value, lambda f: f"in {f['close_over']} of {f['close']}, by up to {percent(f['close_worst'])},")
+    measured = (
+        f"values within ε, and over budget all the same: {shown}; that it is never more than ε is proved whatever the "
+        f"values, and closeness adds nothing: with H = 2 and items of cost .9 B and 1.04 B, worth 1 and 1.0001, values "
+        f"are within {percent(apart)} and the approximation is {percent(over)} over"
+    )
+    within = all(value[name]["close_worst"] <= value[name]["epsilon"] for name in PAPER)
+    return measured, verdict(within, all(value[name]["close_over"] == 0 for name in PAPER) and over <= apart)
 
 
 @claim(CHECKS, "both", "so the feasible solution is nearly optimal")
 def _nearly_optimal(facts: AllFacts) -> tuple[str, str]:
     value = facts["value"]
     measured = f"at worst below the optimum by {by_budget(value, lambda f: percent(f['below']))}"
-    return measured, verdict(*(value[name]["below"] <= value[name]["epsilon"] for name in ("small", "large")))
+    return measured, verdict(*(value[name]["below"] <= value[name]["epsilon"] for name in PAPER))
 
 
 @claim(CHECKS, "main", "and the approximate solution is nearly feasible")
 def _nearly_feasible(facts: AllFacts) -> tuple[str, str]:
     value = facts["value"]
     shown = by_budget(value, lambda f: f"in {f['over']} of {f['trials']} trials by up to {percent(f['worst_over'])}")
-    held = all(value[name]["worst_over"] <= value[name]["epsilon"] for name in BUDGETS)
+    held = all(value[name]["worst_over"] <= value[name]["epsilon"] for name in PAPER)
     return f"over budget {shown}; ε allows {percent(value['large']['epsilon'])}", verdict(held)
 
 
 @claim(CHECKS, "main", "a budget of b = 100 maximizes the cost diversity")
 def _diversity(facts: AllFacts) -> tuple[str, str]:
-    scale = facts["scale"]
+    scale, layers = facts["scale"], facts["approximation"]["large"]
     loose = scale["fine"]["plain accumulate"]["nodes"]
     binding = scale["binding"]["plain approximate"]["nodes"]
     measured = (
-        f"all costs together reach {scale['most_spent']:.3g}, so that b = {scale['budget']:g} does not bind, and makes "
-        f"the length ε b / H large: {loose:,} nodes at H = {scale['horizon']}, against {binding:,} with b = H / "
-        f"{scale['steps_per_unit']}; with f as written, {scale['fine']['plain approximate']['nodes']:,}"
+        f"as defined, of exact layers, yes: all costs together reach {scale['most_spent']:.3g}, so that b = "
+        f"{scale['budget']:g} rules out no sum (as b = {layers['budget']:g} at H = {layers['horizon']}: every subset a "
+        f"node in {layers['all_subsets']} trials); of the layers that this test builds, no: b makes the length ε b / H "
+        f"large, {loose:,} nodes at H = {scale['horizon']} against {binding:,} with b = H / {scale['steps_per_unit']}; "
+        f"with f as written, {scale['fine']['plain approximate']['nodes']:,}"
     )
-    return measured, verdict(loose >= binding)
+    return measured, verdict(scale["most_spent"] <= scale["budget"], loose >= binding)
 
 
 @claim(CHECKS, "main", "ε = .1: cubic-like growth, as expected from its corollary for positive costs")
@@ -102,11 +156,11 @@ def _cubic(facts: AllFacts) -> tuple[str, str]:
     written = scale["fine"]["plain approximate"]
     measured = (
         f"b = {scale['budget']:g}, f without its second case: nodes {power(loose['growth_nodes'])}, time "
-        f"{power(loose['growth'])}; f as written: nodes {power(written['growth_nodes'])}; b = H / "
-        f"{scale['steps_per_unit']}: nodes {power(binding['growth_nodes'])}, time {power(binding['growth'])}"
+        f"{power(loose['growth'])}; f as written: nodes {power(written['growth_nodes'])}, time "
+        f"{power(written['growth'])}; nodes decide; b = H / {scale['steps_per_unit']}: nodes "
+        f"{power(binding['growth_nodes'])}, time {power(binding['growth'])}"
     )
-    near = [abs(each["growth_nodes"]["exponent"] - 3) < 0.5 for each in (loose, binding)]
-    return measured, verdict(*near)
+    return measured, verdict(*(grows_like(each["growth_nodes"], 3) for each in (loose, written)))
 
 
 @claim(CHECKS, "both", "H = 100 in a mere 2 seconds (ε = .1)")
@@ -119,7 +173,7 @@ def _two_seconds(facts: AllFacts) -> tuple[str, str]:
         f"{duration(binding['plain approximate']['seconds'])} and {duration(binding['approximate']['seconds'])} (H = "
         f"{scale['horizon']})"
     )
-    return measured, verdict(plain <= 2)
+    return measured, NOT_COMPARABLE
 
 
 @claim(CHECKS, "main", "which drastically beats the exact reduction")
@@ -129,11 +183,12 @@ def _beats(facts: AllFacts) -> tuple[str, str]:
     plain = scale["fine"]["plain accumulate"]["seconds"]
     measured = (
         f"the plain reduction takes {duration(reduction['seconds']['plain exact'])} at H = {reduction['horizon']} "
-        f"already; but at H = {scale['horizon']} and b = H / {scale['steps_per_unit']} Solvent's exact method takes "
-        f"{duration(exact)}, its approximation {duration(rough)}"
+        f"already, and {reduction['factor']:.2f} times as long with each further step; the plain approximation "
+        f"{duration(plain)} at H = {scale['horizon']}. (There, with b = H / {scale['steps_per_unit']}, Solvent's exact "
+        f"method takes {duration(exact)}, its approximation {duration(rough)})"
     )
     doubled = reduction["seconds"]["plain exact"] * reduction["factor"] ** (scale["horizon"] - reduction["horizon"])
-    return measured, verdict(doubled > 100 * plain, rough < exact)
+    return measured, verdict(doubled > 100 * plain)
 
 
 @claim(CHECKS, "both", "ε = 1: at most .0008 seconds")
@@ -145,10 +200,10 @@ def _coarse(facts: AllFacts) -> tuple[str, str]:
         f"{scale['coarse']['epsilon'] * scale['budget'] / scale['horizon']:g} count as 0, and {plain['nodes']:,} nodes "
         f"are left for {scale['horizon']} layers"
     )
-    return measured, verdict(plain["seconds"] <= 0.0008 or ours["seconds"] <= 0.0008)
+    return measured, NOT_COMPARABLE
 
 
-@claim(CHECKS, "both", "ε = 1: over budget by no more than a multiple of 2")
+@claim(CHECKS, "both", "ε = 1: guaranteed to violate the budget by no more than a multiple of 2")
 def _twice(facts: AllFacts) -> tuple[str, str]:
     scale = facts["scale"]
     measured = (

@@ -15,7 +15,7 @@ from solvent._version import __version__
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.experiments.approximation import Approximation
 from solvent.experiments.average import Average
-from solvent.experiments.claims import claims, table
+from solvent.experiments.claims import TOY, claims, table
 from solvent.experiments.experiment import Exhibit, Experiment, Facts
 from solvent.experiments.far import Far
 from solvent.experiments.never_over import NeverOver
@@ -146,13 +146,17 @@ def _write(experiment: Exhibit, results: Any, folder: Path, rows: int) -> Reprod
     return Reproduced(experiment.name, experiment.about, finding, facts, files, rows, 0.0)
 
 
-def write_claims(made: Iterable[Reproduced], folder: str | Path) -> Path | None:
-    """Write the table of the paper's claims into a folder, if all its figures were made, and return its path."""
+def write_claims(made: Iterable[Reproduced], folder: str | Path, *, quick: bool = False) -> Path | None:
+    """Write the table of the paper's claims into a folder, if all its figures were made, and return its path.
+
+    With `quick`, its first line says that sizes were small and verdicts mean nothing.
+    """
     facts = {each.name: each.facts for each in made}
     if not set(FIGURES) <= set(facts):
         return None
     path = Path(folder) / "claims.md"
-    write_whole(path, table(claims(facts)).encode())
+    text = table(claims(facts))
+    write_whole(path, (f"{TOY}\n\n{text}" if quick else text).encode())
     return path
 
 

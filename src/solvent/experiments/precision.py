@@ -91,7 +91,7 @@ class Precision(Experiment):
                 "trials": len(pairs),
                 "agree": agree,
                 "changed": sum(not same(*pair) for pair in pairs),
-                "change": max(share(abs(short - drawn), drawn) for short, drawn in pairs),
+                "change": max(0.0 if same(*pair) else share(abs(pair[0] - pair[1]), pair[1]) for pair in pairs),
                 "nodes": {method: max(m.nodes for m in found) for method, found in last.items()},
                 "seconds": {method: max(m.seconds for m in found) for method, found in last.items()},
             }

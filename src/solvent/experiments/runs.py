@@ -58,6 +58,7 @@ R = TypeVar("R")
 #: The first column of every file.
 _VERSION = "solvent"
 _PLAIN = (int, float, str, bool)
+_ANEW = "name another folder, or forget these rows with --fresh (fresh=True)"
 
 
 def available_cores() -> int:
@@ -151,6 +152,7 @@ def run(
         raise ModelError("jobs", "a whole number of at least 1", quote(jobs))
     if not study.cases:
         return []
+    _check_folder(Path(folder))
     table = _Table(Path(folder) / f"{study.name}.csv", type(study.cases[0]), study.result)
     known = {} if fresh else table.read()
     if fresh:
@@ -167,6 +169,13 @@ def run(
                     known[table.key(case)] = result
                     bar.report(study.name, kept + done, len(wanted), {"kept from before": kept} if kept else {})
     return [Row(case, known[table.key(case)]) for case in study.cases]
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that is a file, or that would be in one."""
+    there = next((place for place in (folder, *folder.parents) if place.exists()), None)
+    if there is not None and not there.is_dir():
+        raise ModelError(str(there), "a folder", "a file", "name a folder; it is made if it is not there")
 
 
 def _here(study: Study[C, R], cases: list[C]) -> Generator[tuple[C, R]]:
@@ -270,8 +279,7 @@ class _Table(Generic[C, R]):
             raise self._foreign(1, f"the columns {','.join(self._header)}", ",".join(cells))
 
     def _foreign(self, line: int, expected: str, found: str) -> ModelError:
-        hint = "name another folder, or begin anew and forget these rows"
-        return ModelError(f"{self._path}, line {line}", expected, quote(found), hint)
+        return ModelError(f"{self._path}, line {line}", expected, quote(found), _ANEW)
 
     def remove(self) -> None:
         """Forget all rows."""
@@ -310,7 +318,7 @@ def _whole_lines(content: bytes, path: Path) -> Iterator[list[str]]:
     try:
         text = content[: content.rfind(b"\n") + 1].decode()
     except UnicodeDecodeError:
-        raise ModelError(str(path), "a file of rows", "bytes that are no text") from None
+        raise ModelError(str(path), "a file of rows", "bytes that are no text", _ANEW) from None
     yield from csv.reader(io.StringIO(text, newline=""))
 
 

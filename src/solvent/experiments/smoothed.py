@@ -2,7 +2,7 @@
 
 Without luck the largest frontier, with a point for each of 2**H subsets, shrinks as noise is added, to no more than
 1 + H**2 / noise in expectation. Each step at which a coin decides takes some of that back, and there is an instance
-with luck on which noise does nothing at all. `docs/average-case.md` has the statements.
+with luck on which noise of density H and more does nothing. `docs/average-case.md` has the statements.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ class Smoothed(Exhibit):
         return (
             f"at H = {self.horizons[-1]} noise 1 leaves {longest['means']['0']:,.0f} points of 2^{self.horizons[-1]}, "
             f"and they grow like (1 / noise)^{longest['exponent']:.2f}; the prize, with luck "
-            f"at every step but the last, has {stays} at any noise (H = {self.luck_horizon})"
+            f"at every step but the last, has {stays} at every noise tried, of density H / noise on its costs (H = "
+            f"{self.luck_horizon})"
         )
 
     def table(self, facts: Facts) -> list[str]:

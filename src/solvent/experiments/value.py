@@ -89,12 +89,14 @@ class Value(Experiment):
         slowest = {m: [results.slowest(m, h, budget, self._of(m)) for h in self.horizons] for m in _METHODS}
         nodes = {m: [results.largest(m, h, budget, self._of(m)) for h in self.horizons] for m in _METHODS}
         over = [own[0].over or 0.0 for own in ours]
+        apart = [share(a.value - n.value, a.value) for a, n, _ in plain]
+        near = [each for each, by in zip(over, apart, strict=True) if by <= self.epsilon]
         return {
             "budget": budget,
             "epsilon": self.epsilon,
             "horizon": self.horizons[-1],
             "trials": len(plain),
-            "apart": max(share(a.value - n.value, a.value) for a, n, _ in plain),
+            "apart": max(apart),
             "apart_ours": max(share(a.value - n.value, a.value) for a, n, _ in ours),
             "above": max(share(a.value - e.value, a.value) for a, _, e in plain),
             "below": max(share(e.value - n.value, e.value) for _, n, e in plain),
@@ -104,6 +106,9 @@ class Value(Experiment):
             "never_over": all(own[1].over == 0 for own in ours),
             "over": sum(each > 0 for each in over),
             "worst_over": max(over) / budget,
+            "close": len(near),
+            "close_over": sum(each > 0 for each in near),
+            "close_worst": max(near, default=0.0) / budget,
             "coincide": len(met),
             "coincide_optimal": sum(same(trio[0].value, trio[2].value) for trio, _ in met),
             "coincide_over": sum((own[0].over or 0) > 0 for _, own in met),

@@ -17,6 +17,10 @@ Check = Callable[[AllFacts], tuple[str, str]]
 
 #: The budgets of figures that have three of them; the last is ours.
 BUDGETS = ("small", "large", "binding")
+#: Those of the paper, which alone decide what it says of them.
+PAPER = ("small", "large")
+#: The verdict on seconds of another machine and another program.
+NOT_COMPARABLE = "not comparable"
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Claim:
     measured : str
         What was measured.
     holds : str
-        "yes", "partly" or "no".
+        "yes", "partly", "no", or "not comparable".
     """
 
     section: Section
@@ -60,6 +64,17 @@ def verdict(*held: bool) -> str:
     ('yes', 'partly', 'no')
     """
     return "yes" if all(held) else "partly" if any(held) else "no"
+
+
+def grows_like(growth: Facts, exponent: float) -> bool:
+    """Return whether a fitted exponent is within 0.5 of another, give or take its standard error.
+
+    Examples
+    --------
+    >>> grows_like({"exponent": 2.4, "error": 0.1}, 2), grows_like({"exponent": 2.8, "error": None}, 2)
+    (True, False)
+    """
+    return bool(abs(growth["exponent"] - exponent) < 0.5 + (growth["error"] or 0.0))
 
 
 def by_budget(facts: Facts, show: Callable[[Facts], Any]) -> str:
