@@ -67,14 +67,14 @@ def verdict(*held: bool) -> str:
 
 
 def grows_like(growth: Facts, exponent: float) -> bool:
-    """Return whether a fitted exponent is within 0.5 of another, give or take its standard error.
+    """Return whether a fitted exponent is within 0.5 of another.
 
     Examples
     --------
     >>> grows_like({"exponent": 2.4, "error": 0.1}, 2), grows_like({"exponent": 2.8, "error": None}, 2)
     (True, False)
     """
-    return bool(abs(growth["exponent"] - exponent) < 0.5 + (growth["error"] or 0.0))
+    return bool(abs(growth["exponent"] - exponent) < 0.5)
 
 
 def by_budget(facts: Facts, show: Callable[[Facts], Any]) -> str:
