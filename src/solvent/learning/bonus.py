@@ -21,6 +21,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.learning.kernels import weigh_practical, weigh_theory
+
 BonusName = Literal["practical", "theory"]
 
 
@@ -79,16 +81,11 @@ class Bonus:
         >>> bonus.weights(np.array([0, 9]), np.array([2, 2])).range_K.round(3).tolist()
         [10.5, 1.167]
         """
-        n = np.maximum(count_K, 1)  # untried rows are not judged by their weights
         confidence = math.log(3 * max(self.functions, 1) / self.delta)
+        spread_K, range_K, gap_K = np.empty((3, len(count_K)))
         if self.name == "practical":
-            spread = self.scale * np.sqrt(2 * confidence / n)
-            width = self.scale * 7 * confidence / (3 * n)
-            return Weights(spread, width, 2 * width, 0.0, 0.0, -1.0 if self.known else 0.0)
-        growth = np.log(8 * math.e * (n + 1.0))
-        beta_star = confidence + growth
-        beta = confidence + size_K * growth
-        return Weights(
-            3 * np.sqrt(beta_star / n), 14 * beta / n, 36 * beta / n, 1 / self.horizon, 3 / self.horizon,
-            float(self.horizon) ** 2,
-        )  # fmt: skip
+            weigh_practical(count_K, confidence, self.scale, spread_K, range_K, gap_K)
+            return Weights(spread_K, range_K, gap_K, 0.0, 0.0, -1.0 if self.known else 0.0)
+        weigh_theory(count_K, size_K, confidence, spread_K, range_K, gap_K)
+        eta = 1 / self.horizon
+        return Weights(spread_K, range_K, gap_K, eta, 3 * eta, float(self.horizon) ** 2)

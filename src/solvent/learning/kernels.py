@@ -61,6 +61,27 @@ def average(
         out_unseen_K[key] = unseen
 
 
+@jit
+def weigh_practical(count_K, confidence, scale, out_spread_K, out_range_K, out_gap_K):
+    """Write the weights of the practical bonus; untried keys, which are not judged by them, as if tried once."""
+    for key in range(count_K.shape[0]):
+        n = max(count_K[key], 1)
+        out_spread_K[key] = scale * np.sqrt(2 * confidence / n)
+        out_range_K[key] = scale * 7 * confidence / (3 * n)
+        out_gap_K[key] = 2 * out_range_K[key]
+
+
+@jit
+def weigh_theory(count_K, size_K, confidence, out_spread_K, out_range_K, out_gap_K):
+    """Write the weights of the theory's bonus; untried keys, which are not judged by them, as if tried once."""
+    for key in range(count_K.shape[0]):
+        n = max(count_K[key], 1)
+        growth = np.log(8 * np.e * (n + 1.0))
+        beta = confidence + size_K[key] * growth
+        out_spread_K[key] = 3 * np.sqrt((confidence + growth) / n)
+        out_range_K[key], out_gap_K[key] = 14 * beta / n, 36 * beta / n
+
+
 @jit(inline="always")
 def _judge_row(
     n, entry, stop, outcome, entry_next, share_O, reward_O, spread_weight, range_weight, gap_weight, noise, doubt,
