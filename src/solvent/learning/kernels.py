@@ -127,6 +127,38 @@ def _judge_row(
     return row_up, max(most_low, mean_low - bonus), min(row_up - most_sure, row_gap)
 
 
+@jit(inline="always")
+def _sweep_layer(
+    begin, end, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O, spread_weight_K,
+    range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high,
+    known, rng, out_up_N, out_low_N, out_gap_N, out_row,
+):  # fmt: skip
+    """Write upper value, lower value, gap and a greedy row of the nodes of one step."""
+    one = np.uint64(1)
+    for node in range(begin, end):
+        first, stop = np.uint64(node_indptr[node]), np.uint64(node_indptr[node + one])
+        if first == stop:
+            out_up_N[node] = out_low_N[node] = out_gap_N[node] = 0.0
+            continue
+        best, best_low, best_gap, best_row, ties = -np.inf, -np.inf, 0.0, first, 0
+        for row in range(first, stop):
+            key = np.uint64(row_key[row])
+            row_up, row_low, row_gap = _judge_row(
+                count_K[key], np.uint64(entry_indptr[row]), np.uint64(entry_indptr[row + one]),
+                np.uint64(key_indptr[key]), entry_next, share_O, reward_O, spread_weight_K[key], range_weight_K[key],
+                gap_weight_K[key], noise_K[key], doubt_K[key], eta_up, eta_gap, fixed_range, cap, floor, reward_low,
+                reward_high, known, out_up_N, out_low_N, out_gap_N,
+            )  # fmt: skip
+            best_low = max(best_low, row_low)
+            if row_up < best:
+                continue
+            ties = ties + 1 if row_up == best else 1
+            if ties == 1 or draw(rng) * ties < 1.0:
+                best, best_row, best_gap = row_up, row, row_gap
+        out_up_N[node], out_low_N[node], out_gap_N[node] = best, best_low, best_gap
+        out_row[node] = best_row
+
+
 @jit(error_model="numpy", fastmath={"nnan", "nsz", "reassoc", "contract", "arcp"})
 def sweep(
     layer_indptr, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O,
@@ -142,37 +174,29 @@ def sweep(
     `range_rule` is the range of values that bonuses are made of if positive, the range over a row's outcomes if
     negative, and the range of all that can still be earned if 0. Of rows that are equally good one is drawn.
 
-    Positions are unsigned throughout: signed ones cost half of the time, as each could count from an array's end.
+    Positions are unsigned throughout: signed ones cost half of the time, as each could count from an array's end. Code
+    for an `eta_up` of 0 is compiled apart, without lower values.
     """
     horizon, one = layer_indptr.shape[0] - 2, np.uint64(1)
-    end = np.uint64(layer_indptr[horizon])
-    out_up_N[end] = out_low_N[end] = out_gap_N[end] = 0.0
+    last = np.uint64(layer_indptr[horizon])
+    out_up_N[last] = out_low_N[last] = out_gap_N[last] = 0.0
     for left in range(1, horizon + 1):
         step = np.uint64(horizon - left)
         cap, floor = left * max(reward_high, 0.0), left * min(reward_low, 0.0)
         fixed_range = range_rule if range_rule != 0.0 else cap - floor
-        for node in range(np.uint64(layer_indptr[step]), np.uint64(layer_indptr[step + one])):
-            begin, stop = np.uint64(node_indptr[node]), np.uint64(node_indptr[node + one])
-            if begin == stop:
-                out_up_N[node] = out_low_N[node] = out_gap_N[node] = 0.0
-                continue
-            best, best_low, best_gap, best_row, ties = -np.inf, -np.inf, 0.0, begin, 0
-            for row in range(begin, stop):
-                key = np.uint64(row_key[row])
-                row_up, row_low, row_gap = _judge_row(
-                    count_K[key], np.uint64(entry_indptr[row]), np.uint64(entry_indptr[row + one]),
-                    np.uint64(key_indptr[key]), entry_next, share_O, reward_O, spread_weight_K[key],
-                    range_weight_K[key], gap_weight_K[key], noise_K[key], doubt_K[key], eta_up, eta_gap, fixed_range,
-                    cap, floor, reward_low, reward_high, known, out_up_N, out_low_N, out_gap_N,
-                )  # fmt: skip
-                best_low = max(best_low, row_low)
-                if row_up < best:
-                    continue
-                ties = ties + 1 if row_up == best else 1
-                if ties == 1 or draw(rng) * ties < 1.0:
-                    best, best_row, best_gap = row_up, row, row_gap
-            out_up_N[node], out_low_N[node], out_gap_N[node] = best, best_low, best_gap
-            out_row[node] = best_row
+        begin, end = np.uint64(layer_indptr[step]), np.uint64(layer_indptr[step + one])
+        if eta_up > 0.0:
+            _sweep_layer(
+                begin, end, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O,
+                spread_weight_K, range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, fixed_range, cap,
+                floor, reward_low, reward_high, known, rng, out_up_N, out_low_N, out_gap_N, out_row,
+            )  # fmt: skip
+        else:
+            _sweep_layer(
+                begin, end, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O,
+                spread_weight_K, range_weight_K, gap_weight_K, noise_K, doubt_K, 0.0, 0.0, fixed_range, cap, floor,
+                reward_low, reward_high, known, rng, out_up_N, out_low_N, out_gap_N, out_row,
+            )  # fmt: skip
 
 
 @jit
