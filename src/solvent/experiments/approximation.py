@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from solvent.experiments.experiment import Experiment, Facts, all_trials, duration
+from solvent.experiments.experiment import ByBudget, Facts, all_trials, duration, epsilon_of
 from solvent.experiments.fitting import fit_factor
 from solvent.experiments.trials import Results, Trial, same
 
@@ -23,40 +23,28 @@ _EXACT = ("plain exact", "reduction", "exact")
 
 
 @dataclass(frozen=True)
-class Approximation(Experiment):
-    """Its arguments.
+class Approximation(ByBudget):
+    """Its arguments, besides those of `ByBudget`.
 
     Attributes
     ----------
     most : int
         The largest horizon; all from 1 are tried.
-    small, large : float
-        The paper's budgets.
-    binding : float
-        Ours, which binds.
     text_horizon : int
         The horizon, and the budget, of the instance whose time the paper's text gives.
     beyond : int
         A horizon that the paper calls too large for its exact method; with the paper's layers in compiled code only.
-    epsilon : float
     number : int
         Trials for each horizon and budget.
-    seed : int
-        The first.
     """
 
     name: ClassVar[str] = "approximation"
     about: ClassVar[str] = "the approximation against the exact method (fig: approx)"
 
     most: int = 16
-    small: float = 0.1
-    large: float = 10
-    binding: float = 3
     text_horizon: int = 15
     beyond: int = 20
-    epsilon: float = 0.1
     number: int = 5
-    seed: int = 0
 
     @classmethod
     def quick(cls) -> Approximation:
@@ -68,11 +56,6 @@ class Approximation(Experiment):
         """All horizons."""
         return range(1, self.most + 1)
 
-    @property
-    def budgets(self) -> dict[str, float]:
-        """All budgets, by what they are for."""
-        return {"small": self.small, "large": self.large, "binding": self.binding}
-
     def trials(self) -> Iterator[Trial]:
         """Yield the configurations of its trials."""
         for budget in self.budgets.values():
@@ -81,12 +64,6 @@ class Approximation(Experiment):
         yield from all_trials(_EXACT, [text], text, self.epsilon, self.number, self.seed)
         beyond = ("reduction", "exact")
         yield from all_trials(beyond, [self.beyond], self.large, self.epsilon, self.number, self.seed)
-
-    def _of(self, method: str) -> float | None:
-        return None if method in _EXACT else self.epsilon
-
-    def _slowest(self, results: Results, method: str, budget: float) -> list[float]:
-        return [results.slowest(method, h, budget, self._of(method)) for h in self.horizons]
 
     def facts(self, results: Results) -> Facts:
         """Return what the results show, as numbers."""
@@ -113,7 +90,7 @@ class Approximation(Experiment):
             hits = [same(a.value, e.value) for a, e in zip(approximate, exact, strict=True)]
             matched, closest = matched + sum(hits), closest + any(hits)
             over += [m.over or 0.0 for m in results.pick("approximate", horizon, budget, self.epsilon)]
-        seconds = {method: self._slowest(results, method, budget) for method in _METHODS}
+        seconds = {method: self.slowest(results, method, budget) for method in _METHODS}
         nodes = [results.largest("plain exact", h, budget) for h in self.horizons]
         whole = [m.nodes == 2**self.most - 1 for m in results.pick("plain exact", self.most, budget)]
         return {
@@ -137,7 +114,9 @@ class Approximation(Experiment):
         """Return whether all exact methods find one value, and both approximations one."""
         for horizon in self.horizons:
             for names in (_EXACT, ("plain approximate", "approximate")):
-                columns = [[m.value for m in results.pick(n, horizon, budget, self._of(n))] for n in names]
+                columns = [
+                    [m.value for m in results.pick(n, horizon, budget, epsilon_of(n, self.epsilon))] for n in names
+                ]
                 if not all(same(value, column[i]) for column in columns for i, value in enumerate(columns[0])):
                     return False
         return True
@@ -177,9 +156,8 @@ class Approximation(Experiment):
                 plots.line(values, "plain approximate", self.horizons, approximate)
                 plots.line(values, "exact", self.horizons, exact, linewidth=0.8)
                 for method in _METHODS:
-                    plots.line(times, method, self.horizons, self._slowest(results, method, budget))
-                mark = ", binding" if name == "binding" else ""
-                plots.name_axes(values, f"b = {budget:g}{mark}", "" if column else "value, closest trial", bottom=False)
+                    plots.line(times, method, self.horizons, self.slowest(results, method, budget))
+                plots.name_axes(values, self.heading(name), "" if column else "value, closest trial", bottom=False)
                 plots.name_axes(times, "", "" if column else "time", bottom=True, log="seconds")
             plots.legend_below(figure)
         return figure

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from solvent.experiments.fitting import fit_growth
@@ -74,15 +75,59 @@ class Experiment(Exhibit):
         return Results(rows)
 
 
+@dataclass(frozen=True)
+class ByBudget(Experiment):
+    """A figure with a column for each of three budgets.
+
+    Attributes
+    ----------
+    small, large : float
+        The paper's budgets.
+    binding : float
+        Ours, which binds.
+    epsilon : float
+    seed : int
+        The first.
+    """
+
+    small: float = 0.1
+    large: float = 10
+    binding: float = 3
+    epsilon: float = 0.1
+    seed: int = 0
+
+    @property
+    @abstractmethod
+    def horizons(self) -> Sequence[int]:
+        """All horizons."""
+
+    @property
+    def budgets(self) -> dict[str, float]:
+        """All budgets, by what they are for."""
+        return {"small": self.small, "large": self.large, "binding": self.binding}
+
+    def slowest(self, results: Results, method: str, budget: float) -> list[float]:
+        """Return the time of the slowest trial of each horizon."""
+        return [results.slowest(method, h, budget, epsilon_of(method, self.epsilon)) for h in self.horizons]
+
+    def heading(self, name: str) -> str:
+        """Return what stands above the column of a budget."""
+        return f"b = {self.budgets[name]:g}" + (", binding" if name == "binding" else "")
+
+
+def epsilon_of(method: str, epsilon: float) -> float | None:
+    """Return the epsilon of a method's trials: exact methods have none."""
+    return None if method in ("exact", "plain exact", "reduction") else epsilon
+
+
 def all_trials(
     methods: Iterable[str], horizons: Iterable[int], budget: float, epsilon: float, number: int, seed: int
 ) -> Iterator[Trial]:
     """Yield a trial of each method, horizon and number with one budget; exact methods have no epsilon."""
     for horizon in horizons:
         for method in methods:
-            of = None if method in ("exact", "plain exact", "reduction") else epsilon
             for i in range(number):
-                yield Trial(method, horizon, float(budget), seed_of(seed, horizon, i), of)
+                yield Trial(method, horizon, float(budget), seed_of(seed, horizon, i), epsilon_of(method, epsilon))
 
 
 def share(part: float, whole: float) -> float:

@@ -14,6 +14,7 @@ from solvent.experiments.experiment import (
     Facts,
     all_trials,
     duration,
+    epsilon_of,
     growth_fact,
     percent,
     percent_off,
@@ -74,9 +75,6 @@ class Far(Experiment):
     def _budgets(self, horizon: int) -> tuple[float, float]:
         return self.budget, horizon / self.steps_per_unit
 
-    def _of(self, method: str) -> float | None:
-        return None if method == "exact" else self.epsilon
-
     def _names(self) -> dict[str, str]:
         return {"fixed": f"b = {self.budget:g}", "growing": f"b = H / {self.steps_per_unit}"}
 
@@ -91,10 +89,10 @@ class Far(Experiment):
         facts: Facts = {}
         for method in _METHODS:
             places = [(h, self._budgets(h)[kind]) for h in self.horizons]
-            seconds = [results.slowest(method, h, b, self._of(method)) for h, b in places]
-            nodes = [results.largest(method, h, b, self._of(method)) for h, b in places]
+            seconds = [results.slowest(method, h, b, epsilon_of(method, self.epsilon)) for h, b in places]
+            nodes = [results.largest(method, h, b, epsilon_of(method, self.epsilon)) for h, b in places]
             last, budget = places[-1]
-            found = results.pick(method, last, budget, self._of(method))
+            found = results.pick(method, last, budget, epsilon_of(method, self.epsilon))
             exact = results.pick("exact", last, budget)
             facts[method] = {
                 "seconds": seconds[-1],
@@ -129,7 +127,10 @@ class Far(Experiment):
             for kind, name in enumerate(self._names().values()):
                 values, distances, times = (row[kind] for row in grid)
                 for method in _METHODS:
-                    picked = [results.pick(method, h, self._budgets(h)[kind], self._of(method)) for h in self.horizons]
+                    picked = [
+                        results.pick(method, h, self._budgets(h)[kind], epsilon_of(method, self.epsilon))
+                        for h in self.horizons
+                    ]
                     plots.line(values, method, self.horizons, [found[0].value for found in picked], linewidth=0.8)
                     slowest = [max(m.seconds for m in found) for found in picked]
                     plots.line(times, method, self.horizons, slowest)

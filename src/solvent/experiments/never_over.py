@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from solvent.experiments.experiment import Experiment, Facts, all_trials, percent, ratio, share
+from solvent.experiments.experiment import ByBudget, Facts, all_trials, percent, ratio, share
 from solvent.experiments.trials import Results, Trial, same
 
 if TYPE_CHECKING:
@@ -20,34 +20,22 @@ _METHODS = ("plain exact", "plain never over", "exact", "never over")
 
 
 @dataclass(frozen=True)
-class NeverOver(Experiment):
-    """Its arguments.
+class NeverOver(ByBudget):
+    """Its arguments, besides those of `ByBudget`.
 
     Attributes
     ----------
     most : int
         The largest horizon; all from 1 are tried.
-    small, large : float
-        The paper's budgets.
-    binding : float
-        Ours, which binds.
-    epsilon : float
     number : int
         Trials for each horizon and budget.
-    seed : int
-        The first.
     """
 
     name: ClassVar[str] = "never-over"
     about: ClassVar[str] = "the feasibility scheme against the exact method (fig: no_violation)"
 
     most: int = 14
-    small: float = 0.1
-    large: float = 10
-    binding: float = 3
-    epsilon: float = 0.1
     number: int = 5
-    seed: int = 0
 
     @classmethod
     def quick(cls) -> NeverOver:
@@ -59,21 +47,10 @@ class NeverOver(Experiment):
         """All horizons."""
         return range(1, self.most + 1)
 
-    @property
-    def budgets(self) -> dict[str, float]:
-        """All budgets, by what they are for."""
-        return {"small": self.small, "large": self.large, "binding": self.binding}
-
     def trials(self) -> Iterator[Trial]:
         """Yield the configurations of its trials."""
         for budget in self.budgets.values():
             yield from all_trials(_METHODS, self.horizons, budget, self.epsilon, self.number, self.seed)
-
-    def _of(self, method: str) -> float | None:
-        return None if method in ("exact", "plain exact") else self.epsilon
-
-    def _slowest(self, results: Results, method: str, budget: float) -> list[float]:
-        return [results.slowest(method, h, budget, self._of(method)) for h in self.horizons]
 
     def facts(self, results: Results) -> Facts:
         """Return what the results show, as numbers."""
@@ -94,7 +71,7 @@ class NeverOver(Experiment):
             "below": max(share(e - n, e) for n, e in zip(plain, exact, strict=True)),
             "below_ours": max(share(e - n.value, e) for n, e in zip(ours, exact, strict=True)),
             "never_over": all(n.over == 0 for n in ours),
-            "seconds": {method: self._slowest(results, method, budget)[-1] for method in _METHODS},
+            "seconds": {method: self.slowest(results, method, budget)[-1] for method in _METHODS},
         }
 
     def finding(self, facts: Facts) -> str:
@@ -132,9 +109,8 @@ class NeverOver(Experiment):
                 for i, method in enumerate(("plain never over", "never over", "exact")):
                     plots.line(values, method, self.horizons, [trio[i].value for trio in worst], linewidth=0.8)
                 for method in _METHODS:
-                    plots.line(times, method, self.horizons, self._slowest(results, method, budget))
-                mark = ", binding" if name == "binding" else ""
-                plots.name_axes(values, f"b = {budget:g}{mark}", "" if column else "value, worst trial", bottom=False)
+                    plots.line(times, method, self.horizons, self.slowest(results, method, budget))
+                plots.name_axes(values, self.heading(name), "" if column else "value, worst trial", bottom=False)
                 plots.name_axes(times, "", "" if column else "time", bottom=True, log="seconds")
             plots.legend_below(figure)
         return figure

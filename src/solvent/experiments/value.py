@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from solvent.experiments.experiment import (
-    Experiment,
+    ByBudget,
     Facts,
     all_trials,
     duration,
+    epsilon_of,
     growth_fact,
     percent,
     percent_off,
@@ -29,43 +30,26 @@ _METHODS = ("plain approximate", "plain never over", "exact", "approximate", "ne
 
 
 @dataclass(frozen=True)
-class Value(Experiment):
-    """Its arguments.
+class Value(ByBudget):
+    """Its arguments, besides those of `ByBudget`.
 
     Attributes
     ----------
     horizons : tuple of int
-    small, large : float
-        The paper's budgets.
-    binding : float
-        Ours, which binds.
-    epsilon : float
     number : int
         Trials for each horizon and budget.
-    seed : int
-        The first.
     """
 
     name: ClassVar[str] = "value"
     about: ClassVar[str] = "the approximation against the feasibility scheme (fig: value, fig: noviol_approx)"
 
     horizons: tuple[int, ...] = (10, 20, 30, 40, 50)
-    small: float = 0.1
-    large: float = 10
-    binding: float = 3
-    epsilon: float = 0.1
     number: int = 10
-    seed: int = 0
 
     @classmethod
     def quick(cls) -> Value:
         """Return it in a size for tests."""
         return cls(horizons=(6, 12, 18), large=3, binding=1, number=2)
-
-    @property
-    def budgets(self) -> dict[str, float]:
-        """All budgets, by what they are for."""
-        return {"small": self.small, "large": self.large, "binding": self.binding}
 
     def trials(self) -> Iterator[Trial]:
         """Yield the configurations of its trials."""
@@ -86,8 +70,10 @@ class Value(Experiment):
         plain = [trio for h in self.horizons for trio in self._trios(results, h, budget, plain=True)]
         ours = [trio for h in self.horizons for trio in self._trios(results, h, budget, plain=False)]
         met = [(trio, own) for trio, own in zip(plain, ours, strict=True) if same(trio[0].value, trio[1].value)]
-        slowest = {m: [results.slowest(m, h, budget, self._of(m)) for h in self.horizons] for m in _METHODS}
-        nodes = {m: [results.largest(m, h, budget, self._of(m)) for h in self.horizons] for m in _METHODS}
+        slowest = {m: self.slowest(results, m, budget) for m in _METHODS}
+        nodes = {
+            m: [results.largest(m, h, budget, epsilon_of(m, self.epsilon)) for h in self.horizons] for m in _METHODS
+        }
         over = [own[0].over or 0.0 for own in ours]
         apart = [share(a.value - n.value, a.value) for a, n, _ in plain]
         near = [each for each, by in zip(over, apart, strict=True) if by <= self.epsilon]
@@ -116,9 +102,6 @@ class Value(Experiment):
             "growth": {m: growth_fact(self.horizons, times) for m, times in slowest.items()},
             "growth_nodes": {m: growth_fact(self.horizons, counts) for m, counts in nodes.items()},
         }
-
-    def _of(self, method: str) -> float | None:
-        return None if method == "exact" else self.epsilon
 
     def finding(self, facts: Facts) -> str:
         """Return what they show, as one line."""
@@ -153,10 +136,8 @@ class Value(Experiment):
                     plots.line(distances, method, self.horizons, off)
                 distances.axhline(0, color=style.BLUE, linewidth=0.8)
                 for method in _METHODS:
-                    slowest = [results.slowest(method, h, budget, self._of(method)) for h in self.horizons]
-                    plots.line(times, method, self.horizons, slowest)
-                mark = ", binding" if name == "binding" else ""
-                plots.name_axes(values, f"b = {budget:g}{mark}", "value" if not column else "", bottom=False)
+                    plots.line(times, method, self.horizons, self.slowest(results, method, budget))
+                plots.name_axes(values, self.heading(name), "value" if not column else "", bottom=False)
                 plots.name_axes(distances, "", "% off the optimum" if not column else "", bottom=False)
                 plots.name_axes(times, "", "time" if not column else "", bottom=True, log="seconds")
             plots.legend_below(figure)
