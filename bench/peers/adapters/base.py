@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+import solvent
 from bench.peers.workloads import Workload
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
@@ -89,6 +90,21 @@ class Adapter(ABC):
 
     def policy(self, workload: Workload, built: Built, answer: Answer) -> Any:
         """Return the peer's answer as a policy that `solvent.verify` takes; None if it gives a value only."""
+        return None
+
+
+class OfThisTree(Adapter):
+    """What stands in this tree itself: it takes every workload, given time and memory."""
+
+    package = "solvent"
+
+    @property
+    def version(self) -> str:
+        """Version of this tree, installed or not."""
+        return solvent.__version__
+
+    def can(self, workload: Workload) -> str | None:
+        """Everything."""
         return None
 
 

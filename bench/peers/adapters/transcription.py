@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import solvent
-from bench.peers.adapters.base import Adapter, Answer, Built
+from bench.peers.adapters.base import Answer, Built, OfThisTree
 from bench.peers.workloads import Workload
 from solvent.experiments import transcription
 from solvent.model.budget import resolve
 
 
-class Transcription(Adapter):
+class Transcription(OfThisTree):
     """Algorithms 1, 3 and 5 of the paper as they are written there."""
 
     title = "paper, transcribed"
-    package = "solvent"
     about = "the paper's Algorithms 1, 3 and 5 on Python sets and dictionaries"
-
-    @property
-    def version(self) -> str:
-        """Version of this tree, installed or not."""
-        return solvent.__version__
-
-    def can(self, workload: Workload) -> str | None:
-        """Everything, given time and memory."""
-        return None
 
     def build(self, workload: Workload) -> Built:
         """Return the model as it was stated: there is nothing to build."""
