@@ -116,7 +116,7 @@ def chance_within(model: CMDP, limits: Limits, delta: float, max_nodes: int = MA
 
 def _bracket(graph: Graph, low: Course, high: Course, allowed: float) -> tuple[Course, Course]:
     """Return two courses, one within what is allowed and one beyond, that are both best at one price."""
-    size = max(1.0, abs(low.reward), abs(high.reward))
+    size = max(abs(low.reward), abs(high.reward))
     for _ in range(_MOST_ROUNDS):
         price = (high.reward - low.reward) / (high.breach - low.breach)
         if not math.isfinite(price):
@@ -124,7 +124,8 @@ def _bracket(graph: Graph, low: Course, high: Course, allowed: float) -> tuple[C
             return low, high
         best = best_course(graph, at_price(price), goes_on=True)
         gained = (best.reward - price * best.breach) - (low.reward - price * low.breach)
-        if gained <= _AGREEMENT * max(size, price * max(low.breach, high.breach)):
+        is_known = any((best.reward, best.breach) == (each.reward, each.breach) for each in (low, high))
+        if is_known or gained <= _AGREEMENT * max(size, price * max(low.breach, high.breach)):
             return low, high
         low, high = (best, high) if best.breach <= allowed else (low, best)
     raise SolventError(f"chance: the price of going over was not found in {_MOST_ROUNDS} rounds; please report this")

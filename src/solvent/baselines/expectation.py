@@ -84,7 +84,7 @@ def expectation_within(program: Occupancy, limits: Limits, *, every_step: bool =
         return Baseline.none("expectation", BaselineStatus.INFEASIBLE, message, limits)
     policy = _policy(program, solved.x, solved.price_HD)
     followed = program.follow(policy.table)
-    size = max(1.0, abs(solved.value), float(np.abs(program.model.row_reward).max(initial=0.0)))
+    size = max(abs(solved.value), float(np.abs(program.model.row_reward).max(initial=0.0)))
     if abs(followed.value - solved.value) > _AGREEMENT * size:
         raise ProgramError(
             f"expectation: the policy earns {followed.value!r}, where the linear program says {solved.value!r}"

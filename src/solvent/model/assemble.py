@@ -20,6 +20,8 @@ from solvent.model.exact import ExactColumn
 
 #: How far the probabilities of a row may be from summing to one before that is an error.
 PROBABILITY_TOLERANCE = 1e-9
+#: What all rewards of a history may add up to at most: sums, and sums of errors, then stay finite.
+MOST_EARNED = 1e300
 #: Limits and tables are kept per step, so a horizon without bound would be memory without bound.
 MAX_HORIZON = 10**6
 
@@ -120,7 +122,7 @@ def assemble(
         )
     if not len(rows.row_action):
         raise ModelError("model", "at least one row", "none")
-    _check_rewards(names, rows)
+    _check_rewards(names, rows, horizon)
     rows = _check_probabilities(names, replace(rows, row_reward=rows.row_reward + 0.0))  # -0.0 is 0.0
     rows, table_of_step = _share_tables(rows, table_of_step, len(names.states))
     rows = _renumber_laws(rows)
@@ -148,11 +150,16 @@ def _place(names: Names, rows: Rows, row: int) -> str:
     return f"{names.states[state]}/{names.actions[rows.row_action[row]]}"
 
 
-def _check_rewards(names: Names, rows: Rows) -> None:
+def _check_rewards(names: Names, rows: Rows, horizon: int) -> None:
     bad = np.flatnonzero(~np.isfinite(rows.row_reward))
     if len(bad):
         where = f"{_place(names, rows, int(bad[0]))}, reward"
         raise ModelError(where, "a finite number", str(rows.row_reward[bad[0]]))
+    largest = int(np.argmax(np.abs(rows.row_reward)))
+    if abs(float(rows.row_reward[largest])) > MOST_EARNED / horizon:
+        where = f"{_place(names, rows, largest)}, reward"
+        expected = f"at most {MOST_EARNED / horizon:.3g} in size, so that sums over {horizon} steps fit 64-bit floats"
+        raise ModelError(where, expected, str(rows.row_reward[largest]))
 
 
 def _check_probabilities(names: Names, rows: Rows) -> Rows:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.errors import BudgetError, ModelError, quote
-from solvent.model.assemble import MAX_HORIZON, check_horizon
+from solvent.model.assemble import MAX_HORIZON, MOST_EARNED, check_horizon
 from solvent.model.budget import Budget, BudgetLike, read_budgets
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.distributions import CostLaw
@@ -68,6 +68,11 @@ class DiscountedCMDP:
         if self.base.horizon != 1:
             raise ModelError("base", "a model of one step", f"one of {self.base.horizon}")
         object.__setattr__(self, "discount", read_factor(self.discount))
+        largest = float(np.abs(self.base.row_reward).max(initial=0.0))
+        most = MOST_EARNED * (1 - float(self.discount))
+        if largest > most:
+            expected = f"at most {most:.3g} in size, so that discounted sums fit 64-bit floats"
+            raise ModelError("reward", expected, str(largest))
         check_constant(self.base.budget)
 
     @property

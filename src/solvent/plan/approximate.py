@@ -13,22 +13,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from solvent.errors import LatticeOverflowError, ModelError
 from solvent.model.amounts import format_amount, short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
-from solvent.model.lattice import Lattice
 from solvent.plan.diagnose import diagnose, relaxed_value
 from solvent.plan.limits import Allowance, LimitReached
 from solvent.plan.methods import Answer, Options, run
 from solvent.plan.problem import Problem
 from solvent.plan.projection import Scheme, additive_lengths, project, read_epsilon, relative_lengths
 from solvent.plan.solution import Diagnosis, Solution, Stats, Status
-
-#: Bounds that are closer than this, relative to the rewards of a whole episode, differ by rounding only.
-SAME_VALUE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -83,9 +77,9 @@ def approximate(
     best = max(found, key=lambda each: each[2].value, default=None)
     if best is None or not best[2].feasible:
         if stopped:
-            return _stopped(asked.method, relaxed.value, allowance, stopped)
+            return _stopped(asked.method, relaxed.upper, allowance, stopped)
         return _none_found(asked, relaxed, allowance)
-    return _strict(*best, asked, relaxed.value, model)
+    return _strict(*best, asked, relaxed)
 
 
 def true_extremes(problem: Problem, answer: Answer) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
@@ -94,7 +88,7 @@ def true_extremes(problem: Problem, answer: Answer) -> tuple[dict[str, Fraction]
     if answer.worst_is_exact:
         return worst, excess
     for d, name in enumerate(problem.limits.resources):
-        slack = problem.hidden(d)
+        slack = problem.slack(d)
         excess[name] = min(excess[name], slack)
         uppers = problem.limits.upper[d]
         if None not in uppers:
@@ -111,29 +105,28 @@ def _relaxed(problem: Problem, answer: Answer, asked: Approximation) -> Solution
         is_most = "it can be" if answer.worst_is_exact else "it can be at most"
         message = f"relaxed: worth at least the optimum, and {is_most} over by {most}; strict=True is never over"
     else:
-        status, lower = Status.OPTIMAL, answer.value
+        status, lower = Status.OPTIMAL, answer.lower
         message = "optimal: on rounded costs it is worth at least the optimum, and it is never over"
     return Solution(
-        status, answer.value, lower, answer.value, worst, asked.method, message, answer.stats,
-        worst_is_exact=answer.worst_is_exact, excess=excess, _make_policy=answer.make_policy,
+        status, answer.value, lower, answer.upper, worst, asked.method, message, answer.stats,
+        worst_is_exact=answer.worst_is_exact, excess=excess, value_checked=answer.checked,
+        _make_policy=answer.make_policy,
     )  # fmt: skip
 
 
-def _strict(
-    scheme: Scheme, problem: Problem, answer: Answer, asked: Approximation, upper: float, model: CMDP
-) -> Solution:
+def _strict(scheme: Scheme, problem: Problem, answer: Answer, asked: Approximation, relaxed: Answer) -> Solution:
     worst, excess = true_extremes(problem, answer)
     if any(excess.values()):
         raise AssertionError(f"a policy that is never over by construction is over by {excess}; please report this")
     how = "costs rounded up" if scheme == "rounded" else "a smaller budget"
-    size = max(1.0, model.horizon * float(np.abs(model.row_reward).max(initial=0.0)))
-    met = upper - answer.value <= SAME_VALUE * size
+    # the bounds have met if they are no further apart than the errors of both answers
+    met = relaxed.upper - answer.lower <= relaxed.noise + answer.noise
     status = Status.OPTIMAL if met else Status.FEASIBLE
     message = f"{status.value}: never over, found with {how}"
     return Solution(
-        status, answer.value, answer.value, answer.value if met else max(upper, answer.value), worst,
-        f"{asked.method}, {how}", message, answer.stats,
-        worst_is_exact=answer.worst_is_exact, excess=excess, _make_policy=answer.make_policy,
+        status, answer.value, answer.lower, max(relaxed.upper, answer.value), worst, f"{asked.method}, {how}", message,
+        answer.stats, worst_is_exact=answer.worst_is_exact, excess=excess, value_checked=answer.checked,
+        _make_policy=answer.make_policy,
     )  # fmt: skip
 
 
@@ -144,23 +137,24 @@ def _none_found(asked: Approximation, relaxed: Answer, allowance: Allowance) -> 
         "use a smaller epsilon, a gap, or an exact method"
     )
     stats = replace(relaxed.stats, peak_bytes=allowance.peak)
-    return Solution(Status.LIMIT, -math.inf, -math.inf, relaxed.value, {}, asked.method, message, stats)
+    return Solution(Status.LIMIT, -math.inf, -math.inf, relaxed.upper, {}, asked.method, message, stats)
 
 
 def infeasible(
-    model: CMDP, limits: Limits, method: str, stats: Stats, allowance: Allowance, lattice: Lattice | None = None
+    model: CMDP, limits: Limits, method: str, stats: Stats, allowance: Allowance, problem: Problem | None = None
 ) -> Solution:
     """Return the answer that nothing is feasible, and why, as far as exact costs can tell."""
     diagnosis: Diagnosis | None = None
     try:
-        lattice = lattice or Lattice.fit(model, limits)
+        problem = problem or Problem.exact(model, limits)
     except (LatticeOverflowError, ModelError):
         message = "infeasible: no policy keeps the budget, not even with costs rounded in its favour"
     else:
         # the answer is there; saying why may take as long again, and a second
         elapsed = time.perf_counter() - allowance.began
         left = math.inf if allowance.seconds is None else allowance.seconds - elapsed
-        diagnosis = diagnose(model, lattice, limits, Allowance(max(min(1 + elapsed, left), 0.1), allowance.bytes))
+        more = Allowance(max(min(1 + elapsed, left), 0.1), allowance.bytes)
+        diagnosis = diagnose(problem.model, problem.lattice, limits, more)
         message = f"infeasible: {diagnosis}"
     return Solution(Status.INFEASIBLE, -math.inf, -math.inf, -math.inf, {}, method, message, stats, diagnosis)
 

@@ -8,9 +8,9 @@ infinity, which is no number, and no comparison takes that for better.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from solvent.model.distributions import CostLaw
 from solvent.model.exact import MAX_TICKS, ExactColumn, common_unit
 from solvent.model.rounding import round_to
 from solvent.plan.limits import Allowance
+from solvent.plan.outcomes import Columns, merge, rebuilt
 from solvent.plan.problem import Truth
 from solvent.policy.nodes import Counting
 
@@ -56,26 +57,18 @@ class Measure:
 
 @dataclass(frozen=True)
 class Parts:
-    """A model whose outcomes have been split and merged, with their ticks and their true costs."""
+    """A model whose outcomes have been split and merged, with their ticks and their true costs.
+
+    Attributes
+    ----------
+    lumped : bool
+        Whether some bin holds costs that a policy counts differently: all those below a bottom, in one.
+    """
 
     model: CMDP
     ticks_OD: NDArray[np.int64]
     truth: Truth
-
-
-@dataclass
-class _Columns:
-    """Outcomes in the making: where each came from, and per tracked resource its ticks and true extremes."""
-
-    source: NDArray[np.int64]
-    probability: NDArray[np.float64]
-    ticks: list[NDArray[np.int64]]
-    high: list[NDArray[np.int64]]
-    low: list[NDArray[np.int64]]
-
-    def take(self, at: NDArray[np.int64]) -> _Columns:
-        columns = ([each[at] for each in group] for group in (self.ticks, self.high, self.low))
-        return _Columns(self.source[at], self.probability[at], *columns)
+    lumped: bool
 
 
 def split(model: CMDP, measures: tuple[Measure, ...], allowance: Allowance | None = None) -> Parts:
@@ -99,7 +92,7 @@ def split(model: CMDP, measures: tuple[Measure, ...], allowance: Allowance | Non
         allowance.take(size, "the bins of continuous costs")
         allowance.expect(float(size * _WORK_PER_BYTE), "the bins of continuous costs")
         allowance.give_back(size)
-    units, columns, exact = [], _Columns(np.arange(model.n_outcomes), model.probability, [], [], []), True
+    units, columns, exact = [], Columns.of(model), True
     for measure in measures:
         unit, is_exact = _true_unit(model, measure)
         column = model.cost[measure.resource]
@@ -110,13 +103,18 @@ def split(model: CMDP, measures: tuple[Measure, ...], allowance: Allowance | Non
         exact &= is_exact
     for d, measure in enumerate(measures):
         columns = _split_laws(model, measure, d, units[d], columns)
-    columns = _merge(model, columns)
+    columns = merge(model, columns)
     n_tracked = len(measures)
     ticks_OD, high_OD, low_OD = (
         np.stack(group, axis=1) if n_tracked else np.zeros((len(columns.source), 0), np.int64)
         for group in (columns.ticks, columns.high, columns.low)
     )
-    return Parts(_rebuilt(model, columns), ticks_OD, Truth(tuple(units), high_OD, low_OD, exact))
+    lumped = any(
+        _lowest(model.laws[i], each) < _range(model.laws[i], each)[0]
+        for each in measures
+        for i in _used_laws(model, each.resource)
+    )
+    return Parts(rebuilt(model, columns), ticks_OD, Truth(tuple(units), high_OD, low_OD, exact), lumped)
 
 
 def _used_laws(model: CMDP, resource: int) -> list[int]:
@@ -154,7 +152,7 @@ def _true_unit(model: CMDP, measure: Measure) -> tuple[Fraction, bool]:
     return unit, False
 
 
-def _split_laws(model: CMDP, measure: Measure, d: int, true_unit: Fraction, columns: _Columns) -> _Columns:
+def _split_laws(model: CMDP, measure: Measure, d: int, true_unit: Fraction, columns: Columns) -> Columns:
     """Return the outcomes with those of continuous cost of one resource split into bins."""
     used = _used_laws(model, measure.resource)
     if not used:
@@ -205,10 +203,14 @@ def _bins(law: CostLaw, measure: Measure, true_unit: Fraction) -> _Bins:
 
 def _range(law: CostLaw, measure: Measure) -> tuple[int, int]:
     """Return the first and the last bin of a law."""
-    up, unit = measure.counting == "up", measure.unit
     assert measure.bottom is not None
-    first = measure.bottom if law.low is None else max(_count(law.low, unit, up=up), measure.bottom)
-    return first, max(_count(law.high, unit, up=up), first)
+    first = int(max(_lowest(law, measure), measure.bottom))
+    return first, max(_count(law.high, measure.unit, up=measure.counting == "up"), first)
+
+
+def _lowest(law: CostLaw, measure: Measure) -> float:
+    """Return the ticks of a law's lower end; minus infinity if it has none."""
+    return -math.inf if law.low is None else _count(law.low, measure.unit, up=measure.counting == "up")
 
 
 def _count(amount: Fraction, unit: Fraction, *, up: bool) -> int:
@@ -221,40 +223,3 @@ def _floor(amount: Fraction, unit: Fraction) -> int:
 
 def _ceil(amount: Fraction, unit: Fraction) -> int:
     return int(-(-amount // unit))
-
-
-def _merge(model: CMDP, columns: _Columns) -> _Columns:
-    """Return the outcomes with those of one row merged that lead to one state and count as the same ticks."""
-    row = np.repeat(np.arange(model.n_rows), np.diff(model.outcome_indptr))[columns.source]
-    keys: list[NDArray[Any]] = [*columns.ticks[::-1], model.next_state[columns.source], row]
-    order = np.lexsort(keys)
-    new = np.zeros(len(order), bool)
-    new[:1] = True
-    for key in keys:
-        new[1:] |= key[order][1:] != key[order][:-1]
-    if new.all():
-        return columns
-    first = np.flatnonzero(new)
-    sorted_ = columns.take(order)
-    merged = sorted_.take(first)
-    merged.probability = np.add.reduceat(sorted_.probability, first)
-    merged.high = [np.maximum.reduceat(each, first) for each in sorted_.high]
-    merged.low = [np.minimum.reduceat(each, first) for each in sorted_.low]
-    return merged
-
-
-def _rebuilt(model: CMDP, columns: _Columns) -> CMDP:
-    """Return the model with its outcomes replaced; costs are the lattice's business, and are 0 here."""
-    if len(columns.source) == model.n_outcomes and np.array_equal(columns.source, np.arange(model.n_outcomes)):
-        return model
-    row = np.repeat(np.arange(model.n_rows), np.diff(model.outcome_indptr))[columns.source]
-    nothing = ExactColumn(np.zeros(len(row), np.int64), Fraction(1))
-    return replace(
-        model,
-        outcome_indptr=np.concatenate([[0], np.cumsum(np.bincount(row, minlength=model.n_rows))]).astype(np.int64),
-        probability=columns.probability,
-        next_state=model.next_state[columns.source],
-        cost=(nothing,) * model.n_resources,
-        laws=(),
-        law_DO=None,
-    )

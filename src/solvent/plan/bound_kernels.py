@@ -10,6 +10,9 @@ from solvent.plan.jit import jit
 UP = np.iinfo(np.int64).max
 DOWN = np.iinfo(np.int64).min
 
+#: What is added to a bound for each operation, relative to its terms: more than rounding can have taken off.
+_OUTWARD = 2.0**-51
+
 
 @jit(inline="always")
 def _less(limit, cost):
@@ -104,17 +107,19 @@ def fill_plain_bounds(table_of_step, row_indptr, upper_HD, lower_HD, out_safe_hi
 
 @jit
 def unlimited_value(table_of_step, row_indptr, outcome_indptr, probability, next_state, row_reward, n_states, start):
-    """Return the optimal value of the start if there were no limits."""
+    """Return an upper bound on the value of the start if there were no limits, outward by more than rounding errs."""
     now, after = np.zeros(n_states), np.zeros(n_states)
     for h in range(table_of_step.shape[0] - 1, -1, -1):
         for s in range(n_states):
             first = table_of_step[h] * n_states + s
             best = 0.0 if row_indptr[first] == row_indptr[first + 1] else -np.inf
             for r in range(row_indptr[first], row_indptr[first + 1]):
-                value = row_reward[r]
+                value, size = row_reward[r], abs(row_reward[r])
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     value += probability[o] * after[next_state[o]]
-                best = max(best, value)
+                    size += probability[o] * abs(after[next_state[o]])
+                terms = outcome_indptr[r + 1] - outcome_indptr[r] + 2
+                best = max(best, value + terms * _OUTWARD * size)
             now[s] = best
         now, after = after, now
     return after[start]

@@ -28,7 +28,7 @@ from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.exact import exact as exact_number
 from solvent.plan import frontier
-from solvent.plan.approximate import SAME_VALUE, infeasible, true_extremes
+from solvent.plan.approximate import infeasible, true_extremes
 from solvent.plan.bound_kernels import DOWN, UP
 from solvent.plan.diagnose import relaxed_value
 from solvent.plan.limits import Allowance, LimitReached
@@ -70,39 +70,45 @@ class _Bracket:
     ----------
     gap : float
         Asked for.
-    size : float
-        Of the rewards of an episode.
+    upper, lower : float
+        No policy is worth more than `upper`, and the best one found is worth at least `lower`.
+    noise_above, noise_below : float
+        How much of the distance of these bounds the errors of the two answers can make up.
     """
 
     gap: float
-    size: float
     upper: float
     allowance: Allowance
     announce: Callable[[Round], None] | None
     lower: float = -math.inf
+    noise_above: float = 0.0
+    noise_below: float = 0.0
     best: tuple[Problem, Answer] | None = None
     rounds: list[Round] = field(default_factory=list)
     is_infeasible: bool = False
 
     def raise_lower(self, problem: Problem, answer: Answer) -> None:
-        if answer.value > self.lower:
-            self.lower, self.best = answer.value, (problem, answer)
+        if answer.lower > self.lower:
+            self.lower, self.best, self.noise_below = answer.lower, (problem, answer), answer.noise
 
-    def lower_upper(self, value: float) -> None:
-        if value == -math.inf:
+    def lower_upper(self, upper: float, noise: float) -> None:
+        if upper == -math.inf:
             self.is_infeasible = True
-        self.upper = max(min(self.upper, value), self.lower)
+        elif upper < self.upper:
+            self.upper, self.noise_above = upper, noise
 
     def settle(self, problem: Problem, answer: Answer) -> None:
         """Take an answer that is the optimum itself."""
         if answer.feasible:
-            self.lower, self.best, self.upper = answer.value, (problem, answer), answer.value
+            self.lower, self.best, self.noise_below = answer.lower, (problem, answer), answer.noise
+            self.upper, self.noise_above = answer.upper, 0.0
         else:
             self.is_infeasible = True
 
     @property
     def met(self) -> bool:
-        return self.upper - self.lower <= SAME_VALUE * self.size
+        """Whether the bounds are no further apart than rounding errors make them."""
+        return self.upper - self.lower <= self.noise_below + self.noise_above
 
     @property
     def done(self) -> bool:
@@ -125,8 +131,7 @@ def certify(
 
     `announce` is told of each round. On an interrupt, the best so far is returned.
     """
-    size = max(1.0, model.horizon * float(np.abs(model.row_reward).max(initial=0.0)))
-    bracket = _Bracket(gap, size, relaxed_value(model), allowance, announce)
+    bracket = _Bracket(gap, relaxed_value(model), allowance, announce)
     stopped = ""
     try:
         for nodes in _rounds(model, limits, bracket):
@@ -196,7 +201,7 @@ def _by_lengths(
         if relaxed.is_exact or not bound.feasible:
             bracket.settle(relaxed, bound)
         else:
-            bracket.lower_upper(bound.value)
+            bracket.lower_upper(bound.upper, bound.noise)
             if not any(true_extremes(relaxed, bound)[1].values()):
                 bracket.settle(relaxed, bound)
         if not bracket.done:
@@ -212,7 +217,7 @@ def _by_lengths(
             return
         before = closed
         # errors shrink with the length: no finer than is likely to do
-        wanted = closed / max(_AIM * bracket.gap, SAME_VALUE)
+        wanted = closed / (_AIM * bracket.gap) if bracket.gap > 0 else math.inf
         amounts *= next((factor for factor in (2, 4) if factor >= wanted), 8) if one_sided else 2
 
 
@@ -286,8 +291,10 @@ def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
     purse, _ = purse_of(exact.lattice)
     work = frontier.Work(exact.model, purse)
     horizon = exact.model.horizon
-    value = max(abs(bracket.upper), abs(bracket.lower) if math.isfinite(bracket.lower) else 0.0, SAME_VALUE)
-    delta = max(bracket.gap * value, SAME_VALUE * bracket.size) / horizon
+    distance = bracket.upper - bracket.lower
+    value = max(abs(bracket.upper), abs(bracket.lower) if math.isfinite(bracket.lower) else 0.0)
+    # with no gap to aim at, the bounds are brought closer by some factor each time, down to what rounding hides
+    delta = (bracket.gap * value or (distance if math.isfinite(distance) else value) / 64) / horizon
     while True:
         answer = run(exact, "frontier", bracket.allowance, options=Options(False, delta, _FOLLOW), work=work)
         nodes = answer.stats.nodes
@@ -298,12 +305,11 @@ def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
         bracket.raise_lower(exact, answer)
         bracket.allowance.used = 0
         found = frontier.build(exact.model, purse, bracket.allowance, work, arrays=False, resolution=delta, up=True)
-        bracket.lower_upper(found.value(0))
+        above = found.above(found.value(0), exact.rounding(pooled=False))
+        bracket.lower_upper(found.value(0) + above, above)
         yield nodes + sum(found.layer_sizes)
-        gap = max(relative_gap(bracket.lower, bracket.upper), SAME_VALUE)
-        delta *= min(0.5, _AIM * bracket.gap / gap)
-        if bracket.gap == 0:
-            delta /= 4
+        gap = relative_gap(bracket.lower, bracket.upper)
+        delta *= min(0.5, _AIM * bracket.gap / gap) if bracket.gap > 0 and math.isfinite(gap) else 0.125
 
 
 def _conclude(model: CMDP, limits: Limits, bracket: _Bracket, stopped: str) -> Solution:
@@ -321,14 +327,15 @@ def _conclude(model: CMDP, limits: Limits, bracket: _Bracket, stopped: str) -> S
         raise AssertionError(f"a policy that is never over by construction is over by {excess}; please report this")
     closed = relative_gap(bracket.lower, bracket.upper)
     if bracket.met:
-        status, upper, message = Status.OPTIMAL, bracket.lower, "optimal: the bounds have met"
+        status, message = Status.OPTIMAL, "optimal: the bounds have met"
     elif closed <= bracket.gap:
-        status, upper, message = Status.WITHIN_GAP, bracket.upper, f"within_gap: the gap is {closed:.3g}"
+        status, message = Status.WITHIN_GAP, f"within_gap: the gap is {closed:.3g}"
     else:
-        status, upper = Status.FEASIBLE, bracket.upper
+        status = Status.FEASIBLE
         message = f"stopped: {stopped or 'costs cannot be told apart any finer'}, with a gap of {closed:.3g}"
     stats = replace(answer.stats, nodes=nodes, peak_bytes=bracket.allowance.peak)
     return Solution(
-        status, bracket.lower, bracket.lower, upper, worst, f"gap, {answer.method}", message, stats,
-        worst_is_exact=answer.worst_is_exact, excess=excess, rounds=rounds, _make_policy=answer.make_policy,
+        status, answer.value, bracket.lower, max(bracket.upper, answer.value), worst, f"gap, {answer.method}", message,
+        stats, worst_is_exact=answer.worst_is_exact, excess=excess, value_checked=answer.checked, rounds=rounds,
+        _make_policy=answer.make_policy,
     )  # fmt: skip

@@ -18,6 +18,7 @@ from solvent.model.lattice import Lattice
 from solvent.model.progress import Progress
 from solvent.plan import frontier as frontiers
 from solvent.plan.limits import Allowance, LimitReached, read_memory, read_seconds
+from solvent.plan.problem import Problem
 from solvent.plan.visit import visit
 from solvent.policy.table import AugmentedPolicy
 
@@ -40,7 +41,9 @@ class Curve:
     budgets : tuple of Fraction
         Where it rises, the first being the least budget that is feasible; empty if none is.
     values : ndarray of float64
-        The optimal value from each of them on.
+        The optimal value from each of them on, as computed.
+    error : float
+        No value differs from the optimum by more than this: every rounding error and every tolerance is in it.
     """
 
     model: CMDP
@@ -49,7 +52,8 @@ class Curve:
     flat_beyond: bool
     budgets: tuple[Fraction, ...]
     values: NDArray[np.float64]
-    _lattice: Lattice = field(repr=False)
+    error: float
+    _problem: Problem = field(repr=False)
     _purse: frontiers.Purse = field(repr=False)
     _points: frontiers.Frontier = field(repr=False)
 
@@ -86,13 +90,13 @@ class Curve:
         if self._points.value(left) == -np.inf:
             least = "none is" if self.least_budget is None else f"the least is {format_amount(self.least_budget)}"
             raise SolventError(f"no policy is feasible with a budget of {quote(budget)} of {self.resource}: {least}")
-        visited = visit(self.model, self._purse, self._points, left, self._purse.cost, self._purse.cost)
+        visited = visit(self._problem.model, self._purse, self._points, left, self._purse.cost, self._purse.cost)
         limits = _only(self.model, self.resource, exact(budget, "budget"))
         layers = [
             (state, (left - need)[:, None], action)
             for state, need, action in self._points.layers(self.model, visited.used)
         ]
-        return AugmentedPolicy.from_nodes(self.model, self._lattice, limits, layers=layers, lookup="at_most")
+        return AugmentedPolicy.from_nodes(self.model, self._problem.lattice, limits, layers=layers, lookup="at_most")
 
     def plot(self, ax: Axes | None = None, *, budget: Number | None = None) -> Axes:
         """Draw the curve and return the matplotlib Axes; see `solvent.show.frontier`.
@@ -124,7 +128,7 @@ class Curve:
                     "make the curve with a larger up_to",
                 )  # fmt: skip
             amount = self.up_to
-        return int(amount // self._lattice.units[0])
+        return int(amount // self._problem.lattice.units[0])
 
 
 def frontier(
@@ -180,7 +184,8 @@ def frontier(
         _refuse_other_limits(model, name)
     dearest = _dearest(model, _only(model, name, Fraction(0)))
     most = dearest if up_to is None else exact(up_to, "up_to")
-    lattice = Lattice.fit(model, _only(model, name, most))
+    problem = Problem.exact(model, _only(model, name, most))
+    lattice = problem.lattice
     first_high = int(most // lattice.units[0])
     purse = frontiers.Purse(
         np.ascontiguousarray(lattice.cost_OD[:, 0]),
@@ -191,12 +196,13 @@ def frontier(
     with Progress(show=progress) as bar:
         allowance = Allowance(read_seconds(time_limit), read_memory(memory_limit), bar.report if progress else None)
         try:
-            points = frontiers.build(model, purse, allowance)
+            points = frontiers.build(problem.model, purse, allowance)
         except LimitReached as reached:
             raise LimitError(f"the curve was not finished: {reached}; raise the limit or lower up_to") from None
     unit = lattice.units[0]
     budgets = tuple(int(need) * unit for need in points.start_need)
-    return Curve(model, name, most, most >= dearest, budgets, points.start_value, lattice, purse, points)
+    error = _error(problem, points)
+    return Curve(model, name, most, most >= dearest, budgets, points.start_value, error, problem, purse, points)
 
 
 def _read_resource(model: CMDP, resource: str | None) -> str:
@@ -226,6 +232,15 @@ def _only(model: CMDP, name: str, limit: Fraction) -> Limits:
     """Return the limits of a budget for one resource, the others being free."""
     budgets: dict[str, Any] = dict.fromkeys(model.resources)
     return resolve(model, {**budgets, name: limit})
+
+
+def _error(problem: Problem, points: frontiers.Frontier) -> float:
+    """Return a bound on the distance of any value at the start from the optimum of its budget."""
+    if not len(points.start_value):
+        return 0.0
+    rounding = problem.rounding(pooled=points.pooled)
+    least = float(points.start_value[0])
+    return max(points.above(least, rounding), points.extremes.below(rounding))
 
 
 def _dearest(model: CMDP, limits: Limits) -> Fraction:

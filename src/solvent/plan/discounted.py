@@ -36,7 +36,7 @@ from solvent.policy.tail import TailRule, close
 METHODS = ("auto", "additive", "reduction", "frontier")
 #: How often a strict solve is tried, each time with twice the steps or half the rounding, before it gives up.
 ATTEMPTS = 4
-#: Bounds closer than this, relative to all that could ever be earned, differ by rounding only.
+#: A rule is as good as the best one if no state could earn more than this, relative to the largest worth of any.
 _SAME_VALUE = 1e-12
 
 Sides = tuple[Fraction | None, Fraction | None]
@@ -215,8 +215,8 @@ def _relaxed(task: _Task, rules: Rules) -> Solution:
         status = Status.RELAXED
         most = ", ".join(f"{name} {short_amount(amount)}" for name, amount in over.items())
         message = f"relaxed: worth at least the optimum, and never over by more than {most}"
-    elif slack <= _SAME_VALUE * _size(model):
-        status, upper = Status.OPTIMAL, finite.value
+    elif rules.slack <= _SAME_VALUE * rules.size:
+        status = Status.OPTIMAL
         message = "optimal: worth at least the optimum, and it is never over"
     else:
         status = Status.FEASIBLE
@@ -224,7 +224,7 @@ def _relaxed(task: _Task, rules: Rules) -> Solution:
     return replace(
         finite,
         status=status,
-        value_lower=-math.inf if over else finite.value,
+        value_lower=-math.inf if over else finite.value_lower - float(model.discount**steps) * rules.shortfall,
         value_upper=upper,
         message=f"{message}; {_describe(tail)}",
         excess=excess,
@@ -285,23 +285,20 @@ def _reserved(task: _Task, rules: Rules, relaxed: Solution, finite: Solution, st
         if lower is not None:
             refund[name] = -scale * min(min(rule.least_DS[d] or [zero]) for rule in rules.rules)
     tail = _tail(model, steps, rules.rules, rules, cost, refund)
-    met = relaxed.value_upper - finite.value <= _SAME_VALUE * _size(model)
+    worth = finite.value_lower - float(scale) * rules.shortfall
+    # both answers are off by rounding, and no more than that keeps the bounds apart
+    met = relaxed.value_upper - worth <= 2 * (relaxed.value_upper - relaxed.value + finite.value - worth)
     status = Status.OPTIMAL if met else Status.FEASIBLE
     return replace(
         finite,
         status=status,
-        value_lower=finite.value,
-        value_upper=finite.value if met else relaxed.value_upper,
+        value_lower=worth,
+        value_upper=max(relaxed.value_upper, finite.value),
         message=f"{status.value}: never over, for ever; {_describe(tail)}, which is set aside",
         excess=dict.fromkeys(task.limits, zero),
         tail=tail,
         _make_policy=_maker(task, finite, rules.rules),
     )
-
-
-def _size(model: DiscountedCMDP) -> float:
-    """Return the most that could ever be earned or lost, or 1."""
-    return max(1.0, float(abs(model.base.row_reward).max(initial=0.0)) / (1 - float(model.discount)))
 
 
 def _tail(

@@ -9,8 +9,8 @@ and only the points where it rises need be kept: (need, value, row), need and va
 by merging, per state, the shifted points of all outcomes of all rows. Dominated points never arise, which is why the
 paper's NP-hard family stays small here. Where ticks are few, the same functions are swept as plain arrays instead.
 
-Values closer than `RELATIVE_TOLERANCE` times the size of the rewards are one point, so that float noise cannot breed
-points; over H steps this costs at most H times as much in value.
+Values that differ by less than `accuracy.SAME_POINT`, relatively, are one point, so that rounding errors cannot breed
+points. What that can cost in value is part of the bounds of every answer (`accuracy.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from solvent.model.cmdp import CMDP
 from solvent.plan import frontier_kernels as kernels
 from solvent.plan import sweep_kernels
+from solvent.plan.accuracy import SAME_POINT, Extremes, Rounding
 from solvent.plan.bound_kernels import DOWN, UP, fill_bounds
 from solvent.plan.kernels import TERMINAL
 from solvent.plan.limits import Allowance
@@ -31,8 +32,6 @@ from solvent.plan.pooling import pool
 from solvent.plan.pooling_kernels import average
 from solvent.plan.reduction import grown
 
-#: Values that differ by less than this, relative to the largest reward, are taken for equal.
-RELATIVE_TOLERANCE = 1e-12
 #: With at most so many ticks between need and settled, functions are swept as arrays,
 DENSE_WIDTH = 4096
 #: if they are so many ticks in all that this pays.
@@ -85,6 +84,14 @@ class Frontier:
         The function at the start.
     swept : pair of ndarrays of int64, shape (H,), or None
         Between what amounts each step was swept, if it was swept as arrays.
+    extremes : Extremes
+        Of its values, for the bounds on their error.
+    same, resolution : float
+        Up to which difference values were merged, relatively and absolutely.
+    up : bool
+        Whether merged values were rounded up.
+    pooled : bool
+        Whether costs were averaged before next states anywhere.
     """
 
     indptr_HS: NDArray[np.int64]
@@ -93,6 +100,23 @@ class Frontier:
     start_need: NDArray[np.int64]
     start_value: NDArray[np.float64]
     swept: tuple[NDArray[np.int64], NDArray[np.int64]] | None
+    extremes: Extremes
+    same: float
+    resolution: float
+    up: bool
+    pooled: bool
+
+    def above(self, value: float, rounding: Rounding) -> float:
+        """Return by how much the optimum can exceed a value at the start."""
+        if self.up:
+            return self.extremes.above(value, rounding)
+        if self.dense:  # values are merged at the start only
+            return self.extremes.above(value, rounding) + 2 * self.same * abs(value)
+        return self.extremes.above(value, rounding, same=self.same, resolution=self.resolution)
+
+    def noise(self, value: float, rounding: Rounding) -> float:
+        """Return the same without what the resolution makes of it."""
+        return self.extremes.above(value, rounding, same=0.0 if self.up else self.same)
 
     @property
     def dense(self) -> bool:
@@ -163,13 +187,11 @@ def build(
     """
     work = work or Work(model, purse)
     allowance.take(6 * 8 * work.need_HS.size, "bounds per step and state")
-    size = np.maximum(np.abs(model.row_reward).max(initial=0.0), np.finfo(float).tiny)
-    tolerance = RELATIVE_TOLERANCE * float(size)
     if arrays is None:
         arrays = resolution == 0 and work.pays_as_arrays
     if arrays:
-        return _sweep(work, tolerance, allowance)
-    return _merge(work, max(tolerance, resolution), allowance, up=up)
+        return _sweep(work, allowance)
+    return _merge(work, resolution, allowance, up=up)
 
 
 class Work:
@@ -187,19 +209,18 @@ class Work:
             model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, cost, upper, lower,
             safe_high, safe_low, settled_high, settled_low,
         )  # fmt: skip
-        least, most = np.empty((n_steps, n_states), np.int64), np.empty((n_steps, n_states), np.int64)
-        kernels.fill_reach(
-            model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, purse.cost,
-            model.start_index, least, most,
-        )  # fmt: skip
-        reached = least != UP
         self.settled_HS = _negated(settled_high[:n_steps, :, 0])
-        need_HS = _negated(safe_high[:n_steps, :, 0])
+        need_HS = _negated(safe_high[:, :, 0])
         least_need = int(need_HS[0, model.start_index])
-        first_low = least_need if purse.first_low is None else purse.first_low
-        self.highest_HS = np.where(reached, purse.first_high - np.where(reached, least, 0), DOWN)
-        self.lowest_HS = _reduced(first_low, np.where(reached, most, 0))
-        live = reached & (need_HS <= self.highest_HS) & (self.lowest_HS <= self.highest_HS) & (least_need != UP)
+        lowest, highest = np.full((n_steps, n_states), UP), np.full((n_steps, n_states), DOWN)
+        lowest[0, model.start_index] = least_need if purse.first_low is None else purse.first_low
+        highest[0, model.start_index] = purse.first_high
+        kernels.fill_reach(
+            model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, purse.cost, purse.floor,
+            need_HS, lowest, highest,
+        )  # fmt: skip
+        need_HS, self.lowest_HS, self.highest_HS = need_HS[:n_steps], lowest, highest
+        live = (highest != DOWN) & (need_HS <= highest) & (lowest <= highest)
         # from the least there can be to where more of it makes no difference
         least_HS = np.maximum(need_HS, self.lowest_HS)
         top_HS = np.minimum(self.highest_HS, np.maximum(self.settled_HS, least_HS))
@@ -253,18 +274,12 @@ def _grow(first: NDArray[np.float64], caps: NDArray[np.float64], growth: float) 
     return grown
 
 
-def _reduced(first: int, spent: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return `first - spent`, stopping at the lowest number there is."""
-    rest = first - spent.astype(object) if first < -FAR else first - spent
-    return np.maximum(rest, DOWN + 1).astype(np.int64) if rest.dtype == object else rest
-
-
 def _negated(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
     """Turn a bound on what was spent into one on what is left, open ends included."""
     return np.where(ticks == UP, DOWN, np.where(ticks == DOWN, UP, -np.where(ticks == DOWN, 0, ticks)))
 
 
-def _merge(work: Work, tolerance: float, allowance: Allowance, *, up: bool) -> Frontier:
+def _merge(work: Work, resolution: float, allowance: Allowance, *, up: bool) -> Frontier:
     m, horizon, n_states = work.model, work.model.horizon, work.model.n_states
     indptr = np.zeros((horizon + 1, n_states + 1), np.int64)
     # after the last step everything is worth 0, whatever is left
@@ -274,6 +289,7 @@ def _merge(work: Work, tolerance: float, allowance: Allowance, *, up: bool) -> F
     need, row = np.empty(room, np.int64), np.empty(room, np.int32)
     need[:n_states], row[:n_states] = DOWN, TERMINAL
     step, value, wide = horizon, np.zeros(n_states), 1024 + 16 * n_states
+    extremes = Extremes.none(horizon)
     while step > 0:
         allowance.check_time()
         allowance.tell("backward", horizon - step, horizon, points=int(indptr[step, -1]))
@@ -282,8 +298,8 @@ def _merge(work: Work, tolerance: float, allowance: Allowance, *, up: bool) -> F
         before = step
         step, value = kernels.merge(
             m.table_of_step, m.row_indptr, m.outcome_indptr, m.probability, m.next_state, m.row_reward,
-            work.purse.cost, work.purse.floor, work.end_need, work.lowest_HS, work.highest_HS, tolerance, up,
-            value, before, stop, indptr, need, row, np.empty(wide),
+            work.purse.cost, work.purse.floor, work.end_need, work.lowest_HS, work.highest_HS, SAME_POINT, resolution,
+            up, value, before, stop, indptr, need, row, np.empty(wide), extremes.top, extremes.bottom, extremes.reward,
         )  # fmt: skip
         if step > stop:
             allowance.take(12 * room + 8 * wide, f"the points of step {step - 1}")
@@ -291,12 +307,14 @@ def _merge(work: Work, tolerance: float, allowance: Allowance, *, up: bool) -> F
             room, wide = 2 * room, 2 * wide
     at = slice(int(indptr[0, m.start_index]), int(indptr[0, m.start_index + 1]))
     start = slice(at.start - int(indptr[0, 0]), at.stop - int(indptr[0, 0]))
-    return Frontier(indptr[:horizon], need, row, need[at], value[start], swept=None)
+    return Frontier(
+        indptr[:horizon], need, row, need[at], value[start], None, extremes, SAME_POINT, resolution, up, pooled=False
+    )
 
 
-def _sweep(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
+def _sweep(work: Work, allowance: Allowance) -> Frontier:
     m, horizon = work.model, work.model.horizon
-    layers = _Layers(work, tolerance)
+    layers = _Layers(work)
     indptr_HS = np.zeros((horizon, m.n_states + 1), np.int64)
     pieces: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
     made, point_value, step = 0, np.empty(0), horizon
@@ -322,15 +340,18 @@ def _sweep(work: Work, tolerance: float, allowance: Allowance) -> Frontier:
     # where nothing is live there is nothing to tell apart
     ends = (np.where(live, work.need_HS, UP).min(1), np.where(live, work.top_HS, DOWN).max(1))
     swept = (np.where(live.any(1), ends[0], 0), np.where(live.any(1), ends[1], 0))
-    return Frontier(indptr_HS, all_needs, all_rows, all_needs[at], point_value[start], swept)
+    return Frontier(
+        indptr_HS, all_needs, all_rows, all_needs[at], point_value[start], swept, layers.extremes, SAME_POINT, 0.0,
+        up=False, pooled=layers.pooled.n_laws > 0,
+    )  # fmt: skip
 
 
 class _Layers:
     """The arrays of a sweep: many small steps in one call, so that little time is lost between them, or a large one."""
 
-    def __init__(self, work: Work, tolerance: float) -> None:
+    def __init__(self, work: Work) -> None:
         m = work.model
-        self.work, self.tolerance, self.pooled = work, tolerance, pool(m, work.purse.cost)
+        self.work, self.pooled, self.extremes = work, pool(m, work.purse.cost), Extremes.none(m.horizon)
         widths_HS = work.top_HS - work.need_HS + 1
         self.offset_HS = np.zeros((m.horizon, m.n_states + 1), np.int64)
         np.cumsum(widths_HS, axis=1, out=self.offset_HS[:, 1:])
@@ -360,7 +381,7 @@ class _Layers:
         self, stop: int, begin: int, out_indptr_HS: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
         """Return needs and rows of the points of the steps before `begin` down to `stop`, and values at `stop`."""
-        m, p, work = self.work.model, self.pooled, self.work
+        m, p, work, e = self.work.model, self.pooled, self.work, self.extremes
         largest, total = int(self.sizes[stop:begin].max()), int(self.sizes[stop:begin].sum())
         need, point_row, point_value = np.empty(total, np.int64), np.empty(total, np.int32), np.empty(largest)
         value, row, spare_L = np.empty(largest), np.empty(largest, self.row_type), np.empty((1 + p.n_laws, largest))
@@ -368,18 +389,20 @@ class _Layers:
             made, self.later_L = sweep_kernels.sweep_layers(
                 m.table_of_step, m.row_indptr, p.indptr, p.probability, p.next_state, p.cost, p.law, m.row_reward,
                 p.law_indptr, p.law_cost, p.law_probability, work.purse.floor, work.need_HS, work.top_HS,
-                self.offset_HS, self.tolerance, begin, stop, self.later_L, spare_L, value, row,
-                out_indptr_HS, need, point_value, point_row,
+                self.offset_HS, SAME_POINT, begin, stop, self.later_L, spare_L, value, row,
+                out_indptr_HS, need, point_value, point_row, e.top, e.bottom, e.reward,
             )  # fmt: skip
             return need[:made].copy(), point_row[:made].copy(), point_value
         rows, after = m.row_indptr_at(stop), min(begin, m.horizon - 1)
-        here = work.need_HS[stop], work.top_HS[stop], self.offset_HS[stop]
+        here, reward_S = (work.need_HS[stop], work.top_HS[stop], self.offset_HS[stop]), np.empty(m.n_states)
         sweep_kernels.sweep_layer_parallel(
             rows, p.indptr, p.probability, p.next_state, p.cost, p.law, m.row_reward, work.purse.floor[stop], *here,
-            work.need_HS[after], work.top_HS[after], self.offset_HS[after], self.later_L, value, row,
+            work.need_HS[after], work.top_HS[after], self.offset_HS[after], self.later_L, value, row, reward_S,
         )  # fmt: skip
+        e.top[stop], e.bottom[stop] = sweep_kernels.span(value)
+        e.reward[stop] = reward_S.max()
         made = sweep_kernels.compress_layer(
-            rows, *here, value, row, self.tolerance, stop > 0, out_indptr_HS[stop], need, point_value, point_row
+            rows, *here, value, row, SAME_POINT, stop > 0, out_indptr_HS[stop], need, point_value, point_row
         )
         average(*here, p.law_indptr, p.law_cost, p.law_probability, value, spare_L)
         self.later_L = spare_L

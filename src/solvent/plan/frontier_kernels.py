@@ -14,22 +14,42 @@ from solvent.plan.jit import jit
 from solvent.plan.kernels import TERMINAL
 
 
+@jit(inline="always")
+def more(need, cost):
+    """Return a need raised by a cost; where nothing is needed, that stays so."""
+    return need if need == DOWN else need + cost
+
+
 @jit
-def fill_reach(table_of_step, row_indptr, outcome_indptr, next_state, cost, start, out_min_HS, out_max_HS):
-    """Write the least and the most that any policy can have spent at each (step, state); UP and DOWN if never there."""
-    n_steps, n_states = out_min_HS.shape
-    out_min_HS[:], out_max_HS[:] = UP, DOWN
-    out_min_HS[0, start] = out_max_HS[0, start] = 0
+def fill_reach(
+    table_of_step, row_indptr, outcome_indptr, next_state, cost, floor_H, need_HS, out_lowest_HS, out_highest_HS
+):
+    """Write the least and the most that can be left at each (step, state) if only safe rows are taken.
+
+    `need_HS`, of shape (H + 1, S), is what must be left for limits to be kept. What there may be at first is in the
+    entries of the start, and everything else is UP and DOWN, which stays so where nothing leads to.
+    """
+    n_steps, n_states = out_lowest_HS.shape
     for h in range(n_steps - 1):
         for s in range(n_states):
-            if out_min_HS[h, s] == UP:
+            highest = out_highest_HS[h, s]
+            if highest == DOWN:
                 continue
             first = table_of_step[h] * n_states + s
             for r in range(row_indptr[first], row_indptr[first + 1]):
+                need = DOWN
+                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                    after = max(floor_H[h], need_HS[h + 1, next_state[o]])
+                    need = UP if after == UP else max(need, more(after, cost[o]))
+                    if need > highest:
+                        break
+                if need > highest:
+                    continue
+                lowest = max(out_lowest_HS[h, s], need)
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     after = next_state[o]
-                    out_min_HS[h + 1, after] = min(out_min_HS[h + 1, after], out_min_HS[h, s] + cost[o])
-                    out_max_HS[h + 1, after] = max(out_max_HS[h + 1, after], out_max_HS[h, s] + cost[o])
+                    out_highest_HS[h + 1, after] = max(out_highest_HS[h + 1, after], highest - cost[o])
+                    out_lowest_HS[h + 1, after] = min(out_lowest_HS[h + 1, after], more(lowest, -cost[o]))
 
 
 @jit
@@ -61,12 +81,6 @@ def _push(key, item, size, new_key, new_item):
         i = parent
 
 
-@jit(inline="always")
-def more(need, cost):
-    """Return a need raised by a cost; where nothing is needed, that stays so."""
-    return need if need == DOWN else need + cost
-
-
 @jit
 def last_within(need, begin, end, left):
     """Return the last position of an increasing stretch whose need `left` covers; begin - 1 if there is none."""
@@ -80,12 +94,21 @@ def last_within(need, begin, end, left):
     return low - 1
 
 
+@jit(inline="always")
+def is_rise(value, held, same, resolution):
+    """Whether a value is larger than the one held by more than it takes to be a point of its own."""
+    return value > held and value - held > max(resolution, same * max(abs(value), abs(held)))
+
+
 @jit
 def _merge_single(
-    first, last, outcome_indptr, next_state, row_reward, cost, floor, lowest, highest,
-    next_indptr, next_need, next_value, value_base, tolerance, up, at, end, key, out_need, out_value, out_row, count,
+    first, last, outcome_indptr, next_state, row_reward, cost, floor, lowest, highest, next_indptr, next_need,
+    next_value, value_base, same, resolution, up, at, end, key, out_need, out_value, out_row, count, out_reward,
 ):  # fmt: skip
-    """Merge the points of rows that have one outcome each; returns the new number of points."""
+    """Merge the points of rows that have one outcome each; returns the new number of points.
+
+    The largest reward of a row that can be afforded is written to `out_reward[0]` if that is larger than what it holds.
+    """
     n_rows = last - first
     fresh, base = True, -np.inf
     for k in range(n_rows):
@@ -105,12 +128,13 @@ def _merge_single(
         best, best_row = -np.inf, TERMINAL
         for k in range(n_rows):
             if key[k] == now:
+                out_reward[0] = max(out_reward[0], row_reward[first + k])
                 value = row_reward[first + k] + next_value[at[k] - value_base]
                 if value > best:
                     best, best_row = value, first + k
                 at[k] += 1
                 key[k] = next_need[at[k]] + cost[outcome_indptr[first + k]] if at[k] < end[k] else UP
-        if fresh or best > base + tolerance:
+        if fresh or is_rise(best, base, same, resolution):
             if fresh or now > lowest:
                 count += 1
             out_need[count - 1], out_value[count - 1], out_row[count - 1] = max(now, lowest), best, best_row
@@ -122,10 +146,12 @@ def _merge_single(
 @jit
 def _merge_many(
     first, last, outcome_indptr, probability, next_state, row_reward, cost, floor, lowest, highest,
-    next_indptr, next_need, next_value, value_base, tolerance, up, key, item, at, row_of, started,
-    out_need, out_value, out_row, count,
+    next_indptr, next_need, next_value, value_base, same, resolution, up, key, item, at, row_of, started,
+    out_need, out_value, out_row, count, out_reward,
 ):  # fmt: skip
     """Merge the points of all outcomes of all rows; returns the new number of points.
+
+    The largest reward of a row that can be afforded is written to `out_reward[0]` if that is larger than what it holds.
 
     Events wait in a heap: a row that begins to be affordable (items below the number of rows), and an outcome that
     moves on to its next point. A row's value is summed afresh at each of its events, so nothing drifts.
@@ -142,6 +168,7 @@ def _merge_many(
             start = max(start, more(max(next_need[a], floor), cost[o]))
         if start > highest:
             continue
+        out_reward[0] = max(out_reward[0], row_reward[r])
         for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
             k = o - base
             row_of[k] = r
@@ -181,7 +208,7 @@ def _merge_many(
                     value += probability[o] * next_value[at[o - base] - value_base]
                 if value > best:
                     best, best_row = value, r
-        if best_row >= 0 and (fresh or best > held + tolerance):
+        if best_row >= 0 and (fresh or is_rise(best, held, same, resolution)):
             if fresh or now > lowest:
                 count += 1
             out_need[count - 1], out_value[count - 1], out_row[count - 1] = max(now, lowest), best, best_row
@@ -194,7 +221,8 @@ def _merge_many(
 @jit
 def merge(
     table_of_step, row_indptr, outcome_indptr, probability, next_state, row_reward, cost, floor_H, end_need_H,
-    lowest_HS, highest_HS, tolerance, up, next_value, begin, stop, indptr_HS, need, row, value,
+    lowest_HS, highest_HS, same, resolution, up, next_value, begin, stop, indptr_HS, need, row, value,
+    out_top_H, out_bottom_H, out_reward_H,
 ):  # fmt: skip
     """Write the points of steps `begin` - 1 down to `stop`, state by state, each step behind the one after it.
 
@@ -206,14 +234,17 @@ def merge(
         What must be left on arrival if the episode is over.
     lowest_HS, highest_HS : ndarray
         Between what values `left` can be; no point is needed beyond, and one is enough below.
-    tolerance : float
-        A value must be larger than the last by more than this to be a point.
+    same, resolution : float
+        A value must be larger than the last by more than this, relatively and absolutely, to be a point.
     up : bool
         Whether values in between are rounded up to the largest of them, instead of down to the point's own.
     next_value : ndarray
         Values of the points of step `begin`.
     indptr_HS : ndarray of shape (H + 1, S + 1)
         Where the points of each state begin in `need`, `row` and, counted from the step's first, in `value`.
+    out_top_H, out_bottom_H, out_reward_H : ndarray
+        The largest and the smallest value of each step, and the largest reward of a row that can be afforded there;
+        0 where that is larger, or smaller.
 
     Returns
     -------
@@ -253,16 +284,19 @@ def merge(
             elif outcome_indptr[last] - outcome_indptr[first] == last - first:
                 made = _merge_single(
                     first, last, outcome_indptr, next_state, row_reward, cost, floor_H[h], lowest, highest,
-                    later, need, next_value, base, tolerance, up, at, end, key, out, value, out_row, made,
+                    later, need, next_value, base, same, resolution, up, at, end, key, out, value, out_row, made,
+                    out_reward_H[h : h + 1],
                 )  # fmt: skip
             else:
                 made = _merge_many(
                     first, last, outcome_indptr, probability, next_state, row_reward, cost, floor_H[h], lowest, highest,
-                    later, need, next_value, base, tolerance, up, key, item, at, row_of, started, out, value, out_row,
-                    made,
+                    later, need, next_value, base, same, resolution, up, key, item, at, row_of, started, out, value,
+                    out_row, made, out_reward_H[h : h + 1],
                 )  # fmt: skip
         indptr_HS[h, n_states] = count + made
         next_value = value[:made].copy()
+        for i in range(made):
+            out_top_H[h], out_bottom_H[h] = max(out_top_H[h], value[i]), min(out_bottom_H[h], value[i])
     return stop, next_value
 
 

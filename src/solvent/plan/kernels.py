@@ -141,13 +141,20 @@ def _key_after(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD
 
 @jit(inline="always")
 def _amount_after(node_spent, i, cost_KD, c, grid):
-    """Return the place on the grid, whatever the state, of what has been spent after a cost."""
+    """Return the place on the grid, whatever the state, of what has been spent after a cost.
+
+    A safe amount outside the grid, on either side, is settled in every state that the row leads to, so all of them
+    share the place of settled amounts.
+    """
     n_resources = node_spent.shape[1]
     place = 0
     for d in range(n_resources):
         ticks = node_spent[i, d]
-        if ticks != COLLAPSED and ticks + cost_KD[c, d] >= grid[1 + d]:
-            place += (ticks + cost_KD[c, d] - grid[1 + d] + 1) * grid[1 + n_resources + d]
+        if ticks != COLLAPSED:
+            digit = ticks + cost_KD[c, d] - grid[1 + d] + 1
+            last = grid[0] if d == n_resources - 1 else grid[2 + n_resources + d]
+            if 1 <= digit < last // grid[1 + n_resources + d]:
+                place += digit * grid[1 + n_resources + d]
     return place
 
 
@@ -274,9 +281,12 @@ def _sweep(
     node_indptr, node_spent, row_indptr, outcome_indptr, probability, next_state, row_reward, cost_OD,
     row_low_RD, row_high_RD, ends_low_SD, ends_high_SD, settled_low_SD, settled_high_SD, first_row, last,
     law, mix_count, mix_state, mix_probability, law_indptr, law_cost_KD, law_probability,
-    grid, next_node_state, next_node_spent, next_slots, next_value, out_value, out_row,
+    grid, next_node_state, next_node_spent, next_slots, next_value, out_value, out_row, out_reward_S,
 ):  # fmt: skip
     """Write the value and the best row of each node of a layer, from the values of the next.
+
+    The largest reward of a row that leads on somewhere in a state, if above what `out_reward_S` holds, is written
+    there.
 
     On a grid, `next_value` holds them by key, and rows with a law of costs of their own are averaged over next states
     once for each amount, then over costs. Else it holds them by position, which `next_slots` gives. After the `last`
@@ -336,9 +346,13 @@ def _sweep(
                                 )
                                 j = find(after, spent, 0, next_node_state, next_node_spent, next_slots, grid)
                                 total[k] += p * next_value[j]
+                alive = False
                 for k in range(count):
+                    alive |= total[k] > -np.inf
                     if total[k] > out_value[safe[k]]:
                         out_value[safe[k]], out_row[safe[k]] = total[k], r
+                if alive:
+                    out_reward_S[s] = max(out_reward_S[s], row_reward[r])
 
 
 sweep = jit(_sweep)

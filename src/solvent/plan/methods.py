@@ -12,6 +12,7 @@ from solvent.errors import ModelError, SolventError, quote
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.plan import frontier, reduction
+from solvent.plan.accuracy import AGREEMENT, Followed
 from solvent.plan.bound_kernels import DOWN
 from solvent.plan.bounds import Interval
 from solvent.plan.limits import Allowance, LimitReached
@@ -20,10 +21,6 @@ from solvent.plan.problem import Problem
 from solvent.plan.solution import Stats
 from solvent.plan.visit import visit
 from solvent.policy.table import AugmentedPolicy
-
-#: The value of a policy, followed forward, may differ from the one computed backward by rounding: so much, relatively.
-_AGREEMENT = 1e-9
-
 
 #: Outcomes that are followed in a second.
 _USUAL_RATE = 2e8
@@ -36,8 +33,11 @@ class Answer:
     Attributes
     ----------
     value : float
-        The optimum of the problem; minus infinity if nothing is feasible there, and then only `method` and `stats`
-        mean anything.
+        The optimum of the problem as computed; minus infinity if nothing is feasible there, and then only `method` and
+        `stats` mean anything.
+    lower, upper : float
+        Bounds: the policy is worth at least `lower`, and no policy is worth more than `upper`. Both contain every
+        rounding error and every tolerance.
     method : {"frontier", "paths", "reduction"}
     stats : Stats
     peak_HD, trough_HD : ndarray of int64, shape (H, D)
@@ -48,13 +48,17 @@ class Answer:
         Returns the policy, for the user's model.
     live_box : callable or None
         From the reduction: returns between what amounts the nodes of each step and state lie that are no dead ends.
-    upper : float or None
-        What no policy is worth more than, if a limit ended the search before that was the value.
     stopped : str
-        By which limit, if so.
+        Which limit ended the search before `upper` was as low as the value, if one did.
+    noise : float
+        How far apart rounding errors and tolerances alone can have brought the bounds.
+    checked : bool
+        Whether the policy was followed forward and found to be worth what was computed backward.
     """
 
     value: float
+    lower: float
+    upper: float
     method: str
     stats: Stats
     peak_HD: NDArray[np.int64]
@@ -62,8 +66,9 @@ class Answer:
     worst_is_exact: bool
     make_policy: Callable[[], AugmentedPolicy] | None
     live_box: Callable[[], Interval] | None = None
-    upper: float | None = None
     stopped: str = ""
+    noise: float = 0.0
+    checked: bool = True
 
     @property
     def feasible(self) -> bool:
@@ -146,7 +151,7 @@ def _choose(problem: Problem, method: str, options: Options) -> tuple[str, front
         return method, None
     if not is_one_sided(lattice) or _may_fall_below(problem):
         return "reduction", None
-    if is_certain(problem.model) and options.arrays is None and options.resolution == 0:
+    if is_certain(problem.model) and not problem.lumped and options.arrays is None and options.resolution == 0:
         return "paths", None
     work = frontier.Work(problem.model, purse_of(lattice)[0])
     if options.arrays:
@@ -180,9 +185,7 @@ def _may_fall_below(problem: Problem) -> bool:
 
     Once no such limit is left they may do so, and only the reduction knows such amounts as settled.
     """
-    turned = bool((problem.lattice.upper_HD == NO_UPPER).all())
-    resource = problem.origin.resource_index(problem.lattice.resources[0])
-    return turned and problem.origin.cost_range(resource)[0] is None
+    return problem.lumped and bool((problem.lattice.upper_HD == NO_UPPER).all())
 
 
 def purse_of(lattice: Lattice) -> tuple[frontier.Purse, bool]:
@@ -229,12 +232,22 @@ def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | N
         )  # fmt: skip
 
     exact = visited.complete and problem.truth.exact
-    return Answer(value, "frontier", stats, peak[:, None], trough[:, None], exact, make_policy)
+    rounding = problem.rounding(pooled=found.pooled)
+    above, noise = found.above(value, rounding), found.noise(value, rounding)
+    if visited.followed is None:
+        below = found.extremes.below(rounding)
+    else:
+        below = visited.followed.below(rounding, found.resolution)
+        _check_value(value, visited.followed, below, above)
+    return Answer(
+        value, value - below, value + above, "frontier", stats, peak[:, None], trough[:, None], exact, make_policy,
+        noise=below + noise, checked=visited.followed is not None,
+    )  # fmt: skip
 
 
 def _by_paths(problem: Problem, allowance: Allowance, options: Options) -> Answer:
     model, lattice = problem.model, problem.lattice
-    path = best_path(model, purse_of(lattice)[0], allowance)
+    path = best_path(model, purse_of(lattice)[0], allowance, problem.drift)
     if path.stopped and not options.unfinished:
         raise LimitReached(path.stopped)
     amounts = None if problem.is_exact else max(path.sizes, default=0)
@@ -261,8 +274,9 @@ def _by_paths(problem: Problem, allowance: Allowance, options: Options) -> Answe
 
     exact = problem.truth.exact
     return Answer(
-        path.value, "paths", stats, peak_HD, trough_HD, exact, make_policy, upper=path.upper, stopped=path.stopped
-    )
+        path.value, path.lower, path.upper, "paths", stats, peak_HD, trough_HD, exact, make_policy,
+        stopped=path.stopped, noise=path.upper - path.lower,
+    )  # fmt: skip
 
 
 def _running(cost_TD: NDArray[np.int64], horizon: int) -> NDArray[np.int64]:
@@ -293,7 +307,9 @@ def _by_reduction(problem: Problem, allowance: Allowance, options: Options) -> A
     traced = reduction.trace(model, lattice, found, problem.truth.high_OD, problem.truth.low_OD)
     if problem.is_exact:
         _check_limits(lattice, traced.peak_HD, traced.trough_HD)
-    _check_value(problem, found, traced)
+    rounding = problem.rounding(pooled=found.pooled)
+    above, below = found.extremes.above(found.value, rounding), traced.followed.below(rounding)
+    _check_value(found.value, traced.followed, below, above)
 
     def make_policy() -> AugmentedPolicy:
         layers = []
@@ -308,6 +324,8 @@ def _by_reduction(problem: Problem, allowance: Allowance, options: Options) -> A
 
     return Answer(
         found.value,
+        found.value - below,
+        found.value + above,
         "reduction",
         stats,
         traced.peak_HD,
@@ -315,12 +333,13 @@ def _by_reduction(problem: Problem, allowance: Allowance, options: Options) -> A
         problem.truth.exact,
         make_policy,
         found.live_box,
+        noise=below + above,
     )
 
 
 def _nothing(method: str, stats: Stats, problem: Problem) -> Answer:
     none = np.zeros((0, len(problem.limits.resources)), np.int64)
-    return Answer(-np.inf, method, stats, none, none, worst_is_exact=True, make_policy=None)
+    return Answer(-np.inf, -np.inf, -np.inf, method, stats, none, none, worst_is_exact=True, make_policy=None)
 
 
 def _check_limits(lattice: Lattice, peak_HD: NDArray[np.int64], trough_HD: NDArray[np.int64]) -> None:
@@ -331,13 +350,11 @@ def _check_limits(lattice: Lattice, peak_HD: NDArray[np.int64], trough_HD: NDArr
         )
 
 
-def _check_value(problem: Problem, found: reduction.Sweep, traced: reduction.Trace) -> None:
-    reward = problem.model.row_reward
-    expected = sum(
-        float(weight[row >= 0] @ reward[row[row >= 0]]) for weight, row in zip(traced.weight, found.rows, strict=True)
-    )
-    size = max(1.0, abs(found.value), problem.model.horizon * float(np.abs(reward).max()))
-    if abs(expected - found.value) > _AGREEMENT * size:
+def _check_value(value: float, followed: Followed, below: float, above: float) -> None:
+    """Raise unless a policy, followed forward, is worth what was computed backward, up to the errors of both."""
+    noise = AGREEMENT * followed.total
+    if not value - below - noise <= followed.value <= value + above + noise:
         raise SolventError(
-            f"the policy is worth {expected!r} followed forward, but {found.value!r} was computed backward"
+            f"the policy is worth {followed.value!r} followed forward, but {value!r} was computed backward; "
+            "please report this"
         )

@@ -11,6 +11,8 @@ import numpy as np
 from solvent.plan.bound_kernels import DOWN, UP
 from solvent.plan.jit import jit
 
+#: What is added to a bound for each operation, relative to its terms: more than rounding can have taken off.
+_OUTWARD = 2.0**-51
 #: Where `search` says how far it has come, and which path is best: a label, the row taken there or -1, and the price
 #: at which to go on from there or -1.
 STEP, LABELS, BEST_LABEL, BEST_ROW, BEST_PRICE = 0, 1, 2, 3, 4
@@ -35,14 +37,51 @@ def fill_needs(table_of_step, row_indptr, next_state, cost, floor, out_need_HS):
             out_need_HS[h, s] = least
 
 
+@jit(inline="always")
+def _is_safe(left, cost, floor, need):
+    """Whether a row can be taken and gone on from; not where `left` is DOWN, which stands for never being there."""
+    return left != DOWN and need != UP and left - cost >= max(floor, need)
+
+
+@jit
+def fill_highest(
+    table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, start, out_highest_HS, out_reward_H
+):
+    """Write the most that a path within the floors can have left at each (step, state); DOWN if none comes there.
+
+    Also the largest reward of a row that such a path could take at each step, or 0.
+    """
+    n_steps, n_states = need_HS.shape[0] - 1, need_HS.shape[1]
+    out_highest_HS[:] = DOWN
+    out_highest_HS[0, start] = 0
+    for h in range(n_steps):
+        out_reward_H[h] = 0.0
+        for s in range(n_states):
+            left, first = out_highest_HS[h, s], table_of_step[h] * n_states + s
+            for r in range(row_indptr[first], row_indptr[first + 1]):
+                after = next_state[r]
+                if _is_safe(left, cost[r], floor[h], need_HS[h + 1, after]):
+                    out_reward_H[h] = max(out_reward_H[h], row_reward[r])
+                    out_highest_HS[h + 1, after] = max(out_highest_HS[h + 1, after], left - cost[r])
+
+
+@jit(inline="always")
+def _worth_at_most(reward, paid, later):
+    """Return an upper bound on `reward - paid + later`."""
+    return reward - paid + later + _OUTWARD * (abs(reward) + abs(paid) + abs(later))
+
+
 @jit
 def fill_values(
-    table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, last, price, out_value_HS, out_earned_HS,
-    out_want_HS,
+    table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, highest_HS, last, price, out_value_HS,
+    out_earned_HS, out_want_HS,
 ):  # fmt: skip
     """Write the most that can be earned from each (step, state) if every tick costs so much and none is forbidden.
 
-    Also what the path that does so earns before that cost, and what must be left for it to keep the floors.
+    Only rows are looked at that some path within the floors could take, at the step alone or by what it has left.
+
+    These are upper bounds: each step adds more than rounding can have taken off. Also what the path that does so earns
+    before that cost, and what must be left for it to keep the floors.
     """
     n_steps, n_states = out_value_HS.shape[0] - 1, out_value_HS.shape[1]
     out_value_HS[n_steps] = out_earned_HS[n_steps] = 0.0
@@ -58,8 +97,8 @@ def fill_values(
                 continue
             best, chosen = -np.inf, -1
             for r in range(begin, end):
-                if need_HS[h + 1, next_state[r]] != UP:
-                    worth = row_reward[r] - toll * cost[r] + out_value_HS[h + 1, next_state[r]]
+                if _is_safe(highest_HS[h, s], cost[r], floor[h], need_HS[h + 1, next_state[r]]):
+                    worth = _worth_at_most(row_reward[r], toll * cost[r], out_value_HS[h + 1, next_state[r]])
                     if worth > best:
                         best, chosen = worth, r
             out_value_HS[h, s], out_earned_HS[h, s], out_want_HS[h, s] = best, -np.inf, UP
@@ -72,26 +111,26 @@ def fill_values(
 
 @jit
 def follow(
-    table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, last, price, value_HS, step, state,
-    careful, out_row_H,
+    table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, highest_HS, last, price, value_HS, step,
+    state, careful, out_row_H,
 ):  # fmt: skip
     """Follow the best rows at a price from a step and state with nothing left over; write them from that step on.
 
-    If careful, only rows are taken after which the floors can be kept. Returns the reward and what was spent up to the
-    last step with a floor.
+    If careful, only rows are taken after which the floors can be kept. Returns the reward, what was spent up to the
+    last step with a floor, and the sum of the absolute values of all rewards and prices paid.
     """
     n_steps, n_states = value_HS.shape[0] - 1, value_HS.shape[1]
-    s, left, earned, spent = state, 0, 0.0, 0
+    s, left, earned, spent, size = state, 0, 0.0, 0, 0.0
     out_row_H[step:] = -1
     for h in range(step, n_steps):
         first = table_of_step[h] * n_states + s
         toll = price if h <= last else 0.0
         best, chosen = -np.inf, -1
         for r in range(row_indptr[first], row_indptr[first + 1]):
-            need = max(floor[h], need_HS[h + 1, next_state[r]])
-            if need_HS[h + 1, next_state[r]] == UP or (careful and left - cost[r] < need):
+            most = left if careful else highest_HS[h, s]
+            if not _is_safe(most, cost[r], floor[h], need_HS[h + 1, next_state[r]]):
                 continue
-            worth = row_reward[r] - toll * cost[r] + value_HS[h + 1, next_state[r]]
+            worth = _worth_at_most(row_reward[r], toll * cost[r], value_HS[h + 1, next_state[r]])
             if worth > best:
                 best, chosen = worth, r
         if chosen < 0:
@@ -99,51 +138,53 @@ def follow(
         out_row_H[h] = chosen
         left -= cost[chosen]
         earned += row_reward[chosen]
+        size += abs(row_reward[chosen]) + abs(toll * cost[chosen])
         if h <= last:
             spent += cost[chosen]
         s = next_state[chosen]
-    return earned, spent
+    return earned, spent, size
 
 
 @jit
 def fill_prices(
-    table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, last, start, tolerance, out_price_K,
+    table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, highest_HS, last, start, same, out_price_K,
     out_value_KHS, out_earned_KHS, out_want_KHS, out_row_H,
 ):  # fmt: skip
     """Find the price of a tick that bounds the optimum best, and write all prices that were tried with their values.
 
     At any price p >= 0, what is earned from a (step, state) is at most value[step, state] + p (left - floor[last]). At
     the start this is convex in p: the lines of two paths, one too dear and one within the floor, meet at the next price
-    to try, until no path lies above. Returns how many prices were tried, and the reward of a path that keeps all
-    floors, written to `out_row_H`.
+    to try, until no path lies above. Bounds count as equal if they differ by less than `same`, relative to the terms of
+    the best path known. Returns how many prices were tried, and the reward of a path that keeps all floors, written to
+    `out_row_H`.
     """
     span = -floor[last] if last >= 0 else 0
     row_H = np.empty_like(out_row_H)
-    best, price, k = -np.inf, 0.0, 0
+    best, price, k, tolerance = -np.inf, 0.0, 0, 0.0
     dear_reward, dear_spent, cheap_reward, cheap_spent = 0.0, 0, 0.0, 0
     while True:
         value_HS = out_value_KHS[k]
         out_price_K[k] = price
         fill_values(
-            table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, last, price, value_HS,
-            out_earned_KHS[k], out_want_KHS[k],
+            table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, highest_HS, last, price,
+            value_HS, out_earned_KHS[k], out_want_KHS[k],
         )  # fmt: skip
         k += 1
-        earned, spent = follow(
-            table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, last, price, value_HS, 0, start,
-            True, row_H,
+        earned, spent, size = follow(
+            table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, highest_HS, last, price, value_HS,
+            0, start, True, row_H,
         )  # fmt: skip
         if earned > best:
-            best = earned
+            best, tolerance = earned, same * size
             out_row_H[:] = row_H
         if k == 1:
             cheap_reward, cheap_spent = earned, spent
         bound = value_HS[0, start] + price * span
         if bound <= best + tolerance or k == out_price_K.shape[0]:
             return k, best
-        earned, spent = follow(
-            table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, last, price, value_HS, 0, start,
-            False, row_H,
+        earned, spent, size = follow(
+            table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, highest_HS, last, price, value_HS,
+            0, start, False, row_H,
         )  # fmt: skip
         if spent <= span:
             if k == 1 or earned - price * spent <= cheap_reward - price * cheap_spent + tolerance:
@@ -171,7 +212,9 @@ def _prune(
         spare = float(left - floor_left) if priced else 0.0
         most = np.inf
         for k in range(np.uint64(price_K.shape[0])):
-            most = min(most, value_K[k] + price_K[k] * spare)
+            paid = price_K[k] * spare
+            outward = _OUTWARD * (abs(value_K[k]) + abs(paid) + abs(worth))
+            most = min(most, value_K[k] + paid + outward)
             if worth + most <= best + tolerance:
                 break
             if left >= want_K[k] and worth + earned_K[k] > best:
@@ -186,8 +229,8 @@ def _prune(
 
 @jit
 def _merge(
-    size, a_left, a_value, a_parent, a_row, begin, end, left, value, label, r, cost, reward, need, tolerance,
-    b_left, b_value, b_parent, b_row,
+    size, a_left, a_value, a_parent, a_row, begin, end, left, value, label, r, cost, reward, need, b_left, b_value,
+    b_parent, b_row,
 ):  # fmt: skip
     """Merge labels with those that come by a row, the richest first; keep what is worth more than all richer ones."""
     i, j, n, top = 0, begin, 0, -np.inf
@@ -200,13 +243,13 @@ def _merge(
             mine, other = a_left[i], left[j] - cost
             old = mine > other or (mine == other and a_value[i] >= value[j] + reward)
         if old:
-            if a_value[i] > top + tolerance:
+            if a_value[i] > top:
                 top = a_value[i]
                 b_left[n], b_value[n], b_parent[n], b_row[n] = a_left[i], top, a_parent[i], a_row[i]
                 n += 1
             i += 1
         else:
-            if value[j] + reward > top + tolerance:
+            if value[j] + reward > top:
                 top = value[j] + reward
                 b_left[n], b_value[n], b_parent[n], b_row[n] = left[j] - cost, top, label[j], r
                 n += 1
@@ -274,8 +317,8 @@ def search(
                 if low < high:
                     size = _merge(
                         size, heap_left[side], heap_value[side], heap_parent[side], heap_row[side], low, high, left,
-                        value, label, r, cost[r], row_reward[r], need, tolerance, heap_left[1 - side],
-                        heap_value[1 - side], heap_parent[1 - side], heap_row[1 - side],
+                        value, label, r, cost[r], row_reward[r], need, heap_left[1 - side], heap_value[1 - side],
+                        heap_parent[1 - side], heap_row[1 - side],
                     )  # fmt: skip
                     side = 1 - side
             if size > 0:

@@ -11,20 +11,28 @@ since no path within the floor has spent more than it had. For a knapsack, the b
 linear relaxation. A label whose bound is no better than the best path known is dropped, and few remain. That path is
 found first, by a search that keeps but a few labels at each step; the next keeps more, until none was left out that
 could have been better.
+
+Rewards are floats. Bounds are computed outward, so that rounding never makes one too small, and a label is dropped if
+its bound exceeds the best path by no more than a tolerance, relative to the terms of that path. Both are part of
+`upper`. If all sums of rewards are exact, because the rewards are whole multiples of one power of two and not too
+large, the tolerance is smaller than that power, and the path is exactly the best.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.errors import SolventError
 from solvent.model.cmdp import CMDP
 from solvent.plan import path_kernels as kernels
+from solvent.plan.accuracy import AGREEMENT, ROUNDOFF, SAME_POINT
 from solvent.plan.bound_kernels import DOWN
-from solvent.plan.frontier import RELATIVE_TOLERANCE, Purse
+from solvent.plan.frontier import Purse
 from solvent.plan.limits import Allowance, LimitReached
 from solvent.plan.reduction import grown
 
@@ -45,13 +53,14 @@ class Path:
     Attributes
     ----------
     value : float
-        Minus infinity if none keeps the floors.
+        The sum of its rewards, rounded once; minus infinity if none keeps the floors.
     row_H : ndarray of int64, shape (H,)
         The row of each step, or -1 once the episode is over.
     sizes : tuple of int
         Labels after each step in the last search, at least that of the path itself.
-    upper : float
-        What no path is worth more than: the value, unless the search was stopped.
+    lower, upper : float
+        What it is worth at least, and what no path is worth more than: the value up to rounding and the tolerance of
+        the search, unless the search was stopped.
     stopped : str
         By which limit it was, if so.
     """
@@ -59,6 +68,7 @@ class Path:
     value: float
     row_H: NDArray[np.int64]
     sizes: tuple[int, ...]
+    lower: float
     upper: float
     stopped: str = ""
 
@@ -75,8 +85,10 @@ def is_certain(model: CMDP) -> bool:
     return model.n_outcomes == model.n_rows
 
 
-def best_path(model: CMDP, purse: Purse, allowance: Allowance) -> Path:
+def best_path(model: CMDP, purse: Purse, allowance: Allowance, drift: float = 0.0) -> Path:
     """Return the best path of a model in which nothing is left to chance; if a limit ends it, the best so far.
+
+    `drift` is by how much the probability of a row's outcome, which should be 1, can differ from it: it may be a sum.
 
     Raises
     ------
@@ -91,37 +103,67 @@ def best_path(model: CMDP, purse: Purse, allowance: Allowance) -> Path:
     >>> best_path(model, Purse(cost, np.full(3, -50), 0, 0), Allowance()).value
     220.0
     """
-    search = _Search(model, purse, allowance)
+    search = _Search(model, purse, allowance, drift)
     if not search.feasible:
-        return Path(-np.inf, np.full(model.horizon, -1), (0,) * model.horizon, -np.inf)
+        return Path(-np.inf, np.full(model.horizon, -1), (0,) * model.horizon, -np.inf, -np.inf)
     search.find_prices()
-    width, upper, stopped = _WIDTH, search.value, ""
+    width, stopped = _WIDTH, ""
     try:
         while search.bound > search.value + search.tolerance:
             search.run(width)
-            width, upper = width * _WIDER, search.value
+            width *= _WIDER
     except LimitReached as reached:
-        upper, stopped = max(search.bound, search.value), str(reached)
+        stopped = str(reached)
     sizes = tuple(np.maximum(search.size_H, search.row_H >= 0).tolist())
-    return Path(float(search.value), search.row_H, sizes, float(upper), stopped)
+    return search.conclude(sizes, stopped)
+
+
+def exact_unit(model: CMDP) -> float:
+    """Return a power of two that all rewards are whole multiples of, if all sums of them are then exact; else 0.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> exact_unit(instances.knapsack([60, 100, 120], [10, 20, 30])), exact_unit(instances.knapsack([0.1], [1]))
+    (4.0, 0.0)
+    """
+    rewards = model.row_reward[model.row_reward != 0]
+    if not len(rewards):
+        return 1.0
+    mantissa, exponent = np.frexp(np.abs(rewards))
+    whole = (mantissa * 2.0**53).astype(np.int64)
+    # the lowest bit that is set in any of them
+    lowest = int((exponent - 53 + np.frexp((whole & -whole).astype(float))[1] - 1).min())
+    largest = int(exponent.max())
+    # 2 H times the largest is less than 2**53 of them: so are all sums, forward and backward
+    fits = largest - lowest + int(2 * model.horizon).bit_length() <= 53
+    return math.ldexp(1.0, lowest) if fits and lowest > -1000 else 0.0
 
 
 class _Search:
     """Bounds, and searches that get wider."""
 
-    def __init__(self, model: CMDP, purse: Purse, allowance: Allowance) -> None:
+    def __init__(self, model: CMDP, purse: Purse, allowance: Allowance, drift: float) -> None:
+        self._drift = drift
         self._model, self._purse, self._allowance = model, purse, allowance
         shape = (model.horizon + 1, model.n_states)
-        allowance.take((1 + 3 * _PRICES) * 8 * shape[0] * shape[1], "bounds per step and state")
+        allowance.take((2 + 3 * _PRICES) * 8 * shape[0] * shape[1], "bounds per step and state")
         self._need_HS = np.empty(shape, np.int64)
         kernels.fill_needs(
             model.table_of_step, model.row_indptr, model.next_state, purse.cost, purse.floor, self._need_HS
         )
+        self._highest_HS, self._reward_H = np.empty(shape, np.int64), np.empty(model.horizon)
+        kernels.fill_highest(
+            model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
+            self._need_HS, model.start_index, self._highest_HS, self._reward_H,
+        )  # fmt: skip
         limited = np.flatnonzero(purse.floor != DOWN)
         self._last = int(limited[-1]) if len(limited) else -1
-        size = max(float(np.abs(model.row_reward).max(initial=0.0)), float(np.finfo(float).tiny))
-        self.tolerance = RELATIVE_TOLERANCE * size
-        self.value, self.bound = -np.inf, np.inf
+        # bounds are computed outward, so that those of equals differ by as much as that adds in all steps
+        self._same, self._unit = SAME_POINT + 16 * ROUNDOFF * (model.horizon + 4), 0.0
+        if drift == 0:
+            self._unit = exact_unit(model)
+        self.value, self.bound, self.tolerance, self._used = -np.inf, np.inf, 0.0, 0.0
         self.row_H, self.size_H = np.full(model.horizon, -1), np.zeros(model.horizon, np.int64)
 
     @property
@@ -137,16 +179,46 @@ class _Search:
         self._value_KHS, self._earned_KHS, self._want_KHS = np.empty(shape), np.empty(shape), np.empty(shape, np.int64)
         count, self.value = kernels.fill_prices(
             model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
-            self._need_HS, self._last, model.start_index, self.tolerance, self._price_K, self._value_KHS,
+            self._need_HS, self._highest_HS, self._last, model.start_index, self._same, self._price_K, self._value_KHS,
             self._earned_KHS, self._want_KHS, self.row_H,
         )  # fmt: skip
         span = -float(purse.floor[self._last]) if self._last >= 0 else 0.0
-        ends = self._value_KHS[:count, 0, model.start_index] + self._price_K[:count] * span
+        ends, paid = self._value_KHS[:count, 0, model.start_index], self._price_K[:count] * span
+        ends = ends + paid + 4 * ROUNDOFF * (np.abs(ends) + np.abs(paid))
         self.bound = float(ends.min())
         # the price that bounds the start best is asked first
         order = np.argsort(ends, kind="stable")
         self._price_K, self._value_KHS = self._price_K[order], self._value_KHS[order]
         self._earned_KHS, self._want_KHS = self._earned_KHS[order], self._want_KHS[order]
+        self.tolerance = self._tolerance()
+
+    def _tolerance(self) -> float:
+        """Return how much better a path may be than the best one known and still count as equal to it."""
+        taken = self.row_H[self.row_H >= 0]
+        priced = self._price_K[0] * np.abs(self._purse.cost[taken].astype(float))
+        tolerance = self._same * float(np.abs(self._model.row_reward[taken]).sum() + priced.sum())
+        return min(tolerance, self._unit / 4) if self._unit else tolerance
+
+    def conclude(self, sizes: tuple[int, ...], stopped: str) -> Path:
+        """Return the best path with bounds on what it and any other is worth."""
+        rewards = self._model.row_reward[self.row_H[self.row_H >= 0]]
+        value = math.fsum(rewards.tolist())
+        if abs(value - self.value) > AGREEMENT * float(np.abs(rewards).sum()):
+            raise SolventError(f"the path is worth {value!r}, but {self.value!r} was found by the search")
+        upper = max(self.value, value)
+        if stopped:
+            upper = max(upper, self.bound)
+        if self._unit:
+            lower = value
+        else:
+            # the terms of a better path add up to no more than twice the largest rewards, less what it is worth
+            share = len(self.row_H) * (2 * ROUNDOFF + self._drift)
+            terms = 2 * float(self._reward_H.sum()) + abs(upper)
+            lower = math.nextafter(value - len(self.row_H) * self._drift * float(np.abs(rewards).sum()), -math.inf)
+            upper += share * terms
+        if stopped or not self._unit:
+            upper = math.nextafter(upper + max(self.tolerance, self._used), math.inf)
+        return Path(value, self.row_H, sizes, lower, upper, stopped)
 
     def run(self, width: int) -> None:
         """Search with so many labels at each step; improve the path, and the bound on what is better than it."""
@@ -179,10 +251,13 @@ class _Search:
                 allowance.take(12 * stored, "labels")
                 stored *= 2
                 parent, row = grown(parent, stored), grown(row, stored)
+        self._used = self.tolerance
         if best > self.value:
             self.value = best
             self._retrace(parent, row, *place[kernels.BEST_LABEL :].tolist())
-        self.bound = cut
+            self.tolerance = self._tolerance()
+        # what was dropped for a tolerance that is far too large by now must be looked at again
+        self.bound = max(cut, best + self._used) if self._used > 2 * self.tolerance else cut
         allowance.give_back(taken + 12 * stored)
 
     @cached_property
@@ -203,6 +278,6 @@ class _Search:
             model, purse = self._model, self._purse
             kernels.follow(
                 model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
-                self._need_HS, self._last, self._price_K[price], self._value_KHS[price], steps,
+                self._need_HS, self._highest_HS, self._last, self._price_K[price], self._value_KHS[price], steps,
                 model.next_state[self.row_H[steps - 1]], False, self.row_H,
             )  # fmt: skip

@@ -6,8 +6,9 @@ import numpy as np
 
 from solvent.plan.jit import jit
 
-#: A joint probability may differ from the product of its margins by so much, relatively.
-_ROUNDING = 1e-14
+#: The largest relative difference between a joint probability and the product of its margins, or between the
+#: probabilities of two laws that count as one.
+ROUNDING = 1e-14
 
 
 @jit
@@ -25,10 +26,17 @@ def factor_rows(
 ):  # fmt: skip
     """Find the rows whose costs are independent of the next state, and the distinct laws of these costs.
 
-    The margins over next states are written where the outcomes of the row stand. Returns the number of laws.
+    A row is independent if its outcomes are all pairs of a cost and a next state, each pair once, and the probability
+    of each is the product of its margins. The margins over next states are written where the outcomes of the row stand.
+    Returns the number of laws.
     """
     n_laws, most_laws = 0, out_law_indptr.shape[0] - 1
     law_cost, law_probability = np.empty(most_costs, np.int64), np.empty(most_costs)
+    longest = 0
+    for r in range(outcome_indptr.shape[0] - 1):
+        longest = max(longest, outcome_indptr[r + 1] - outcome_indptr[r])
+    # the row in which each pair was seen last
+    seen_in = np.full(longest, -1, np.int64)
     for r in range(outcome_indptr.shape[0] - 1):
         begin, end = outcome_indptr[r], outcome_indptr[r + 1]
         states, masses = out_mix_state[begin:end], out_mix_probability[begin:end]
@@ -50,12 +58,13 @@ def factor_rows(
             continue
         independent = True
         for o in range(begin, end):
-            product = (
-                law_probability[_find(law_cost, n_costs, cost[o])] * masses[_find(states, n_states, next_state[o])]
-            )
-            if abs(product - probability[o]) > _ROUNDING * probability[o]:
+            k, j = _find(law_cost, n_costs, cost[o]), _find(states, n_states, next_state[o])
+            product = law_probability[k] * masses[j]
+            again = seen_in[k * n_states + j] == r
+            if again or abs(product - probability[o]) > ROUNDING * probability[o]:
                 independent = False
                 break
+            seen_in[k * n_states + j] = r
         if not independent:
             continue
         order = np.argsort(-law_cost[:n_costs])
@@ -67,7 +76,7 @@ def factor_rows(
             while same and k < n_costs:
                 p = law_probability[order[k]]
                 same = out_law_cost[first + k] == law_cost[order[k]]
-                same = same and abs(out_law_probability[first + k] - p) <= _ROUNDING * p
+                same = same and abs(out_law_probability[first + k] - p) <= ROUNDING * p
                 k += 1
             if same:
                 law = known

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +18,9 @@ from solvent.model.budget import Limits, is_constant
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER
+from solvent.plan.accuracy import Rounding
 from solvent.plan.bounds import Interval
+from solvent.plan.outcomes import merge_twins
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import Counting
 
@@ -63,6 +65,10 @@ class Problem:
         Between which amounts before each step no limit can be reached any more, as the paper truncates them.
     ends : tuple of (int, int)
         Between which ticks the amounts of each resource need be told apart.
+    lumped : bool
+        Whether some outcome holds costs that a policy counts differently, all of them beyond what matters.
+    relaxed : bool
+        Whether a policy that keeps the limits as counted may break the true ones by what rounding hides.
     """
 
     origin: CMDP
@@ -73,14 +79,18 @@ class Problem:
     truth: Truth
     truncation: Interval | None = None
     ends: tuple[tuple[int, int], ...] = ()
+    lumped: bool = False
+    relaxed: bool = False
 
     @classmethod
     def exact(cls, model: CMDP, limits: Limits) -> Problem:
-        """Return a problem as it is; errors as of `Lattice.fit`."""
+        """Return a problem with nothing rounded and equal outcomes merged; errors as of `Lattice.fit`."""
         lattice = Lattice.fit(model, limits)
-        truth = Truth(lattice.units, lattice.cost_OD, lattice.cost_OD, exact=True)
+        merged, ticks_OD = merge_twins(model, lattice.cost_OD)
+        lattice = replace(lattice, cost_OD=ticks_OD)
+        truth = Truth(lattice.units, ticks_OD, ticks_OD, exact=True)
         exactly: Counting = "exact"
-        return cls(model, limits, model, lattice, (exactly,) * len(limits.resources), truth)
+        return cls(model, limits, merged, lattice, (exactly,) * len(limits.resources), truth)
 
     @property
     def is_exact(self) -> bool:
@@ -121,9 +131,21 @@ class Problem:
             result[name] = max([Fraction(0), *over, *under])
         return result
 
-    def hidden(self, d: int) -> Fraction:
-        """Return the most by which what was counted of a tracked resource can differ from what was spent."""
-        return Fraction(0) if self.counting[d] == "exact" else self.model.horizon * self.lattice.units[d]
+    def slack(self, d: int) -> Fraction:
+        """Return the most by which a policy that keeps the limits as counted can break those of a tracked resource."""
+        hides = self.relaxed and self.counting[d] != "exact"
+        return self.model.horizon * self.lattice.units[d] if hides else Fraction(0)
+
+    def rounding(self, *, pooled: bool) -> Rounding:
+        """Return the errors of evaluating a row; `pooled` says whether independent costs are averaged on their own."""
+        return Rounding.of(self.origin, self.model, pooled=pooled, binned=self.origin.law_DO is not None)
+
+    @property
+    def drift(self) -> float:
+        """By how much the probabilities of a row can differ from 1 in all, where each row has one outcome."""
+        if self.model is self.origin and (self.model.probability == 1).all():
+            return 0.0
+        return 10 * self.rounding(pooled=False).row
 
     def worst_spent(self, peak_HD: NDArray[np.int64]) -> dict[str, Fraction]:
         """Return the most that is ever spent, from the most after each step."""

@@ -191,14 +191,20 @@ def project(
     truncation = tuple(np.stack(side, axis=1) for side in zip(*settled, strict=True)) if spans else (upper_HD, lower_HD)
     return Problem(
         model, limits, parts.model, lattice, tuple(each.counting for each in measures), parts.truth,
-        (truncation[0], truncation[1]), tuple(span.ends() for span in spans),
+        (truncation[0], truncation[1]), tuple(span.ends() for span in spans), parts.lumped, scheme == "relaxed",
     )  # fmt: skip
 
 
 def _bottom(model: CMDP, r: int, limits: Limits, d: int, unit: Fraction) -> int:
-    """Return ticks so low that, wherever they are added, no limit above can be reached any more, or one below kept."""
+    """Return ticks so low that, wherever they are added, no limit above can be reached any more, or one below kept.
+
+    They are no higher than any distribution's upper end, so that no cost counts as more than it is.
+    """
+    assert model.law_DO is not None
+    used = np.unique(model.law_DO[r][model.law_DO[r] != NO_LAW])
     rise = model.horizon * (max(model.cost_range(r)[1], Fraction(0)) + unit)
-    return int((min([Fraction(0), *limits.distinct(d)]) - 2 * rise) // unit)
+    bottom = min([Fraction(0), *limits.distinct(d)]) - 2 * rise
+    return int(min([bottom, *(model.laws[i].high for i in used)]) // unit)
 
 
 def reach_of(model: CMDP, r: int, limits: Limits, d: int) -> Fraction:

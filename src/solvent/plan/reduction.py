@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.plan import kernels
+from solvent.plan.accuracy import Extremes, Followed
 from solvent.plan.bound_kernels import DOWN, UP, fill_live_box, row_bounds
 from solvent.plan.bounds import Bounds, Interval, bounds_of
 from solvent.plan.limits import Allowance
@@ -139,6 +140,10 @@ class Sweep:
     bounds : Bounds
     cost_diversity : int or None
         The paper's D_M, the most distinct amounts in a layer; None if layers were pruned.
+    extremes : Extremes
+        Of its values, for the bounds on their error.
+    pooled : bool
+        Whether costs were averaged before next states, or after them, anywhere.
     """
 
     value: float
@@ -146,6 +151,8 @@ class Sweep:
     rows: list[NDArray[np.int32]]
     bounds: Bounds
     cost_diversity: int | None
+    extremes: Extremes
+    pooled: bool
 
     def live_box(self) -> Interval:
         """Return the least and the most that was spent in nodes of each step and state that are no dead ends."""
@@ -178,13 +185,13 @@ def reduce(
     bounds = bounds_of(model, lattice, allowance, prune=prune, truncation=truncation, within=within)
     steps = Steps(model, lattice, bounds)
     layers = forward(steps, allowance)
-    value, rows = _backward(steps, layers, allowance)
+    value, rows, extremes = _backward(steps, layers, allowance)
     diversity = None
     if not prune:
         # the paper counts amounts after the last step too
         counted = [*layers, next_layer(steps, model.horizon - 1, layers[-1], allowance)]
         diversity = max(layer.distinct_amounts() for layer in counted)
-    return Sweep(value, layers, rows, steps.bounds, diversity)
+    return Sweep(value, layers, rows, steps.bounds, diversity, extremes, steps.pooled)
 
 
 @dataclass
@@ -202,6 +209,7 @@ class Steps:
         self.bytes_per_node = 8 * len(self.lattice.resources) + 4
         rows = independent_rows(self.model, self.lattice.cost_OD)
         self.independent = tuple(getattr(rows, each.name) for each in fields(rows))
+        self.pooled = bool((rows.law >= 0).any())
 
     def at(self, h: int) -> dict[str, Any]:
         """Return the rows of a step and the bounds between which each is safe."""
@@ -308,21 +316,23 @@ def grown(array: NDArray[Any], room: int) -> NDArray[Any]:
     return larger
 
 
-def _backward(steps: Steps, layers: list[Layer], allowance: Allowance) -> tuple[float, list[NDArray[np.int32]]]:
+def _backward(
+    steps: Steps, layers: list[Layer], allowance: Allowance
+) -> tuple[float, list[NDArray[np.int32]], Extremes]:
     m, horizon, grid = steps.model, steps.model.horizon, steps.grid
     no_state, no_spent = np.empty(0, np.int32), np.empty((0, layers[0].spent.shape[1]), np.int64)
     after_state, after_spent, slots, after_value = no_state, no_spent, np.empty(0, np.int32), np.empty(0)
     on_grid = np.empty(grid.size)
     allowance.take(8 * grid.size, "a grid of all amounts")
     rows: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * horizon
-    value = np.empty(0)
+    value, extremes = np.empty(0), Extremes.none(horizon)
     for h in range(horizon - 1, -1, -1):
         allowance.check_time()
         allowance.tell("backward", horizon - h, horizon, nodes=len(layers[h]))
         layer = layers[h]
         size = 20 * len(layer) + 4 * len(slots)
         allowance.take(size, f"the values of step {h}")
-        value, row = np.empty(len(layer)), np.empty(len(layer), np.int32)
+        value, row, reward_S = np.empty(len(layer)), np.empty(len(layer), np.int32), np.zeros(m.n_states)
         indptr, outcome_indptr, next_state, cost_OD, low, high, settled_low, settled_high, first, facts = steps.moves(h)
         kernel = kernels.sweep_parallel if len(layer) >= PARALLEL_FROM else kernels.sweep
         for begin, end in allowance.pieces(len(layer)):
@@ -331,16 +341,17 @@ def _backward(steps: Steps, layers: list[Layer], allowance: Allowance) -> tuple[
                 np.clip(layer.indptr, begin, end), layer.spent, indptr, outcome_indptr, m.probability, next_state,
                 m.row_reward, cost_OD, low, high, steps.bounds.safe_low[h], steps.bounds.safe_high[h], settled_low,
                 settled_high, first, h == horizon - 1, *steps.independent, facts, after_state, after_spent, slots,
-                on_grid if grid.size else after_value, value, row,
+                on_grid if grid.size else after_value, value, row, reward_S,
             )  # fmt: skip
         rows[h] = row
+        extremes.top[h], extremes.reward[h] = value.max(initial=0.0), reward_S.max()
         if grid.size:
             kernels.put_values(layer.indptr, layer.spent, value, facts, on_grid)
         elif h:
             after_state, after_spent, slots, after_value = layer.state, layer.spent, grid.table(layer), value
         allowance.give_back(size)
     allowance.give_back(8 * grid.size)
-    return float(value[0]), rows
+    return float(value[0]), rows, extremes
 
 
 @dataclass(frozen=True)
@@ -353,11 +364,14 @@ class Trace:
         Probability of reaching each node; 0 exactly where it is never reached.
     peak_HD, trough_HD : ndarray of int64, shape (H, D)
         The most and the least that can have been spent after each step.
+    followed : Followed
+        What it earns at each step.
     """
 
     weight: list[NDArray[np.float64]]
     peak_HD: NDArray[np.int64]
     trough_HD: NDArray[np.int64]
+    followed: Followed
 
 
 def trace(model: CMDP, lattice: Lattice, sweep: Sweep, high_OD: NDArray[np.int64], low_OD: NDArray[np.int64]) -> Trace:
@@ -394,4 +408,10 @@ def trace(model: CMDP, lattice: Lattice, sweep: Sweep, high_OD: NDArray[np.int64
         peak_HD[h], trough_HD[h] = np.maximum(peak_HD[h], ended_most), np.minimum(trough_HD[h], ended_least)
         weights.append(weight)
         most, least = next_most, next_least
-    return Trace(weights[:horizon], peak_HD, trough_HD)
+    weights = weights[:horizon]
+    earned = Followed(np.zeros(horizon), np.zeros(horizon))
+    for h, (weight, row) in enumerate(zip(weights, sweep.rows, strict=True)):
+        acting = row >= 0
+        rewards = weight[acting] * model.row_reward[row[acting]]
+        earned.reward[h], earned.size[h] = rewards.sum(), np.abs(rewards).sum()
+    return Trace(weights, peak_HD, trough_HD, earned)

@@ -107,18 +107,18 @@ class Stats:
 
 
 def relative_gap(lower: float, upper: float) -> float:
-    """Return the distance of two bounds relative to the lower one: 0 if they meet, infinity if one is missing.
+    """Return the distance of two bounds relative to the lower one: 0 if they meet, infinity if one is missing or 0.
 
     Examples
     --------
-    >>> relative_gap(100.0, 101.0), relative_gap(-math.inf, 1.0)
-    (0.01, inf)
+    >>> relative_gap(100.0, 101.0), relative_gap(-math.inf, 1.0), relative_gap(0.0, 1e-30)
+    (0.01, inf, inf)
     """
     if lower == upper:
         return 0.0
-    if not math.isfinite(lower) or not math.isfinite(upper):
+    if lower == 0 or not math.isfinite(lower) or not math.isfinite(upper):
         return math.inf
-    return max(upper - lower, 0.0) / max(abs(lower), 1e-10)
+    return max(upper - lower, 0.0) / abs(lower)
 
 
 class Round(NamedTuple):
@@ -150,7 +150,8 @@ class Solution:
     value : float
         Of the policy, or what it is worth at least if its values were rounded; minus infinity if there is none.
     value_lower, value_upper : float
-        Bounds that enclose the optimum.
+        Bounds that enclose the optimum. They contain every rounding error and every tolerance, and with status
+        "optimal" they differ by nothing else.
     worst_spent : dict of str to Fraction
         The most that the policy can ever have spent, per tracked resource, over all its histories.
     excess : dict of str to Fraction
@@ -165,6 +166,9 @@ class Solution:
     worst_is_exact : bool
         Whether `worst_spent` is attained; else it is a bound, since there were too many nodes to follow or no 64-bit
         unit for the true costs.
+    value_checked : bool
+        Whether the policy was followed forward from the start and found to be worth `value`, up to rounding; False if
+        there is no policy, or if it has too many nodes to be followed.
     rounds : tuple of Round
         How the bounds closed, if a gap was asked for.
     tail : Tail or None
@@ -182,14 +186,15 @@ class Solution:
     diagnosis: Diagnosis | None = None
     worst_is_exact: bool = True
     excess: Mapping[str, Fraction] = field(default_factory=dict)
+    value_checked: bool = False
     rounds: tuple[Round, ...] = ()
     tail: Tail | None = None
     _make_policy: Callable[[], AugmentedPolicy] | None = field(default=None, repr=False, compare=False)
 
     @property
     def gap(self) -> float:
-        """Relative distance of the bounds: 0 if the optimum is known, infinity if nothing is."""
-        return relative_gap(self.value_lower, self.value_upper)
+        """Relative distance of the bounds: infinity if one is missing, 0 if they differ by rounding errors only."""
+        return 0.0 if self.status is Status.OPTIMAL else relative_gap(self.value_lower, self.value_upper)
 
     @property
     def log(self) -> str:

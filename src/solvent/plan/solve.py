@@ -155,16 +155,16 @@ def _exactly(model: CMDP, limits: Limits, method: str, allowance: Allowance, *, 
     except LimitReached as reached:
         return _stopped(model, method, allowance, str(reached))
     if not answer.feasible:
-        return infeasible(model, limits, answer.method, answer.stats, allowance, problem.lattice)
+        return infeasible(model, limits, answer.method, answer.stats, allowance, problem)
     worst, excess = true_extremes(problem, answer)
-    value, upper, status, message = answer.value, answer.value, Status.OPTIMAL, "optimal"
+    status, message = Status.OPTIMAL, "optimal"
     if answer.stopped:
-        assert answer.upper is not None
-        upper, status = answer.upper, Status.FEASIBLE
-        message = f"stopped: {answer.stopped}; never over, and the optimum is at most {upper:.10g}; {_MORE}"
+        status = Status.FEASIBLE
+        message = f"stopped: {answer.stopped}; never over, and the optimum is at most {answer.upper:.10g}; {_MORE}"
     return Solution(
-        status, value, value, upper, worst, answer.method, message, answer.stats,
-        worst_is_exact=answer.worst_is_exact, excess=excess, _make_policy=answer.make_policy,
+        status, answer.value, answer.lower, answer.upper, worst, answer.method, message, answer.stats,
+        worst_is_exact=answer.worst_is_exact, excess=excess, value_checked=answer.checked,
+        _make_policy=answer.make_policy,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numba import prange
 
 from solvent.plan.bound_kernels import UP
-from solvent.plan.frontier_kernels import more
+from solvent.plan.frontier_kernels import is_rise, more
 from solvent.plan.jit import jit
 from solvent.plan.kernels import TERMINAL
 from solvent.plan.pooling_kernels import average
@@ -22,9 +22,11 @@ _TILE = 1024
 
 def _sweep_layer(
     row_indptr, outcome_indptr, probability, next_state, cost, law, row_reward, floor, need_S, top_S, offset_S,
-    next_need_S, next_top_S, next_offset_S, next_value_L, out_value, out_row,
+    next_need_S, next_top_S, next_offset_S, next_value_L, out_value, out_row, out_reward_S,
 ):  # fmt: skip
     """Write the value and best row for every `left` from need_S to top_S, state by state.
+
+    The largest reward of a row that can be afforded in each state, if above 0, is written to `out_reward_S`.
 
     After the step at least `floor` must be left. Each outcome takes its values from the row of `next_value_L` that its
     law names. That is empty at the last step. Beyond `top` the value does not change any more; where `top` lies below
@@ -39,6 +41,7 @@ def _sweep_layer(
         starts = np.empty(most_rows, np.int64)
         for s in range(n_states * part // n_parts, n_states * (part + 1) // n_parts):
             need, width = need_S[s], top_S[s] - need_S[s] + 1
+            out_reward_S[s] = 0.0
             if width <= 0:
                 continue
             base = offset_S[s]
@@ -57,6 +60,8 @@ def _sweep_layer(
                         dead = next_top_S[after] < next_need_S[after]
                         start = UP if dead else max(start, next_need_S[after] + cost[o])
                 starts[r - first] = width if start > top_S[s] else start - need
+                if start <= top_S[s]:
+                    out_reward_S[s] = max(out_reward_S[s], row_reward[r])
             # tile by tile, so that sums stay in the nearest cache
             for tile in range(0, width, _TILE):
                 stop = min(tile + _TILE, width)
@@ -89,8 +94,18 @@ sweep_layer_parallel = jit(_sweep_layer, parallel=True)
 
 
 @jit
+def span(value):
+    """Return the largest and the smallest finite value, or 0 where that is larger, or smaller."""
+    top = bottom = 0.0
+    for v in value:
+        top = v if v > top else top
+        bottom = v if v < bottom and v > -np.inf else bottom
+    return top, bottom
+
+
+@jit
 def compress_layer(
-    row_indptr, need_S, top_S, offset_S, value, row, tolerance, by_row, out_indptr, out_need, out_value, out_row
+    row_indptr, need_S, top_S, offset_S, value, row, same, by_row, out_indptr, out_need, out_value, out_row
 ):
     """Turn a swept layer into points, where the value rises or, `by_row`, the best row changes; returns how many."""
     count = 0
@@ -100,7 +115,7 @@ def compress_layer(
             v = value[offset_S[s] + i]
             ends = row_indptr[s] == row_indptr[s + 1]
             r = TERMINAL if ends else row_indptr[s] + row[offset_S[s] + i]
-            new = r != out_row[count - 1] if by_row else v > out_value[count - 1] + tolerance
+            new = r != out_row[count - 1] if by_row else is_rise(v, out_value[count - 1], same, 0.0)
             if v == -np.inf or not (fresh or new):
                 continue
             out_need[count], out_value[count], out_row[count] = need_S[s] + i, v, r
@@ -113,27 +128,31 @@ def compress_layer(
 @jit
 def sweep_layers(
     table_of_step, row_indptr, outcome_indptr, probability, next_state, cost, law, row_reward, law_indptr, law_cost,
-    law_probability, floor_H, need_HS, top_HS, offset_HS, tolerance, begin, stop, later, spare, value, row,
-    out_indptr_HS, out_need, out_value, out_row,
+    law_probability, floor_H, need_HS, top_HS, offset_HS, same, begin, stop, later, spare, value, row,
+    out_indptr_HS, out_need, out_value, out_row, out_top_H, out_bottom_H, out_reward_H,
 ):  # fmt: skip
     """Sweep the steps from `begin - 1` down to `stop` and write their points one after another.
 
     The values of step `begin`, averaged by law, are in `later`, which is empty after the last step. `spare`, `value`,
     `row` and `out_value` have room for the largest step, `out_need` and `out_row` for all of them together. Returns how
-    many points there are, and the values of `stop`, averaged; those of its points are in `out_value`.
+    many points there are, and the values of `stop`, averaged; those of its points are in `out_value`. The largest and
+    the smallest value of each step and the largest reward that can be had there are kept beside 0 in the last three.
     """
     n_states = need_HS.shape[1]
     made, after = 0, min(begin, need_HS.shape[0] - 1)
+    reward_S = np.empty(n_states)
     for h in range(begin - 1, stop - 1, -1):
         first = table_of_step[h] * n_states
         rows = row_indptr[first : first + n_states + 1]
         size = offset_HS[h, n_states]
         sweep_layer(
             rows, outcome_indptr, probability, next_state, cost, law, row_reward, floor_H[h], need_HS[h], top_HS[h],
-            offset_HS[h], need_HS[after], top_HS[after], offset_HS[after], later, value, row,
+            offset_HS[h], need_HS[after], top_HS[after], offset_HS[after], later, value, row, reward_S,
         )  # fmt: skip
+        out_top_H[h], out_bottom_H[h] = span(value[:size])
+        out_reward_H[h] = reward_S.max()
         count = compress_layer(
-            rows, need_HS[h], top_HS[h], offset_HS[h], value, row, tolerance, h > 0,
+            rows, need_HS[h], top_HS[h], offset_HS[h], value, row, same, h > 0,
             out_indptr_HS[h], out_need[made:], out_value, out_row[made:],
         )  # fmt: skip
         out_indptr_HS[h] += made

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
 from solvent.model.distributions import CostLaw
+from solvent.plan.accuracy import ROUNDOFF
 from solvent.policy.choices import NO_ROW, spread
 from solvent.policy.markov import UNDECIDED
 from solvent.policy.tail import TailRule
@@ -66,11 +67,19 @@ class Rules:
     ----------
     rules : tuple of TailRule
     slack : float
-        By how much the true optimum without a budget may exceed the worth of the first rule.
+        By how much the true optimum without a budget may exceed the worth of the first rule, as computed.
+    shortfall : float
+        By how much the worth of any rule may fall short of the one computed.
     """
 
     rules: tuple[TailRule, ...]
     slack: float
+    shortfall: float
+
+    @property
+    def size(self) -> float:
+        """The largest worth of the first rule in any state, as an absolute value."""
+        return float(np.abs(self.rules[0].value_S).max(initial=0.0))
 
 
 def make_rules(model: DiscountedCMDP, limited: dict[str, tuple[Fraction | None, Fraction | None]]) -> Rules:
@@ -82,7 +91,7 @@ def make_rules(model: DiscountedCMDP, limited: dict[str, tuple[Fraction | None, 
         The upper and the lower limit of each limited resource.
     """
     sweep = _Sweep(model)
-    rows_S, value_S, slack = sweep.best_reward(np.ones(model.base.n_rows, bool))
+    rows_S, value_S, slack, shortfall = sweep.best_reward(np.ones(model.base.n_rows, bool))
     rules = [_rule(model, "best reward", rows_S, value_S)]
     sides: list[tuple[str, NDArray[np.float64]]] = []
     for name, (upper, lower) in limited.items():
@@ -96,11 +105,12 @@ def make_rules(model: DiscountedCMDP, limited: dict[str, tuple[Fraction | None, 
         total = sum((cost_O / scale for (_, cost_O), scale in zip(sides, scales, strict=True)), start=np.zeros(1))
         sides.append(("careful with everything", total))
     for name, cost_O in sides:
-        rows_S, value_S, _ = sweep.best_reward(sweep.careful_rows(cost_O))
+        rows_S, value_S, _, short = sweep.best_reward(sweep.careful_rows(cost_O))
+        shortfall = max(shortfall, short)
         rule = _rule(model, name, rows_S, value_S)
         if not any(np.array_equal(rule.action_S, other.action_S) for other in rules):
             rules.append(rule)
-    return Rules(tuple(rules), slack)
+    return Rules(tuple(rules), slack, shortfall)
 
 
 class _Sweep:
@@ -123,28 +133,44 @@ class _Sweep:
         low = [-math.inf if low is None else float(low) for _, low in ends]
         return np.array([float(high) for high, _ in ends]), np.array(low)
 
-    def best_reward(self, allowed_R: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
-        """Return the best rows to take for ever out of those allowed, their worth, and what it may be short of."""
+    def best_reward(self, allowed_R: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.float64], float, float]:
+        """Return the best rows to take for ever out of those allowed, their worth, and by how much that can be wrong.
+
+        The last are two bounds: by how much the optimum can exceed the worth as computed, and by how much the worth of
+        the rows can fall short of it. A value V is off by at most the largest residual of its equation, over 1 - g.
+        """
         base = self.base
         rows_S = np.full(base.n_states, NO_ROW, np.int64)
         # the first allowed row of each state
         rows_S[self.acting] = np.minimum.reduceat(
             np.where(allowed_R, np.arange(base.n_rows), base.n_rows), self.first_row
         )
-        scale = max(1.0, float(np.abs(base.row_reward).max(initial=0.0)))
-        excess = 0.0
+        excess, shortfall, total = 0.0, 0.0, -math.inf
         for _ in range(_MOST_ROUNDS):
             value_S = self._worth(rows_S)
+            now = value_S[self.acting]
             worth_R = np.where(allowed_R, base.row_reward + self.g * (self.transitions @ value_S), -np.inf)
             best = np.maximum.reduceat(worth_R, self.first_row)
-            excess = float(np.maximum(best - value_S[self.acting], 0.0).max(initial=0.0))
-            better = best > value_S[self.acting] + _EQUAL * scale
-            if not better.any():
+            taken = worth_R[rows_S[self.acting]]
+            noise = self._noise(rows_S, value_S)
+            excess = float(np.maximum(best - now, 0.0).max(initial=0.0)) + noise
+            shortfall = float(np.maximum(now - taken, 0.0).max(initial=0.0)) + noise
+            better = best - now > _EQUAL * np.maximum(np.abs(best), np.abs(now))
+            # rows that are better by rounding only could take turns for ever
+            if not better.any() or not now.sum() > total:
                 break
+            total = now.sum()
             owner = np.repeat(np.arange(len(self.acting)), np.diff(np.append(self.first_row, base.n_rows)))
             top = np.where(worth_R == best[owner], np.arange(base.n_rows), base.n_rows)
             rows_S[self.acting[better]] = np.minimum.reduceat(top, self.first_row)[better]
-        return rows_S, value_S, excess / (1 - self.g)
+        return rows_S, value_S, excess / (1 - self.g), shortfall / (1 - self.g)
+
+    def _noise(self, rows_S: NDArray[np.int64], value_S: NDArray[np.float64]) -> float:
+        """Return by how much rounding can change the worth of one step."""
+        base = self.base
+        terms = int(np.diff(base.outcome_indptr).max(initial=1)) + 4
+        reward = np.abs(base.row_reward[rows_S[self.acting]]).max(initial=0.0)
+        return terms * ROUNDOFF * float(reward + 2 * np.abs(value_S).max(initial=0.0))
 
     def _worth(self, rows_S: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return what taking these rows for ever is worth from each state."""

@@ -1,4 +1,4 @@
-"""Following a frontier's policy from the start: which points it uses, and what it can have spent after each step."""
+"""Following a frontier's policy from the start: which points it uses, what it earns, and what it can have spent."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.model.cmdp import CMDP
+from solvent.plan.accuracy import Followed
 from solvent.plan.bound_kernels import DOWN
 from solvent.plan.frontier import FAR, Frontier, Purse
 from solvent.plan.visit_kernels import carry_by_hash, carry_on_grid, follow_on_grid
@@ -26,12 +27,15 @@ class Visit:
     complete : bool
         Whether these are attained; else there were too many nodes to follow, every point counts as used, and they are
         bounds.
+    followed : Followed or None
+        What the policy earns at each step, if it could be followed.
     """
 
     used: NDArray[np.bool_]
     peak: NDArray[np.int64]
     trough: NDArray[np.int64]
     complete: bool
+    followed: Followed | None
 
 
 def visit(
@@ -58,23 +62,26 @@ def visit(
     """
     used = np.zeros(len(frontier.need), bool)
     peak, trough = np.empty(model.horizon, np.int64), np.empty(model.horizon, np.int64)
-    what = (model.start_index, left, frontier.indptr_HS, frontier.need, frontier.row, model.outcome_indptr)
-    followed = (*what, model.next_state, purse.cost)
+    earned = Followed(np.zeros(model.horizon), np.zeros(model.horizon))
+    followed = (
+        model.start_index, left, frontier.indptr_HS, frontier.need, frontier.row, model.outcome_indptr,
+        model.probability, model.next_state, model.row_reward, purse.cost,
+    )  # fmt: skip
     exact = np.array_equal(high, purse.cost) and np.array_equal(low, purse.cost)
     complete = False
     if most_nodes > 0 and exact:
-        complete = follow_on_grid(*followed, used, trough, peak)
+        complete = follow_on_grid(*followed, used, earned.reward, earned.size, trough, peak)
         # this writes what is left; the most is left where the least was spent
         peak, trough = left - trough, left - peak
     elif most_nodes > 0:
-        complete = carry_on_grid(*followed, high, low, used, peak, trough)
+        complete = carry_on_grid(*followed, high, low, used, earned.reward, earned.size, peak, trough)
     if most_nodes > 0 and not complete:
         used[:] = False
-        complete = carry_by_hash(*followed, high, low, most_nodes, used, peak, trough)
+        complete = carry_by_hash(*followed, high, low, most_nodes, used, earned.reward, earned.size, peak, trough)
     if complete:
-        return Visit(used, peak, trough, complete=True)
+        return Visit(used, peak, trough, complete=True, followed=earned)
     everything = np.ones(len(frontier.need), bool)
     dearest, cheapest = (np.arange(1, model.horizon + 1) * end for end in (high.max(), low.min()))
     if exact:
         dearest = np.where(purse.floor == DOWN, dearest, np.minimum(dearest, left - np.maximum(purse.floor, -FAR)))
-    return Visit(everything, dearest, cheapest, complete=False)
+    return Visit(everything, dearest, cheapest, complete=False, followed=None)

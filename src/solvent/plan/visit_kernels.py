@@ -1,7 +1,8 @@
-"""Kernels that follow a frontier's policy from the start, carrying what is truly spent.
+"""Kernels that follow a frontier's policy from the start, carrying probability and what is truly spent.
 
-Nodes are told apart by what is left as counted; each carries the most and the least that any history that ends in it
-has truly spent.
+Nodes are told apart by what is left as counted; each carries the probability of reaching it, which is 0 only if it
+cannot be reached, and the most and the least that any history that ends in it has truly spent. The expected reward of
+each step and its expected absolute value are summed on the way.
 """
 
 from __future__ import annotations
@@ -13,36 +14,41 @@ from solvent.plan.frontier_kernels import last_within
 from solvent.plan.jit import jit
 from solvent.plan.kernels import EMPTY, enter, find
 
+#: A probability may underflow, but what can be reached stays reachable.
+_LEAST = 5e-324
 #: Nodes are told apart by position while a table of all states and amounts is no larger than this.
 _GRID_KEYS = 4_000_000
 
 
 @jit
 def follow_on_grid(
-    start, left, indptr_HS, need, row, outcome_indptr, next_state, cost, out_used, out_least_H, out_most_H
-):
+    start, left, indptr_HS, need, row, outcome_indptr, probability, next_state, row_reward, cost, out_used,
+    out_reward_H, out_size_H, out_least_H, out_most_H,
+):  # fmt: skip
     """Mark the points that are followed from the start with `left`, and write what can be left after each step.
 
-    Nodes are marks in a table of all states and amounts; amounts and points of a state both increase, so that one walk
-    finds the point of each. Returns False, with nothing of use written, if the table would be too large.
+    Nodes are entries of a table of all states and amounts; amounts and points of a state both increase, so that one
+    walk finds the point of each. Returns False, with nothing of use written, if the table would be too large.
     """
     n_steps, n_states = out_least_H.shape[0], indptr_HS.shape[1] - 1
     cheapest, dearest = cost.min(), cost.max()
     lowest, width = left, 1
-    marks = np.zeros(n_states, np.bool_)
-    marks[start] = True
+    weight = np.zeros(n_states)
+    weight[start] = 1.0
     ended_least, ended_most = UP, DOWN
+    out_reward_H[:], out_size_H[:] = 0.0, 0.0
     for h in range(n_steps):
         next_lowest = lowest - dearest
         next_width = width + (dearest - cheapest)
         if next_width < 1 or next_width > _GRID_KEYS // n_states:
             return False
-        after = np.zeros(n_states * next_width if h + 1 < n_steps else 0, np.bool_)
+        after = np.zeros(n_states * next_width if h + 1 < n_steps else 0)
         least, most = UP, DOWN
         for s in range(n_states):
             j, end = indptr_HS[h, s], indptr_HS[h, s + 1]
             for place in range(width):
-                if not marks[s * width + place]:
+                w = weight[s * width + place]
+                if w == 0.0:
                     continue
                 amount = lowest + place
                 while j + 1 < end and need[j + 1] <= amount:
@@ -52,30 +58,34 @@ def follow_on_grid(
                 if r < 0:
                     ended_least, ended_most = min(ended_least, amount), max(ended_most, amount)
                     continue
+                out_reward_H[h] += w * row_reward[r]
+                out_size_H[h] += w * abs(row_reward[r])
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     rest = amount - cost[o]
                     least, most = min(least, rest), max(most, rest)
                     if h + 1 < n_steps:
-                        after[next_state[o] * next_width + rest - next_lowest] = True
+                        at = next_state[o] * next_width + rest - next_lowest
+                        after[at] += max(w * probability[o], _LEAST)
         out_least_H[h], out_most_H[h] = min(least, ended_least), max(most, ended_most)
         if least == UP:
             out_least_H[h:], out_most_H[h:] = ended_least, ended_most
             return True
         # only what was reached is looked at in the next step
-        marks, lowest, width = after, next_lowest, next_width
+        weight, lowest, width = after, next_lowest, next_width
         if h + 1 < n_steps and most - least + 1 < width:
-            trimmed = np.zeros(n_states * (most - least + 1), np.bool_)
+            narrow = most - least + 1
             for s in range(n_states):
-                for place in range(most - least + 1):
-                    trimmed[s * (most - least + 1) + place] = marks[s * width + least - lowest + place]
-            marks, lowest, width = trimmed, least, most - least + 1
+                for place in range(narrow):
+                    weight[s * narrow + place] = after[s * width + least - lowest + place]
+            lowest, width = least, narrow
     return True
 
 
 @jit
 def carry_on_grid(
-    start, left, indptr_HS, need, row, outcome_indptr, next_state, cost, high, low, out_used, out_peak_H, out_trough_H
-):
+    start, left, indptr_HS, need, row, outcome_indptr, probability, next_state, row_reward, cost, high, low, out_used,
+    out_reward_H, out_size_H, out_peak_H, out_trough_H,
+):  # fmt: skip
     """Mark the points that are followed, and write the most and the least truly spent after each step.
 
     Returns False, with nothing of use written, if the table would be too large.
@@ -83,15 +93,17 @@ def carry_on_grid(
     n_steps, n_states = out_peak_H.shape[0], indptr_HS.shape[1] - 1
     cheapest, dearest = cost.min(), cost.max()
     lowest, width = left, 1
-    most, least = np.full(n_states, DOWN), np.full(n_states, UP)
+    weight, most, least = np.zeros(n_states), np.full(n_states, DOWN), np.full(n_states, UP)
+    weight[start] = 1.0
     most[start] = least[start] = 0
+    out_reward_H[:], out_size_H[:] = 0.0, 0.0
     ended_most, ended_least = DOWN, UP
     for h in range(n_steps):
         next_lowest, next_width = lowest - dearest, width + (dearest - cheapest)
         if next_width < 1 or next_width > _GRID_KEYS // n_states:
             return False
         size = n_states * next_width if h + 1 < n_steps else 0
-        after_most, after_least = np.full(size, DOWN), np.full(size, UP)
+        after, after_most, after_least = np.zeros(size), np.full(size, DOWN), np.full(size, UP)
         peak, trough, first, last = DOWN, UP, UP, DOWN
         for s in range(n_states):
             j, end = indptr_HS[h, s], indptr_HS[h, s + 1]
@@ -107,23 +119,27 @@ def carry_on_grid(
                 if r < 0:
                     ended_most, ended_least = max(ended_most, most[i]), min(ended_least, least[i])
                     continue
+                out_reward_H[h] += weight[i] * row_reward[r]
+                out_size_H[h] += weight[i] * abs(row_reward[r])
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     above, below, rest = most[i] + high[o], least[i] + low[o], amount - cost[o]
                     peak, trough = max(peak, above), min(trough, below)
                     first, last = min(first, rest), max(last, rest)
                     if h + 1 < n_steps:
                         at = next_state[o] * next_width + rest - next_lowest
+                        after[at] += weight[i] * probability[o]
                         after_most[at], after_least[at] = max(after_most[at], above), min(after_least[at], below)
         out_peak_H[h], out_trough_H[h] = max(peak, ended_most), min(trough, ended_least)
         if last == DOWN:
             out_peak_H[h:], out_trough_H[h:] = ended_most, ended_least
             return True
-        most, least, lowest, width = after_most, after_least, next_lowest, next_width
+        weight, most, least, lowest, width = after, after_most, after_least, next_lowest, next_width
         if h + 1 < n_steps and last - first + 1 < width:
             # only what was reached is looked at in the next step
             narrow = last - first + 1
             for s in range(n_states):
                 for place in range(narrow):
+                    weight[s * narrow + place] = after[s * width + first - lowest + place]
                     most[s * narrow + place] = after_most[s * width + first - lowest + place]
                     least[s * narrow + place] = after_least[s * width + first - lowest + place]
             lowest, width = first, narrow
@@ -132,8 +148,8 @@ def carry_on_grid(
 
 @jit
 def carry_by_hash(
-    start, left, indptr_HS, need, row, outcome_indptr, next_state, cost, high, low, most_nodes,
-    out_used, out_peak_H, out_trough_H,
+    start, left, indptr_HS, need, row, outcome_indptr, probability, next_state, row_reward, cost, high, low, most_nodes,
+    out_used, out_reward_H, out_size_H, out_peak_H, out_trough_H,
 ):  # fmt: skip
     """Do the same with nodes in a hash table.
 
@@ -141,7 +157,8 @@ def carry_by_hash(
     """
     n_steps = out_peak_H.shape[0]
     node_state, node_left = np.full(1, start, np.int32), np.full((1, 1), left, np.int64)
-    most, least = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    weight, most, least = np.ones(1), np.zeros(1, np.int64), np.zeros(1, np.int64)
+    out_reward_H[:], out_size_H[:] = 0.0, 0.0
     ended_most, ended_least = DOWN, UP
     no_grid = np.zeros(1, np.int64)
     for h in range(n_steps):
@@ -160,13 +177,15 @@ def carry_by_hash(
             size *= 2
         slots = np.full(size, EMPTY, np.int32)
         after_state, after_left = np.empty(room, np.int32), np.empty((room, 1), np.int64)
-        after_most, after_least = np.empty(room, np.int64), np.empty(room, np.int64)
+        after, after_most, after_least = np.empty(room), np.empty(room, np.int64), np.empty(room, np.int64)
         count, peak, trough = 0, DOWN, UP
         for i in range(node_state.shape[0]):
             r = taken[i]
             if r < 0:
                 ended_most, ended_least = max(ended_most, most[i]), min(ended_least, least[i])
                 continue
+            out_reward_H[h] += weight[i] * row_reward[r]
+            out_size_H[h] += weight[i] * abs(row_reward[r])
             for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                 above, below = most[i] + high[o], least[i] + low[o]
                 peak, trough = max(peak, above), min(trough, below)
@@ -177,12 +196,14 @@ def carry_by_hash(
                 after_left[count, 0] = node_left[i, 0] - cost[o]
                 after_state[count] = next_state[o]
                 if enter(count, after_state, after_left, slots, no_grid):
-                    after_most[count], after_least[count] = above, below
+                    after[count], after_most[count], after_least[count] = weight[i] * probability[o], above, below
                     count += 1
                 else:
                     at = find(next_state[o], after_left, count, after_state, after_left, slots, no_grid)
+                    after[at] += weight[i] * probability[o]
                     after_most[at], after_least[at] = max(after_most[at], above), min(after_least[at], below)
         out_peak_H[h], out_trough_H[h] = max(peak, ended_most), min(trough, ended_least)
+        weight = after[:count].copy()
         node_state, node_left = after_state[:count].copy(), after_left[:count].copy()
         most, least = after_most[:count].copy(), after_least[:count].copy()
     return True
