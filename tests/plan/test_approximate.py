@@ -222,7 +222,7 @@ def test_not_found_is_not_infeasible() -> None:
     solution = solve(model, method="additive", epsilon=2, strict=True)
     assert solution.status is Status.LIMIT
     assert "with epsilon 2 no policy was found that is never over, though there may be one" in solution.message
-    assert solution.value_upper == 2
+    assert 2 <= solution.value_upper <= 2 * (1 + 1e-9)
     assert solve(model, method="additive", epsilon="1/10", strict=True).status is Status.OPTIMAL
 
 

@@ -41,6 +41,7 @@ def check(model: CMDP, budget: Any, exact: float, gap: float, **options: Any) ->
         return solution
     assert solution.status in (Status.OPTIMAL, Status.WITHIN_GAP)
     size = NOISE * max(1.0, abs(exact))
+    assert solution.value_lower <= solution.value <= solution.value_upper
     assert solution.value_lower - size <= exact <= solution.value_upper + size
     assert solution.gap <= gap
     report = solvent.verify(model, solution.policy, budget)
@@ -91,7 +92,7 @@ def test_real_costs_by_lengths(seed: int, gap: float) -> None:
 def test_by_resolution(tiny: Tiny, gap: float) -> None:
     problem = Problem.exact(tiny.model, resolve(tiny.model, tiny.budget))
     exact = float(optimum(tiny.model, tiny.budget))
-    bracket = certified._Bracket(gap, 1.0, 100.0, Allowance(), None)
+    bracket = certified._Bracket(gap, 100.0, Allowance(), None)
     for _, nodes in zip(range(60), certified._by_resolution(problem, bracket), strict=False):
         assert nodes >= 0
         if bracket.done:

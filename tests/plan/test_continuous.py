@@ -216,6 +216,6 @@ def test_bins_beyond_all_memory_are_a_limit_not_a_crash() -> None:
     solution = solve(shop(), method="additive", epsilon="1e-12")
     assert solution.status is Status.LIMIT
     assert "stopped: the bins of continuous costs would need" in solution.message
-    assert solution.value_upper == 12
+    assert 12 <= solution.value_upper <= 12 * (1 + 1e-9)
     small = solve(shop(), method="additive", epsilon="1/100", memory_limit="100kB")
     assert small.status is Status.LIMIT

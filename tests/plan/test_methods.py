@@ -68,6 +68,11 @@ def check(model, budget, solution, value, number=Fraction):
     assert done.stuck == []
     assert done.broken == []
     assert float(done.value) == close(value, size)
+    if number is Fraction:  # the bounds contain every rounding error, so nothing is allowed for it here
+        assert Fraction(solution.value_lower) <= done.value
+    if isinstance(value, Fraction):
+        assert Fraction(solution.value_lower) <= value <= Fraction(solution.value_upper)
+    assert solution.value_checked
     assert solution.worst_is_exact
     assert set(solution.worst_spent) == set(limits.resources)
     assert tuple(solution.worst_spent[name] for name in limits.resources) == done.most

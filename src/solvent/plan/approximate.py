@@ -119,8 +119,8 @@ def _strict(scheme: Scheme, problem: Problem, answer: Answer, asked: Approximati
     if any(excess.values()):
         raise AssertionError(f"a policy that is never over by construction is over by {excess}; please report this")
     how = "costs rounded up" if scheme == "rounded" else "a smaller budget"
-    # the bounds have met if they are no further apart than the errors of both answers
-    met = relaxed.upper - answer.lower <= relaxed.noise + answer.noise
+    # the bounds have met if rounding errors can have kept them apart
+    met = relaxed.upper - answer.lower <= 2 * (relaxed.noise + answer.noise)
     status = Status.OPTIMAL if met else Status.FEASIBLE
     message = f"{status.value}: never over, found with {how}"
     return Solution(

@@ -108,7 +108,7 @@ class _Bracket:
     @property
     def met(self) -> bool:
         """Whether the bounds are no further apart than rounding errors make them."""
-        return self.upper - self.lower <= self.noise_below + self.noise_above
+        return self.upper - self.lower <= 2 * (self.noise_below + self.noise_above)
 
     @property
     def done(self) -> bool:

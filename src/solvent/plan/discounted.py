@@ -310,7 +310,7 @@ def _tail(
     refund: dict[str, Fraction],
 ) -> Tail:
     scale = float(model.discount**steps)
-    low = min(float(rule.value_S.min()) for rule in used)
+    low = min(float(rule.value_S.min()) for rule in used) - rules.shortfall
     return Tail(steps, cost, refund, scale * low, scale * (float(rules.rules[0].value_S.max()) + rules.slack))
 
 
