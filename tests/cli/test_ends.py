@@ -138,7 +138,7 @@ def test_interrupted_while_a_gap_closes(folder: Path, monkeypatch: pytest.Monkey
     assert done.json["interrupted"] is True
     assert done.json["status"] == "feasible"
     assert len(done.json["rounds"]) == 1
-    assert done.json["value_lower"] == done.json["value"] < done.json["value_upper"]
+    assert done.json["value_lower"] <= done.json["value"] < done.json["value_upper"]
     assert (folder / "best.policy").exists()
 
 

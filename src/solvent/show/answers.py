@@ -145,7 +145,7 @@ def _solution_facts(solution: Solution, limits: Limits, verbose: bool) -> list[t
     rows: list[tuple[str, str]] = []
     if math.isfinite(solution.value):
         rows.append(("value", f"{solution.value:.10g}"))
-    if solution.value_lower != solution.value_upper:
+    if status not in ("optimal", "infeasible"):  # there rounding errors alone keep the bounds apart
         low, high = (f"{bound:.10g}" for bound in (solution.value_lower, solution.value_upper))
         rows.append(("best lies", f"at most {high}" if low == "-inf" else f"from {low} to {high}"))
         if math.isfinite(solution.gap):
@@ -159,7 +159,11 @@ def _solution_facts(solution: Solution, limits: Limits, verbose: bool) -> list[t
     stats = solution.stats
     kind = "points" if stats.representation in ("points", "arrays") else stats.representation
     rows.append(("method", f"{solution.method}, {stats.nodes:,} {kind} in {stats.seconds:.2f} s"))
+    if math.isfinite(solution.value) and not solution.value_checked:
+        rows.append(("not checked", "the value: the policy has too many nodes to be followed forward"))
     if verbose:
+        if status == "optimal":
+            rows.append(("error", f"the value is off by at most {solution.value_upper - solution.value_lower:.0e}"))
         rows.append(("largest layer", f"{max(stats.layer_sizes, default=0):,} {kind}"))
         rows.append(("memory", f"{stats.peak_bytes / 1e6:,.1f} MB planned"))
         if stats.cost_diversity is not None:

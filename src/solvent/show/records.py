@@ -105,6 +105,7 @@ def solution_record(model: CMDP, solution: Solution, limits: Limits) -> dict[str
         "gap": number(solution.gap),
         "worst_spent": _amounts(solution.worst_spent),
         "worst_is_exact": solution.worst_is_exact,
+        "value_checked": solution.value_checked,
         "excess": _amounts(solution.excess),
         "limits": limits_record(limits),
         "method": solution.method,
