@@ -276,3 +276,33 @@ def test_rounds_are_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys:
     shown = capsys.readouterr().err.splitlines()
     assert shown[0].split() == ["lower", "upper", "gap", "nodes", "time"]
     assert shown[1].split()[:3] == solution.log.splitlines()[1].split()[:3]
+
+
+@pytest.mark.parametrize("cost_range", [(-2, 5), (0, 5)])
+def test_a_policy_that_there_is_no_time_to_follow_is_still_never_over(
+    cost_range: tuple[int, int], monkeypatch: pytest.MonkeyPatch, no_short_cut: None
+) -> None:
+    """Its worst case is then a bound, which is no larger than the limit that rounding up keeps."""
+    monkeypatch.setattr(Allowance, "has_time_for", lambda *_: False)
+    monkeypatch.setattr(Allowance, "expect", lambda *_: None)
+    model = instances.random(6, 3, horizon=10, real_costs=True, cost_range=cost_range, budget=20, seed=3)
+    solution = solve(model, gap=0.05)
+    assert solution.status in (Status.WITHIN_GAP, Status.OPTIMAL)
+    assert not solution.worst_is_exact
+    assert not solution.value_checked
+    assert solution.excess == dict.fromkeys(model.resources, 0)
+    assert solution.worst_spent[model.resources[0]] <= 20
+    assert solvent.verify(model, solution.policy).feasible
+    exact = solve(model).value
+    assert solution.value_lower <= exact <= solution.value_upper
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [0.05, 0.1, 0.2, 0.27, 0.3, 0.33, 0.38, 0.5])
+def test_any_time_limit_gives_an_answer(limit: float) -> None:
+    model = instances.random(20, 3, horizon=30, real_costs=True, cost_range=(-2, 5), budget=60, seed=3)
+    for _ in range(3):
+        solution = solve(model, gap=1e-4, time_limit=limit)
+        assert solution.value_lower <= solution.value_upper
+        if solution._make_policy is not None:
+            assert solvent.verify(model, solution.policy).feasible

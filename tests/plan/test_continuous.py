@@ -219,3 +219,39 @@ def test_bins_beyond_all_memory_are_a_limit_not_a_crash() -> None:
     assert 12 <= solution.value_upper <= 12 * (1 + 1e-9)
     small = solve(shop(), method="additive", epsilon="1/100", memory_limit="100kB")
     assert small.status is Status.LIMIT
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(50)])
+@pytest.mark.parametrize(
+    "budget", [8, Budget(lower=-310), Budget(upper=3, lower=-400), Budget(lower=[-100, None, None])]
+)
+def test_costs_that_are_all_far_below_zero(budget: Any, epsilon: Fraction) -> None:
+    """Bins below all that matters are one, and a policy says what to do there, however it counts the draws."""
+    b = CMDP.builder(horizon=3, start="s", resources=["r"])
+    b.add("s", "go", reward=8, outcomes=[(1, "s", solvent.law("uniform", low=-100, high=-90))])
+    b.add("s", "rest", outcomes=[(1, "s", 0)])
+    model = b.build()
+    relaxed, strict = solve_both(model, budget, "additive", epsilon)
+    for solution in (relaxed, strict):
+        assert solution.value == 24
+        assert solvent.verify(model, solution.policy, budget).feasible
+        assert solvent.simulate(model, solution.policy, 50, seed=1, budget=budget).violations == 0
+        agent = solution.policy.agent()
+        for draw in (-100, -95.5, -90):
+            assert agent.act() == "go"
+            agent.observe("s", draw)
+
+
+@pytest.mark.parametrize("low", [None, -1000])
+@pytest.mark.parametrize("high", [-40, -1, 2])
+@pytest.mark.parametrize("budget", [5, Budget(lower=[-3, None, None, None])])
+def test_one_outcome_that_holds_many_amounts_is_no_certain_path(low: int | None, high: int, budget: Any) -> None:
+    b = CMDP.builder(horizon=4, start="s", resources=["r"])
+    law = stats.uniform(low, high - low) if low is not None else stats.weibull_max(2.0, loc=high, scale=5)
+    b.add("s", "draw", reward=1, outcomes=[(1, "s", law)], steps=[1, 2, 3])
+    b.add("s", "rest", outcomes=[(1, "s", 0)])
+    model = b.build()
+    solution = solve(model, budget, method="additive", epsilon=1, strict=True)
+    assert solution.status in (Status.OPTIMAL, Status.FEASIBLE)
+    assert solvent.verify(model, solution.policy, budget).feasible
+    assert solvent.simulate(model, solution.policy, 200, seed=2, budget=budget).violations == 0

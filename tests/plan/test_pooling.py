@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import oracle
-from solvent import CMDP
+from solvent import CMDP, Budget
 from solvent.plan import pooling
 from solvent.plan.solve import solve
 
@@ -77,3 +77,35 @@ def test_dependent_costs_are_left_as_they_are():
     model = b.build()
     assert (pooling.independent_rows(model, model.cost[0].ticks[:, None]).law == -1).all()
     assert pooling.pool(model, model.cost[0].ticks).n_laws == 0
+
+
+def drifting(costs, horizon=6, states=4):
+    """Two actions whose costs are independent of the next state, in a resource that must not run low."""
+    shape = (states, 2, states)
+    C = np.zeros((*shape, 2), int)
+    C[:, 0, :, 0], C[:, 1, :, 0] = costs
+    C[..., 1], C[:, 1, :, 1] = 1, 0
+    return CMDP.from_arrays(
+        np.full(shape, 1 / states), np.array([[1.0, 0.0]] * states), C, cost_probability=np.full(shape, 1 / states),
+        horizon=horizon, start=0, resources=["charge", "time"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("far", [3, 30, 10**6, 2**40, -30, -(2**40)])
+@pytest.mark.parametrize("side", ["lower", "upper", "both", "ends early"])
+def test_independent_costs_that_lead_beyond_the_grid(far, side):
+    """Amounts beyond all that matters, on either side, are one."""
+    model = drifting(([-1, 0, 1, far], [0, 1, 2, far]))
+    charge = {
+        "lower": Budget(lower=-2), "upper": Budget(4), "both": Budget(upper=4 + 6 * abs(far), lower=-3),
+        "ends early": Budget(upper=[None, 50, *[None] * 4], lower=[-1, -1, -1, *[None] * 3]),
+    }[side]  # fmt: skip
+    budget = {"charge": charge, "time": 4}
+    value = oracle.optimum(model, budget, float)
+    solution = solve(model, budget)
+    if value == oracle.INFEASIBLE:
+        assert solution.status == "infeasible"
+    else:
+        assert solution.value == pytest.approx(value)
+        walked = oracle.walk(model, budget, solution.policy.action, float)
+        assert walked.broken == walked.stuck == []

@@ -13,6 +13,7 @@ step is terminal there.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
@@ -255,6 +256,39 @@ class CMDP(Makers):
             down = sum(int(n) * max(0, -int(low)) for n, low in zip(used[filled], lows, strict=True))
             sums.append((up, down))
         return tuple(sums)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether nothing is left to chance: every row has one outcome.
+
+        Examples
+        --------
+        >>> from solvent.model import instances
+        >>> instances.knapsack([60], [10]).is_certain, instances.fuel_grid(3).is_certain
+        (True, False)
+        """
+        return self.n_outcomes == self.n_rows
+
+    @cached_property
+    def reward_unit(self) -> float:
+        """A power of two of which all rewards are whole multiples, if all sums of them are then exact; else 0.
+
+        Examples
+        --------
+        >>> from solvent.model import instances
+        >>> instances.knapsack([60, 100, 120], [10, 20, 30]).reward_unit, instances.knapsack([0.1], [1]).reward_unit
+        (4.0, 0.0)
+        """
+        rewards = self.row_reward[self.row_reward != 0]
+        if not len(rewards):
+            return 1.0
+        mantissa, exponent = np.frexp(np.abs(rewards))
+        whole = (mantissa * 2.0**53).astype(np.int64)
+        # the lowest bit that is set in any of them
+        lowest = int((exponent - 53 + np.frexp((whole & -whole).astype(float))[1] - 1).min())
+        # 2 H times the largest is less than 2**53 units, and so are all sums
+        fits = int(exponent.max()) - lowest + int(2 * self.horizon).bit_length() <= 53
+        return math.ldexp(1.0, lowest) if fits and lowest > -1000 else 0.0
 
     @cached_property
     def fingerprint(self) -> str:

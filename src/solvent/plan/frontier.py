@@ -399,7 +399,7 @@ class _Layers:
             rows, p.indptr, p.probability, p.next_state, p.cost, p.law, m.row_reward, work.purse.floor[stop], *here,
             work.need_HS[after], work.top_HS[after], self.offset_HS[after], self.later_L, value, row, reward_S,
         )  # fmt: skip
-        e.top[stop], e.bottom[stop] = sweep_kernels.span(value)
+        e.top[stop], e.bottom[stop] = sweep_kernels.span(*here, value)
         e.reward[stop] = reward_S.max()
         made = sweep_kernels.compress_layer(
             rows, *here, value, row, SAME_POINT, stop > 0, out_indptr_HS[stop], need, point_value, point_row

@@ -16,7 +16,7 @@ from solvent.plan.accuracy import AGREEMENT, Followed
 from solvent.plan.bound_kernels import DOWN
 from solvent.plan.bounds import Interval
 from solvent.plan.limits import Allowance, LimitReached
-from solvent.plan.paths import best_path, is_certain
+from solvent.plan.paths import best_path
 from solvent.plan.problem import Problem
 from solvent.plan.solution import Stats
 from solvent.plan.visit import visit
@@ -151,7 +151,7 @@ def _choose(problem: Problem, method: str, options: Options) -> tuple[str, front
         return method, None
     if not is_one_sided(lattice) or _may_fall_below(problem):
         return "reduction", None
-    if is_certain(problem.model) and not problem.lumped and options.arrays is None and options.resolution == 0:
+    if problem.model.is_certain and not problem.lumped and options.arrays is None and options.resolution == 0:
         return "paths", None
     work = frontier.Work(problem.model, purse_of(lattice)[0])
     if options.arrays:
@@ -173,7 +173,7 @@ def _check_fits(problem: Problem, method: str) -> None:
             'use method="reduction", which takes any limits',
         )
         raise ModelError(where, expected, found, hint)
-    if method == "paths" and not is_certain(problem.model):
+    if method == "paths" and not problem.model.is_certain:
         sizes = np.diff(problem.model.outcome_indptr)
         row = int(np.argmax(sizes))
         found = f"{sizes[row]} outcomes of {quote(problem.model.actions[problem.model.row_action[row]])}"

@@ -73,18 +73,6 @@ class Path:
     stopped: str = ""
 
 
-def is_certain(model: CMDP) -> bool:
-    """Whether nothing is left to chance: every row has one outcome.
-
-    Examples
-    --------
-    >>> from solvent.model import instances
-    >>> is_certain(instances.knapsack([60], [10])), is_certain(instances.fuel_grid(3))
-    (True, False)
-    """
-    return model.n_outcomes == model.n_rows
-
-
 def best_path(model: CMDP, purse: Purse, allowance: Allowance, drift: float = 0.0) -> Path:
     """Return the best path of a model in which nothing is left to chance; if a limit ends it, the best so far.
 
@@ -118,28 +106,6 @@ def best_path(model: CMDP, purse: Purse, allowance: Allowance, drift: float = 0.
     return search.conclude(sizes, stopped)
 
 
-def exact_unit(model: CMDP) -> float:
-    """Return a power of two that all rewards are whole multiples of, if all sums of them are then exact; else 0.
-
-    Examples
-    --------
-    >>> from solvent.model import instances
-    >>> exact_unit(instances.knapsack([60, 100, 120], [10, 20, 30])), exact_unit(instances.knapsack([0.1], [1]))
-    (4.0, 0.0)
-    """
-    rewards = model.row_reward[model.row_reward != 0]
-    if not len(rewards):
-        return 1.0
-    mantissa, exponent = np.frexp(np.abs(rewards))
-    whole = (mantissa * 2.0**53).astype(np.int64)
-    # the lowest bit that is set in any of them
-    lowest = int((exponent - 53 + np.frexp((whole & -whole).astype(float))[1] - 1).min())
-    largest = int(exponent.max())
-    # 2 H times the largest is less than 2**53 of them: so are all sums, forward and backward
-    fits = largest - lowest + int(2 * model.horizon).bit_length() <= 53
-    return math.ldexp(1.0, lowest) if fits and lowest > -1000 else 0.0
-
-
 class _Search:
     """Bounds, and searches that get wider."""
 
@@ -162,7 +128,7 @@ class _Search:
         # bounds are computed outward, so that those of equals differ by as much as that adds in all steps
         self._same, self._unit = SAME_POINT + 16 * ROUNDOFF * (model.horizon + 4), 0.0
         if drift == 0:
-            self._unit = exact_unit(model)
+            self._unit = model.reward_unit
         self.value, self.bound, self.tolerance, self._used = -np.inf, np.inf, 0.0, 0.0
         self.row_H, self.size_H = np.full(model.horizon, -1), np.zeros(model.horizon, np.int64)
 

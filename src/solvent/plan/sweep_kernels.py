@@ -94,12 +94,15 @@ sweep_layer_parallel = jit(_sweep_layer, parallel=True)
 
 
 @jit
-def span(value):
-    """Return the largest and the smallest finite value, or 0 where that is larger, or smaller."""
+def span(need_S, top_S, offset_S, value):
+    """Return the largest and the smallest finite value, or 0 where that is larger, or smaller; values rise by state."""
     top = bottom = 0.0
-    for v in value:
-        top = v if v > top else top
-        bottom = v if v < bottom and v > -np.inf else bottom
+    for s in range(need_S.shape[0]):
+        first, end = offset_S[s], offset_S[s] + top_S[s] - need_S[s] + 1
+        while first < end and value[first] == -np.inf:
+            first += 1
+        if first < end:
+            top, bottom = max(top, value[end - 1]), min(bottom, value[first])
     return top, bottom
 
 
@@ -149,7 +152,7 @@ def sweep_layers(
             rows, outcome_indptr, probability, next_state, cost, law, row_reward, floor_H[h], need_HS[h], top_HS[h],
             offset_HS[h], need_HS[after], top_HS[after], offset_HS[after], later, value, row, reward_S,
         )  # fmt: skip
-        out_top_H[h], out_bottom_H[h] = span(value[:size])
+        out_top_H[h], out_bottom_H[h] = span(need_HS[h], top_HS[h], offset_HS[h], value)
         out_reward_H[h] = reward_S.max()
         count = compress_layer(
             rows, need_HS[h], top_HS[h], offset_HS[h], value, row, same, h > 0,
