@@ -139,19 +139,19 @@ def weigh_theory(count_K, size_K, confidence, out_spread_K, out_range_K, out_gap
         out_range_K[key], out_gap_K[key] = 14 * beta / n, 36 * beta / n
 
 
-@jit(inline="always")
+@jit(error_model="numpy")
 def _larger(one, other):
     """Return the larger of two numbers; one instruction, unlike `max`, which has to look for NaN."""
     return one if one > other else other
 
 
-@jit(inline="always")
+@jit(error_model="numpy")
 def _smaller(one, other):
     """Return the smaller of two numbers."""
     return one if one < other else other
 
 
-@jit(inline="always")
+@jit(error_model="numpy")
 def _average_rows(
     first, stop, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O, spread_weight_K,
     range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high,
@@ -207,7 +207,7 @@ def _average_rows(
             out.gap[i] = gap_weight_K[key] * reach + mean_gap
 
 
-@jit(inline="always")
+@jit(error_model="numpy")
 def _add_deviations(n, eta_up, out):
     """Add the parts that depend on the variance, and keep to what is certain.
 
@@ -226,7 +226,7 @@ def _add_deviations(n, eta_up, out):
             out.low[i] = _larger(out.low[i] - deviation[i], out.low_floor[i])
 
 
-@jit(inline="always")
+@jit(error_model="numpy")
 def _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out_up_N, out_low_N, out_gap_N, out_row):
     """Write upper value, lower value, gap and a greedy row of the nodes of one step; draw among equally good rows."""
     one = np.uint64(1)
@@ -251,23 +251,6 @@ def _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out_up_N, out_low_N
         out_row[node] = best_row
 
 
-@jit(inline="always")
-def _sweep_layer(
-    begin, end, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O, spread_weight_K,
-    range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high,
-    known, rng, rows, out_up_N, out_low_N, out_gap_N, out_row,
-):  # fmt: skip
-    """Write upper value, lower value, gap and a greedy row of the nodes of one step."""
-    first, stop = np.uint64(node_indptr[begin]), np.uint64(node_indptr[end])
-    _average_rows(
-        first, stop, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O, spread_weight_K,
-        range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, fixed_range, cap, floor, reward_low,
-        reward_high, known, out_up_N, out_low_N, out_gap_N, rows,
-    )  # fmt: skip
-    _add_deviations(stop - first, eta_up, rows)
-    _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out_up_N, out_low_N, out_gap_N, out_row)
-
-
 @jit(error_model="numpy")
 def sweep(
     layer_indptr, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O,
@@ -283,8 +266,7 @@ def sweep(
     `range_rule` is the range of values that bonuses are made of if positive, the range over a row's outcomes if
     negative, and the range of all that can still be earned if 0. Of rows that are equally good one is drawn.
 
-    Positions are unsigned throughout: signed ones cost half of the time, as each could count from an array's end. Code
-    for an `eta_up` of 0 is compiled separately, without lower values, which are then minus infinity.
+    Positions are unsigned throughout: signed ones cost half of the time, as each could count from an array's end.
     """
     horizon, one = layer_indptr.shape[0] - 2, np.uint64(1)
     last = np.uint64(layer_indptr[horizon])
@@ -302,18 +284,14 @@ def sweep(
         cap, floor = left * max(reward_high, 0.0), left * min(reward_low, 0.0)
         fixed_range = range_rule if range_rule != 0.0 else cap - floor
         begin, end = np.uint64(layer_indptr[step]), np.uint64(layer_indptr[step + one])
-        if eta_up > 0.0:
-            _sweep_layer(
-                begin, end, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O,
-                spread_weight_K, range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, fixed_range, cap,
-                floor, reward_low, reward_high, known, rng, rows, out_up_N, out_low_N, out_gap_N, out_row,
-            )  # fmt: skip
-        else:
-            _sweep_layer(
-                begin, end, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O,
-                spread_weight_K, range_weight_K, gap_weight_K, noise_K, doubt_K, 0.0, 0.0, fixed_range, cap, floor,
-                reward_low, reward_high, known, rng, rows, out_up_N, out_low_N, out_gap_N, out_row,
-            )  # fmt: skip
+        first, stop = np.uint64(node_indptr[begin]), np.uint64(node_indptr[end])
+        _average_rows(
+            first, stop, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O, spread_weight_K,
+            range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, fixed_range, cap, floor, reward_low,
+            reward_high, known, out_up_N, out_low_N, out_gap_N, rows,
+        )  # fmt: skip
+        _add_deviations(stop - first, eta_up, rows)
+        _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out_up_N, out_low_N, out_gap_N, out_row)
 
 
 @jit
