@@ -93,7 +93,8 @@ def learn(
         first if it is not stationary. Probabilities and rewards in a model are not looked at.
     cost_bound : number, array, dict by resource, or function of (state, action), optional
         The most that an action can cost in an environment, if that is all that is known: one number, an array by action
-        or by (state, action), or a function; infinity or None forbids an action. Then too **no episode ever goes over
+        or by (state, action), with a last axis for resources if there are several, a dict of numbers or arrays by
+        action, or a function; infinity or None forbids an action. Then too **no episode ever goes over
         budget**: an action is tried only if what may be left after it is enough whatever state comes next. Limits must
         be upper ones.
     cost : str, function, number or dict, optional
@@ -123,7 +124,7 @@ def learn(
     max_episodes : int
         In all, those before a checkpoint included.
     seed : int
-        The same seed gives the same run.
+        Random seed. The same seed gives the same run, bit for bit, on every CPU.
     progress : bool
         Show a progress bar with the gap on a terminal.
     callback : callable, optional
