@@ -98,7 +98,7 @@ def digest(run: Callable[..., Learned]) -> str:
 
 def digest_of_weights() -> str:
     """Return a digest of many weights of the theory's bonus, which are made of logarithms."""
-    count = np.arange(1, 200_001)
+    count = np.arange(1, 3_000_001)
     found = hashlib.sha256()
     for delta in (0.05, 1e-9, 0.3):
         weights = Bonus("theory", delta, 1.0, 7, 12_345, True).weights(count, np.full_like(count, 3))
