@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +13,7 @@ import numpy as np
 from solvent.errors import ModelError, quote
 from solvent.learning.learner import Settings
 from solvent.model.budget import Limits
+from solvent.model.cost_bounds import CostBounds
 
 CostSupport = Literal["known", "learned"]
 
@@ -28,8 +32,7 @@ def knows_support(cost_support: Any, *, sure: bool, bounded: bool) -> bool:
     """
     if cost_support is None:
         return sure
-    if cost_support not in ("known", "learned"):
-        raise ModelError("cost_support", "'known' or 'learned'", quote(cost_support))
+    _read_choice("cost_support", cost_support, ("known", "learned"))
     if cost_support == "known" and not sure and not bounded:
         raise ModelError(
             "cost_support", "support=... that says what can happen in the environment, or cost_bound=...", "none",
@@ -49,45 +52,154 @@ def refuse_lower(limits: Limits) -> None:
 
 
 def read_settings(
-    epsilon: Any, delta: Any, pool: bool, bonus: Any, bonus_scale: Any, replan: Any, reward_range: Any,
-    random_rewards: bool | None, seed: Any,
+    epsilon: Any, delta: Any, pool: Any, bonus: Any, bonus_scale: Any, replan: Any, reward_range: Any,
+    random_rewards: Any, seed: Any,
 ) -> Settings:  # fmt: skip
-    """Return the settings, or raise a `ModelError` for what is none."""
-    for name, value in (("epsilon", epsilon), ("bonus_scale", bonus_scale), ("delta", delta)):
-        top = 1 if name == "delta" else math.inf
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < top:
-            raise ModelError(name, "a number above 0" + (" and below 1" if name == "delta" else ""), quote(value))
-    for name, value, choices in (
-        ("bonus", bonus, ("practical", "theory")),
-        ("replan", replan, ("doubling", "episode")),
-    ):
-        if value not in choices:
-            raise ModelError(name, " or ".join(map(repr, choices)), quote(value))
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ModelError("seed", "a whole number of at least 0", quote(seed))
-    try:
-        low, high = (float(end) for end in reward_range)
-    except (TypeError, ValueError):
-        raise ModelError(
-            "reward_range", "two numbers, the least and the greatest reward", quote(reward_range)
-        ) from None
-    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        raise ModelError("reward_range", "two finite numbers, the least first", quote(reward_range))
+    """Return the settings, or raise a `ModelError` that names the argument."""
+    positive = {"epsilon": epsilon, "bonus_scale": bonus_scale}
+    numbers = {name: _read_number(name, value, "a number above 0", above=0) for name, value in positive.items()}
+    numbers["delta"] = _read_number("delta", delta, "a number above 0 and below 1", above=0, below=1)
+    _read_choice("bonus", bonus, ("practical", "theory"))
+    _read_choice("replan", replan, ("doubling", "episode"))
+    low, high = _read_range(reward_range)
     if bonus == "theory" and not 0 <= low <= high <= 1:
         hint = "divide the rewards, and epsilon, by the greatest"
         raise ModelError("reward_range", 'rewards from 0 to 1 with bonus="theory"', f"{low:g} to {high:g}", hint)
-    if bonus == "theory" and random_rewards:
+    vary = read_switch("random_rewards", random_rewards, optional=True)
+    if bonus == "theory" and vary:
         raise ModelError("random_rewards", 'False with bonus="theory"', "True")
-    vary = bonus != "theory" if random_rewards is None else bool(random_rewards)
     return Settings(
-        float(epsilon), float(delta), bool(pool), bonus, float(bonus_scale), replan, (low, high), vary, int(seed)
-    )
+        numbers["epsilon"], numbers["delta"], bool(read_switch("pool", pool)), bonus, numbers["bonus_scale"], replan,
+        (low, high), bonus != "theory" if vary is None else vary, read_whole("seed", seed, 0),
+    )  # fmt: skip
 
 
-def check_runs(max_episodes: Any, checkpoint: Any, checkpoint_every: Any, *, resume: bool) -> None:
-    """Raise a `ModelError` if a run cannot be so long, or has nothing to go on from."""
-    for name, value in (("max_episodes", max_episodes), ("checkpoint_every", checkpoint_every)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise ModelError(name, "a whole number of at least 1", quote(value))
-    if resume and checkpoint is None:
+def check_reward_sums(reward_range: tuple[float, float], horizon: int) -> None:
+    """Raise a `ModelError` if sums of rewards over an episode are so large that their squares are not finite."""
+    largest = horizon * max(map(abs, reward_range))
+    if not math.isfinite(largest * largest):
+        raise ModelError(
+            "reward_range", f"rewards whose sums over {horizon} steps have a finite square in double precision",
+            f"{reward_range[0]:g} to {reward_range[1]:g}", "scale the rewards",
+        )  # fmt: skip
+
+
+def check_runs(max_episodes: Any, checkpoint: Any, checkpoint_every: Any, *, resume: Any, progress: Any) -> None:
+    """Raise a `ModelError` if the length of a run is not a positive integer, or there is no checkpoint to resume."""
+    read_whole("max_episodes", max_episodes, 1)
+    read_whole("checkpoint_every", checkpoint_every, 1)
+    read_switch("progress", progress)
+    if read_switch("resume", resume) and checkpoint is None:
         raise ModelError("resume", "checkpoint=... to go on from", "none")
+
+
+def read_path(checkpoint: Any) -> Path | None:
+    """Return the path of a checkpoint, or None if there is none."""
+    if checkpoint is None:
+        return None
+    if not isinstance(checkpoint, str | os.PathLike) or not isinstance(os.fspath(checkpoint), str):
+        raise ModelError("checkpoint", "a path", quote(checkpoint))
+    return Path(checkpoint)
+
+
+def check_callback(callback: Any) -> None:
+    """Raise a `ModelError` if a callback cannot be called."""
+    if callback is not None and not callable(callback):
+        raise ModelError("callback", "a function of a Moment, or None", quote(callback))
+
+
+def read_bounds(given: Any, resources: tuple[str, ...], states: range, actions: range) -> CostBounds:
+    """Return bounds on the cost of each action, after checking the shapes of what was given.
+
+    Examples
+    --------
+    >>> read_bounds({"fuel": [0, 2]}, ("fuel",), range(3), range(2))("anywhere", 1)
+    (Fraction(2, 1),)
+    >>> read_bounds({"fuel": [[0, 2], [1, 2]]}, ("fuel",), range(3), range(2))
+    Traceback (most recent call last):
+    solvent.errors.ModelError: cost_bound, 'fuel': expected a number, or 2 numbers, one for each action, found shape \
+(2, 2); for bounds by state pass an array of shape (3, 2), or a function of (state, action)
+    """
+    n_states, n_actions, n_resources = len(states), len(actions), len(resources)
+    full = (n_states, n_actions) if n_resources == 1 else (n_states, n_actions, n_resources)
+    if any(isinstance(each, np.ma.MaskedArray) for each in (given.values() if isinstance(given, Mapping) else [given])):
+        raise ModelError("cost_bound", "numbers", "a masked array", "use None for an action that must not be taken")
+    if isinstance(given, Mapping):
+        for name, amounts in given.items():
+            shape = _shape(amounts)
+            if shape not in ((), (n_actions,)):
+                expected = f"a number, or {n_actions} numbers, one for each action"
+                hint = f"for bounds by state pass an array of shape {full}, or a function of (state, action)"
+                raise ModelError(f"cost_bound, {quote(name)}", expected, f"shape {_show_shape(shape)}", hint)
+    elif not callable(given):
+        shape = _shape(given)
+        if None in shape:
+            raise ModelError("cost_bound", "rows of the same length", f"shape {_show_shape(shape)}")
+        if shape[1:] == full[1:] and shape[0] != n_states:
+            raise ModelError("cost_bound", f"{n_states} rows, one for each state", f"shape {_show_shape(shape)}")
+    return CostBounds(given, resources, n_actions, actions[0])
+
+
+def _shape(given: Any) -> tuple[int | None, ...]:
+    """Return the shape of an array or of nested sequences; None stands for lengths that differ."""
+    shape = getattr(given, "shape", None)
+    if isinstance(shape, tuple):
+        return shape
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        return ()
+    inner = {_shape(each) for each in given}
+    if len(inner) > 1:
+        return (len(given), None)
+    return (len(given), *(inner.pop() if inner else ()))
+
+
+def _show_shape(shape: tuple[int | None, ...]) -> str:
+    return f"({', '.join('?' if n is None else str(n) for n in shape)}{',' if len(shape) == 1 else ''})"
+
+
+def read_switch(name: str, value: Any, *, optional: bool = False) -> bool | None:
+    """Return True or False, or None if that is allowed."""
+    if value is None and optional:
+        return None
+    if not isinstance(value, bool | np.bool_):
+        raise ModelError(name, "True or False" + (" or None" if optional else ""), quote(value))
+    return bool(value)
+
+
+def read_whole(name: str, value: Any, least: int) -> int:
+    """Return an integer of at least `least`."""
+    if not _is_integer(value) or value < least:
+        raise ModelError(name, f"a whole number of at least {least}", quote(value))
+    return int(value)
+
+
+def _read_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise ModelError(name, " or ".join(map(repr, choices)), quote(value))
+
+
+def _read_number(
+    name: str, value: Any, expected: str, *, above: float = -math.inf, below: float = math.inf, shown: Any = None
+) -> float:
+    try:
+        number = float(value) if _is_integer(value) or isinstance(value, float | np.floating) else math.nan
+    except OverflowError:
+        number = math.nan
+    if not above < number < below:
+        raise ModelError(name, expected, quote(value if shown is None else shown))
+    return number
+
+
+def _read_range(given: Any) -> tuple[float, float]:
+    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__len__") or _shape(given) != (2,):
+        raise ModelError("reward_range", "two numbers, the least and the greatest reward", quote(given))
+    expected = "two finite numbers, the least first"
+    low, high = (_read_number("reward_range", end, expected, shown=given) for end in given)
+    if low > high:
+        raise ModelError("reward_range", expected, quote(given))
+    return low, high
+
+
+def _is_integer(value: Any) -> bool:
+    """Whether a value is an integer; NumPy counts time spans among them."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)

@@ -14,14 +14,13 @@ c = 7 L / (3 n), c_gap = 2 c and eta = 0.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.learning.kernels import weigh_practical, weigh_theory
+from solvent.learning.kernels import log, weigh_practical, weigh_theory
 
 BonusName = Literal["practical", "theory"]
 
@@ -81,11 +80,11 @@ class Bonus:
         >>> bonus.weights(np.array([0, 9]), np.array([2, 2])).range_K.round(3).tolist()
         [10.5, 1.167]
         """
-        confidence = math.log(3 * max(self.functions, 1) / self.delta)
+        confidence = log(3.0 * max(self.functions, 1)) - log(self.delta)
         spread_K, range_K, gap_K = np.empty((3, len(count_K)))
         if self.name == "practical":
             weigh_practical(count_K, confidence, self.scale, spread_K, range_K, gap_K)
             return Weights(spread_K, range_K, gap_K, 0.0, 0.0, -1.0 if self.known else 0.0)
         weigh_theory(count_K, size_K, confidence, spread_K, range_K, gap_K)
         eta = 1 / self.horizon
-        return Weights(spread_K, range_K, gap_K, eta, 3 * eta, float(self.horizon) ** 2)
+        return Weights(spread_K, range_K, gap_K, eta, 3 * eta, float(self.horizon * self.horizon))

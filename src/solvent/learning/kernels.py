@@ -2,9 +2,16 @@
 
 A *key* is what counts are kept for: a row of the model (pooled) or a row of a node. Outcome j of a row with key k is
 outcome `key_indptr[k] + j` of the counts.
+
+The same seed gives the same result, bit for bit, on every CPU. Therefore all kernels are compiled without `fastmath`,
+sums run from left to right, and only operations that IEEE 754 rounds correctly are used: + - * / and the square root.
+Logarithms are computed from these (`log`), as those of the C library differ between CPUs in the last bit.
 """
 
 from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +19,33 @@ from solvent.plan.jit import jit
 
 #: How a run of episodes ended: all were played; a count has doubled; an outcome came that was not known to be possible.
 PLAYED, DUE, SURPRISED = 0, 1, 2
+
+#: ln 2 as the sum of 33 leading bits, of which small multiples are exact, and a rest.
+_LN2_HIGH, _LN2_LOW = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
+_ROOT_HALF = math.sqrt(0.5)
+
+
+class RowEstimates(NamedTuple):
+    """Estimates for the rows of one step: scratch space of `sweep`, one array of float64 per field.
+
+    Attributes
+    ----------
+    variance, spread : ndarray
+        Variance of reward plus upper value, and the weight of its square root in the bonus.
+    up, gap, low : ndarray
+        Upper value, gap and lower value; at first without the part that depends on the variance.
+    cap, sure, low_floor : ndarray
+        What is certain: the most that `up` can be, and the least that `up - gap` and `low` can be.
+    """
+
+    variance: Any
+    spread: Any
+    up: Any
+    gap: Any
+    low: Any
+    cap: Any
+    sure: Any
+    low_floor: Any
 
 
 @jit
@@ -23,6 +57,29 @@ def draw(rng):
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
     return np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@jit
+def log(x):
+    """Return the natural logarithm of a positive number, the same on every CPU, with an error below one ulp.
+
+    With x = 2^k (1 + f) and s = f / (2 + f): log(1 + f) = 2 atanh(s) = f - s (f - 2 s^2 / 3 - 2 s^4 / 5 - ...).
+
+    Examples
+    --------
+    >>> log(1.0), log(2.0) == math.log(2)
+    (0.0, True)
+    """
+    m, k = math.frexp(x)
+    if m < _ROOT_HALF:
+        m, k = 2.0 * m, k - 1
+    f = m - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    series = 0.0
+    for n in range(23, 1, -2):
+        series = z * (2.0 / n + series)
+    return k * _LN2_HIGH - ((s * (f - series) - k * _LN2_LOW) - f)
 
 
 @jit
@@ -76,65 +133,104 @@ def weigh_theory(count_K, size_K, confidence, out_spread_K, out_range_K, out_gap
     """Write the weights of the theory's bonus; untried keys, which are not judged by them, as if tried once."""
     for key in range(count_K.shape[0]):
         n = max(count_K[key], 1)
-        growth = np.log(8 * np.e * (n + 1.0))
+        growth = log(8 * np.e * (n + 1.0))
         beta = confidence + size_K[key] * growth
         out_spread_K[key] = 3 * np.sqrt((confidence + growth) / n)
         out_range_K[key], out_gap_K[key] = 14 * beta / n, 36 * beta / n
 
 
-@jit(inline="always")
-def _judge_row(
-    n, entry, stop, outcome, entry_next, share_O, reward_O, spread_weight, range_weight, gap_weight, noise, doubt,
-    eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high, known, up_N, low_N, gap_N,
-):  # fmt: skip
-    """Return the upper value, the lower value and the gap of one row."""
-    highest, lowest, surest = -np.inf, np.inf, np.inf  # upper and lower values, and upper ones minus their gaps
-    top, bottom = -np.inf, np.inf  # rewards plus upper values
-    mean = square = mean_low = mean_gap = 0.0
-    certain = stop - entry == 1 and doubt == 0.0
-    for e in range(entry, stop):
-        after, o = np.uint64(entry_next[e]), outcome + (e - entry)
-        share, reward = share_O[o], reward_O[o]
-        up, gap = up_N[after], gap_N[after]
-        worth = reward + up
-        part = share * worth
-        mean += part
-        square += part * worth
-        mean_gap += share * gap
-        highest, surest = max(highest, up), min(surest, up - gap)
-        top, bottom = max(top, worth), min(bottom, worth)
-        if eta_up > 0.0:  # nothing else is made of lower values
-            low = low_N[after]
-            lowest = min(lowest, low)
-            mean_low += share * (reward + low)
-    most_low = most_sure = floor
-    if known:
-        cap, most_sure = min(cap, reward_high + highest), max(floor, reward_low + surest)
-        if eta_up > 0.0:
-            most_low = max(floor, reward_low + lowest)
-    if n == 0:
-        return cap, most_low, cap - most_sure
-    if known and certain:  # what is certain needs no bonus
-        row_up = min(cap, mean)
-        return row_up, max(most_low, mean_low), min(row_up - most_sure, mean_gap)
-    reach = fixed_range
-    if reach < 0.0:
-        reach = top - bottom + doubt
-    deviation = spread_weight * np.sqrt(max(square - mean * mean, 0.0) + noise)
-    bonus = deviation + range_weight * reach + eta_up * (mean - mean_low)
-    row_gap = 2.0 * deviation + gap_weight * reach + (1.0 + eta_gap) * mean_gap
-    row_up = min(cap, mean + bonus)
-    return row_up, max(most_low, mean_low - bonus), min(row_up - most_sure, row_gap)
+@jit(error_model="numpy")
+def _larger(one, other):
+    """Return the larger of two numbers; one instruction, unlike `max`, which has to look for NaN."""
+    return one if one > other else other
 
 
-@jit(inline="always")
-def _sweep_layer(
-    begin, end, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O, spread_weight_K,
+@jit(error_model="numpy")
+def _smaller(one, other):
+    """Return the smaller of two numbers."""
+    return one if one < other else other
+
+
+@jit(error_model="numpy")
+def _average_rows(
+    first, stop, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O, spread_weight_K,
     range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high,
-    known, rng, out_up_N, out_low_N, out_gap_N, out_row,
+    known, up_N, low_N, gap_N, out,
 ):  # fmt: skip
-    """Write upper value, lower value, gap and a greedy row of the nodes of one step."""
+    """Write the estimates of the rows of one step, without the parts that depend on the variance."""
     one = np.uint64(1)
+    for row in range(first, stop):
+        key, i = np.uint64(row_key[row]), row - first
+        entry, end = np.uint64(entry_indptr[row]), np.uint64(entry_indptr[row + one])
+        outcome = np.uint64(key_indptr[key])
+        highest, lowest, surest = -np.inf, np.inf, np.inf  # upper and lower values, and upper ones minus their gaps
+        top, bottom = -np.inf, np.inf  # rewards plus upper values
+        mean = square = mean_low = mean_gap = 0.0
+        for e in range(entry, end):
+            after, o = np.uint64(entry_next[e]), outcome + (e - entry)
+            share, reward = share_O[o], reward_O[o]
+            up, gap = up_N[after], gap_N[after]
+            worth = reward + up
+            part = share * worth
+            mean += part
+            square += part * worth
+            mean_gap += share * gap
+            highest, surest = _larger(up, highest), _smaller(up - gap, surest)
+            top, bottom = _larger(worth, top), _smaller(worth, bottom)
+            if eta_up > 0.0:  # nothing else is made of lower values
+                low = low_N[after]
+                lowest = _smaller(low, lowest)
+                mean_low += share * (reward + low)
+        out.cap[i] = _smaller(reward_high + highest, cap) if known else cap
+        out.sure[i] = _larger(reward_low + surest, floor) if known else floor
+        if eta_up > 0.0:
+            out.low_floor[i] = _larger(reward_low + lowest, floor) if known else floor
+        doubt = doubt_K[key]
+        if count_K[key] == 0:  # only what is certain counts
+            out.variance[i], out.spread[i], out.up[i], out.gap[i] = 0.0, 0.0, np.inf, np.inf
+            if eta_up > 0.0:
+                out.low[i] = -np.inf
+        elif known and end - entry == one and doubt == 0.0:  # what is certain needs no bonus
+            out.variance[i], out.spread[i], out.up[i], out.gap[i] = 0.0, 0.0, mean, mean_gap
+            if eta_up > 0.0:
+                out.low[i] = mean_low
+        else:
+            reach = fixed_range if fixed_range >= 0.0 else top - bottom + doubt
+            out.variance[i] = _larger(square - mean * mean, 0.0) + noise_K[key]
+            out.spread[i] = spread_weight_K[key]
+            bonus = range_weight_K[key] * reach
+            if eta_up > 0.0:
+                bonus += eta_up * (mean - mean_low)
+                out.low[i] = mean_low - bonus
+                mean_gap *= 1.0 + eta_gap
+            out.up[i] = mean + bonus
+            out.gap[i] = gap_weight_K[key] * reach + mean_gap
+
+
+@jit(error_model="numpy")
+def _add_deviations(n, eta_up, out):
+    """Add the parts that depend on the variance, and keep to what is certain.
+
+    Loops of their own, which compilers turn into vector instructions: within the loop over entries, each row would wait
+    for the square root of the one before.
+    """
+    deviation = out.variance
+    for i in range(n):
+        deviation[i] = out.spread[i] * np.sqrt(deviation[i])
+    for i in range(n):
+        out.up[i] = _smaller(out.up[i] + deviation[i], out.cap[i])
+    for i in range(n):
+        out.gap[i] = _smaller(out.gap[i] + 2.0 * deviation[i], out.up[i] - out.sure[i])
+    if eta_up > 0.0:
+        for i in range(n):
+            out.low[i] = _larger(out.low[i] - deviation[i], out.low_floor[i])
+
+
+@jit(error_model="numpy")
+def _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out_up_N, out_low_N, out_gap_N, out_row):
+    """Write upper value, lower value, gap and a greedy row of the nodes of one step; draw among equally good rows."""
+    one = np.uint64(1)
+    offset = np.uint64(node_indptr[begin])
     for node in range(begin, end):
         first, stop = np.uint64(node_indptr[node]), np.uint64(node_indptr[node + one])
         if first == stop:
@@ -142,24 +238,20 @@ def _sweep_layer(
             continue
         best, best_low, best_gap, best_row, ties = -np.inf, -np.inf, 0.0, first, 0
         for row in range(first, stop):
-            key = np.uint64(row_key[row])
-            row_up, row_low, row_gap = _judge_row(
-                count_K[key], np.uint64(entry_indptr[row]), np.uint64(entry_indptr[row + one]),
-                np.uint64(key_indptr[key]), entry_next, share_O, reward_O, spread_weight_K[key], range_weight_K[key],
-                gap_weight_K[key], noise_K[key], doubt_K[key], eta_up, eta_gap, fixed_range, cap, floor, reward_low,
-                reward_high, known, out_up_N, out_low_N, out_gap_N,
-            )  # fmt: skip
-            best_low = max(best_low, row_low)
+            i = row - offset
+            row_up = rows.up[i]
+            if eta_up > 0.0:
+                best_low = _larger(rows.low[i], best_low)
             if row_up < best:
                 continue
             ties = ties + 1 if row_up == best else 1
             if ties == 1 or draw(rng) * ties < 1.0:
-                best, best_row, best_gap = row_up, row, row_gap
+                best, best_row, best_gap = row_up, row, rows.gap[i]
         out_up_N[node], out_low_N[node], out_gap_N[node] = best, best_low, best_gap
         out_row[node] = best_row
 
 
-@jit(error_model="numpy", fastmath={"nnan", "nsz", "reassoc", "contract", "arcp"})
+@jit(error_model="numpy")
 def sweep(
     layer_indptr, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O,
     spread_weight_K, range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, range_rule, reward_low,
@@ -174,29 +266,32 @@ def sweep(
     `range_rule` is the range of values that bonuses are made of if positive, the range over a row's outcomes if
     negative, and the range of all that can still be earned if 0. Of rows that are equally good one is drawn.
 
-    Positions are unsigned throughout: signed ones cost half of the time, as each could count from an array's end. Code
-    for an `eta_up` of 0 is compiled apart, without lower values.
+    Positions are unsigned throughout: signed ones cost half of the time, as each could count from an array's end.
     """
     horizon, one = layer_indptr.shape[0] - 2, np.uint64(1)
     last = np.uint64(layer_indptr[horizon])
     out_up_N[last] = out_low_N[last] = out_gap_N[last] = 0.0
+    width = 0
+    for step in range(horizon):
+        width = max(width, node_indptr[layer_indptr[step + 1]] - node_indptr[layer_indptr[step]])
+    low_width = width if eta_up > 0.0 else 0
+    rows = RowEstimates(
+        np.empty(width), np.empty(width), np.empty(width), np.empty(width), np.empty(low_width), np.empty(width),
+        np.empty(width), np.empty(low_width),
+    )  # fmt: skip
     for left in range(1, horizon + 1):
         step = np.uint64(horizon - left)
         cap, floor = left * max(reward_high, 0.0), left * min(reward_low, 0.0)
         fixed_range = range_rule if range_rule != 0.0 else cap - floor
         begin, end = np.uint64(layer_indptr[step]), np.uint64(layer_indptr[step + one])
-        if eta_up > 0.0:
-            _sweep_layer(
-                begin, end, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O,
-                spread_weight_K, range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, fixed_range, cap,
-                floor, reward_low, reward_high, known, rng, out_up_N, out_low_N, out_gap_N, out_row,
-            )  # fmt: skip
-        else:
-            _sweep_layer(
-                begin, end, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O,
-                spread_weight_K, range_weight_K, gap_weight_K, noise_K, doubt_K, 0.0, 0.0, fixed_range, cap, floor,
-                reward_low, reward_high, known, rng, out_up_N, out_low_N, out_gap_N, out_row,
-            )  # fmt: skip
+        first, stop = np.uint64(node_indptr[begin]), np.uint64(node_indptr[end])
+        _average_rows(
+            first, stop, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O, spread_weight_K,
+            range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, fixed_range, cap, floor, reward_low,
+            reward_high, known, out_up_N, out_low_N, out_gap_N, rows,
+        )  # fmt: skip
+        _add_deviations(stop - first, eta_up, rows)
+        _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out_up_N, out_low_N, out_gap_N, out_row)
 
 
 @jit

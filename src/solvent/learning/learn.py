@@ -9,7 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from solvent.errors import ModelError, quote
-from solvent.learning.arguments import CostSupport, check_runs, knows_support, read_settings, refuse_lower
+from solvent.learning.arguments import (
+    CostSupport,
+    check_callback,
+    check_reward_sums,
+    check_runs,
+    knows_support,
+    read_bounds,
+    read_path,
+    read_settings,
+    read_switch,
+    read_whole,
+    refuse_lower,
+)
 from solvent.learning.bonus import BonusName
 from solvent.learning.fields import ModelField, WorldField
 from solvent.learning.graph import Graph
@@ -21,7 +33,7 @@ from solvent.learning.worst import Worst
 from solvent.model.assemble import check_horizon
 from solvent.model.budget import BudgetLike, Limits, limits_of, read_budgets, resolve
 from solvent.model.cmdp import CMDP
-from solvent.model.cost_bounds import BoundLike, CostBounds
+from solvent.model.cost_bounds import BoundLike
 from solvent.model.exact import Number
 from solvent.plan.problem import Problem
 from solvent.plan.projection import additive_lengths, project, read_epsilon
@@ -81,7 +93,8 @@ def learn(
         first if it is not stationary. Probabilities and rewards in a model are not looked at.
     cost_bound : number, array, dict by resource, or function of (state, action), optional
         The most that an action can cost in an environment, if that is all that is known: one number, an array by action
-        or by (state, action), or a function; infinity or None forbids an action. Then too **no episode ever goes over
+        or by (state, action), with a last axis for resources if there are several, a dict of numbers or arrays by
+        action, or a function; infinity or None forbids an action. Then too **no episode ever goes over
         budget**: an action is tried only if what may be left after it is enough whatever state comes next. Limits must
         be upper ones.
     cost : str, function, number or dict, optional
@@ -111,7 +124,7 @@ def learn(
     max_episodes : int
         In all, those before a checkpoint included.
     seed : int
-        The same seed gives the same run.
+        Random seed. The same seed gives the same run, bit for bit, on every CPU.
     progress : bool
         Show a progress bar with the gap on a terminal.
     callback : callable, optional
@@ -151,10 +164,12 @@ def learn(
     0.5
     """
     settings = read_settings(epsilon, delta, pool, bonus, bonus_scale, replan, reward_range, random_rewards, seed)
-    check_runs(max_episodes, checkpoint, checkpoint_every, resume=resume)
+    check_runs(max_episodes, checkpoint, checkpoint_every, resume=resume, progress=progress)
+    check_callback(callback)
+    path = read_path(checkpoint)
+    stationary = read_switch("stationary", stationary, optional=True)
     how = _How(env, horizon, budget, cost_support, support, cost_bound, cost, epsilon_cost, stationary, settings)
     learner = how.learner()
-    path = None if checkpoint is None else Path(checkpoint)
     if resume:
         from solvent.learning.checkpoint import resume as restore
 
@@ -195,15 +210,16 @@ class _How:
         if bounded and cost_support == "learned":
             raise ModelError("cost_bound", 'none beside cost_support="learned"', quote(cost_bound))
         self.horizon = self._read_horizon(horizon)
+        check_reward_sums(self.settings.reward_range, self.horizon)
 
     def _read_horizon(self, horizon: int | None) -> int:
         if isinstance(self.env, CMDP):
-            if horizon is not None and horizon != self.env.horizon:
+            if horizon is not None and read_whole("horizon", horizon, 1) != self.env.horizon:
                 raise ModelError("horizon", f"that of the model, {self.env.horizon}, or none", quote(horizon))
             return self.env.horizon
         if horizon is None:
             raise ModelError("horizon", "a number of steps for an environment", "none", wrapped_model_hint(self.env))
-        return check_horizon(horizon)
+        return check_horizon(read_whole("horizon", horizon, 1))
 
     def learner(self) -> Learner:
         """Return a learner that has seen nothing yet."""
@@ -246,6 +262,8 @@ class _How:
                 raise ModelError("budget", "a budget", "none")
             resources = tuple(map(str, self.budget)) if isinstance(self.budget, Mapping) else ("cost",)
             limits = limits_of(read_budgets(self.budget, resources, self.horizon), self.horizon)
+        if not limits.resources:
+            raise ModelError("budget", "a limit on some resource", quote(self.budget))
         world = World(self.env, limits.resources, self.cost, settings.seed)
         same = not settings.random_rewards
         if self.support is not None:
@@ -271,7 +289,7 @@ class _How:
         names = world.start, tuple(world.observations), tuple(world.actions)
         worst: Worst | None = None
         if self.cost_bound is not None:
-            bounds = CostBounds(self.cost_bound, limits.resources, len(world.actions), world.actions[0])
+            bounds = read_bounds(self.cost_bound, limits.resources, world.observations, world.actions)
             worst = Worst.of(bounds, names[1], len(world.actions))
         seen = Seen(names, self.horizon, limits, stationary=stationary, units=units, counting=counting, worst=worst)
         field = WorldField(world, seen, settings.reward_range, same_rewards=same)

@@ -9,7 +9,7 @@ never happen, which keep from them whatever the worst luck could make unsafe (`s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -75,17 +75,30 @@ def read_support(
         expected = "a CMDP, a dict by (state, action), or a function of them"
         raise ModelError("support", expected, quote(support))
 
+    def listed(*place: Any) -> list[Any]:
+        pairs = possible(*place)
+        if pairs is None:
+            return []
+        if not isinstance(pairs, Iterable) or isinstance(pairs, str | bytes | Mapping):
+            raise ModelError(f"support of {quote(place)}", "a list of pairs (next state, cost)", quote(pairs))
+        return list(pairs)
+
     def offered(*place: Any) -> list[int]:
-        return [action for action in actions if possible(*place, action)]
+        return [action for action in actions if listed(*place, action)]
 
     def outcomes(*place: Any) -> list[Any]:
-        pairs = list(possible(*place))
+        pairs = listed(*place)
         for pair in pairs:
             if not isinstance(pair, tuple | list) or len(pair) != 2:
                 raise ModelError(f"support of {quote(place)}", "pairs (next state, cost)", quote(pair))
         return [(Fraction(1, len(pairs)), after, cost) for after, cost in pairs]
 
-    return from_function(start, offered, outcomes, horizon, resources=resources, stationary=stationary, progress=False)
+    try:
+        return from_function(
+            start, offered, outcomes, horizon, resources=resources, stationary=stationary, progress=False
+        )
+    except ModelError as error:
+        raise error if error.where.startswith("support") else error.within("support") from None
 
 
 def unrolled(model: CMDP) -> CMDP:
