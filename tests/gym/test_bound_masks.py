@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from solvent.errors import BudgetError, ModelError, PolicyError, SolventError
 from solvent.gym import BudgetWrapper, CostInInfo, CostSupport, SeenCosts
 from solvent.model.budget import Budget
+from solvent.model.cost_bounds import CostBounds
 
 amounts = st.sampled_from(["0", "0.1", "1/3", "1", "2.5", "-0.5"])
 
@@ -318,3 +319,10 @@ def test_nothing_leaks_from_one_episode_to_the_next() -> None:
     mask = env.action_masks()
     mask[:] = False
     assert env.action_masks().all()
+
+
+def test_bounds_of_a_wrong_shape_are_refused() -> None:
+    with pytest.raises(ModelError, match=r"^bound, 'fuel': expected a number, or 2 numbers, .* found shape \(2, 2\)"):
+        CostBounds({"fuel": [[0, 1], [2, 3]]}, ("fuel",), n_actions=2, where="bound")
+    with pytest.raises(ModelError, match=r"^bound: expected rows of the same length, found shape \(2, \?\)"):
+        CostBounds([[0, 1], [2]], ("fuel",), n_actions=2, where="bound")

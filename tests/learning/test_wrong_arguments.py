@@ -126,7 +126,7 @@ def test_the_horizon_of_a_model(label: str) -> None:
         solvent.learn(instances.fuel_grid(2), VALUES[label], max_episodes=3)
 
 
-BY_STATE = r"for bounds by state pass an array of shape \(2, 2\), or a function of \(state, action\)"
+BY_STATE = r"for bounds by state pass an array with one row for each, or a function of \(state, action\)"
 ONE_EACH = r"expected a number, or 2 numbers, one for each action, found shape"
 
 
@@ -153,7 +153,7 @@ def test_bounds_of_the_wrong_shape(bound: Any, said: str) -> None:
 
 def test_bounds_of_several_resources() -> None:
     budget = {"fuel": 2, "wear": 2}
-    with pytest.raises(ModelError, match=r"'wear': .*found shape \(2, 2\); .* an array of shape \(2, 2, 2\)"):
+    with pytest.raises(ModelError, match=r"cost_bound, 'wear': .*found shape \(2, 2\); .* an array with one row"):
         solvent.learn(Two(), 3, budget, cost_bound={"fuel": [0, 1], "wear": np.ones((2, 2))})
     with pytest.raises(ModelError, match=r"cost_bound: expected 2 rows, one for each state, found shape \(3, 2, 2\)"):
         solvent.learn(Two(), 3, budget, cost_bound=np.ones((3, 2, 2)))

@@ -7,6 +7,7 @@ are one finite model, and the checker of finite models finds the extremes of wha
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -218,6 +219,6 @@ def _look_ahead(
     for state in acting.tolist():
         row = int(rows[state])
         part = slice(int(base.outcome_indptr[row]), int(base.outcome_indptr[row + 1]))
-        later = float(base.probability[part] @ value_S[base.next_state[part]])
+        later = math.fsum((base.probability[part] * value_S[base.next_state[part]]).tolist())
         expected[state] = float(base.row_reward[row]) + g * later
     return expected

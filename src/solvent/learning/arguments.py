@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ import numpy as np
 from solvent.errors import ModelError, quote
 from solvent.learning.learner import Settings
 from solvent.model.budget import Limits
-from solvent.model.cost_bounds import CostBounds
+from solvent.model.cost_bounds import CostBounds, shape_of, show_shape
 
 CostSupport = Literal["known", "learned"]
 
@@ -109,7 +109,7 @@ def check_callback(callback: Any) -> None:
 
 
 def read_bounds(given: Any, resources: tuple[str, ...], states: range, actions: range) -> CostBounds:
-    """Return bounds on the cost of each action, after checking the shapes of what was given.
+    """Return bounds on the cost of each action; of an array by state, after counting its rows.
 
     Examples
     --------
@@ -118,43 +118,14 @@ def read_bounds(given: Any, resources: tuple[str, ...], states: range, actions: 
     >>> read_bounds({"fuel": [[0, 2], [1, 2]]}, ("fuel",), range(3), range(2))
     Traceback (most recent call last):
     solvent.errors.ModelError: cost_bound, 'fuel': expected a number, or 2 numbers, one for each action, found shape \
-(2, 2); for bounds by state pass an array of shape (3, 2), or a function of (state, action)
+(2, 2); for bounds by state pass an array with one row for each, or a function of (state, action)
     """
-    n_states, n_actions, n_resources = len(states), len(actions), len(resources)
-    full = (n_states, n_actions) if n_resources == 1 else (n_states, n_actions, n_resources)
-    if any(isinstance(each, np.ma.MaskedArray) for each in (given.values() if isinstance(given, Mapping) else [given])):
-        raise ModelError("cost_bound", "numbers", "a masked array", "use None for an action that must not be taken")
-    if isinstance(given, Mapping):
-        for name, amounts in given.items():
-            shape = _shape(amounts)
-            if shape not in ((), (n_actions,)):
-                expected = f"a number, or {n_actions} numbers, one for each action"
-                hint = f"for bounds by state pass an array of shape {full}, or a function of (state, action)"
-                raise ModelError(f"cost_bound, {quote(name)}", expected, f"shape {_show_shape(shape)}", hint)
-    elif not callable(given):
-        shape = _shape(given)
-        if None in shape:
-            raise ModelError("cost_bound", "rows of the same length", f"shape {_show_shape(shape)}")
-        if shape[1:] == full[1:] and shape[0] != n_states:
-            raise ModelError("cost_bound", f"{n_states} rows, one for each state", f"shape {_show_shape(shape)}")
-    return CostBounds(given, resources, n_actions, actions[0])
-
-
-def _shape(given: Any) -> tuple[int | None, ...]:
-    """Return the shape of an array or of nested sequences; None stands for lengths that differ."""
-    shape = getattr(given, "shape", None)
-    if isinstance(shape, tuple):
-        return shape
-    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
-        return ()
-    inner = {_shape(each) for each in given}
-    if len(inner) > 1:
-        return (len(given), None)
-    return (len(given), *(inner.pop() if inner else ()))
-
-
-def _show_shape(shape: tuple[int | None, ...]) -> str:
-    return f"({', '.join('?' if n is None else str(n) for n in shape)}{',' if len(shape) == 1 else ''})"
+    bounds = CostBounds(given, resources, len(actions), actions[0])
+    if bounds.n_rows not in (None, len(states)):
+        raise ModelError(
+            "cost_bound", f"{len(states)} rows, one for each state", f"shape {show_shape(shape_of(given))}"
+        )
+    return bounds
 
 
 def read_switch(name: str, value: Any, *, optional: bool = False) -> bool | None:
@@ -191,7 +162,7 @@ def _read_number(
 
 
 def _read_range(given: Any) -> tuple[float, float]:
-    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__len__") or _shape(given) != (2,):
+    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__len__") or shape_of(given) != (2,):
         raise ModelError("reward_range", "two numbers, the least and the greatest reward", quote(given))
     expected = "two finite numbers, the least first"
     low, high = (_read_number("reward_range", end, expected, shown=given) for end in given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -75,10 +75,33 @@ class CostBounds:
             return None
         return tuple(exact(amount, where) for amount in listed)
 
+    @property
+    def n_rows(self) -> int | None:
+        """Number of observations that an array has rows for; None if the bounds are not by observation, or a function.
+
+        Examples
+        --------
+        >>> CostBounds([[0, 1], [2, 3]], ("fuel",), n_actions=2).n_rows
+        2
+        """
+        return None if self._table is None or self._table.ndim == 1 else len(self._table)
+
     def _by_action(self, given: Any) -> NDArray[Any]:
         resources = self._resources
+        columns = list(given.values()) if isinstance(given, Mapping) else [given]
+        if any(isinstance(each, np.ma.MaskedArray) for each in columns):
+            raise ModelError(self._where, "numbers", "a masked array", "use None for an action that must not be taken")
         if not isinstance(given, Mapping):
+            shape = shape_of(given)
+            if None in shape:
+                raise ModelError(self._where, "rows of the same length", f"shape {show_shape(shape)}")
             return np.array(given, object)
+        for name, amounts in given.items():
+            shape = shape_of(amounts)
+            if shape not in ((), (self._n,)):
+                expected = f"a number, or {self._n} numbers, one for each action"
+                hint = "for bounds by state pass an array with one row for each, or a function of (state, action)"
+                raise ModelError(f"{self._where}, {quote(name)}", expected, f"shape {show_shape(shape)}", hint)
         unknown = [name for name in given if name not in resources]
         if unknown or len(given) < len(resources):
             wrong = quote(unknown[0]) if unknown else f"only {quote(list(given))}"
@@ -112,3 +135,21 @@ class CostBounds:
 
 def _is_infinite(amount: Any) -> bool:
     return isinstance(amount, float | np.floating) and math.isinf(amount) and bool(amount > 0)
+
+
+def shape_of(given: Any) -> tuple[int | None, ...]:
+    """Return the shape of an array or of nested sequences; None stands for lengths that differ."""
+    shape = getattr(given, "shape", None)
+    if isinstance(shape, tuple):
+        return shape
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        return ()
+    inner = {shape_of(each) for each in given}
+    if len(inner) > 1:
+        return (len(given), None)
+    return (len(given), *(inner.pop() if inner else ()))
+
+
+def show_shape(shape: tuple[int | None, ...]) -> str:
+    """Return a shape as text."""
+    return f"({', '.join('?' if n is None else str(n) for n in shape)}{',' if len(shape) == 1 else ''})"

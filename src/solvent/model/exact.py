@@ -375,5 +375,5 @@ def _binary_parts(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArr
     mantissa = np.ldexp(fraction, 53).astype(np.int64)
     scale = np.where(mantissa == 0, 0, exponent.astype(np.int64) - 53)
     lowest = mantissa & -mantissa
-    zeros = np.where(mantissa == 0, 0, np.log2(np.maximum(lowest, 1)).astype(np.int64))
+    zeros = np.where(mantissa == 0, 0, np.frexp(np.maximum(lowest, 1).astype(float))[1].astype(np.int64) - 1)
     return mantissa >> zeros, np.where(mantissa == 0, 0, scale + zeros)
