@@ -123,7 +123,7 @@ def negative_knapsack(numbers: Sequence[int]) -> CMDP:
 
     Notes
     -----
-    The construction in the proof of Proposition 5 (`prop: relax-hard`): weight and value 2x for each number x, one
+    The construction in the proof of Proposition 4 (`prop: relax-hard`): weight and value 2x for each number x, one
     special item of weight minus their sum, and a budget of 1; all weights are even, so going over by a factor below 2
     changes nothing. Two things are put right here. The proof forgets that taking nothing is worth 0 within budget; the
     special item is therefore worth one more than in the paper, and the optimum is 1 if the numbers can be halved and 0
