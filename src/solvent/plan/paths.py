@@ -180,10 +180,10 @@ class _Search:
             # the terms of a better path add up to no more than twice the largest rewards, less what it is worth
             share = len(self.row_H) * (2 * ROUNDOFF + self._drift)
             terms = 2 * float(self._reward_H.sum()) + abs(upper)
-            lower = math.nextafter(value - len(self.row_H) * self._drift * float(np.abs(rewards).sum()), -math.inf)
-            upper += share * terms
+            below = len(self.row_H) * self._drift * float(np.abs(rewards).sum()) + 4 * ROUNDOFF * abs(value)
+            lower, upper = value - below, upper + share * terms
         if stopped or not self._unit:
-            upper = math.nextafter(upper + max(self.tolerance, self._used), math.inf)
+            upper += max(self.tolerance, self._used) + 4 * ROUNDOFF * abs(upper)
         return Path(value, self.row_H, sizes, lower, upper, stopped)
 
     def run(self, width: int) -> None:

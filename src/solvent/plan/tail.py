@@ -126,6 +126,20 @@ class _Sweep:
         self.first_outcome = base.outcome_indptr[:-1]
         shape = (base.n_rows, base.n_states)
         self.transitions = sparse.csr_array((base.probability, base.next_state, base.outcome_indptr), shape=shape)
+        self.reached_S = self._reachable()
+
+    def _reachable(self) -> NDArray[np.bool_]:
+        """Return which states can be reached from the start at all; values elsewhere are of no use."""
+        base = self.base
+        state = np.repeat(np.arange(base.n_states), np.diff(base.row_indptr_at(0)))
+        source = np.repeat(state, np.diff(base.outcome_indptr))
+        reached_S = np.zeros(base.n_states, bool)
+        reached_S[base.start_index] = True
+        while True:
+            found = np.unique(base.next_state[reached_S[source]])
+            if reached_S[found].all():
+                return reached_S
+            reached_S[found] = True
 
     def cost_ends(self, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the most and the least that each outcome can cost, in floats."""
@@ -152,9 +166,9 @@ class _Sweep:
             worth_R = np.where(allowed_R, base.row_reward + self.g * (self.transitions @ value_S), -np.inf)
             best = np.maximum.reduceat(worth_R, self.first_row)
             taken = worth_R[rows_S[self.acting]]
-            noise = self._noise(rows_S, value_S)
-            excess = float(np.maximum(best - now, 0.0).max(initial=0.0)) + noise
-            shortfall = float(np.maximum(now - taken, 0.0).max(initial=0.0)) + noise
+            noise, reached = self._noise(rows_S, value_S), self.reached_S[self.acting]
+            excess = float(np.maximum(best - now, 0.0)[reached].max(initial=0.0)) + noise
+            shortfall = float(np.maximum(now - taken, 0.0)[reached].max(initial=0.0)) + noise
             better = best - now > _EQUAL * np.maximum(np.abs(best), np.abs(now))
             # rows that are better by rounding only could take turns for ever
             if not better.any() or not now.sum() > total:
@@ -169,8 +183,9 @@ class _Sweep:
         """Return by how much rounding can change the worth of one step."""
         base = self.base
         terms = int(np.diff(base.outcome_indptr).max(initial=1)) + 4
-        reward = np.abs(base.row_reward[rows_S[self.acting]]).max(initial=0.0)
-        return terms * ROUNDOFF * float(reward + 2 * np.abs(value_S).max(initial=0.0))
+        reached = self.acting[self.reached_S[self.acting]]
+        reward = np.abs(base.row_reward[rows_S[reached]]).max(initial=0.0)
+        return terms * ROUNDOFF * float(reward + 2 * np.abs(value_S[self.reached_S]).max(initial=0.0))
 
     def _worth(self, rows_S: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return what taking these rows for ever is worth from each state."""
