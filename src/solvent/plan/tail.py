@@ -194,10 +194,13 @@ class _Sweep:
 
         base = self.base
         value_S = np.zeros(base.n_states)
-        rows = rows_S[self.acting]
-        inner = self.transitions[rows][:, self.acting]
-        system = sparse.eye_array(len(rows), format="csc") - self.g * inner.tocsc()
-        value_S[self.acting] = spsolve(system, base.row_reward[rows]) if len(rows) else 0.0
+        reached = self.reached_S[self.acting]
+        # states that cannot be reached come last, so that errors of theirs are not in the values of the others
+        for part in (self.acting[reached], self.acting[~reached]):
+            if len(part):
+                moves = self.transitions[rows_S[part]]
+                system = sparse.eye_array(len(part), format="csc") - self.g * moves[:, part].tocsc()
+                value_S[part] = spsolve(system, base.row_reward[rows_S[part]] + self.g * (moves @ value_S))
         return value_S
 
     def careful_rows(self, cost_O: NDArray[np.float64]) -> NDArray[np.bool_]:
