@@ -70,16 +70,14 @@ class Rules:
         By how much the true optimum without a budget may exceed the worth of the first rule, as computed.
     shortfall : float
         By how much the worth of any rule may fall short of the one computed.
+    size : float
+        The largest absolute worth of the first rule in a state that can be reached.
     """
 
     rules: tuple[TailRule, ...]
     slack: float
     shortfall: float
-
-    @property
-    def size(self) -> float:
-        """The largest worth of the first rule in any state, as an absolute value."""
-        return float(np.abs(self.rules[0].value_S).max(initial=0.0))
+    size: float
 
 
 def make_rules(model: DiscountedCMDP, limited: dict[str, tuple[Fraction | None, Fraction | None]]) -> Rules:
@@ -110,7 +108,8 @@ def make_rules(model: DiscountedCMDP, limited: dict[str, tuple[Fraction | None, 
         rule = _rule(model, name, rows_S, value_S)
         if not any(np.array_equal(rule.action_S, other.action_S) for other in rules):
             rules.append(rule)
-    return Rules(tuple(rules), slack, shortfall)
+    size = float(np.abs(rules[0].value_S[sweep.reached_S]).max(initial=0.0))
+    return Rules(tuple(rules), slack, shortfall, size)
 
 
 class _Sweep:
@@ -159,7 +158,7 @@ class _Sweep:
         rows_S[self.acting] = np.minimum.reduceat(
             np.where(allowed_R, np.arange(base.n_rows), base.n_rows), self.first_row
         )
-        excess, shortfall, total = 0.0, 0.0, -math.inf
+        excess, shortfall, seen = 0.0, 0.0, set[bytes]()
         for _ in range(_MOST_ROUNDS):
             value_S = self._worth(rows_S)
             now = value_S[self.acting]
@@ -171,9 +170,9 @@ class _Sweep:
             shortfall = float(np.maximum(now - taken, 0.0)[reached].max(initial=0.0)) + noise
             better = best - now > _EQUAL * np.maximum(np.abs(best), np.abs(now))
             # rows that are better by rounding only could take turns for ever
-            if not better.any() or not now.sum() > total:
+            if not better.any() or rows_S.tobytes() in seen:
                 break
-            total = now.sum()
+            seen.add(rows_S.tobytes())
             owner = np.repeat(np.arange(len(self.acting)), np.diff(np.append(self.first_row, base.n_rows)))
             top = np.where(worth_R == best[owner], np.arange(base.n_rows), base.n_rows)
             rows_S[self.acting[better]] = np.minimum.reduceat(top, self.first_row)[better]
