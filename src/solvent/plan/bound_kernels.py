@@ -11,9 +11,9 @@ UP = np.iinfo(np.int64).max
 DOWN = np.iinfo(np.int64).min
 
 
-@jit(inline="always")
+@jit
 def _less(limit, cost):
-    return limit if limit in (UP, DOWN) else limit - cost
+    return limit if limit == UP or limit == DOWN else limit - cost  # noqa: PLR1714  # a tuple compiles slowly
 
 
 @jit

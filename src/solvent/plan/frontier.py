@@ -30,6 +30,7 @@ from solvent.plan.limits import Allowance
 from solvent.plan.pooling import pool
 from solvent.plan.pooling_kernels import average
 from solvent.plan.reduction import grown
+from solvent.plan.threads import run_by_states
 
 #: Values that differ by less than this, relative to the largest reward, are taken for equal.
 RELATIVE_TOLERANCE = 1e-12
@@ -236,7 +237,8 @@ class Work:
     @property
     def end_need(self) -> NDArray[np.int64]:
         """What must be left from each step on, once the episode is over."""
-        return np.maximum.accumulate(self.purse.floor[::-1])[::-1]
+        # laid out like other arrays, as kernels are compiled for a layout
+        return np.ascontiguousarray(np.maximum.accumulate(self.purse.floor[::-1])[::-1])
 
 
 def settled_need(model: CMDP, cost: NDArray[np.int64]) -> int:
@@ -374,10 +376,14 @@ class _Layers:
             return need[:made].copy(), point_row[:made].copy(), point_value
         rows, after = m.row_indptr_at(stop), min(begin, m.horizon - 1)
         here = work.need_HS[stop], work.top_HS[stop], self.offset_HS[stop]
-        sweep_kernels.sweep_layer_parallel(
+        arrays = (
             rows, p.indptr, p.probability, p.next_state, p.cost, p.law, m.row_reward, work.purse.floor[stop], *here,
             work.need_HS[after], work.top_HS[after], self.offset_HS[after], self.later_L, value, row,
         )  # fmt: skip
+        widths_S = np.maximum(np.diff(self.offset_HS[stop]), 0)
+        run_by_states(
+            lambda begin, end: sweep_kernels.sweep_layer(begin, end, *arrays), widths_S * (1.0 + np.diff(p.indptr[rows]))
+        )
         made = sweep_kernels.compress_layer(
             rows, *here, value, row, self.tolerance, stop > 0, out_indptr_HS[stop], need, point_value, point_row
         )

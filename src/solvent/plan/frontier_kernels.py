@@ -130,7 +130,7 @@ def _merge_many(
     Events wait in a heap: a row that begins to be affordable (items below the number of rows), and an outcome that
     moves on to its next point. A row's value is summed afresh at each of its events, so nothing drifts.
     """
-    base, n_rows, size = outcome_indptr[first], last - first, 0
+    base, n_rows, size = outcome_indptr[first], last - first, np.int64(0)
     for r in range(first, last):
         started[r - first] = False
         start = DOWN
@@ -234,7 +234,7 @@ def merge(
         base, count = later[0], later[n_states]
         out = need[count:]
         out_row = row[count:]
-        made = 0
+        made = np.int64(0)  # a plain 0 has a type of its own, for which all calls would be compiled once more
         for s in range(n_states):
             indptr_HS[h, s] = count + made
             if highest_HS[h, s] == DOWN:

@@ -8,84 +8,76 @@ each from its `offset`.
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
 from solvent.plan.bound_kernels import UP
 from solvent.plan.frontier_kernels import more
 from solvent.plan.jit import jit
-from solvent.plan.kernels import TERMINAL
+from solvent.plan.kernels import TERMINAL, widest
 from solvent.plan.pooling_kernels import average
 
 #: Amounts of a state that are summed at a time.
 _TILE = 1024
 
 
-def _sweep_layer(
-    row_indptr, outcome_indptr, probability, next_state, cost, law, row_reward, floor, need_S, top_S, offset_S,
-    next_need_S, next_top_S, next_offset_S, next_value_L, out_value, out_row,
+@jit
+def sweep_layer(
+    begin_state, end_state, row_indptr, outcome_indptr, probability, next_state, cost, law, row_reward, floor, need_S,
+    top_S, offset_S, next_need_S, next_top_S, next_offset_S, next_value_L, out_value, out_row,
 ):  # fmt: skip
-    """Write the value and best row for every `left` from need_S to top_S, state by state.
+    """Write the value and best row for every `left` from need_S to top_S, for some states.
 
     After the step at least `floor` must be left. Each outcome takes its values from the row of `next_value_L` that its
     law names. That is empty at the last step. Beyond `top` the value does not change any more; where `top` lies below
     `need`, there is nothing.
     """
     last = next_value_L.shape[0] == 0
-    n_states = need_S.shape[0]
-    most_rows = np.diff(row_indptr).max()
-    n_parts = min(n_states, 32)
-    for part in prange(n_parts):
-        total = np.empty(_TILE)
-        starts = np.empty(most_rows, np.int64)
-        for s in range(n_states * part // n_parts, n_states * (part + 1) // n_parts):
-            need, width = need_S[s], top_S[s] - need_S[s] + 1
-            if width <= 0:
-                continue
-            base = offset_S[s]
-            first, end = row_indptr[s], row_indptr[s + 1]
-            if first == end:
-                out_value[base : base + width] = 0.0
-                out_row[base : base + width] = 0
-                continue
-            out_value[base : base + width] = -np.inf
+    total = np.empty(_TILE)
+    starts = np.empty(widest(row_indptr, begin_state, end_state), np.int64)
+    for s in range(begin_state, end_state):
+        need, width = need_S[s], top_S[s] - need_S[s] + 1
+        if width <= 0:
+            continue
+        base = offset_S[s]
+        first, end = row_indptr[s], row_indptr[s + 1]
+        if first == end:
+            out_value[base : base + width] = 0.0
+            out_row[base : base + width] = 0
+            continue
+        out_value[base : base + width] = -np.inf
+        for r in range(first, end):
+            start = need
+            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                after = next_state[o]
+                start = max(start, more(floor, cost[o]))
+                if not last:
+                    dead = next_top_S[after] < next_need_S[after]
+                    start = UP if dead else max(start, next_need_S[after] + cost[o])
+            starts[r - first] = width if start > top_S[s] else start - need
+        # tile by tile, so that sums stay in the nearest cache
+        for tile in range(0, width, _TILE):
+            stop = min(tile + _TILE, width)
             for r in range(first, end):
-                start = need
-                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    after = next_state[o]
-                    start = max(start, more(floor, cost[o]))
-                    if not last:
-                        dead = next_top_S[after] < next_need_S[after]
-                        start = UP if dead else max(start, next_need_S[after] + cost[o])
-                starts[r - first] = width if start > top_S[s] else start - need
-            # tile by tile, so that sums stay in the nearest cache
-            for tile in range(0, width, _TILE):
-                stop = min(tile + _TILE, width)
-                for r in range(first, end):
-                    skip = max(starts[r - first], tile)
-                    for i in range(skip, stop):
-                        total[i - tile] = row_reward[r]
-                    if not last and skip < stop:
-                        for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                            after, p = next_state[o], probability[o]
-                            next_value = next_value_L[law[o]]
-                            shift = next_offset_S[after] + need - cost[o] - next_need_S[after]
-                            # from here on `left` is beyond what matters in the next state
-                            flat = min(max(next_top_S[after] + cost[o] - need + 1, skip), stop)
-                            for i in range(skip, flat):
-                                total[i - tile] += p * next_value[shift + i]
-                            if flat < stop:
-                                rest = p * next_value[next_offset_S[after] + next_top_S[after] - next_need_S[after]]
-                                for i in range(flat, stop):
-                                    total[i - tile] += rest
-                    which = r - first
-                    for i in range(skip, stop):
-                        better = total[i - tile] > out_value[base + i]
-                        out_value[base + i] = total[i - tile] if better else out_value[base + i]
-                        out_row[base + i] = which if better else out_row[base + i]
-
-
-sweep_layer = jit(_sweep_layer)
-sweep_layer_parallel = jit(_sweep_layer, parallel=True)
+                skip = max(starts[r - first], tile)
+                for i in range(skip, stop):
+                    total[i - tile] = row_reward[r]
+                if not last and skip < stop:
+                    for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                        after, p = next_state[o], probability[o]
+                        next_value = next_value_L[law[o]]
+                        shift = next_offset_S[after] + need - cost[o] - next_need_S[after]
+                        # from here on `left` is beyond what matters in the next state
+                        flat = min(max(next_top_S[after] + cost[o] - need + 1, skip), stop)
+                        for i in range(skip, flat):
+                            total[i - tile] += p * next_value[shift + i]
+                        if flat < stop:
+                            rest = p * next_value[next_offset_S[after] + next_top_S[after] - next_need_S[after]]
+                            for i in range(flat, stop):
+                                total[i - tile] += rest
+                which = r - first
+                for i in range(skip, stop):
+                    better = total[i - tile] > out_value[base + i]
+                    out_value[base + i] = total[i - tile] if better else out_value[base + i]
+                    out_row[base + i] = which if better else out_row[base + i]
 
 
 @jit
@@ -129,8 +121,8 @@ def sweep_layers(
         rows = row_indptr[first : first + n_states + 1]
         size = offset_HS[h, n_states]
         sweep_layer(
-            rows, outcome_indptr, probability, next_state, cost, law, row_reward, floor_H[h], need_HS[h], top_HS[h],
-            offset_HS[h], need_HS[after], top_HS[after], offset_HS[after], later, value, row,
+            0, n_states, rows, outcome_indptr, probability, next_state, cost, law, row_reward, floor_H[h], need_HS[h],
+            top_HS[h], offset_HS[h], need_HS[after], top_HS[after], offset_HS[after], later, value, row,
         )  # fmt: skip
         count = compress_layer(
             rows, need_HS[h], top_HS[h], offset_HS[h], value, row, tolerance, h > 0,

@@ -18,6 +18,15 @@ _GRID_KEYS = 4_000_000
 
 
 @jit
+def _span(cost):
+    """Return the least and the greatest cost."""
+    least, most = UP, DOWN
+    for o in range(cost.shape[0]):
+        least, most = min(least, cost[o]), max(most, cost[o])
+    return least, most
+
+
+@jit
 def follow_on_grid(
     start, left, indptr_HS, need, row, outcome_indptr, next_state, cost, out_used, out_least_H, out_most_H
 ):
@@ -27,7 +36,7 @@ def follow_on_grid(
     finds the point of each. Returns False, with nothing of use written, if the table would be too large.
     """
     n_steps, n_states = out_least_H.shape[0], indptr_HS.shape[1] - 1
-    cheapest, dearest = cost.min(), cost.max()
+    cheapest, dearest = _span(cost)
     lowest, width = left, 1
     marks = np.zeros(n_states, np.bool_)
     marks[start] = True
@@ -81,7 +90,7 @@ def carry_on_grid(
     Returns False, with nothing of use written, if the table would be too large.
     """
     n_steps, n_states = out_peak_H.shape[0], indptr_HS.shape[1] - 1
-    cheapest, dearest = cost.min(), cost.max()
+    cheapest, dearest = _span(cost)
     lowest, width = left, 1
     most, least = np.full(n_states, DOWN), np.full(n_states, UP)
     most[start] = least[start] = 0
