@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from solvent.model.cmdp import CMDP
 from solvent.plan import frontier_kernels as kernels
 from solvent.plan import sweep_kernels
-from solvent.plan.bound_kernels import DOWN, UP, fill_bounds
+from solvent.plan.bound_kernels import DOWN, UP
+from solvent.plan.bounds import look_ahead
 from solvent.plan.kernels import TERMINAL
 from solvent.plan.limits import Allowance
 from solvent.plan.pooling import pool
@@ -179,16 +180,11 @@ class Work:
     def __init__(self, model: CMDP, purse: Purse) -> None:
         self.model, self.purse = model, purse
         n_steps, n_states = model.horizon, model.n_states
-        shape = (n_steps + 1, n_states, 1)
         cost = purse.cost[:, None]
         upper = np.where(purse.floor == DOWN, UP, -purse.floor)[:, None]
         lower = np.full((n_steps, 1), DOWN, np.int64)
-        safe_high, safe_low, settled_high, settled_low = (np.empty(shape, np.int64) for _ in range(4))
-        fill_bounds(
-            model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, cost, upper, lower,
-            safe_high, safe_low, settled_high, settled_low,
-        )  # fmt: skip
-        least, most = np.empty((n_steps, n_states), np.int64), np.empty((n_steps, n_states), np.int64)
+        _, safe_high, _, settled_high = look_ahead(model, cost, upper, lower)
+        least, most = np.full((n_steps, n_states), UP), np.full((n_steps, n_states), DOWN)
         kernels.fill_reach(
             model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, purse.cost,
             model.start_index, least, most,

@@ -16,9 +16,11 @@ from solvent.plan.kernels import TERMINAL
 
 @jit
 def fill_reach(table_of_step, row_indptr, outcome_indptr, next_state, cost, start, out_min_HS, out_max_HS):
-    """Write the least and the most that any policy can have spent at each (step, state); UP and DOWN if never there."""
+    """Write the least and the most that any policy can have spent at each (step, state).
+
+    Where no policy ever is, UP and DOWN are left, which are to be there at first.
+    """
     n_steps, n_states = out_min_HS.shape
-    out_min_HS[:], out_max_HS[:] = UP, DOWN
     out_min_HS[0, start] = out_max_HS[0, start] = 0
     for h in range(n_steps - 1):
         for s in range(n_states):
@@ -32,7 +34,7 @@ def fill_reach(table_of_step, row_indptr, outcome_indptr, next_state, cost, star
                     out_max_HS[h + 1, after] = max(out_max_HS[h + 1, after], out_max_HS[h, s] + cost[o])
 
 
-@jit
+@jit(inline="always")
 def _sift_down(key, item, size):
     i = 0
     while True:
@@ -48,7 +50,7 @@ def _sift_down(key, item, size):
         i = child
 
 
-@jit
+@jit(inner=True)
 def _push(key, item, size, new_key, new_item):
     i = size
     key[i], item[i] = new_key, new_item
@@ -67,7 +69,7 @@ def more(need, cost):
     return need if need == DOWN else need + cost
 
 
-@jit
+@jit(inner=True)
 def last_within(need, begin, end, left):
     """Return the last position of an increasing stretch whose need `left` covers; begin - 1 if there is none."""
     low, high = begin, end
@@ -80,7 +82,7 @@ def last_within(need, begin, end, left):
     return low - 1
 
 
-@jit
+@jit(inline="always")
 def _merge_single(
     first, last, outcome_indptr, next_state, row_reward, cost, floor, lowest, highest,
     next_indptr, next_need, next_value, value_base, tolerance, up, at, end, key, out_need, out_value, out_row, count,
@@ -119,7 +121,7 @@ def _merge_single(
             out_value[count - 1] = max(out_value[count - 1], best)
 
 
-@jit
+@jit(inline="always")
 def _merge_many(
     first, last, outcome_indptr, probability, next_state, row_reward, cost, floor, lowest, highest,
     next_indptr, next_need, next_value, value_base, tolerance, up, key, item, at, row_of, started,

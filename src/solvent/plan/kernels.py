@@ -113,7 +113,7 @@ def allows(spent_ND, i, low_KD, high_KD, k):
     return True
 
 
-@jit
+@jit(inner=True)
 def _pick_safe(begin, end, node_spent, low_KD, high_KD, k, out_safe):
     """List the nodes from `begin` to `end` that row k of the bounds allows; returns their number."""
     count = 0
@@ -150,7 +150,7 @@ def _amount_after(node_spent, i, cost_KD, c, grid):
     return place
 
 
-@jit
+@jit(inner=True)
 def widest(indptr, begin, end):
     """Return the length of the longest of some stretches, each of which ends where the next begins."""
     most = 0
@@ -159,7 +159,7 @@ def widest(indptr, begin, end):
     return most
 
 
-@jit
+@jit(inner=True)
 def _averaged_amounts(grid, law_indptr):
     """Return by how many amounts to keep what rows share: all on the grid, or 0 if too many or no row would use it."""
     return grid[0] if grid[0] <= _AVERAGED_AMOUNTS and law_indptr.shape[0] > 1 else 0

@@ -35,7 +35,7 @@ def fill_needs(table_of_step, row_indptr, next_state, cost, floor, out_need_HS):
             out_need_HS[h, s] = least
 
 
-@jit
+@jit(inner=True)
 def fill_values(
     table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, last, price, out_value_HS, out_earned_HS,
     out_want_HS,
@@ -156,7 +156,7 @@ def fill_prices(
         price = max((dear_reward - cheap_reward) / (dear_spent - cheap_spent), 0.0)
 
 
-@jit
+@jit(inner=True)
 def _prune(
     size, heap_left, heap_value, heap_parent, heap_row, price_K, value_K, earned_K, want_K, priced, floor_left,
     tolerance, best, n, place, new_left, new_value, new_parent, new_row, new_bound,
@@ -184,7 +184,7 @@ def _prune(
     return best, n
 
 
-@jit
+@jit(inner=True)
 def _merge(
     size, a_left, a_value, a_parent, a_row, begin, end, left, value, label, r, cost, reward, need, tolerance,
     b_left, b_value, b_parent, b_row,
@@ -214,7 +214,7 @@ def _merge(
     return n
 
 
-@jit
+@jit(inner=True)
 def _keep_best(width, count, bound, indptr_S, left, value, parent, row):
     """Keep so many labels with the highest bounds, in their order; return the highest bound of those left out."""
     worst = np.partition(bound[:count], count - width)[count - width]

@@ -10,7 +10,7 @@ from solvent.plan.jit import jit
 _ROUNDING = 1e-14
 
 
-@jit
+@jit(inner=True)
 def _find(values, count, value):
     for k in range(count):
         if values[k] == value:

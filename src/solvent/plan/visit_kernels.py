@@ -17,7 +17,7 @@ from solvent.plan.kernels import EMPTY, enter, find
 _GRID_KEYS = 4_000_000
 
 
-@jit
+@jit(inline="always")
 def _span(cost):
     """Return the least and the greatest cost."""
     least, most = UP, DOWN
@@ -68,7 +68,8 @@ def follow_on_grid(
                         after[next_state[o] * next_width + rest - next_lowest] = True
         out_least_H[h], out_most_H[h] = min(least, ended_least), max(most, ended_most)
         if least == UP:
-            out_least_H[h:], out_most_H[h:] = ended_least, ended_most
+            for later in range(h, n_steps):
+                out_least_H[later], out_most_H[later] = ended_least, ended_most
             return True
         # only what was reached is looked at in the next step
         marks, lowest, width = after, next_lowest, next_width
@@ -125,7 +126,8 @@ def carry_on_grid(
                         after_most[at], after_least[at] = max(after_most[at], above), min(after_least[at], below)
         out_peak_H[h], out_trough_H[h] = max(peak, ended_most), min(trough, ended_least)
         if last == DOWN:
-            out_peak_H[h:], out_trough_H[h:] = ended_most, ended_least
+            for later in range(h, n_steps):
+                out_peak_H[later], out_trough_H[later] = ended_most, ended_least
             return True
         most, least, lowest, width = after_most, after_least, next_lowest, next_width
         if h + 1 < n_steps and last - first + 1 < width:
