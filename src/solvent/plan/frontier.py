@@ -114,9 +114,21 @@ class Frontier:
     def distinct_amounts(self, lowest: int, highest: int) -> int:
         """Return the most amounts between two that were told apart at one step."""
         if self.swept is None:
-            return int(kernels.most_distinct(self.indptr_HS, self.need, lowest, highest))
+            return self._distinct_needs(lowest, highest)
         first, last = np.clip(self.swept, lowest, highest)
         return int((last - first).max()) + 1
+
+    def _distinct_needs(self, lowest: int, highest: int) -> int:
+        """Return the largest number of needs between two amounts that the points of one step tell apart."""
+        sizes = self.indptr_HS[:, -1] - self.indptr_HS[:, 0]
+        step = np.repeat(np.arange(len(sizes)), sizes)
+        first = np.cumsum(sizes) - sizes
+        at = np.arange(len(step)) - first[step] + self.indptr_HS[step, 0]
+        need = np.clip(self.need[at], lowest, highest)
+        order = np.lexsort((need, step))
+        need, step = need[order], step[order]
+        new = np.append(True, (need[1:] != need[:-1]) | (step[1:] != step[:-1])) if len(need) else np.zeros(0, bool)
+        return int(np.bincount(step[new], minlength=1).max())
 
     def layers(self, model: CMDP, used: NDArray[np.bool_]) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
         """Return (state, need, action) of the used points of each step at which something is to be done."""

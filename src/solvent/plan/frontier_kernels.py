@@ -266,18 +266,3 @@ def merge(
         indptr_HS[h, n_states] = count + made
         next_value = value[:made].copy()
     return stop, next_value
-
-
-@jit
-def most_distinct(indptr_HS, need, lowest, highest):
-    """Return the largest number of needs between two amounts that the points of one step tell apart."""
-    most = 0
-    for h in range(indptr_HS.shape[0]):
-        here = np.sort(need[indptr_HS[h, 0] : indptr_HS[h, indptr_HS.shape[1] - 1]])
-        count, before = 0, DOWN
-        for i in range(here.shape[0]):
-            now = min(max(here[i], lowest), highest)
-            count += i == 0 or now != before
-            before = now
-        most = max(most, count)
-    return most

@@ -40,10 +40,11 @@ def sweep_layer(
         base = offset_S[s]
         first, end = row_indptr[s], row_indptr[s + 1]
         if first == end:
-            out_value[base : base + width] = 0.0
-            out_row[base : base + width] = 0
+            for i in range(base, base + width):
+                out_value[i], out_row[i] = 0.0, 0
             continue
-        out_value[base : base + width] = -np.inf
+        for i in range(base, base + width):
+            out_value[i] = -np.inf
         for r in range(first, end):
             start = need
             for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
@@ -115,20 +116,21 @@ def sweep_layers(
     many points there are, and the values of `stop`, averaged; those of its points are in `out_value`.
     """
     n_states = need_HS.shape[1]
-    made, after = 0, min(begin, need_HS.shape[0] - 1)
+    made, after, first_state = 0, min(begin, need_HS.shape[0] - 1), np.int64(0)
     for h in range(begin - 1, stop - 1, -1):
         first = table_of_step[h] * n_states
         rows = row_indptr[first : first + n_states + 1]
         size = offset_HS[h, n_states]
         sweep_layer(
-            0, n_states, rows, outcome_indptr, probability, next_state, cost, law, row_reward, floor_H[h], need_HS[h],
-            top_HS[h], offset_HS[h], need_HS[after], top_HS[after], offset_HS[after], later, value, row,
+            first_state, n_states, rows, outcome_indptr, probability, next_state, cost, law, row_reward, floor_H[h],
+            need_HS[h], top_HS[h], offset_HS[h], need_HS[after], top_HS[after], offset_HS[after], later, value, row,
         )  # fmt: skip
         count = compress_layer(
             rows, need_HS[h], top_HS[h], offset_HS[h], value, row, tolerance, h > 0,
             out_indptr_HS[h], out_need[made:], out_value, out_row[made:],
         )  # fmt: skip
-        out_indptr_HS[h] += made
+        for s in range(n_states + 1):
+            out_indptr_HS[h, s] += made
         made += count
         average(need_HS[h], top_HS[h], offset_HS[h], law_indptr, law_cost, law_probability, value[:size], spare)
         if h == begin - 1:  # what came from before need not be wide enough
