@@ -17,17 +17,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 from numba.core import caching, config, event
 
 from solvent.model.progress import announce
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Every kernel of the modules imported so far.
+#: Every kernel of the modules imported so far, except those that only become part of others.
 KERNELS: list[Any] = []
 #: Without checks for divisions by zero, which no kernel makes, and without entry points for C, which nobody uses.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-_NOTICE = "Compiling kernels for this machine (once, a few seconds; `solvent warmup` compiles all of them)..."
+_NOTICE = "Compiling kernels for this machine (once, a few seconds)..."
 #: What reading a damaged cache file raises.
 _UNREADABLE = (OSError, EOFError, pickle.UnpicklingError)
 
@@ -42,16 +43,17 @@ def jit(function: F | None = None, **options: Any) -> Any:
     """
     if function is None:
         return lambda kernel: jit(kernel, **options)
+    if config.DISABLE_JIT:
+        return np.errstate(over="ignore")(function)  # hashes and random numbers overflow, and compiled code says nothing
     if options.pop("inner", False):
         options["no_cpython_wrapper"] = True
     kernel = numba.njit(**(_OPTIONS | options))(function)
-    if config.DISABLE_JIT:
-        return kernel
     try:
         kernel._cache = _Cache(function)
     except RuntimeError:  # numba found no folder to cache in
         pass
-    KERNELS.append(kernel)
+    if options.get("inline") != "always":
+        KERNELS.append(kernel)
     return kernel
 
 
@@ -67,6 +69,10 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
         try:
             return super().load_overload(sig, target_context)
         except _UNREADABLE:
+            try:
+                self.flush()  # else it could not be written either
+            except OSError:
+                self.disable()
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -115,26 +121,26 @@ class _Preparation(event.Listener):  # type: ignore[misc]
 
 
 class _Compilation(event.Listener):  # type: ignore[misc]
-    """Counts kernels that are compiled, announces the first, and keeps the garbage collector from the compiler.
+    """Notes kernels that are compiled, announces the first, and keeps the garbage collector from the compiler.
 
     The collector would take a tenth of the time and find little. The compiler holds its lock meanwhile, so this is one
     thread at a time.
     """
 
     def __init__(self) -> None:
-        self.count = 0
+        self.kernels: list[Any] = []
         self._announced = self._collecting = False
         self._depth = 0
 
     def on_start(self, event: Any) -> None:
-        """Count a kernel, and announce the first."""
+        """Note a kernel, and announce the first."""
         if self._depth == 0:
             self._collecting = gc.isenabled()
             gc.disable()
         self._depth += 1
         if event.data["dispatcher"] not in KERNELS:  # a part of numba's own, or somebody else's
             return
-        self.count += 1
+        self.kernels.append(event.data["dispatcher"])
         if not self._announced:
             self._announced = announce(_NOTICE)
 
@@ -155,6 +161,6 @@ def preparation_seconds() -> float:
     return _preparation.seconds
 
 
-def kernels_compiled() -> int:
-    """Return how many kernels this process has compiled, one for each combination of argument types."""
-    return _compilation.count
+def compiled_kernels() -> list[Any]:
+    """Return the kernels that this process has compiled, each as often as there were other types of arguments."""
+    return list(_compilation.kernels)
