@@ -84,6 +84,7 @@ def _tasks() -> list[Callable[[], object]]:
         lambda: augment(grid, stationary=True),
         lambda: learn(near, epsilon=0.5, max_episodes=20),
         lambda: learn(near, epsilon=0.5, bonus="theory", max_episodes=20),
+        lambda: learn(near, epsilon=0.5, cost_support="learned", max_episodes=20),
     ]
 
 

@@ -14,7 +14,6 @@ from test_methods import run
 
 import catalogue
 import solvent
-from solvent.plan import kernels
 
 TESTS = Path(__file__).parents[1]
 PACKAGE = Path(solvent.__file__).parent

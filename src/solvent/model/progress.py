@@ -18,10 +18,7 @@ _shown: list[Progress] = []
 
 def announce(text: str) -> bool:
     """Write a line above the progress that is being shown; return whether there is any."""
-    for progress in reversed(_shown):
-        if progress.line(text):
-            return True
-    return False
+    return any(progress.line(text) for progress in reversed(_shown))
 
 
 class Progress:

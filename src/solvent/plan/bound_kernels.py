@@ -13,7 +13,7 @@ DOWN = np.iinfo(np.int64).min
 
 @jit(inner=True)
 def _less(limit, cost):
-    return limit if limit == UP or limit == DOWN else limit - cost  # noqa: PLR1714  # a tuple compiles slowly
+    return limit if limit == UP or limit == DOWN else limit - cost  # noqa: SIM109  # a tuple compiles slowly
 
 
 @jit

@@ -390,7 +390,8 @@ class _Layers:
         )  # fmt: skip
         widths_S = np.maximum(np.diff(self.offset_HS[stop]), 0)
         run_by_states(
-            lambda begin, end: sweep_kernels.sweep_layer(begin, end, *arrays), widths_S * (1.0 + np.diff(p.indptr[rows]))
+            lambda begin, end: sweep_kernels.sweep_layer(begin, end, *arrays),
+            widths_S * (1.0 + np.diff(p.indptr[rows])),
         )
         made = sweep_kernels.compress_layer(
             rows, *here, value, row, self.tolerance, stop > 0, out_indptr_HS[stop], need, point_value, point_row

@@ -6,6 +6,7 @@ time hold for the work alone, and is announced on a terminal when it really is a
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import hashlib
@@ -18,9 +19,11 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
-from numba.core import caching, config, event
 
 from solvent.model.progress import announce
+
+#: Parts of numba that have no types.
+_core: Any = numba.core
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,26 +41,28 @@ def jit(function: F | None = None, **options: Any) -> Any:
 
     A kernel that one other calls, in one place, takes least time to compile with `inline="always"`, and one that is
     called in several places with `inner=True`. Pass numbers that are counted up as `np.int64(0)`: a plain 0 has a type
-    of its own, for which the called kernel is compiled once more. Kernels are cached beside their source or, if that is read-only, in the user's cache folder; if neither can be
+    of its own, for which the called kernel is compiled once more.
+
+    Kernels are cached beside their source or, if that is read-only, in the user's cache folder; if neither can be
     written, or the disk is full, they are compiled once per process.
     """
     if function is None:
         return lambda kernel: jit(kernel, **options)
-    if config.DISABLE_JIT:
-        return np.errstate(over="ignore")(function)  # hashes and random numbers overflow, and compiled code says nothing
+    if _core.config.DISABLE_JIT:
+        return np.errstate(over="ignore")(
+            function
+        )  # hashes and random numbers overflow, and compiled code says nothing
     if options.pop("inner", False):
         options["no_cpython_wrapper"] = True
     kernel = numba.njit(**(_OPTIONS | options))(function)
-    try:
+    with contextlib.suppress(RuntimeError):  # numba found no folder to cache in
         kernel._cache = _Cache(function)
-    except RuntimeError:  # numba found no folder to cache in
-        pass
     if options.get("inline") != "always":
         KERNELS.append(kernel)
     return kernel
 
 
-class _Cache(caching.FunctionCache):  # type: ignore[misc]
+class _Cache(_core.caching.FunctionCache):  # type: ignore[misc]
     """Numba's cache, in which a file that cannot be read or written is no error.
 
     Numba's key of an entry is made of the kernel's signature, its code and the processor. Here it also says whether
@@ -83,7 +88,7 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
             self.disable()
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(sig, codegen), bool(config.BOUNDSCHECK), _digest_of_kernels())
+        return (*super()._index_key(sig, codegen), bool(_core.config.BOUNDSCHECK), _digest_of_kernels())
 
 
 @functools.cache
@@ -95,7 +100,7 @@ def _digest_of_kernels() -> str:
     return digest.hexdigest()
 
 
-class _Preparation(event.Listener):  # type: ignore[misc]
+class _Preparation(_core.event.Listener):  # type: ignore[misc]
     """Adds up the seconds that each thread spends on preparing kernels."""
 
     def __init__(self) -> None:
@@ -120,7 +125,7 @@ class _Preparation(event.Listener):  # type: ignore[misc]
             self._local.seconds = self.seconds + time.perf_counter() - self._local.began
 
 
-class _Compilation(event.Listener):  # type: ignore[misc]
+class _Compilation(_core.event.Listener):  # type: ignore[misc]
     """Notes kernels that are compiled, announces the first, and keeps the garbage collector from the compiler.
 
     The collector would take a tenth of the time and find little. The compiler holds its lock meanwhile, so this is one
@@ -152,8 +157,8 @@ class _Compilation(event.Listener):  # type: ignore[misc]
 
 
 _preparation, _compilation = _Preparation(), _Compilation()
-event.register("numba:compiler_lock", _preparation)
-event.register("numba:compile", _compilation)
+_core.event.register("numba:compiler_lock", _preparation)
+_core.event.register("numba:compile", _compilation)
 
 
 def preparation_seconds() -> float:

@@ -273,8 +273,8 @@ def put_values(node_indptr, node_spent, value, grid, out_value):
 
 @jit
 def sweep(
-    begin_state, end_state, node_indptr, node_spent, row_indptr, outcome_indptr, probability, next_state, row_reward, cost_OD,
-    row_low_RD, row_high_RD, ends_low_SD, ends_high_SD, settled_low_SD, settled_high_SD, first_row, last,
+    begin_state, end_state, node_indptr, node_spent, row_indptr, outcome_indptr, probability, next_state, row_reward,
+    cost_OD, row_low_RD, row_high_RD, ends_low_SD, ends_high_SD, settled_low_SD, settled_high_SD, first_row, last,
     law, mix_count, mix_state, mix_probability, law_indptr, law_cost_KD, law_probability,
     grid, next_node_state, next_node_spent, next_slots, next_value, out_value, out_row,
 ):  # fmt: skip
@@ -330,9 +330,7 @@ def sweep(
                             total[k] += p * next_value[key]
                     else:
                         for k in range(count):
-                            arrive(
-                                node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, spent, 0
-                            )
+                            arrive(node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, spent, 0)
                             j = find(after, spent, 0, next_node_state, next_node_spent, next_slots, grid)
                             total[k] += p * next_value[j]
             for k in range(count):

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +115,7 @@ def split(work_S: NDArray[np.float64], n_parts: int) -> list[tuple[int, int]]:
     ends = np.cumsum(work_S)
     targets = ends[-1] * np.arange(1, n_parts) / n_parts
     cuts = np.unique(np.concatenate([[0], np.searchsorted(ends, targets), [len(work_S)]]))
-    return [(int(begin), int(end)) for begin, end in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [(int(begin), int(end)) for begin, end in pairwise(cuts)]
 
 
 def _executor() -> ThreadPoolExecutor:
