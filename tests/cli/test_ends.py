@@ -39,19 +39,9 @@ def test_lines_that_the_parser_ends(line: str, code: int, said: str, folder: Pat
 
 
 COMMANDS = [
-    "demo",
-    "info",
-    "solve",
-    "frontier",
-    "verify",
-    "simulate",
-    "compare",
-    "learn",
-    "convert",
-    "schema",
-    "paper",
+    "demo", "info", "solve", "frontier", "verify", "simulate", "compare", "learn", "convert", "schema", "paper",
     "warmup",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)

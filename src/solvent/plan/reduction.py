@@ -342,8 +342,8 @@ def _backward(steps: Steps, layers: list[Layer], allowance: Allowance) -> tuple[
             steps.run(
                 kernels.sweep, h, np.clip(layer.indptr, begin, end), layer.spent, indptr, outcome_indptr, m.probability,
                 next_state, m.row_reward, cost_OD, low, high, steps.bounds.safe_low[h], steps.bounds.safe_high[h],
-                settled_low, settled_high, first, h == horizon - 1, *steps.independent, facts, after_state, after_spent, slots,
-                on_grid if grid.size else after_value, value, row,
+                settled_low, settled_high, first, h == horizon - 1, *steps.independent, facts, after_state, after_spent,
+                slots, on_grid if grid.size else after_value, value, row,
             )  # fmt: skip
         rows[h] = row
         if grid.size:
