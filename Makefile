@@ -27,6 +27,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	-$(RUN) -m solvent warmup
 	@touch $(READY)
 
 $(EXTRAS): $(READY)

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 
-import numba
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -29,6 +28,7 @@ from solvent.plan import frontier
 from solvent.plan.limits import Allowance
 from solvent.plan.methods import purse_of
 from solvent.plan.projection import project
+from solvent.plan.threads import one_thread
 
 sys.path.insert(0, str(Path(__file__).parent))
 from exact import median_of
@@ -95,11 +95,8 @@ def sweep_rate() -> tuple[float, float]:
     outcomes = np.diff(problem.model.outcome_indptr[problem.model.row_indptr])
     widths = np.maximum(work.top_HS - work.need_HS + 1, 0)
     evaluations = float((widths * outcomes[: model.n_states]).sum())
-    numba.set_num_threads(1)
-    try:
+    with one_thread():
         took = median_of(lambda: frontier.build(problem.model, purse, Allowance(), work, arrays=True), 3.0) / 1000
-    finally:
-        numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
     total, value = np.zeros(int(widths.max())), np.ones(int(widths.max()))
     repeats = int(evaluations / len(total) / 20)
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numba
 import numpy as np
 from rich.console import Console
 
@@ -33,6 +32,7 @@ from solvent.plan import frontier
 from solvent.plan.limits import Allowance
 from solvent.plan.methods import purse_of
 from solvent.plan.problem import Problem
+from solvent.plan.threads import one_thread
 
 
 @dataclass(frozen=True)
@@ -77,17 +77,13 @@ def evaluations_of(model: CMDP) -> tuple[str, int, int]:
 
 def rates(names: Sequence[str], limit: float = 1.0) -> Iterator[Rate]:
     """Yield the rates of workloads, all on one core."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
+    with one_thread():
         for name in names:
             model = workloads.find(name).model
             way, evaluations, width = evaluations_of(model)
             solve = median_time(partial(solvent.solve, model, method=method_of(model)), limit)
             plain = median_time(plain_sweep(width, evaluations), limit)
             yield Rate(name, way, evaluations, solve, plain)
-    finally:
-        numba.set_num_threads(before)
 
 
 RATED = (

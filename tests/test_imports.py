@@ -22,7 +22,7 @@ RANKS = [
     ["check"],
     ["plan"],
     ["baselines", "learning", "gym"],
-    ["show"],
+    ["show", "warmup"],
     ["experiments"],
     ["cli"],
 ]

@@ -38,7 +38,10 @@ def test_lines_that_the_parser_ends(line: str, code: int, said: str, folder: Pat
     assert (done.out == "") == bool(said)
 
 
-COMMANDS = ["demo", "info", "solve", "frontier", "verify", "simulate", "compare", "learn", "convert", "schema", "paper"]
+COMMANDS = [
+    "demo", "info", "solve", "frontier", "verify", "simulate", "compare", "learn", "convert", "schema", "paper",
+    "warmup",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -14,7 +14,6 @@ from test_methods import run
 
 import catalogue
 import solvent
-from solvent.plan import kernels
 
 TESTS = Path(__file__).parents[1]
 PACKAGE = Path(solvent.__file__).parent
@@ -117,13 +116,3 @@ def test_kernels_are_cached_where_there_is_a_place(tmp_path):
     assert solved.returncode == 0, solved.stderr
     assert solved.stdout.startswith("42 ")
     assert [path.name.split("-")[0] for path in (tmp_path / "cache").rglob("*.nbi")] == ["probe.double"]
-
-
-def test_kernels_of_one_function_do_not_share_a_cache():
-    """Numba's key of a cached kernel leaves out its options: a serial one would be loaded for a parallel one."""
-    files = {}
-    for name, kernel in vars(kernels).items():
-        if hasattr(kernel, "targetoptions") and kernel.stats.cache_path is not None:
-            files.setdefault(kernel._cache._impl.filename_base, {})[name] = bool(kernel.targetoptions.get("parallel"))
-    assert len(files) > 3
-    assert [sharing for sharing in files.values() if len(set(sharing.values())) > 1] == []

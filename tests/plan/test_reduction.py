@@ -12,7 +12,7 @@ import strategies
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
-from solvent.plan import kernels, reduction
+from solvent.plan import kernels, reduction, threads
 from solvent.plan.limits import Allowance
 from solvent.plan.solve import solve
 
@@ -183,29 +183,32 @@ def test_settled_resources_are_struck():
     ids=lambda model: model.name,
 )
 @pytest.mark.parametrize("prune", [True, False])
-def test_large_layers_are_swept_on_all_cores(model, prune, monkeypatch):
+def test_large_layers_are_swept_on_all_threads(model, prune, monkeypatch):
     expected = solve(model, method="reduction", prune=prune)
-    calls = []
-    parallel = kernels.sweep_parallel
+    ranges = []
+    sweep = kernels.sweep
 
-    def counted(*arguments):
-        calls.append(arguments)
-        return parallel(*arguments)
+    def noted(begin, end, *arrays):
+        ranges.append((begin, end))
+        sweep(begin, end, *arrays)
 
     monkeypatch.setattr(reduction, "PARALLEL_FROM", 0)
-    monkeypatch.setattr(kernels, "sweep_parallel", counted)
+    monkeypatch.setattr(kernels, "sweep", noted)
+    monkeypatch.setattr(threads, "_threads", 3)
     found = solve(model, method="reduction", prune=prune)
-    assert len(calls) == model.horizon
+    # the ranges of each step are all of its states
+    assert sum(end - begin for begin, end in ranges) == model.horizon * model.n_states
+    assert len(ranges) > model.horizon or model.n_states == 1
     assert found.value == expected.value
     assert found.stats.layer_sizes == expected.stats.layer_sizes
     assert list(found.policy) == list(expected.policy)
 
 
 def test_a_layer_above_the_threshold_is_large(monkeypatch):
-    calls = []
-    parallel = kernels.sweep_parallel
-    monkeypatch.setattr(kernels, "sweep_parallel", lambda *arguments: (calls.append(1), parallel(*arguments)))
+    runs = []
+    usual = reduction.run_by_states
+    monkeypatch.setattr(reduction, "run_by_states", lambda *arguments: (runs.append(1), usual(*arguments)))
     model = instances.paper(16, seed=1, budget=6)
     solution = solve(model, method="reduction", prune=False)
-    assert sum(size >= reduction.PARALLEL_FROM for size in solution.stats.layer_sizes) == len(calls) > 0
+    assert sum(size >= reduction.PARALLEL_FROM for size in solution.stats.layer_sizes) == len(runs) > 0
     assert solution.value == pytest.approx(solve(model, method="frontier").value, rel=1e-9)

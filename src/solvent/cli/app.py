@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from solvent._version import __version__
-from solvent.cli import checking, experiments, learning, models, planning, story
+from solvent.cli import checking, experiments, learning, models, planning, story, warming
 from solvent.cli.command import add_command
 from solvent.cli.failures import fail, misuse
 from solvent.cli.session import Code, Session
@@ -104,6 +104,7 @@ add_command(
     "solvent paper value scale --out figures --jobs 2",
     "solvent paper --quick --out /tmp/figures",
 )
+add_command(app, warming.warmup, "solvent warmup", "solvent warmup --json")
 
 
 def run(given: list[str]) -> int:

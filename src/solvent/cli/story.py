@@ -37,7 +37,7 @@ def demo(
     with session.working("planning for a budget kept on average"):
         average = story.play_average(model, _EPISODES)
     tell.average(average)
-    with session.working("getting ready (a first run compiles, later ones do not)"):
+    with session.working("getting ready"):
         story.get_ready(model)
     with session.working("planning for a budget never broken"):
         certain = story.play_certain(model, _EPISODES)

@@ -160,7 +160,7 @@ def run(
     wanted = dict.fromkeys(study.cases)
     missing = [case for case in wanted if table.key(case) not in known]
     if missing:
-        with Progress(show=progress, waiting=f"{study.name}: preparing (a first run compiles)") as bar, table:
+        with Progress(show=progress, waiting=f"{study.name}: preparing") as bar, table:
             measured = _here(study, missing) if jobs == 1 else _elsewhere(study, missing, min(jobs, len(missing)))
             kept = len(wanted) - len(missing)
             with closing(measured):  # ends the workers, whatever ends this
@@ -222,9 +222,9 @@ def _start_worker(prepare: Callable[[], None], threads: int) -> None:
     """Leave Ctrl-C to the process that started this one, end with it, take a share of the threads, load kernels."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    import numba
+    from solvent.plan.threads import set_thread_count, thread_count
 
-    numba.set_num_threads(min(threads, numba.get_num_threads()))
+    set_thread_count(min(threads, thread_count()))
     prepare()
 
 

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any
-
-import numba
 
 from solvent.errors import ModelError
 from solvent.experiments.runs import Row
@@ -24,6 +21,7 @@ from solvent.model import instances
 from solvent.model.cmdp import CMDP
 from solvent.plan.solution import Solution
 from solvent.plan.solve import solve
+from solvent.plan.threads import one_thread
 
 #: What each method is called in pictures and text.
 METHODS = {
@@ -137,23 +135,12 @@ def prepare() -> None:
 
 def _timed(call: Callable[[], Any], least: int) -> tuple[float, Any]:
     times: list[float] = []
-    with _one_thread():
+    with one_thread():
         while len(times) < least or (sum(times) < _PATIENCE and len(times) < _MOST_REPETITIONS):
             began = time.process_time()
             found = call()
             times.append(time.process_time() - began)
     return min(times), found
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let kernels use one thread, within."""
-    threads = numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
-        yield
-    finally:
-        numba.set_num_threads(threads)
 
 
 def _solve(model: CMDP, trial: Trial) -> Solution:

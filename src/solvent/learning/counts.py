@@ -70,7 +70,8 @@ class Counts:
     def of(cls, graph: Graph, *, pool: bool) -> Counts:
         """Return counts of nothing yet."""
         n_rows = len(graph.row_model)
-        key_indptr = graph.problem.model.outcome_indptr if pool else graph.entry_indptr
+        key_indptr = (graph.problem.model.outcome_indptr if pool else graph.entry_indptr).view()
+        key_indptr.flags.writeable = False  # in both cases, as kernels are compiled for arrays with or without it
         n_keys = len(key_indptr) - 1
         return cls(
             graph.row_model if pool else np.arange(n_rows),

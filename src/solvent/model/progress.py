@@ -12,6 +12,15 @@ PATIENCE = 1.0
 _PAUSE = 0.1
 
 
+#: Those being shown, the innermost last.
+_shown: list[Progress] = []
+
+
+def announce(text: str) -> bool:
+    """Write a line above the progress that is being shown; return whether there is any."""
+    return any(progress.line(text) for progress in reversed(_shown))
+
+
 class Progress:
     """Shows the phase, how far it is, and a fact or two; silent for the first second and where nobody watches.
 
@@ -20,7 +29,7 @@ class Progress:
     show : bool
         Whether to show anything at all.
     waiting : str
-        What to say while nothing has been reported, as when kernels are compiled for the first time.
+        What to say while nothing has been reported.
 
     Examples
     --------
@@ -28,7 +37,7 @@ class Progress:
     ...     bar.report("layers forward", 3, 10, {"nodes": 1200})
     """
 
-    def __init__(self, *, show: bool, waiting: str = "preparing (a first run compiles)") -> None:
+    def __init__(self, *, show: bool, waiting: str = "preparing") -> None:
         self._waiting = waiting
         self._due = time.perf_counter() + PATIENCE
         self._bar: Any = _make_bar() if show else None
@@ -39,6 +48,7 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self._bar is not None:
+            _shown.append(self)
             self._timer = threading.Timer(PATIENCE, self._wait)
             self._timer.daemon = True
             self._timer.start()
@@ -47,16 +57,18 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            _shown.remove(self)
         with self._lock:
             if self._begun:
                 self._bar.stop()
             self._bar = None
 
-    def line(self, text: object) -> None:
-        """Write a line that stays, above the progress if there is any."""
+    def line(self, text: object) -> bool:
+        """Write a line that stays, above the progress if there is any; return whether anybody sees it."""
         with self._lock:
             if self._bar is not None:
                 self._bar.console.print(str(text), markup=False, highlight=False)
+            return self._bar is not None
 
     def report(self, phase: str, done: int, total: int, facts: dict[str, Any], unit: str = "step") -> None:
         """Take note of progress and show it once the work has taken a while."""

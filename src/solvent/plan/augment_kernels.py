@@ -12,7 +12,7 @@ from solvent.plan.jit import jit
 from solvent.plan.kernels import allows, arrive, enter, find
 
 
-@jit
+@jit(inner=True)
 def _has_way_on(
     node_spent, i, r, outcome_indptr, next_state, cost_OD, settled_low_SD, settled_high_SD, next_node_state,
     next_node_spent, next_slots, grid, next_alive, scratch,

@@ -14,21 +14,9 @@ DOWN = np.iinfo(np.int64).min
 _OUTWARD = 2.0**-51
 
 
-@jit(inline="always")
+@jit(inner=True)
 def _less(limit, cost):
-    return limit if limit in (UP, DOWN) else limit - cost
-
-
-@jit
-def _fill_tails(upper_HD, lower_HD, out_upper_HD, out_lower_HD):
-    """Write the tightest limit from each step on, which is what binds once an episode is over."""
-    n_steps, n_resources = upper_HD.shape
-    for d in range(n_resources):
-        tightest_up, tightest_low = UP, DOWN
-        for h in range(n_steps - 1, -1, -1):
-            tightest_up = min(tightest_up, upper_HD[h, d])
-            tightest_low = max(tightest_low, lower_HD[h, d])
-            out_upper_HD[h, d], out_lower_HD[h, d] = tightest_up, tightest_low
+    return limit if limit == UP or limit == DOWN else limit - cost  # noqa: SIM109  # a tuple compiles slowly
 
 
 @jit
@@ -51,28 +39,25 @@ def row_bounds(
 
 @jit
 def fill_bounds(
-    table_of_step, row_indptr, outcome_indptr, next_state, cost_OD, upper_HD, lower_HD,
+    table_of_step, row_indptr, outcome_indptr, next_state, cost_OD, upper_HD, lower_HD, tail_upper_HD, tail_lower_HD,
     out_safe_high, out_safe_low, out_settled_high, out_settled_low,
 ):  # fmt: skip
     """Write what may have been spent at each (step, state), resource by resource; arrays of shape (H + 1, S, D).
 
     Outside [safe_low, safe_high] even the most careful continuation breaks a limit: the node is doomed. Inside
-    [settled_low, settled_high] even the most careless cannot: the resource is settled.
+    [settled_low, settled_high] even the most careless cannot: the resource is settled. Once an episode is over, the
+    tightest limit from each step on binds, the tail. What holds after the last step is to be there already.
     """
     n_steps, n_resources = upper_HD.shape
     n_states = out_safe_high.shape[1]
-    tail_upper, tail_lower = np.empty_like(upper_HD), np.empty_like(lower_HD)
-    _fill_tails(upper_HD, lower_HD, tail_upper, tail_lower)
-    out_safe_high[n_steps], out_safe_low[n_steps] = UP, DOWN
-    out_settled_high[n_steps], out_settled_low[n_steps] = UP, DOWN
     for h in range(n_steps - 1, -1, -1):
         for s in range(n_states):
             first = table_of_step[h] * n_states + s
             terminal = row_indptr[first] == row_indptr[first + 1]
             for d in range(n_resources):
                 if terminal:
-                    out_safe_high[h, s, d] = out_settled_high[h, s, d] = tail_upper[h, d]
-                    out_safe_low[h, s, d] = out_settled_low[h, s, d] = tail_lower[h, d]
+                    out_safe_high[h, s, d] = out_settled_high[h, s, d] = tail_upper_HD[h, d]
+                    out_safe_low[h, s, d] = out_settled_low[h, s, d] = tail_lower_HD[h, d]
                     continue
                 safe_high, safe_low, settled_high, settled_low = DOWN, UP, UP, DOWN
                 for r in range(row_indptr[first], row_indptr[first + 1]):
@@ -88,21 +73,6 @@ def fill_bounds(
                     safe_high, safe_low = max(safe_high, row_high), min(safe_low, row_low)
                 out_safe_high[h, s, d], out_safe_low[h, s, d] = safe_high, safe_low
                 out_settled_high[h, s, d], out_settled_low[h, s, d] = settled_high, settled_low
-
-
-@jit
-def fill_plain_bounds(table_of_step, row_indptr, upper_HD, lower_HD, out_safe_high, out_safe_low):
-    """Write the bounds of the paper's plain layers: nothing is looked ahead, except where the episode is over."""
-    n_steps = upper_HD.shape[0]
-    n_states = out_safe_high.shape[1]
-    tail_upper, tail_lower = np.empty_like(upper_HD), np.empty_like(lower_HD)
-    _fill_tails(upper_HD, lower_HD, tail_upper, tail_lower)
-    out_safe_high[:], out_safe_low[:] = UP, DOWN
-    for h in range(n_steps):
-        for s in range(n_states):
-            first = table_of_step[h] * n_states + s
-            if row_indptr[first] == row_indptr[first + 1]:
-                out_safe_high[h, s], out_safe_low[h, s] = tail_upper[h], tail_lower[h]
 
 
 @jit

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
-from solvent.plan.bound_kernels import DOWN, UP, fill_bounds, fill_plain_bounds
+from solvent.plan.bound_kernels import DOWN, UP, fill_bounds
 from solvent.plan.limits import Allowance
 
 #: The least and the most of something: a pair of arrays.
@@ -24,6 +24,26 @@ class Bounds:
     safe_high: NDArray[np.int64]
     settled_low: NDArray[np.int64]
     settled_high: NDArray[np.int64]
+
+
+def look_ahead(
+    model: CMDP, cost_OD: NDArray[np.int64], upper_HD: NDArray[np.int64], lower_HD: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], ...]:
+    """Return what may have been spent at each (step, state): the arrays of `Bounds`, in their order."""
+    shape = (model.horizon + 1, model.n_states, cost_OD.shape[1])
+    # nothing binds after the last step
+    safe_low, safe_high, settled_low, settled_high = (np.full(shape, end) for end in (DOWN, UP, DOWN, UP))
+    fill_bounds(
+        model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, cost_OD, upper_HD, lower_HD,
+        *_tails(upper_HD, lower_HD), safe_high, safe_low, settled_high, settled_low,
+    )  # fmt: skip
+    return safe_low, safe_high, settled_low, settled_high
+
+
+def _tails(upper_HD: NDArray[np.int64], lower_HD: NDArray[np.int64]) -> Interval:
+    """Return the tightest limits from each step on, upper and lower, which bind once an episode is over."""
+    upper, lower = np.minimum.accumulate(upper_HD[::-1])[::-1], np.maximum.accumulate(lower_HD[::-1])[::-1]
+    return np.ascontiguousarray(upper), np.ascontiguousarray(lower)
 
 
 def bounds_of(
@@ -42,17 +62,16 @@ def bounds_of(
     """
     shape = (model.horizon + 1, model.n_states, len(lattice.resources))
     allowance.take(4 * 8 * int(np.prod(shape)), "bounds per step and state")
-    safe_low, safe_high, settled_low, settled_high = (np.empty(shape, np.int64) for _ in range(4))
     if prune:
-        fill_bounds(
-            model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, lattice.cost_OD,
-            lattice.upper_HD, lattice.lower_HD, safe_high, safe_low, settled_high, settled_low,
-        )  # fmt: skip
+        bounds = look_ahead(model, lattice.cost_OD, lattice.upper_HD, lattice.lower_HD)
+        safe_low, safe_high, settled_low, settled_high = bounds
     else:
-        fill_plain_bounds(
-            model.table_of_step, model.row_indptr, lattice.upper_HD, lattice.lower_HD, safe_high, safe_low
-        )
-        settled_low[:], settled_high[:] = UP, DOWN
+        safe_low, safe_high = np.full(shape, DOWN), np.full(shape, UP)
+        # nothing is looked ahead, except where the episode is over
+        steps, states = np.nonzero((np.diff(model.row_indptr) == 0).reshape(-1, model.n_states)[model.table_of_step])
+        tail_upper, tail_lower = _tails(lattice.upper_HD, lattice.lower_HD)
+        safe_high[steps, states], safe_low[steps, states] = tail_upper[steps], tail_lower[steps]
+        settled_low, settled_high = np.full(shape, UP), np.full(shape, DOWN)
         if truncation is not None:
             settled_low[:-1], settled_high[:-1] = truncation[0][:, None, :], truncation[1][:, None, :]
     if within is not None:

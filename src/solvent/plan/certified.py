@@ -171,7 +171,8 @@ def _try_exactly(exact: Problem, bracket: _Bracket) -> int | None:
     whole = bracket.allowance
     allowed = _FIRST_TRY if whole.bytes is None else min(whole.bytes, _FIRST_TRY)
     # the clock is read, so that a piece of work is never long
-    trial = Allowance(whole.seconds if whole.seconds is not None else math.inf, allowed, whole.report, whole.began)
+    seconds = whole.seconds if whole.seconds is not None else math.inf
+    trial = Allowance(seconds, allowed, whole.report, whole.began, prepared=whole.prepared)
     try:
         answer = run(exact, "auto", trial, options=Options(follow=_FOLLOW))
     except LimitReached:

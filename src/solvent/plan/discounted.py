@@ -26,7 +26,7 @@ from solvent.model.assemble import MAX_HORIZON
 from solvent.model.budget import Budget, BudgetLike, Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, constant_limits
-from solvent.plan.limits import read_seconds
+from solvent.plan.limits import Allowance, read_seconds
 from solvent.plan.projection import read_epsilon
 from solvent.plan.solution import Solution, Status
 from solvent.plan.tail import Rules, Tail, make_rules
@@ -141,10 +141,10 @@ def solve_discounted(
         )
     if gap is not None:
         raise ModelError("gap", "epsilon= for a discounted model, which has no last step", f"gap={quote(gap)}")
-    seconds = read_seconds(time_limit)
+    allowance = Allowance(read_seconds(time_limit), began=began)
 
     def options() -> dict[str, Any]:
-        left = None if seconds is None else max(seconds - (time.perf_counter() - began), 1e-3)
+        left = None if allowance.left is None else max(allowance.left, 1e-3)
         return {"prune": prune, "time_limit": left, "memory_limit": memory_limit, "progress": progress}
 
     limits = read_limits(model, budget)

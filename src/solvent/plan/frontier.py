@@ -25,12 +25,14 @@ from solvent.model.cmdp import CMDP
 from solvent.plan import frontier_kernels as kernels
 from solvent.plan import sweep_kernels
 from solvent.plan.accuracy import SAME_POINT, Extremes, Rounding
-from solvent.plan.bound_kernels import DOWN, UP, fill_bounds
+from solvent.plan.bound_kernels import DOWN, UP
+from solvent.plan.bounds import look_ahead
 from solvent.plan.kernels import TERMINAL
 from solvent.plan.limits import Allowance
 from solvent.plan.pooling import pool
 from solvent.plan.pooling_kernels import average
 from solvent.plan.reduction import grown
+from solvent.plan.threads import run_by_states
 
 #: With at most so many ticks between need and settled, functions are swept as arrays,
 DENSE_WIDTH = 4096
@@ -136,9 +138,21 @@ class Frontier:
     def distinct_amounts(self, lowest: int, highest: int) -> int:
         """Return the most amounts between two that were told apart at one step."""
         if self.swept is None:
-            return int(kernels.most_distinct(self.indptr_HS, self.need, lowest, highest))
+            return self._distinct_needs(lowest, highest)
         first, last = np.clip(self.swept, lowest, highest)
         return int((last - first).max()) + 1
+
+    def _distinct_needs(self, lowest: int, highest: int) -> int:
+        """Return the largest number of needs between two amounts that the points of one step tell apart."""
+        sizes = self.indptr_HS[:, -1] - self.indptr_HS[:, 0]
+        step = np.repeat(np.arange(len(sizes)), sizes)
+        first = np.cumsum(sizes) - sizes
+        at = np.arange(len(step)) - first[step] + self.indptr_HS[step, 0]
+        need = np.clip(self.need[at], lowest, highest)
+        order = np.lexsort((need, step))
+        need, step = need[order], step[order]
+        new = np.append(True, (need[1:] != need[:-1]) | (step[1:] != step[:-1])) if len(need) else np.zeros(0, bool)
+        return int(np.bincount(step[new], minlength=1).max())
 
     def layers(self, model: CMDP, used: NDArray[np.bool_]) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
         """Return (state, need, action) of the used points of each step at which something is to be done."""
@@ -200,15 +214,10 @@ class Work:
     def __init__(self, model: CMDP, purse: Purse) -> None:
         self.model, self.purse = model, purse
         n_steps, n_states = model.horizon, model.n_states
-        shape = (n_steps + 1, n_states, 1)
         cost = purse.cost[:, None]
         upper = np.where(purse.floor == DOWN, UP, -purse.floor)[:, None]
         lower = np.full((n_steps, 1), DOWN, np.int64)
-        safe_high, safe_low, settled_high, settled_low = (np.empty(shape, np.int64) for _ in range(4))
-        fill_bounds(
-            model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, cost, upper, lower,
-            safe_high, safe_low, settled_high, settled_low,
-        )  # fmt: skip
+        _, safe_high, _, settled_high = look_ahead(model, cost, upper, lower)
         self.settled_HS = _negated(settled_high[:n_steps, :, 0])
         need_HS = _negated(safe_high[:, :, 0])
         least_need = int(need_HS[0, model.start_index])
@@ -257,7 +266,8 @@ class Work:
     @property
     def end_need(self) -> NDArray[np.int64]:
         """What must be left from each step on, once the episode is over."""
-        return np.maximum.accumulate(self.purse.floor[::-1])[::-1]
+        # laid out like other arrays, as kernels are compiled for a layout
+        return np.ascontiguousarray(np.maximum.accumulate(self.purse.floor[::-1])[::-1])
 
 
 def settled_need(model: CMDP, cost: NDArray[np.int64]) -> int:
@@ -395,10 +405,15 @@ class _Layers:
             return need[:made].copy(), point_row[:made].copy(), point_value
         rows, after = m.row_indptr_at(stop), min(begin, m.horizon - 1)
         here, reward_S = (work.need_HS[stop], work.top_HS[stop], self.offset_HS[stop]), np.empty(m.n_states)
-        sweep_kernels.sweep_layer_parallel(
+        arrays = (
             rows, p.indptr, p.probability, p.next_state, p.cost, p.law, m.row_reward, work.purse.floor[stop], *here,
             work.need_HS[after], work.top_HS[after], self.offset_HS[after], self.later_L, value, row, reward_S,
         )  # fmt: skip
+        widths_S = np.maximum(np.diff(self.offset_HS[stop]), 0)
+        run_by_states(
+            lambda begin, end: sweep_kernels.sweep_layer(begin, end, *arrays),
+            widths_S * (1.0 + np.diff(p.indptr[rows])),
+        )
         e.top[stop], e.bottom[stop] = sweep_kernels.span(*here, value)
         e.reward[stop] = reward_S.max()
         made = sweep_kernels.compress_layer(

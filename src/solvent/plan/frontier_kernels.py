@@ -52,7 +52,7 @@ def fill_reach(
                     out_lowest_HS[h + 1, after] = min(out_lowest_HS[h + 1, after], more(lowest, -cost[o]))
 
 
-@jit
+@jit(inline="always")
 def _sift_down(key, item, size):
     i = 0
     while True:
@@ -68,7 +68,7 @@ def _sift_down(key, item, size):
         i = child
 
 
-@jit
+@jit(inner=True)
 def _push(key, item, size, new_key, new_item):
     i = size
     key[i], item[i] = new_key, new_item
@@ -81,7 +81,7 @@ def _push(key, item, size, new_key, new_item):
         i = parent
 
 
-@jit
+@jit(inner=True)
 def last_within(need, begin, end, left):
     """Return the last position of an increasing stretch whose need `left` covers; begin - 1 if there is none."""
     low, high = begin, end
@@ -100,7 +100,7 @@ def is_rise(value, held, same, resolution):
     return value > held and value - held > max(resolution, same * max(abs(value), abs(held)))
 
 
-@jit
+@jit(inline="always")
 def _merge_single(
     first, last, outcome_indptr, next_state, row_reward, cost, floor, lowest, highest, next_indptr, next_need,
     next_value, value_base, same, resolution, up, at, end, key, out_need, out_value, out_row, count, out_reward,
@@ -143,7 +143,7 @@ def _merge_single(
             out_value[count - 1] = max(out_value[count - 1], best)
 
 
-@jit
+@jit(inline="always")
 def _merge_many(
     first, last, outcome_indptr, probability, next_state, row_reward, cost, floor, lowest, highest,
     next_indptr, next_need, next_value, value_base, same, resolution, up, key, item, at, row_of, started,
@@ -156,7 +156,7 @@ def _merge_many(
     Events wait in a heap: a row that begins to be affordable (items below the number of rows), and an outcome that
     moves on to its next point. A row's value is summed afresh at each of its events, so nothing drifts.
     """
-    base, n_rows, size = outcome_indptr[first], last - first, 0
+    base, n_rows, size = outcome_indptr[first], last - first, np.int64(0)
     for r in range(first, last):
         started[r - first] = False
         start = DOWN
@@ -265,7 +265,7 @@ def merge(
         base, count = later[0], later[n_states]
         out = need[count:]
         out_row = row[count:]
-        made = 0
+        made = np.int64(0)  # a plain 0 has a type of its own, for which all calls would be compiled once more
         for s in range(n_states):
             indptr_HS[h, s] = count + made
             if highest_HS[h, s] == DOWN:
@@ -298,18 +298,3 @@ def merge(
         for i in range(made):
             out_top_H[h], out_bottom_H[h] = max(out_top_H[h], value[i]), min(out_bottom_H[h], value[i])
     return stop, next_value
-
-
-@jit
-def most_distinct(indptr_HS, need, lowest, highest):
-    """Return the largest number of needs between two amounts that the points of one step tell apart."""
-    most = 0
-    for h in range(indptr_HS.shape[0]):
-        here = np.sort(need[indptr_HS[h, 0] : indptr_HS[h, indptr_HS.shape[1] - 1]])
-        count, before = 0, DOWN
-        for i in range(here.shape[0]):
-            now = min(max(here[i], lowest), highest)
-            count += i == 0 or now != before
-            before = now
-        most = max(most, count)
-    return most

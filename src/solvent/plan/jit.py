@@ -1,34 +1,171 @@
-"""Numba, with kernels cached on disk where there is a place to write and compiled anew where there is none."""
+"""Numba, with kernels cached on disk where there is a place to write and compiled in memory where there is none.
+
+Preparing a kernel (waiting for the compiler, loading from the cache or compiling) is timed apart, so that limits on
+time hold for the work alone, and is announced on a terminal when it really is a compilation.
+"""
 
 from __future__ import annotations
 
-import types
+import contextlib
+import functools
+import gc
+import hashlib
+import pickle
+import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
+
+from solvent.model.progress import announce
+
+#: Parts of numba that have no types.
+_core: Any = numba.core
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-
-def _renamed(function: Any, suffix: str) -> Any:
-    """Return a copy under another name: numba finds cached kernels by name, not by how they were compiled."""
-    copy = types.FunctionType(function.__code__, function.__globals__, function.__name__ + suffix)
-    copy.__qualname__, copy.__doc__ = function.__qualname__ + suffix, function.__doc__
-    return copy
+#: Every kernel of the modules imported so far, except those that only become part of others.
+KERNELS: list[Any] = []
+#: Without checks for divisions by zero, which no kernel makes, and without entry points for C, which nobody uses.
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_NOTICE = "Compiling kernels for this machine (once, a few seconds)..."
+#: What reading a damaged cache file raises.
+_UNREADABLE = (OSError, EOFError, pickle.UnpicklingError)
 
 
 def jit(function: F | None = None, **options: Any) -> Any:
-    """Compile a kernel: `@jit`, or `@jit(parallel=True)`.
+    """Compile a kernel: `@jit`, or `@jit(inner=True)` for one that only other kernels call.
+
+    A kernel that one other calls, in one place, takes least time to compile with `inline="always"`, and one that is
+    called in several places with `inner=True`. Pass numbers that are counted up as `np.int64(0)`: a plain 0 has a type
+    of its own, for which the called kernel is compiled once more.
 
     Kernels are cached beside their source or, if that is read-only, in the user's cache folder; if neither can be
-    written they are compiled once per process.
+    written, or the disk is full, they are compiled once per process.
     """
     if function is None:
         return lambda kernel: jit(kernel, **options)
-    if options.get("parallel"):
-        function = _renamed(function, "_parallel")
-    try:
-        return numba.njit(cache=True, nogil=True, **options)(function)
-    except RuntimeError:  # numba found no folder to cache in
-        return numba.njit(nogil=True, **options)(function)
+    if _core.config.DISABLE_JIT:
+        return np.errstate(over="ignore")(
+            function
+        )  # hashes and random numbers overflow, and compiled code says nothing
+    if options.pop("inner", False):
+        options["no_cpython_wrapper"] = True
+    kernel = numba.njit(**(_OPTIONS | options))(function)
+    with contextlib.suppress(RuntimeError):  # numba found no folder to cache in
+        kernel._cache = _Cache(function)
+    if options.get("inline") != "always":
+        KERNELS.append(kernel)
+    return kernel
+
+
+class _Cache(_core.caching.FunctionCache):  # type: ignore[misc]
+    """Numba's cache, in which a file that cannot be read or written is no error.
+
+    Numba's key of an entry is made of the kernel's signature, its code and the processor. Here it also says whether
+    array bounds are checked, and holds a digest of all kernels, as a kernel contains those that it calls.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return a cached kernel, or None."""
+        try:
+            return super().load_overload(sig, target_context)
+        except _UNREADABLE:
+            try:
+                self.flush()  # else it could not be written either
+            except OSError:
+                self.disable()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write a kernel to the cache if possible."""
+        try:
+            super().save_overload(sig, data)
+        except OSError:  # a full or read-only disk: the kernel stays in memory
+            self.disable()
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        return (*super()._index_key(sig, codegen), bool(_core.config.BOUNDSCHECK), _digest_of_kernels())
+
+
+@functools.cache
+def _digest_of_kernels() -> str:
+    """Return a digest of the source of all kernels."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parents[1].glob("*/*kernels.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+class _Preparation(_core.event.Listener):  # type: ignore[misc]
+    """Adds up the seconds that each thread spends on preparing kernels."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds that this thread has spent so far."""
+        return getattr(self._local, "seconds", 0.0)
+
+    def on_start(self, event: Any) -> None:
+        """Note when the outermost call begins; the compiler calls itself for kernels that a kernel calls."""
+        depth = getattr(self._local, "depth", 0)
+        if depth == 0:
+            self._local.began = time.perf_counter()
+        self._local.depth = depth + 1
+
+    def on_end(self, event: Any) -> None:
+        """Add the time since the outermost call began, when it ends."""
+        self._local.depth -= 1
+        if self._local.depth == 0:
+            self._local.seconds = self.seconds + time.perf_counter() - self._local.began
+
+
+class _Compilation(_core.event.Listener):  # type: ignore[misc]
+    """Notes kernels that are compiled, announces the first, and keeps the garbage collector from the compiler.
+
+    The collector would take a tenth of the time and find little. The compiler holds its lock meanwhile, so this is one
+    thread at a time.
+    """
+
+    def __init__(self) -> None:
+        self.kernels: list[Any] = []
+        self._announced = self._collecting = False
+        self._depth = 0
+
+    def on_start(self, event: Any) -> None:
+        """Note a kernel, and announce the first."""
+        if self._depth == 0:
+            self._collecting = gc.isenabled()
+            gc.disable()
+        self._depth += 1
+        if event.data["dispatcher"] not in KERNELS:  # a part of numba's own, or somebody else's
+            return
+        self.kernels.append(event.data["dispatcher"])
+        if not self._announced:
+            self._announced = announce(_NOTICE)
+
+    def on_end(self, event: Any) -> None:
+        """Let the collector go on after the outermost kernel, whether it could be compiled or not."""
+        self._depth -= 1
+        if self._depth == 0 and self._collecting:
+            gc.enable()
+
+
+_preparation, _compilation = _Preparation(), _Compilation()
+_core.event.register("numba:compiler_lock", _preparation)
+_core.event.register("numba:compile", _compilation)
+
+
+def preparation_seconds() -> float:
+    """Return how long this thread has loaded, compiled or waited for kernels since it began."""
+    return _preparation.seconds
+
+
+def compiled_kernels() -> list[Any]:
+    """Return the kernels that this process has compiled, each as often as there were other types of arguments."""
+    return list(_compilation.kernels)

@@ -8,7 +8,6 @@ open-addressing table of positions (`slots`, a power of two long).
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
 from solvent.plan.jit import jit
 
@@ -114,7 +113,7 @@ def allows(spent_ND, i, low_KD, high_KD, k):
     return True
 
 
-@jit
+@jit(inner=True)
 def _pick_safe(begin, end, node_spent, low_KD, high_KD, k, out_safe):
     """List the nodes from `begin` to `end` that row k of the bounds allows; returns their number."""
     count = 0
@@ -158,58 +157,60 @@ def _amount_after(node_spent, i, cost_KD, c, grid):
     return place
 
 
-@jit
+@jit(inner=True)
+def widest(indptr, begin, end):
+    """Return the length of the longest of some stretches, each of which ends where the next begins."""
+    most = 0
+    for i in range(begin, end):
+        most = max(most, indptr[i + 1] - indptr[i])
+    return most
+
+
+@jit(inner=True)
 def _averaged_amounts(grid, law_indptr):
     """Return by how many amounts to keep what rows share: all on the grid, or 0 if too many or no row would use it."""
     return grid[0] if grid[0] <= _AVERAGED_AMOUNTS and law_indptr.shape[0] > 1 else 0
 
 
-def _mark(
-    node_indptr, node_spent, row_indptr, outcome_indptr, next_state, cost_OD, row_low_RD, row_high_RD,
-    settled_low_SD, settled_high_SD, first_row, grid,
+@jit
+def mark(
+    begin_state, end_state, node_indptr, node_spent, row_indptr, outcome_indptr, next_state, cost_OD, row_low_RD,
+    row_high_RD, settled_low_SD, settled_high_SD, first_row, grid,
     law, mix_count, mix_state, mix_probability, law_indptr, law_cost_KD, law_probability, marks,
 ):  # fmt: skip
-    """Mark on the grid everything that safe rows of a layer's nodes can lead to.
+    """Mark on the grid everything that safe rows of the nodes of some states can lead to.
 
     Of rows with a law of costs of their own, each amount is taken to all next states once.
     """
-    n_states = node_indptr.shape[0] - 1
-    n_parts = min(n_states, 32)
-    widest = np.diff(node_indptr).max()
     n_amounts = _averaged_amounts(grid, law_indptr)
-    for part in prange(n_parts):
-        safe = np.empty(widest, np.int64)
-        stamp, now = np.zeros(n_amounts, np.int64), 0
-        for s in range(n_states * part // n_parts, n_states * (part + 1) // n_parts):
-            for r in range(row_indptr[s], row_indptr[s + 1]):
-                count = _pick_safe(
-                    node_indptr[s], node_indptr[s + 1], node_spent, row_low_RD, row_high_RD, r - first_row, safe
-                )
-                if n_amounts > 0 and law[r] >= 0:
-                    now += 1
-                    first = outcome_indptr[r]
-                    for k in range(count):
-                        for c in range(law_indptr[law[r]], law_indptr[law[r] + 1]):
-                            amount = _amount_after(node_spent, safe[k], law_cost_KD, c, grid)
-                            if stamp[amount] == now:
-                                continue
-                            stamp[amount] = now
-                            for m in range(first, first + mix_count[r]):
-                                key = _key_after(
-                                    node_spent, safe[k], law_cost_KD, c, mix_state[m], settled_low_SD, settled_high_SD,
-                                    grid,
-                                )  # fmt: skip
-                                marks[key] = True
-                    continue
-                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    after = next_state[o]
-                    for k in range(count):
-                        key = _key_after(node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, grid)
-                        marks[key] = True
-
-
-mark = jit(_mark)
-mark_parallel = jit(_mark, parallel=True)
+    safe = np.empty(widest(node_indptr, begin_state, end_state), np.int64)
+    stamp, now = np.zeros(n_amounts, np.int64), 0
+    for s in range(begin_state, end_state):
+        for r in range(row_indptr[s], row_indptr[s + 1]):
+            count = _pick_safe(
+                node_indptr[s], node_indptr[s + 1], node_spent, row_low_RD, row_high_RD, r - first_row, safe
+            )
+            if n_amounts > 0 and law[r] >= 0:
+                now += 1
+                first = outcome_indptr[r]
+                for k in range(count):
+                    for c in range(law_indptr[law[r]], law_indptr[law[r] + 1]):
+                        amount = _amount_after(node_spent, safe[k], law_cost_KD, c, grid)
+                        if stamp[amount] == now:
+                            continue
+                        stamp[amount] = now
+                        for m in range(first, first + mix_count[r]):
+                            key = _key_after(
+                                node_spent, safe[k], law_cost_KD, c, mix_state[m], settled_low_SD, settled_high_SD,
+                                grid,
+                            )  # fmt: skip
+                            marks[key] = True
+                continue
+            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                after = next_state[o]
+                for k in range(count):
+                    key = _key_after(node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, grid)
+                    marks[key] = True
 
 
 @jit
@@ -250,8 +251,8 @@ def expand(
     Returns the number of nodes in the next layer and the state at which room ran out (or the number of states).
     """
     room = min(out_state.shape[0], slots.shape[0] // 2)
-    safe = np.empty(np.diff(node_indptr).max(), np.int64)
     n_states = node_indptr.shape[0] - 1
+    safe = np.empty(widest(node_indptr, begin_state, n_states), np.int64)
     for s in range(begin_state, n_states):
         for r in range(row_indptr[s], row_indptr[s + 1]):
             n_safe = _pick_safe(
@@ -277,13 +278,14 @@ def put_values(node_indptr, node_spent, value, grid, out_value):
             out_value[_key(s, node_spent, i, grid)] = value[i]
 
 
-def _sweep(
-    node_indptr, node_spent, row_indptr, outcome_indptr, probability, next_state, row_reward, cost_OD,
-    row_low_RD, row_high_RD, ends_low_SD, ends_high_SD, settled_low_SD, settled_high_SD, first_row, last,
+@jit
+def sweep(
+    begin_state, end_state, node_indptr, node_spent, row_indptr, outcome_indptr, probability, next_state, row_reward,
+    cost_OD, row_low_RD, row_high_RD, ends_low_SD, ends_high_SD, settled_low_SD, settled_high_SD, first_row, last,
     law, mix_count, mix_state, mix_probability, law_indptr, law_cost_KD, law_probability,
     grid, next_node_state, next_node_spent, next_slots, next_value, out_value, out_row, out_reward_S,
 ):  # fmt: skip
-    """Write the value and the best row of each node of a layer, from the values of the next.
+    """Write the value and the best row of each node of some states, from the values of the next layer.
 
     The largest reward of a row that leads on somewhere in a state, if above what `out_reward_S` holds, is written
     there.
@@ -292,71 +294,62 @@ def _sweep(
     once for each amount, then over costs. Else it holds them by position, which `next_slots` gives. After the `last`
     step everything is worth 0.
     """
-    n_states = node_indptr.shape[0] - 1
-    n_parts = min(n_states, 32)
-    widest = np.diff(node_indptr).max()
+    most = widest(node_indptr, begin_state, end_state)
     n_amounts = _averaged_amounts(grid, law_indptr)
-    for part in prange(n_parts):
-        safe = np.empty(widest, np.int64)
-        total = np.empty(widest)
-        spent = np.empty((1, node_spent.shape[1]), np.int64)
-        average, stamp, now = np.empty(n_amounts), np.zeros(n_amounts, np.int64), 0
-        for s in range(n_states * part // n_parts, n_states * (part + 1) // n_parts):
-            begin, end = node_indptr[s], node_indptr[s + 1]
-            if row_indptr[s] == row_indptr[s + 1]:
-                for i in range(begin, end):
-                    over = allows(node_spent, i, ends_low_SD, ends_high_SD, s)
-                    out_value[i] = 0.0 if over else -np.inf
-                    out_row[i] = TERMINAL if over else DEAD_END
-                continue
+    safe = np.empty(most, np.int64)
+    total = np.empty(most)
+    spent = np.empty((1, node_spent.shape[1]), np.int64)
+    average, stamp, now = np.empty(n_amounts), np.zeros(n_amounts, np.int64), 0
+    for s in range(begin_state, end_state):
+        begin, end = node_indptr[s], node_indptr[s + 1]
+        if row_indptr[s] == row_indptr[s + 1]:
             for i in range(begin, end):
-                out_value[i], out_row[i] = -np.inf, DEAD_END
-            for r in range(row_indptr[s], row_indptr[s + 1]):
-                count = _pick_safe(begin, end, node_spent, row_low_RD, row_high_RD, r - first_row, safe)
+                over = allows(node_spent, i, ends_low_SD, ends_high_SD, s)
+                out_value[i] = 0.0 if over else -np.inf
+                out_row[i] = TERMINAL if over else DEAD_END
+            continue
+        for i in range(begin, end):
+            out_value[i], out_row[i] = -np.inf, DEAD_END
+        for r in range(row_indptr[s], row_indptr[s + 1]):
+            count = _pick_safe(begin, end, node_spent, row_low_RD, row_high_RD, r - first_row, safe)
+            for k in range(count):
+                total[k] = row_reward[r]
+            if not last and n_amounts > 0 and law[r] >= 0:
+                now += 1
+                begin_mix = outcome_indptr[r]
                 for k in range(count):
-                    total[k] = row_reward[r]
-                if not last and n_amounts > 0 and law[r] >= 0:
-                    now += 1
-                    begin_mix = outcome_indptr[r]
-                    for k in range(count):
-                        for c in range(law_indptr[law[r]], law_indptr[law[r] + 1]):
-                            amount = _amount_after(node_spent, safe[k], law_cost_KD, c, grid)
-                            if stamp[amount] != now:
-                                stamp[amount], average[amount] = now, 0.0
-                                for m in range(begin_mix, begin_mix + mix_count[r]):
-                                    key = _key_after(
-                                        node_spent, safe[k], law_cost_KD, c, mix_state[m], settled_low_SD,
-                                        settled_high_SD, grid,
-                                    )  # fmt: skip
-                                    average[amount] += mix_probability[m] * next_value[key]
-                            total[k] += law_probability[c] * average[amount]
-                elif not last:
-                    for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                        after, p = next_state[o], probability[o]
-                        if grid[0] > 0:
-                            for k in range(count):
+                    for c in range(law_indptr[law[r]], law_indptr[law[r] + 1]):
+                        amount = _amount_after(node_spent, safe[k], law_cost_KD, c, grid)
+                        if stamp[amount] != now:
+                            stamp[amount], average[amount] = now, 0.0
+                            for m in range(begin_mix, begin_mix + mix_count[r]):
                                 key = _key_after(
-                                    node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, grid
-                                )
-                                total[k] += p * next_value[key]
-                        else:
-                            for k in range(count):
-                                arrive(
-                                    node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, spent, 0
-                                )
-                                j = find(after, spent, 0, next_node_state, next_node_spent, next_slots, grid)
-                                total[k] += p * next_value[j]
-                alive = False
-                for k in range(count):
-                    alive |= total[k] > -np.inf
-                    if total[k] > out_value[safe[k]]:
-                        out_value[safe[k]], out_row[safe[k]] = total[k], r
-                if alive:
-                    out_reward_S[s] = max(out_reward_S[s], row_reward[r])
-
-
-sweep = jit(_sweep)
-sweep_parallel = jit(_sweep, parallel=True)
+                                    node_spent, safe[k], law_cost_KD, c, mix_state[m], settled_low_SD,
+                                    settled_high_SD, grid,
+                                )  # fmt: skip
+                                average[amount] += mix_probability[m] * next_value[key]
+                        total[k] += law_probability[c] * average[amount]
+            elif not last:
+                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                    after, p = next_state[o], probability[o]
+                    if grid[0] > 0:
+                        for k in range(count):
+                            key = _key_after(
+                                node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, grid
+                            )
+                            total[k] += p * next_value[key]
+                    else:
+                        for k in range(count):
+                            arrive(node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, spent, 0)
+                            j = find(after, spent, 0, next_node_state, next_node_spent, next_slots, grid)
+                            total[k] += p * next_value[j]
+            alive = False
+            for k in range(count):
+                alive |= total[k] > -np.inf
+                if total[k] > out_value[safe[k]]:
+                    out_value[safe[k]], out_row[safe[k]] = total[k], r
+            if alive:
+                out_reward_S[s] = max(out_reward_S[s], row_reward[r])
 
 
 @jit

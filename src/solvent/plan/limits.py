@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from solvent.errors import ModelError, quote
+from solvent.plan.jit import preparation_seconds
 
 _SCALE = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SHARE_OF_FREE = 0.7
@@ -82,7 +83,7 @@ class Allowance:
     Attributes
     ----------
     seconds : float or None
-        Allowed in all.
+        Allowed in all, not counting those in which kernels are loaded or compiled.
     bytes : int or None
         Allowed at any one time; most of what is free, if None.
     report : callable or None
@@ -95,6 +96,17 @@ class Allowance:
     began: float = field(default_factory=time.perf_counter)
     used: int = 0
     peak: int = 0
+    prepared: float = field(default_factory=preparation_seconds)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the work began, without those in which kernels were loaded or compiled."""
+        return time.perf_counter() - self.began - (preparation_seconds() - self.prepared)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds left; negative if they are used up, None if there is no limit."""
+        return None if self.seconds is None else self.seconds - self.elapsed
 
     @property
     def watched(self) -> bool:
@@ -108,14 +120,14 @@ class Allowance:
 
     def check_time(self) -> None:
         """Raise `LimitReached` once time is up."""
-        if self.seconds is not None and time.perf_counter() - self.began > self.seconds:
+        if self.seconds is not None and self.elapsed > self.seconds:
             raise LimitReached(f"the time limit of {self.seconds:g} s was reached")
 
     def has_time_for(self, evaluations: float, rate: float) -> bool:
         """Whether so many evaluations, at so many a second, fit into the time that is left."""
         if self.seconds is None:
             return True
-        return evaluations <= rate * max(self.seconds - (time.perf_counter() - self.began), 0.0)
+        return evaluations <= rate * max(self.seconds - self.elapsed, 0.0)
 
     def expect(self, evaluations: float, what: str) -> None:
         """Raise `LimitReached` if work that cannot be interrupted would surely take longer than what is left."""

@@ -121,7 +121,8 @@ def follow(
     """
     n_steps, n_states = value_HS.shape[0] - 1, value_HS.shape[1]
     s, left, earned, spent, size = state, 0, 0.0, 0, 0.0
-    out_row_H[step:] = -1
+    for h in range(step, n_steps):
+        out_row_H[h] = -1
     for h in range(step, n_steps):
         first = table_of_step[h] * n_states + s
         toll = price if h <= last else 0.0
@@ -159,7 +160,8 @@ def fill_prices(
     `out_row_H`.
     """
     span = -floor[last] if last >= 0 else 0
-    row_H = np.empty_like(out_row_H)
+    first, careful, careless = np.int64(0), np.bool_(True), np.bool_(False)  # variables, as constants have own types
+    row_H = np.empty(out_row_H.shape[0], np.int64)
     best, price, k, tolerance = -np.inf, 0.0, 0, 0.0
     dear_reward, dear_spent, cheap_reward, cheap_spent = 0.0, 0, 0.0, 0
     while True:
@@ -172,11 +174,12 @@ def fill_prices(
         k += 1
         earned, spent, size = follow(
             table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, highest_HS, last, price, value_HS,
-            0, start, True, row_H,
+            first, start, careful, row_H,
         )  # fmt: skip
         if earned > best:
             best, tolerance = earned, same * size
-            out_row_H[:] = row_H
+            for h in range(row_H.shape[0]):
+                out_row_H[h] = row_H[h]
         if k == 1:
             cheap_reward, cheap_spent = earned, spent
         bound = value_HS[0, start] + price * span
@@ -184,7 +187,7 @@ def fill_prices(
             return k, best
         earned, spent, size = follow(
             table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, highest_HS, last, price, value_HS,
-            0, start, False, row_H,
+            first, start, careless, row_H,
         )  # fmt: skip
         if spent <= span:
             if k == 1 or earned - price * spent <= cheap_reward - price * cheap_spent + tolerance:
@@ -197,7 +200,7 @@ def fill_prices(
         price = max((dear_reward - cheap_reward) / (dear_spent - cheap_spent), 0.0)
 
 
-@jit
+@jit(inline="always")
 def _prune(
     size, heap_left, heap_value, heap_parent, heap_row, price_K, value_K, earned_K, want_K, priced, floor_left,
     tolerance, best, n, place, new_left, new_value, new_parent, new_row, new_bound,
@@ -227,7 +230,7 @@ def _prune(
     return best, n
 
 
-@jit
+@jit(inline="always")
 def _merge(
     size, a_left, a_value, a_parent, a_row, begin, end, left, value, label, r, cost, reward, need, b_left, b_value,
     b_parent, b_row,
@@ -257,10 +260,34 @@ def _merge(
     return n
 
 
-@jit
+@jit(inline="always")
+def _select(values, k):
+    """Return the value that would be at position k if all were sorted; leaves them in another order."""
+    low, high = 0, values.shape[0] - 1
+    while low < high:
+        pivot, i, j = values[(low + high) // 2], low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    return values[k]
+
+
+@jit(inline="always")
 def _keep_best(width, count, bound, indptr_S, left, value, parent, row):
     """Keep so many labels with the highest bounds, in their order; return the highest bound of those left out."""
-    worst = np.partition(bound[:count], count - width)[count - width]
+    worst = _select(bound[:count].copy(), count - width)
     ties = width
     for i in range(count):
         ties -= bound[i] > worst
@@ -302,7 +329,7 @@ def search(
         if place[LABELS] + min(width, new_left.shape[0]) > out_parent.shape[0]:
             place[STEP] = h
             return best, cut
-        first, n = table_of_step[h] * n_states, 0
+        first, n = table_of_step[h] * n_states, np.int64(0)
         for s in range(n_states):
             if indptr_S[s] < indptr_S[s + 1] and row_indptr[first + s] == row_indptr[first + s + 1]:
                 final = indptr_S[s + 1] - 1  # the poorest is worth most
@@ -310,7 +337,7 @@ def search(
                     best = value[final]
                     place[BEST_LABEL], place[BEST_ROW], place[BEST_PRICE] = label[final], -1, -1
         for s in range(n_states):
-            need, size, side = max(floor[h], need_HS[h + 1, s]), 0, 0
+            need, size, side = max(floor[h], need_HS[h + 1, s]), np.int64(0), 0
             for a in range(arrival_indptr[first + s], arrival_indptr[first + s + 1] if need != UP else 0):
                 r = arrival_row[a]
                 low, high = indptr_S[row_state[r]], indptr_S[row_state[r] + 1]
@@ -340,7 +367,8 @@ def search(
             out_parent[made + i], out_row[made + i] = new_parent[i], new_row[i]
         place[LABELS] = made + n
         out_size_H[h] = n
-        indptr_S[:] = new_indptr_S
+        for s in range(n_states + 1):
+            indptr_S[s] = new_indptr_S[s]
     if stop == table_of_step.shape[0]:
         for s in range(n_states):
             final = indptr_S[s + 1] - 1

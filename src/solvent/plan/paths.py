@@ -245,5 +245,5 @@ class _Search:
             kernels.follow(
                 model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
                 self._need_HS, self._highest_HS, self._last, self._price_K[price], self._value_KHS[price], steps,
-                model.next_state[self.row_H[steps - 1]], False, self.row_H,
+                int(model.next_state[self.row_H[steps - 1]]), False, self.row_H,
             )  # fmt: skip

@@ -11,12 +11,23 @@ from solvent.plan.jit import jit
 ROUNDING = 1e-14
 
 
-@jit
+@jit(inner=True)
 def _find(values, count, value):
     for k in range(count):
         if values[k] == value:
             return k
     return count
+
+
+@jit(inline="always")
+def _sort_down(values, count, out_order):
+    """Write the positions of a few values, the largest first; numba's own sorting takes seconds to compile."""
+    for k in range(count):
+        at = k
+        while at > 0 and values[out_order[at - 1]] < values[k]:
+            out_order[at] = out_order[at - 1]
+            at -= 1
+        out_order[at] = k
 
 
 @jit
@@ -37,6 +48,7 @@ def factor_rows(
         longest = max(longest, outcome_indptr[r + 1] - outcome_indptr[r])
     # the row in which each pair was seen last
     seen_in = np.full(longest, -1, np.int64)
+    order = np.empty(most_costs, np.int64)
     for r in range(outcome_indptr.shape[0] - 1):
         begin, end = outcome_indptr[r], outcome_indptr[r + 1]
         states, masses = out_mix_state[begin:end], out_mix_probability[begin:end]
@@ -67,7 +79,7 @@ def factor_rows(
             seen_in[k * n_states + j] = r
         if not independent:
             continue
-        order = np.argsort(-law_cost[:n_costs])
+        _sort_down(law_cost, n_costs, order)
         law = n_laws
         for known in range(n_laws):
             first = out_law_indptr[known]
@@ -100,7 +112,8 @@ def average(need_S, top_S, offset_S, law_indptr, law_cost, law_probability, valu
 
     In row `law + 1` an entry speaks of having as much more left as the law's dearest cost, which comes first.
     """
-    out_value_L[0, : value.shape[0]] = value
+    for i in range(value.shape[0]):
+        out_value_L[0, i] = value[i]
     for law in range(law_indptr.shape[0] - 1):
         first = law_indptr[law]
         for s in range(need_S.shape[0]):

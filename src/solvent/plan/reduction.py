@@ -13,6 +13,7 @@ because not even the most careless continuation could break its limits, is struc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -27,6 +28,7 @@ from solvent.plan.bound_kernels import DOWN, UP, fill_live_box, row_bounds
 from solvent.plan.bounds import Bounds, Interval, bounds_of
 from solvent.plan.limits import Allowance
 from solvent.plan.pooling import independent_rows
+from solvent.plan.threads import run_by_states
 from solvent.policy.search import pack
 
 #: A grid of at most so many keys is used to look up nodes; a larger one would not stay in the caches.
@@ -223,6 +225,18 @@ class Steps:
         )  # fmt: skip
         return {"row_indptr": indptr, "first_row": first, "row_low": row_low, "row_high": row_high}
 
+    def run(
+        self, kernel: Callable[..., None], h: int, node_indptr: NDArray[np.int64], node_spent: NDArray[np.int64],
+        *others: Any,
+    ) -> None:  # fmt: skip
+        """Run a kernel on nodes of step h, on all threads if they are many."""
+        arrays = (node_indptr, node_spent, *others)
+        if node_indptr[-1] - node_indptr[0] < PARALLEL_FROM:
+            kernel(0, self.model.n_states, *arrays)
+            return
+        outcomes_S = np.diff(self.model.outcome_indptr[self.model.row_indptr_at(h)])
+        run_by_states(lambda begin, end: kernel(begin, end, *arrays), np.diff(node_indptr) * (1.0 + outcomes_S))
+
     def first_layer(self) -> Layer:
         """Return the start as a layer."""
         spent = np.zeros((1, len(self.lattice.resources)), np.int64)
@@ -268,11 +282,10 @@ def _next_on_grid(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> L
         allowance.take(steps.grid.size, "a grid of all amounts")
         steps.marks = np.zeros(steps.grid.size, bool)
     marks = steps.marks
-    kernel = kernels.mark_parallel if len(layer) >= PARALLEL_FROM else kernels.mark
     moves = steps.moves(h)
     for begin, end in allowance.pieces(len(layer)):
         allowance.check_time()
-        kernel(np.clip(layer.indptr, begin, end), layer.spent, *moves, *steps.independent, marks)
+        steps.run(kernels.mark, h, np.clip(layer.indptr, begin, end), layer.spent, *moves, *steps.independent, marks)
     count = int(kernels.count_marks(marks))
     allowance.take(steps.bytes_per_node * count, f"the nodes of step {h + 1}")
     indptr, spent = np.empty_like(layer.indptr), np.empty((count, layer.spent.shape[1]), np.int64)
@@ -334,14 +347,13 @@ def _backward(
         allowance.take(size, f"the values of step {h}")
         value, row, reward_S = np.empty(len(layer)), np.empty(len(layer), np.int32), np.zeros(m.n_states)
         indptr, outcome_indptr, next_state, cost_OD, low, high, settled_low, settled_high, first, facts = steps.moves(h)
-        kernel = kernels.sweep_parallel if len(layer) >= PARALLEL_FROM else kernels.sweep
         for begin, end in allowance.pieces(len(layer)):
             allowance.check_time()
-            kernel(
-                np.clip(layer.indptr, begin, end), layer.spent, indptr, outcome_indptr, m.probability, next_state,
-                m.row_reward, cost_OD, low, high, steps.bounds.safe_low[h], steps.bounds.safe_high[h], settled_low,
-                settled_high, first, h == horizon - 1, *steps.independent, facts, after_state, after_spent, slots,
-                on_grid if grid.size else after_value, value, row, reward_S,
+            steps.run(
+                kernels.sweep, h, np.clip(layer.indptr, begin, end), layer.spent, indptr, outcome_indptr, m.probability,
+                next_state, m.row_reward, cost_OD, low, high, steps.bounds.safe_low[h], steps.bounds.safe_high[h],
+                settled_low, settled_high, first, h == horizon - 1, *steps.independent, facts, after_state, after_spent,
+                slots, on_grid if grid.size else after_value, value, row, reward_S,
             )  # fmt: skip
         rows[h] = row
         extremes.top[h], extremes.reward[h] = value.max(initial=0.0), reward_S.max()

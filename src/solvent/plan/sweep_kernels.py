@@ -8,23 +8,23 @@ each from its `offset`.
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
 from solvent.plan.bound_kernels import UP
 from solvent.plan.frontier_kernels import is_rise, more
 from solvent.plan.jit import jit
-from solvent.plan.kernels import TERMINAL
+from solvent.plan.kernels import TERMINAL, widest
 from solvent.plan.pooling_kernels import average
 
 #: Amounts of a state that are summed at a time.
 _TILE = 1024
 
 
-def _sweep_layer(
-    row_indptr, outcome_indptr, probability, next_state, cost, law, row_reward, floor, need_S, top_S, offset_S,
-    next_need_S, next_top_S, next_offset_S, next_value_L, out_value, out_row, out_reward_S,
+@jit
+def sweep_layer(
+    begin_state, end_state, row_indptr, outcome_indptr, probability, next_state, cost, law, row_reward, floor, need_S,
+    top_S, offset_S, next_need_S, next_top_S, next_offset_S, next_value_L, out_value, out_row, out_reward_S,
 ):  # fmt: skip
-    """Write the value and best row for every `left` from need_S to top_S, state by state.
+    """Write the value and best row for every `left` from need_S to top_S, for some states.
 
     The largest reward of a row that can be afforded in each state, if above 0, is written to `out_reward_S`.
 
@@ -33,64 +33,57 @@ def _sweep_layer(
     `need`, there is nothing.
     """
     last = next_value_L.shape[0] == 0
-    n_states = need_S.shape[0]
-    most_rows = np.diff(row_indptr).max()
-    n_parts = min(n_states, 32)
-    for part in prange(n_parts):
-        total = np.empty(_TILE)
-        starts = np.empty(most_rows, np.int64)
-        for s in range(n_states * part // n_parts, n_states * (part + 1) // n_parts):
-            need, width = need_S[s], top_S[s] - need_S[s] + 1
-            out_reward_S[s] = 0.0
-            if width <= 0:
-                continue
-            base = offset_S[s]
-            first, end = row_indptr[s], row_indptr[s + 1]
-            if first == end:
-                out_value[base : base + width] = 0.0
-                out_row[base : base + width] = 0
-                continue
-            out_value[base : base + width] = -np.inf
+    total = np.empty(_TILE)
+    starts = np.empty(widest(row_indptr, begin_state, end_state), np.int64)
+    for s in range(begin_state, end_state):
+        need, width = need_S[s], top_S[s] - need_S[s] + 1
+        out_reward_S[s] = 0.0
+        if width <= 0:
+            continue
+        base = offset_S[s]
+        first, end = row_indptr[s], row_indptr[s + 1]
+        if first == end:
+            for i in range(base, base + width):
+                out_value[i], out_row[i] = 0.0, 0
+            continue
+        for i in range(base, base + width):
+            out_value[i] = -np.inf
+        for r in range(first, end):
+            start = need
+            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                after = next_state[o]
+                start = max(start, more(floor, cost[o]))
+                if not last:
+                    dead = next_top_S[after] < next_need_S[after]
+                    start = UP if dead else max(start, next_need_S[after] + cost[o])
+            starts[r - first] = width if start > top_S[s] else start - need
+            if start <= top_S[s]:
+                out_reward_S[s] = max(out_reward_S[s], row_reward[r])
+        # tile by tile, so that sums stay in the nearest cache
+        for tile in range(0, width, _TILE):
+            stop = min(tile + _TILE, width)
             for r in range(first, end):
-                start = need
-                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    after = next_state[o]
-                    start = max(start, more(floor, cost[o]))
-                    if not last:
-                        dead = next_top_S[after] < next_need_S[after]
-                        start = UP if dead else max(start, next_need_S[after] + cost[o])
-                starts[r - first] = width if start > top_S[s] else start - need
-                if start <= top_S[s]:
-                    out_reward_S[s] = max(out_reward_S[s], row_reward[r])
-            # tile by tile, so that sums stay in the nearest cache
-            for tile in range(0, width, _TILE):
-                stop = min(tile + _TILE, width)
-                for r in range(first, end):
-                    skip = max(starts[r - first], tile)
-                    for i in range(skip, stop):
-                        total[i - tile] = row_reward[r]
-                    if not last and skip < stop:
-                        for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                            after, p = next_state[o], probability[o]
-                            next_value = next_value_L[law[o]]
-                            shift = next_offset_S[after] + need - cost[o] - next_need_S[after]
-                            # from here on `left` is beyond what matters in the next state
-                            flat = min(max(next_top_S[after] + cost[o] - need + 1, skip), stop)
-                            for i in range(skip, flat):
-                                total[i - tile] += p * next_value[shift + i]
-                            if flat < stop:
-                                rest = p * next_value[next_offset_S[after] + next_top_S[after] - next_need_S[after]]
-                                for i in range(flat, stop):
-                                    total[i - tile] += rest
-                    which = r - first
-                    for i in range(skip, stop):
-                        better = total[i - tile] > out_value[base + i]
-                        out_value[base + i] = total[i - tile] if better else out_value[base + i]
-                        out_row[base + i] = which if better else out_row[base + i]
-
-
-sweep_layer = jit(_sweep_layer)
-sweep_layer_parallel = jit(_sweep_layer, parallel=True)
+                skip = max(starts[r - first], tile)
+                for i in range(skip, stop):
+                    total[i - tile] = row_reward[r]
+                if not last and skip < stop:
+                    for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                        after, p = next_state[o], probability[o]
+                        next_value = next_value_L[law[o]]
+                        shift = next_offset_S[after] + need - cost[o] - next_need_S[after]
+                        # from here on `left` is beyond what matters in the next state
+                        flat = min(max(next_top_S[after] + cost[o] - need + 1, skip), stop)
+                        for i in range(skip, flat):
+                            total[i - tile] += p * next_value[shift + i]
+                        if flat < stop:
+                            rest = p * next_value[next_offset_S[after] + next_top_S[after] - next_need_S[after]]
+                            for i in range(flat, stop):
+                                total[i - tile] += rest
+                which = r - first
+                for i in range(skip, stop):
+                    better = total[i - tile] > out_value[base + i]
+                    out_value[base + i] = total[i - tile] if better else out_value[base + i]
+                    out_row[base + i] = which if better else out_row[base + i]
 
 
 @jit
@@ -142,15 +135,16 @@ def sweep_layers(
     the smallest value of each step and the largest reward that can be had there are kept beside 0 in the last three.
     """
     n_states = need_HS.shape[1]
-    made, after = 0, min(begin, need_HS.shape[0] - 1)
+    made, after, first_state = 0, min(begin, need_HS.shape[0] - 1), np.int64(0)
     reward_S = np.empty(n_states)
     for h in range(begin - 1, stop - 1, -1):
         first = table_of_step[h] * n_states
         rows = row_indptr[first : first + n_states + 1]
         size = offset_HS[h, n_states]
         sweep_layer(
-            rows, outcome_indptr, probability, next_state, cost, law, row_reward, floor_H[h], need_HS[h], top_HS[h],
-            offset_HS[h], need_HS[after], top_HS[after], offset_HS[after], later, value, row, reward_S,
+            first_state, n_states, rows, outcome_indptr, probability, next_state, cost, law, row_reward, floor_H[h],
+            need_HS[h], top_HS[h], offset_HS[h], need_HS[after], top_HS[after], offset_HS[after], later, value, row,
+            reward_S,
         )  # fmt: skip
         out_top_H[h], out_bottom_H[h] = span(need_HS[h], top_HS[h], offset_HS[h], value)
         out_reward_H[h] = reward_S.max()
@@ -158,7 +152,8 @@ def sweep_layers(
             rows, need_HS[h], top_HS[h], offset_HS[h], value, row, same, h > 0,
             out_indptr_HS[h], out_need[made:], out_value, out_row[made:],
         )  # fmt: skip
-        out_indptr_HS[h] += made
+        for s in range(n_states + 1):
+            out_indptr_HS[h, s] += made
         made += count
         average(need_HS[h], top_HS[h], offset_HS[h], law_indptr, law_cost, law_probability, value[:size], spare)
         if h == begin - 1:  # what came from before need not be wide enough

@@ -20,6 +20,15 @@ _LEAST = 5e-324
 _GRID_KEYS = 4_000_000
 
 
+@jit(inline="always")
+def _span(cost):
+    """Return the least and the greatest cost."""
+    least, most = UP, DOWN
+    for o in range(cost.shape[0]):
+        least, most = min(least, cost[o]), max(most, cost[o])
+    return least, most
+
+
 @jit
 def follow_on_grid(
     start, left, indptr_HS, need, row, outcome_indptr, probability, next_state, row_reward, cost, out_used,
@@ -31,7 +40,7 @@ def follow_on_grid(
     walk finds the point of each. Returns False, with nothing of use written, if the table would be too large.
     """
     n_steps, n_states = out_least_H.shape[0], indptr_HS.shape[1] - 1
-    cheapest, dearest = cost.min(), cost.max()
+    cheapest, dearest = _span(cost)
     lowest, width = left, 1
     weight = np.zeros(n_states)
     weight[start] = 1.0
@@ -68,7 +77,8 @@ def follow_on_grid(
                         after[at] += max(w * probability[o], _LEAST)
         out_least_H[h], out_most_H[h] = min(least, ended_least), max(most, ended_most)
         if least == UP:
-            out_least_H[h:], out_most_H[h:] = ended_least, ended_most
+            for later in range(h, n_steps):
+                out_least_H[later], out_most_H[later] = ended_least, ended_most
             return True
         # only what was reached is looked at in the next step
         weight, lowest, width = after, next_lowest, next_width
@@ -91,7 +101,7 @@ def carry_on_grid(
     Returns False, with nothing of use written, if the table would be too large.
     """
     n_steps, n_states = out_peak_H.shape[0], indptr_HS.shape[1] - 1
-    cheapest, dearest = cost.min(), cost.max()
+    cheapest, dearest = _span(cost)
     lowest, width = left, 1
     weight, most, least = np.zeros(n_states), np.full(n_states, DOWN), np.full(n_states, UP)
     weight[start] = 1.0
@@ -131,7 +141,8 @@ def carry_on_grid(
                         after_most[at], after_least[at] = max(after_most[at], above), min(after_least[at], below)
         out_peak_H[h], out_trough_H[h] = max(peak, ended_most), min(trough, ended_least)
         if last == DOWN:
-            out_peak_H[h:], out_trough_H[h:] = ended_most, ended_least
+            for later in range(h, n_steps):
+                out_peak_H[later], out_trough_H[later] = ended_most, ended_least
             return True
         weight, most, least, lowest, width = after, after_most, after_least, next_lowest, next_width
         if h + 1 < n_steps and last - first + 1 < width:

@@ -1,0 +1,126 @@
+"""Kernels on several threads: each is given a range of states, and releases Python's lock while it runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Ranges per thread: several, so that a thread that is done early takes over from one that is late.
+_PARTS_PER_THREAD = 4
+
+_pool: ThreadPoolExecutor | None = None
+_lock = threading.Lock()
+
+
+def _available() -> int:
+    """Return how many threads to use: as many as NUMBA_NUM_THREADS says, else one for each processor we may use."""
+    asked = os.environ.get("NUMBA_NUM_THREADS", "")
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_threads = _available()
+
+
+def thread_count() -> int:
+    """Return how many threads kernels run on."""
+    return _threads
+
+
+def set_thread_count(count: int) -> None:
+    """Let kernels run on so many threads."""
+    global _threads
+    _threads = count
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let kernels run on one thread, within."""
+    before = thread_count()
+    set_thread_count(1)
+    try:
+        yield
+    finally:
+        set_thread_count(before)
+
+
+def _forget_pool() -> None:
+    """Start anew in a forked process, which has none of the threads."""
+    global _pool, _lock
+    _pool, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+def run_by_states(kernel: Callable[[int, int], object], work_S: NDArray[np.float64]) -> None:
+    """Call `kernel(begin, end)` for ranges of states that together cover all of them, on all threads.
+
+    Parameters
+    ----------
+    kernel : callable
+        Safe to run for several ranges at once.
+    work_S : ndarray
+        About how much work each state is, in any unit.
+
+    Examples
+    --------
+    >>> with one_thread():
+    ...     run_by_states(print, np.ones(5))
+    0 5
+    """
+    if _threads < 2:
+        kernel(0, len(work_S))
+        return
+    parts = iter(split(work_S, _threads * _PARTS_PER_THREAD))
+
+    def work() -> None:
+        while (part := next_part()) is not None:
+            kernel(*part)
+
+    taking = threading.Lock()
+
+    def next_part() -> tuple[int, int] | None:
+        with taking:
+            return next(parts, None)
+
+    others = [_executor().submit(work) for _ in range(_threads - 1)]
+    try:
+        work()
+    finally:
+        with taking:
+            parts = iter(())  # after an error nothing more is begun
+        wait(others)
+    for other in others:
+        other.result()
+
+
+def split(work_S: NDArray[np.float64], n_parts: int) -> list[tuple[int, int]]:
+    """Split states into at most so many ranges of about the same work.
+
+    Examples
+    --------
+    >>> split(np.array([1.0, 1, 1, 9, 0, 0]), 2)
+    [(0, 3), (3, 6)]
+    """
+    ends = np.cumsum(work_S)
+    targets = ends[-1] * np.arange(1, n_parts) / n_parts
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(ends, targets), [len(work_S)]]))
+    return [(int(begin), int(end)) for begin, end in pairwise(cuts)]
+
+
+def _executor() -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None or _pool._max_workers < _threads - 1:
+            _pool = ThreadPoolExecutor(_threads - 1, thread_name_prefix="solvent-kernels")
+        return _pool

@@ -1,0 +1,128 @@
+"""`warmup`: compile every kernel now, so that no later call has to wait for it.
+
+Kernels are compiled for the types of their arguments. Small problems, which between them lead to every kernel, are
+solved the way users solve theirs, so that these types are the ones that come up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from solvent.learning.learn import learn
+from solvent.model import instances
+from solvent.model.cmdp import CMDP
+from solvent.plan.augment import augment
+from solvent.plan.curve import frontier
+from solvent.plan.jit import KERNELS, compiled_kernels
+from solvent.plan.solve import solve
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """What `warmup` did.
+
+    Attributes
+    ----------
+    compiled : int
+        Kernels that were compiled; 0 if all were in the cache.
+    kernels : int
+        Kernels there are; 0 if compilation is disabled.
+    seconds : float
+        How long it took.
+    """
+
+    compiled: int
+    kernels: int
+    seconds: float
+
+
+def warmup(tell: Callable[[int, int], None] | None = None) -> Warmup:
+    """Compile every kernel that is not in the cache yet.
+
+    Parameters
+    ----------
+    tell : callable, optional
+        Told how far it has come: tasks done, and tasks in all.
+
+    Examples
+    --------
+    >>> warmup().kernels > 30
+    True
+    """
+    began, before = time.perf_counter(), len(compiled_kernels())
+    tasks = _tasks() if KERNELS else []  # there is none with NUMBA_DISABLE_JIT
+    for done, task in enumerate(tasks):
+        if tell is not None:
+            tell(done, len(tasks))
+        task()
+    compiled = set(compiled_kernels()[before:])
+    return Warmup(len(compiled), len(KERNELS), time.perf_counter() - began)
+
+
+def _tasks() -> list[Callable[[], object]]:
+    """Return calls that between them lead to every kernel."""
+    grid, certain = instances.fuel_grid(3), instances.paper(12, seed=1, budget=2)
+    near, far = _trips(1), _trips(10**9 + 7)
+    two, far_two = _trips(1, wear=1), _trips(10**9 + 7, wear=10**9 + 9)
+    return [
+        lambda: solve(grid),
+        lambda: solve(grid, method="reduction"),
+        lambda: solve(grid, method="reduction", prune=False),
+        lambda: solve(_impossible()),
+        lambda: solve(far, method="frontier"),
+        lambda: solve(far, method="relative", epsilon=0.1),
+        lambda: solve(certain),
+        lambda: solve(certain, method="relative", epsilon=0.1),
+        lambda: solve(two),
+        lambda: solve(far_two),
+        lambda: solve(_without_unit(), gap=0.2),
+        lambda: frontier(_wide(), up_to=100_000),
+        lambda: augment(grid),
+        lambda: augment(grid, stationary=True),
+        lambda: learn(near, epsilon=0.5, max_episodes=20),
+        lambda: learn(near, epsilon=0.5, bonus="theory", max_episodes=20),
+        lambda: learn(near, epsilon=0.5, cost_support="learned", max_episodes=20),
+    ]
+
+
+def _trips(fuel: int, wear: int = 0) -> CMDP:
+    """Return a small model of trips that take so much, or a little more than twice as much."""
+    once = (fuel, wear) if wear else (fuel,)
+    twice = tuple(2 * cost + 1 for cost in once)
+    names = ["fuel", "wear"][: len(once)]
+    b = CMDP.builder(horizon=4, start="here", resources=names, budget=dict(zip(names, twice, strict=True)))
+    b.add("here", "go", reward=1, outcomes=[(0.5, "there", once), (0.5, "here", twice)])
+    b.add("here", "rest", outcomes=[(1, "here")])
+    b.add("there", "back", reward=0.5, outcomes=[(1, "here", once)])
+    b.add("there", "stay", outcomes=[(1, "there")])
+    return b.build()
+
+
+def _without_unit() -> CMDP:
+    """Return a model of two resources whose costs have no common unit that fits 64 bits, so that they are rounded."""
+    a, b = 1 + Fraction(1, 3**25), 1 + Fraction(1, 7**15)
+    builder = CMDP.builder(horizon=4, start="here", resources=["fuel", "wear"], budget={"fuel": 4, "wear": 4})
+    builder.add("here", "go", reward=1, outcomes=[(0.5, "there", (a, b)), (0.5, "here", (b, a))])
+    builder.add("here", "rest", reward=0.3, outcomes=[(1, "here", (Fraction(1, 3), Fraction(1, 7)))])
+    builder.add("there", "back", reward=0.5, outcomes=[(1, "here", (b, a))])
+    return builder.build()
+
+
+def _impossible() -> CMDP:
+    """Return a model in which no policy keeps the budget."""
+    b = CMDP.builder(horizon=2, start="here", resources=["fuel"], budget=1)
+    b.add("here", "go", outcomes=[(0.5, "here", 1), (0.5, "here", 2)])
+    return b.build()
+
+
+def _wide() -> CMDP:
+    """Return a model with many amounts and, in each row, many outcomes: functions of what is left are arrays."""
+    b = CMDP.builder(horizon=3, start=0, resources=["fuel"])
+    outcomes = [(Fraction(1, 32), state, cost) for state in range(2) for cost in range(2001, 34_001, 2000)]
+    for state in range(2):
+        b.add(state, "go", reward=1 + state, outcomes=outcomes)
+        b.add(state, "rest", outcomes=[(1, state)])
+    return b.build()

@@ -1,0 +1,95 @@
+"""After `warmup`, nothing is left to compile."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import solvent
+
+ROOT = Path(solvent.__file__).parents[2]
+#: What users do: every method, the examples, learning, checks.
+CALLS = """
+import json, sys, warnings
+from pathlib import Path
+import numpy as np
+import solvent
+from solvent import instances
+from solvent.plan.jit import KERNELS, compiled_kernels
+from solvent.warmup import warmup
+
+done = warmup()
+before = len(compiled_kernels())
+for path in sorted(Path({examples!r}).glob("*.yaml")):
+    model = solvent.load(path)
+    if path.stem != "campaign":  # continuous costs
+        solution = solvent.solve(model)
+        solvent.verify(model, solution.policy)
+        solvent.simulate(model, solution.policy, episodes=100)
+        solvent.solve(model, method="reduction")
+    solvent.solve(model, method="additive", epsilon=1)
+    solvent.solve(model, gap=0.05, time_limit=2)
+grid = instances.fuel_grid(4)
+two = instances.random(5, 3, horizon=6, resources=2, budget=8, seed=1)
+uneven = instances.random(5, 3, horizon=6, budget=8, stationary=False, seed=1)
+for model in (grid, two, uneven):
+    solvent.augment(model)
+    solvent.solve(model, gap=0.01)
+    solvent.solve(model, method="reduction", prune=False)
+    solvent.solve(model, method="relative", epsilon=0.3, strict=True)
+    solvent.learn(model, epsilon=1, reward_range=(-100, 100), max_episodes=50, seed=1)
+    solvent.learn(model, epsilon=1, reward_range=(-100, 100), max_episodes=50, cost_support="learned")
+    solvent.learn(model, epsilon=1, reward_range=(-100, 100), max_episodes=5, pool=False, replan="episode")
+solvent.frontier(grid, up_to=20)
+solvent.compare(grid)
+solvent.solve(instances.knapsack([60, 100, 120], [10, 20, 30], capacity=50))
+solvent.solve(instances.paper(20, seed=1, budget=3))
+solvent.solve(instances.paper(16, seed=1, budget=6), method="reduction", prune=False)
+solvent.solve(instances.partition([3, 1, 1]))
+solvent.frontier(instances.negative_knapsack([3, 1, 2]), up_to=3)
+b = solvent.CMDP.builder(horizon=None, discount="1/2", start="home", resources=["fuel"], budget=3)
+b.add("home", "go", reward=1, outcomes=[(1, "home", 2)])
+b.add("home", "rest", outcomes=[(1, "home")])
+solvent.solve(b.build(), epsilon=0.25, strict=True)
+names = [f"{{kernel.py_func.__module__}}.{{kernel.py_func.__name__}}" for kernel in compiled_kernels()[before:]]
+modules = [name for name in sys.modules if name.startswith("solvent.") and name.endswith("kernels")]
+print(json.dumps({{"more": names, "kernels": done.kernels, "compiled": done.compiled, "modules": len(modules)}}))
+"""
+
+
+def test_nothing_is_left_to_compile() -> None:
+    setting = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    code = CALLS.format(examples=str(ROOT / "examples"))
+    done = subprocess.run([sys.executable, "-c", code], env=setting, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["more"] == []
+    assert found["kernels"] > 40
+    assert found["modules"] == len(list((ROOT / "src" / "solvent").glob("*/*kernels.py")))
+
+
+@pytest.mark.parametrize("disabled", ["", "1"])
+def test_the_command_says_what_it_did(disabled: str) -> None:
+    from solvent.warmup import warmup
+
+    warmup()
+    setting = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NUMBA_DISABLE_JIT": disabled or "0"}
+    for extra in ([], ["--json"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "solvent", "warmup", *extra], env=setting, capture_output=True, text=True, check=True
+        )
+        assert done.stderr == ""
+        if extra:
+            facts = json.loads(done.stdout)
+            assert facts["compiled"] == 0
+            assert (facts["kernels"] == 0) == bool(disabled)
+        elif disabled:
+            assert done.stdout == "nothing to compile: NUMBA_DISABLE_JIT is set\n"
+        else:
+            assert done.stdout.startswith("all ")
+            assert " kernels are already compiled (checked in " in done.stdout
