@@ -46,11 +46,17 @@ def fill_bounds(
 
     Outside [safe_low, safe_high] even the most careful continuation breaks a limit: the node is doomed. Inside
     [settled_low, settled_high] even the most careless cannot: the resource is settled. Once an episode is over, the
-    tightest limit from each step on binds, the tail. What holds after the last step is to be there already.
+    tightest limit from each step on binds, which is written to `tail_upper_HD` and `tail_lower_HD`. What holds after
+    the last step is to be there already.
     """
     n_steps, n_resources = upper_HD.shape
     n_states = out_safe_high.shape[1]
     for h in range(n_steps - 1, -1, -1):
+        later = min(h + 1, n_steps - 1)
+        for d in range(n_resources):
+            tail_upper_HD[h, d], tail_lower_HD[h, d] = upper_HD[h, d], lower_HD[h, d]
+            tail_upper_HD[h, d] = min(tail_upper_HD[h, d], tail_upper_HD[later, d])
+            tail_lower_HD[h, d] = max(tail_lower_HD[h, d], tail_lower_HD[later, d])
         for s in range(n_states):
             first = table_of_step[h] * n_states + s
             terminal = row_indptr[first] == row_indptr[first + 1]

@@ -31,19 +31,20 @@ def look_ahead(
 ) -> tuple[NDArray[np.int64], ...]:
     """Return what may have been spent at each (step, state): the arrays of `Bounds`, in their order."""
     shape = (model.horizon + 1, model.n_states, cost_OD.shape[1])
+    found = np.empty((4, *shape), np.int64)
     # nothing binds after the last step
-    safe_low, safe_high, settled_low, settled_high = (np.full(shape, end) for end in (DOWN, UP, DOWN, UP))
+    found[::2, -1], found[1::2, -1] = DOWN, UP
+    safe_low, safe_high, settled_low, settled_high = found
     fill_bounds(
         model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, cost_OD, upper_HD, lower_HD,
-        *_tails(upper_HD, lower_HD), safe_high, safe_low, settled_high, settled_low,
+        np.empty_like(upper_HD), np.empty_like(lower_HD), safe_high, safe_low, settled_high, settled_low,
     )  # fmt: skip
     return safe_low, safe_high, settled_low, settled_high
 
 
 def _tails(upper_HD: NDArray[np.int64], lower_HD: NDArray[np.int64]) -> Interval:
     """Return the tightest limits from each step on, upper and lower, which bind once an episode is over."""
-    upper, lower = np.minimum.accumulate(upper_HD[::-1])[::-1], np.maximum.accumulate(lower_HD[::-1])[::-1]
-    return np.ascontiguousarray(upper), np.ascontiguousarray(lower)
+    return np.minimum.accumulate(upper_HD[::-1])[::-1], np.maximum.accumulate(lower_HD[::-1])[::-1]
 
 
 def bounds_of(
