@@ -47,12 +47,12 @@ def _is_safe(left, cost, floor, need):
 def fill_highest(
     table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, start, out_highest_HS, out_reward_H
 ):
-    """Write the most that a path within the floors can have left at each (step, state); DOWN if none comes there.
+    """Write the most that a path within the floors can have left at each (step, state).
 
-    Also the largest reward of a row that such a path could take at each step, or 0.
+    Where no path comes, DOWN is left, which is to be there at first. Also the largest reward of a row that such a path
+    could take at each step, or 0.
     """
     n_steps, n_states = need_HS.shape[0] - 1, need_HS.shape[1]
-    out_highest_HS[:] = DOWN
     out_highest_HS[0, start] = 0
     for h in range(n_steps):
         out_reward_H[h] = 0.0

@@ -118,7 +118,7 @@ class _Search:
         kernels.fill_needs(
             model.table_of_step, model.row_indptr, model.next_state, purse.cost, purse.floor, self._need_HS
         )
-        self._highest_HS, self._reward_H = np.empty(shape, np.int64), np.empty(model.horizon)
+        self._highest_HS, self._reward_H = np.full(shape, DOWN, np.int64), np.empty(model.horizon)
         kernels.fill_highest(
             model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
             self._need_HS, model.start_index, self._highest_HS, self._reward_H,

@@ -147,7 +147,8 @@ def sweep_layers(
             reward_S,
         )  # fmt: skip
         out_top_H[h], out_bottom_H[h] = span(need_HS[h], top_HS[h], offset_HS[h], value)
-        out_reward_H[h] = reward_S.max()
+        for s in range(n_states):
+            out_reward_H[h] = max(out_reward_H[h], reward_S[s])
         count = compress_layer(
             rows, need_HS[h], top_HS[h], offset_HS[h], value, row, same, h > 0,
             out_indptr_HS[h], out_need[made:], out_value, out_row[made:],

@@ -45,8 +45,8 @@ def follow_on_grid(
     weight = np.zeros(n_states)
     weight[start] = 1.0
     ended_least, ended_most = UP, DOWN
-    out_reward_H[:], out_size_H[:] = 0.0, 0.0
     for h in range(n_steps):
+        out_reward_H[h] = out_size_H[h] = 0.0
         next_lowest = lowest - dearest
         next_width = width + (dearest - cheapest)
         if next_width < 1 or next_width > _GRID_KEYS // n_states:
@@ -106,9 +106,9 @@ def carry_on_grid(
     weight, most, least = np.zeros(n_states), np.full(n_states, DOWN), np.full(n_states, UP)
     weight[start] = 1.0
     most[start] = least[start] = 0
-    out_reward_H[:], out_size_H[:] = 0.0, 0.0
     ended_most, ended_least = DOWN, UP
     for h in range(n_steps):
+        out_reward_H[h] = out_size_H[h] = 0.0
         next_lowest, next_width = lowest - dearest, width + (dearest - cheapest)
         if next_width < 1 or next_width > _GRID_KEYS // n_states:
             return False
@@ -169,10 +169,10 @@ def carry_by_hash(
     n_steps = out_peak_H.shape[0]
     node_state, node_left = np.full(1, start, np.int32), np.full((1, 1), left, np.int64)
     weight, most, least = np.ones(1), np.zeros(1, np.int64), np.zeros(1, np.int64)
-    out_reward_H[:], out_size_H[:] = 0.0, 0.0
     ended_most, ended_least = DOWN, UP
     no_grid = np.zeros(1, np.int64)
     for h in range(n_steps):
+        out_reward_H[h] = out_size_H[h] = 0.0
         indptr, room = indptr_HS[h], 0
         taken = np.empty(node_state.shape[0], np.int32)
         for i in range(node_state.shape[0]):
