@@ -197,7 +197,8 @@ class Optimum:
         None if no policy keeps the budget.
     scale : Fraction
         Sum over the steps of the largest |reward| of rows that are optimal at nodes reached by optimal policies, or
-        |value| if that is larger: what errors are relative to.
+        |value| if that is larger: what errors are relative to. The dense oracle takes the expected sum of |reward|
+        instead, which is no larger.
     nodes : int
         Number of nodes that were looked at.
     error : Fraction
@@ -362,9 +363,11 @@ def dense_optimum(model: Any, budget: Any, cap: int = DENSE_CAP) -> Optimum:
             keep &= fine.reshape([-1 if k == d else 1 for k in range(n_dims)])
         return keep
 
-    def moved(later: NDArray[np.float64], step: int, cost: Amounts) -> NDArray[np.float64]:
+    def moved(
+        later: NDArray[np.float64], step: int, cost: Amounts, fill: float = -np.inf
+    ) -> NDArray[np.float64]:
         """Return values after a cost on the box of a step; minus infinity where that breaks a limit."""
-        found = np.full(shape(step), -np.inf)
+        found = np.full(shape(step), fill)
         here, there = [], []
         for d, (low, high) in enumerate(boxes[step]):
             c, (next_low, next_high) = cost[d] // units[d], boxes[step + 1][d]
@@ -379,11 +382,14 @@ def dense_optimum(model: Any, budget: Any, cap: int = DENSE_CAP) -> Optimum:
     unit_error = 2.0**-53
     low_after = [np.zeros(shape(horizon)) for _ in range(n_states)]
     high_after = [np.zeros(shape(horizon)) for _ in range(n_states)]
+    size_after = [np.zeros(shape(horizon)) for _ in range(n_states)]
     with np.errstate(under="ignore"):
         for step in reversed(range(horizon)):
             rows = tables[int(model.table_of_step[step])]
-            low_now, high_now = [], []
+            low_now, high_now, size_now = [], [], []
             for state in range(n_states):
+                best_size = np.zeros(shape(step))
+                size_now.append(best_size)
                 if not rows[state]:
                     keep = np.ones(shape(step), bool)
                     for later in range(step, horizon):
@@ -407,20 +413,22 @@ def dense_optimum(model: Any, budget: Any, cap: int = DENSE_CAP) -> Optimum:
                             size += np.abs(term)
                         error = factor * size + 5e-324 * (n + 1)
                         total = np.where(np.isneginf(total), -np.inf, total + sign * np.where(size < np.inf, error, 0))
+                        if sign < 0:  # expected sum of |reward| along the best rows
+                            earned = np.full(shape(step), abs(reward))
+                            for outcome, p in zip(row.outcomes, probability.tolist(), strict=True):
+                                earned += p * moved(size_after[outcome.next_state], step, outcome.cost, 0.0)
+                            np.copyto(best_size, earned, where=total > best)
                         np.maximum(best, total, out=best)
                 low_now.append(best_low)
                 high_now.append(best_high)
-            low_after, high_after = low_now, high_now
+            low_after, high_after, size_after = low_now, high_now, size_now
     origin = (0,) * n_dims
     low, high = float(low_after[model.start_index][origin]), float(high_after[model.start_index][origin])
     if low == -math.inf:
         return Optimum(None, Fraction(0), sum(sizes))
     middle = (Fraction(low) + Fraction(high)) / 2
-    largest = sum(
-        max((abs(Fraction(float(model.row_reward[row.index]))) for each in tables[t] for row in each), default=0)
-        for t in model.table_of_step.tolist()
-    )
-    return Optimum(middle, max(abs(middle), Fraction(largest)), sum(sizes), (Fraction(high) - Fraction(low)) / 2)
+    size = Fraction(float(size_after[model.start_index][origin]))
+    return Optimum(middle, max(abs(middle), size), sum(sizes), (Fraction(high) - Fraction(low)) / 2)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
