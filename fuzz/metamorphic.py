@@ -18,7 +18,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 from fuzz.generate import fraction_of
-from fuzz.problems import Distribution, Problem
+from fuzz.ledger import Failure as LedgerFailure
+from fuzz.ledger import Ledger, Run
+from fuzz.problems import Distribution, Limit, Outcome, Problem, Row
 from fuzz.transforms import TRANSFORMATIONS, Relation, Transformed, canonical, reward_size
 
 #: Exact methods: as users call them, and with their other representations forced.
@@ -119,13 +121,53 @@ def metamorphic_checks(
     tally = tally if tally is not None else Tally()
     original = _Side(problem, epsilons(problem))
     failures: list[Failure] = []
+    seed = rng.random()
     for name in names:
+        # draws do not depend on which other transformations are made, so that a failure can be repeated alone
+        rng = Random(f"{seed}-{name}")
         changed = TRANSFORMATIONS[name](problem, rng)
         if changed is not None:
             failures += _compare(
                 name, original, changed, METHODS if methods is None else tuple(methods), rng, ulps, tally
             )
     return failures
+
+
+def check_metamorphic(
+    problem: Problem, seed: int, ledger: Ledger, *, limit: int | None = None, only: Run | None = None
+) -> None:
+    """Make the comparisons and note them in a ledger.
+
+    Parameters
+    ----------
+    problem : Problem
+    seed : int
+        The same seed gives the same transformed problems.
+    ledger : Ledger
+        Its slack is taken relative to `reward_size`.
+    limit : int, optional
+        At most this many transformations, drawn at random.
+    only : Run, optional
+        Repeat a comparison that failed; for shrinking.
+    """
+    tally = Tally()
+    failures = metamorphic_checks(
+        problem,
+        Random(f"metamorphic-{seed}"),
+        transformations=None if only is None else [only.options["transformation"]],
+        methods=None if only is None else [only.label],
+        limit=limit,
+        ulps=float(ledger.slack / Fraction(_UNIT)),
+        tally=tally,
+    )
+    for (name, _), count in tally.compared.items():
+        ledger.compared[f"metamorphic: {name}"] += count
+    for (name, _), count in tally.refused.items():
+        ledger.skipped[f"metamorphic: {name} refused"] += count
+    for each in failures:
+        run = Run(each.method, "metamorphic", {"transformation": each.transformation})
+        check = f"metamorphic: {each.transformation}, {each.check}"
+        ledger.failures.append(LedgerFailure(check, run, "corresponding answers", each.message))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -332,7 +374,7 @@ def _compare(
     for method in methods:
         if not side.takes(method):
             continue
-        reference = method if original.takes(method) else "auto"
+        reference = method if method not in EXACT or original.takes(method) else "auto"
         if not original.takes(reference) or (method == "curve" and not relation.curves):
             continue
         pair = _Pair(name, method, original, side, relation, slack, size, failures)
@@ -351,7 +393,7 @@ def _compare(
             _compare_solutions(pair, before, after, same_method=reference == method)
             if method in EXACT and before.status == after.status == "optimal":
                 solved.append(method)
-    if solved:
+    if solved and relation.lifts:
         method = rng.choice(solved)
         pair = _Pair(name, method, original, side, relation, slack, size, failures)
         _lift(pair, original.answer(method if original.takes(method) else "auto"))
@@ -535,3 +577,40 @@ def _at(curve: Any, budget: Fraction) -> float | None:
     if budget > curve.up_to and not curve.flat_beyond:
         return None
     return float(curve.value(budget))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# problems
+
+
+def correlated(seed: int) -> Problem:
+    """Return a random problem in which the next state depends on the cost although the margins suggest otherwise.
+
+    All rows share a list of n costs, and each row takes them with equal probability: one for each of n next states, or
+    every pair of a cost and a next state. Some costs are far above all limits.
+    """
+    rng = Random(f"correlated-{seed}")
+    n, horizon = rng.choice([2, 2, 4, 4, 5]), rng.randint(2, 4)
+    resources = tuple(f"r{d}" for d in range(rng.choice([1, 1, 1, 2])))
+    sides = {name: rng.choice(["upper", "upper", "lower", "both"]) for name in resources}
+    low = -2 if rng.random() < 0.5 else 0
+    costs = [tuple(rng.randint(low, 6) for _ in resources) for _ in range(n)]
+    if rng.random() < 0.5:
+        far = tuple((-1 if sides[name] == "upper" else 1) * rng.choice([100, 10**6]) for name in resources)
+        costs[rng.randrange(n)] = far
+    rows = []
+    for state in range(n):
+        for action in range(rng.randint(1, 3)):
+            order = rng.sample(range(n), n)
+            pairs = [(i, j) for i in range(n) for j in range(n)] if rng.random() < 0.3 else list(enumerate(order))
+            outcomes = tuple(Outcome(Fraction(1, len(pairs)), i, costs[j]) for i, j in pairs)
+            rows.append(Row(state, f"a{action}", rng.choice([rng.randint(0, 9), rng.random()]), outcomes))
+        if rng.random() < 0.7:
+            rows.append(Row(state, "rest", 0, (Outcome(1, state, (0,) * len(resources)),)))
+    limits = {}
+    for name, side in sides.items():
+        upper = rng.randint(0, 5 * horizon)
+        limits[name] = Limit(
+            upper=upper if side != "lower" else None, lower=-rng.randint(0, 3) if side != "upper" else None
+        )
+    return Problem(horizon, 0, resources, tuple(rows), limits, tags=frozenset({"correlated"}))

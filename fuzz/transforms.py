@@ -57,6 +57,8 @@ class Relation:
         Added resources, all in names of the transformed problem: each is always the factor times the other one.
     delay : int
         Number of steps that come before the original ones.
+    lifts : bool
+        Whether amounts correspond at every node, so that policies can be carried over.
     states : dict
         The original of each state that was added or renamed.
     actions : dict
@@ -72,6 +74,7 @@ class Relation:
     spent: Mapping[str, Spending] = field(default_factory=dict)
     copies: Mapping[str, tuple[str, Fraction]] = field(default_factory=dict)
     delay: int = 0
+    lifts: bool = True
     states: Mapping[Any, Any] = field(default_factory=dict)
     actions: Mapping[Any, Any] = field(default_factory=dict)
 
@@ -300,7 +303,7 @@ def duplicate_outcomes(problem: Problem, rng: Random) -> Transformed | None:
     def change(row: Row) -> list[Outcome]:
         nonlocal changed
         n = len(row.outcomes)
-        copies = n if n in (2, 4, 8) and rng.random() < 0.8 else rng.choice([2, 4])
+        copies = n if 1 < n <= 8 and rng.random() < 0.8 else rng.choice([2, 4])
         if any(Fraction(_float(o.probability) / copies) * copies != Fraction(o.probability) for o in row.outcomes):
             return list(row.outcomes)
         changed = True
@@ -554,7 +557,12 @@ def add_unsafe_action(problem: Problem, rng: Random) -> Transformed | None:
     enough = 4 * (_largest_limit(problem, problem.resources[d]) + problem.horizon * most) // step + 4
     cost = sign * step * enough * rng.choice([1, 1, 3, 1000])
     model_row = rng.choice(problem.rows)
-    worse = [o._replace(cost=(*o.cost[:d], cost, *o.cost[d + 1 :])) for o in model_row.outcomes]
+    keep = rng.random() < 0.5  # whether costs still differ, and stay independent of next states if they were
+
+    def beyond(old: Cost) -> Fraction:
+        return cost + fraction_of(old) if keep else cost  # type: ignore[arg-type]
+
+    worse = [o._replace(cost=(*o.cost[:d], beyond(o.cost[d]), *o.cost[d + 1 :])) for o in model_row.outcomes]
     if rng.random() < 0.5:
         outcomes = tuple(worse)
     else:
@@ -713,6 +721,39 @@ def scale_costs(problem: Problem, rng: Random) -> Transformed | None:
         limits[name] = _map_limit(limits[name], factors[name].__mul__)
     changed = _with_outcomes(problem.with_(limits=limits), change)
     return _same(problem, changed, spent={name: Spending(name, factor) for name, factor in factors.items()})
+
+
+@_register
+def enlarge_settled_costs(problem: Problem, rng: Random) -> Transformed | None:
+    """Move costs further from the only side that is limited, where one of them alone decides that limits are kept.
+
+    Let D be the most that costs towards the limit can add up to over the horizon. After a cost that leads away from all
+    limits by D more than any history can be beyond them, no limit can be broken any more, however large it is.
+    """
+    if problem.horizon is None:
+        return None
+    factor, changed = rng.choice([2, 10, 1000]), False
+    rows = problem.rows
+    for d, name in enumerate(problem.resources):
+        upper, lower = ([x for x in side if x is not None] for side in _per_step(problem, name))
+        if _is_continuous(problem, d) or bool(upper) == bool(lower):
+            continue
+        sign = 1 if lower else -1  # where amounts are safe
+        values = [sign * fraction_of(cost) for cost in _costs(problem, d)]  # type: ignore[arg-type]
+        enough = max(sign * x for x in (*upper, *lower)) + 2 * problem.horizon * max(_ZERO, -min(values))
+        if max(values) < enough or max(values) <= 0:
+            continue
+        changed = True
+
+        def further(outcome: Outcome, d: int = d, sign: int = sign, enough: Fraction = enough) -> Outcome:
+            cost = fraction_of(outcome.cost[d])  # type: ignore[arg-type]
+            moved = factor * cost if sign * cost >= max(enough, _ZERO) else cost
+            return outcome._replace(cost=(*outcome.cost[:d], moved, *outcome.cost[d + 1 :]))
+
+        rows = tuple(row._replace(outcomes=tuple(map(further, row.outcomes))) for row in rows)
+    if not changed:
+        return None
+    return _same(problem, problem.with_(rows=rows), rounding=False, curves=False, lifts=False)
 
 
 @_register
