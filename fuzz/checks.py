@@ -28,7 +28,7 @@ import solvent
 from fuzz import continuous, discounted
 from fuzz.generate import fraction_of, least_budget
 from fuzz.ledger import Ledger, Run
-from fuzz.oracles import Optimum, TooLarge, Walk, exact_optimum, optimum, overflows, walk
+from fuzz.oracles import NODE_CAP, Optimum, TooLarge, Walk, exact_optimum, optimum, overflows, walk
 from fuzz.problems import Distribution, Problem, Row
 from solvent.errors import LatticeOverflowError, LimitError, ModelError, SolventError
 from solvent.model.budget import resolve
@@ -59,6 +59,11 @@ class Case:
     def certain(self) -> bool:
         """Whether every row has one outcome."""
         return bool(self.model.n_rows == self.model.n_outcomes)
+
+    @property
+    def walk_cap(self) -> int:
+        """Nodes of a policy that are followed one by one; fewer where there are many, as every method has one."""
+        return NODE_CAP if self.best is not None and self.best.nodes < 5000 else 4000
 
     @property
     def reward_reach(self) -> float:
@@ -292,7 +297,7 @@ def _check_policy(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
     done = None
     with ledger.no_exception(run, "walk"):
         try:
-            done = walk(case.model, case.budget, policy)
+            done = walk(case.model, case.budget, policy, case.walk_cap)
         except TooLarge:
             ledger.skip("policy too large to walk")
     report = None
@@ -393,7 +398,7 @@ def _check_elsewhere(case: Case, run: Run, policy: Any, ledger: Ledger) -> None:
     report = done = None
     with ledger.no_exception(run, "verify a smaller budget"):
         try:
-            done = walk(case.model, smaller, policy)
+            done = walk(case.model, smaller, policy, case.walk_cap)
         except TooLarge:
             return
         try:
@@ -446,7 +451,10 @@ def _check_curve(case: Case, run: Run, ledger: Ledger) -> None:
         ledger.check("curve: value", run, near, f"{float(best.value)!r} at {budget}", value)
         done = None
         with ledger.no_exception(run, "curve policy"):
-            done = walk(case.model, {**free, name: budget}, curve.policy(budget))
+            try:
+                done = walk(case.model, {**free, name: budget}, curve.policy(budget), case.walk_cap)
+            except TooLarge:
+                ledger.skip("policy too large to walk")
         if done is not None:
             ledger.check("curve: policy never over", run, not done.broken, "never over", done.most)
             fits = done.value >= best.value - CLOSE * best.scale
