@@ -405,15 +405,16 @@ def _compare_solutions(pair: _Pair, before: Any, after: Any, *, same_method: boo
     rounds = pair.method in ROUNDING
     infeasible = before.status == "infeasible", after.status == "infeasible"
     if pair.method in EXACT:
-        pair.expect(before.status == after.status, "status", f"{before.status} and {after.status}")
-    elif not rounds or relation.rounding:
-        pair.expect(infeasible[0] == infeasible[1], "status", f"{before.status} and {after.status}")
+        same = before.status == after.status
+    elif rounds and not relation.rounding:
+        # rounding alone may decide whether infeasibility is seen, but a policy excludes it
+        same = not any(infeasible) or not {before.status, after.status} & {"optimal", "feasible"}
+    else:
+        same = infeasible[0] == infeasible[1]
+    pair.expect(same, "status", f"{before.status} and {after.status}")
     if all(infeasible):
         _compare_diagnoses(pair, before.diagnosis, after.diagnosis)
     if any(infeasible):
-        # rounding alone may decide whether infeasibility is seen; a policy on one side excludes it on the other
-        kept = [s.status for s in (before, after) if s.status in ("optimal", "within_gap", "feasible")]
-        pair.expect(not kept, "status", f"{before.status} and {after.status}")
         return
     _compare_bounds(pair, before, after)
     if relation.exact and same_method:
@@ -465,7 +466,7 @@ def _compare_exactly(pair: _Pair, before: Any, after: Any) -> None:
 
 
 def _compare_diagnoses(pair: _Pair, before: Any, after: Any) -> None:
-    if before is None or after is None or pair.relation.delay:
+    if before is None or after is None or pair.relation.delay or not pair.relation.curves:
         return
     for name, least in before.least_budget.items():
         new, factor = pair.relation.spending(name)
@@ -592,9 +593,8 @@ def correlated(seed: int) -> Problem:
     rng = Random(f"correlated-{seed}")
     n, horizon = rng.choice([2, 2, 4, 4, 5]), rng.randint(2, 4)
     resources = tuple(f"r{d}" for d in range(rng.choice([1, 1, 1, 2])))
-    sides = {name: rng.choice(["upper", "upper", "lower", "both"]) for name in resources}
-    low = -2 if rng.random() < 0.5 else 0
-    costs = [tuple(rng.randint(low, 6) for _ in resources) for _ in range(n)]
+    sides = {name: rng.choice(["upper", "lower", "both"]) for name in resources}
+    costs = list(zip(*(rng.sample(range(rng.choice([-3, -1, 0]), 6), n) for _ in resources), strict=True))
     if rng.random() < 0.5:
         far = tuple((-1 if sides[name] == "upper" else 1) * rng.choice([100, 10**6]) for name in resources)
         costs[rng.randrange(n)] = far
@@ -602,7 +602,7 @@ def correlated(seed: int) -> Problem:
     for state in range(n):
         for action in range(rng.randint(1, 3)):
             order = rng.sample(range(n), n)
-            pairs = [(i, j) for i in range(n) for j in range(n)] if rng.random() < 0.3 else list(enumerate(order))
+            pairs = [(i, j) for i in range(n) for j in range(n)] if rng.random() < 0.4 else list(enumerate(order))
             outcomes = tuple(Outcome(Fraction(1, len(pairs)), i, costs[j]) for i, j in pairs)
             rows.append(Row(state, f"a{action}", rng.choice([rng.randint(0, 9), rng.random()]), outcomes))
         if rng.random() < 0.7:
