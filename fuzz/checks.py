@@ -27,7 +27,7 @@ import numpy as np
 import solvent
 from fuzz import continuous, discounted
 from fuzz.generate import fraction_of, least_budget
-from fuzz.ledger import Ledger, Run
+from fuzz.ledger import Ledger, Run, show
 from fuzz.oracles import NODE_CAP, Optimum, TooLarge, Walk, exact_optimum, optimum, overflows, walk
 from fuzz.problems import Distribution, Problem, Row
 from solvent.errors import LatticeOverflowError, LimitError, ModelError, SolventError
@@ -114,8 +114,8 @@ def check_problem(problem: Problem, seed: int, slack: Fraction = Fraction(0), on
 def _runs(case: Case, rng: Random) -> Iterator[Run]:
     """Yield every call that applies to a problem."""
     if "timed" in case.problem.tags:
-        for _ in range(6):
-            seconds = round(math.exp(rng.uniform(math.log(0.02), math.log(0.6))), 3)
+        for _ in range(5):
+            seconds = round(math.exp(rng.uniform(math.log(0.05), math.log(1.0))), 3)
             yield Run("gap, time limit", options={"gap": rng.choice([1e-4, 1e-3, 0.01]), "time_limit": seconds})
         return
     yield Run("auto")
@@ -162,9 +162,7 @@ def forced(run: Run) -> Iterator[None]:
     with ExitStack() as stack:
         for path, value in run.settings.items():
             module, attribute = path.rsplit(".", 1)
-            stack.enter_context(
-                mock.patch.object(importlib.import_module(f"solvent.plan.{module}"), attribute, value)
-            )
+            stack.enter_context(mock.patch.object(importlib.import_module(f"solvent.plan.{module}"), attribute, value))
         yield
 
 
@@ -257,21 +255,24 @@ def _check_bounds(
         ledger.check("infeasible is found", run, fine, "infeasible", status)
         ledger.check("bounds of the infeasible", run, lower == -math.inf, "value_lower of minus infinity", lower)
         return
-    if not ledger.check("feasible is found", run, status != "infeasible", f"value {float(best.value)!r}", status):
+    if not ledger.check("feasible is found", run, status != "infeasible", f"value {show(best.value)}", status):
         return
     room = ledger.slack * best.scale + best.error
-    ledger.check("lower bound", run, lower <= best.value + room, f"at most the optimum, {best.value!s:.60}", lower)
-    ledger.check("upper bound", run, upper >= best.value - room, f"at least the optimum, {best.value!s:.60}", upper)
+    ledger.check("lower bound", run, lower <= best.value + room, f"at most the optimum, {show(best.value)}", lower)
+    ledger.check("upper bound", run, upper >= best.value - room, f"at least the optimum, {show(best.value)}", upper)
     if status == "optimal":
         width = math.inf if math.inf in (upper, -lower) else Fraction(upper) - Fraction(lower)
-        ledger.check("width of bounds", run, width <= WIDTH * best.scale, f"at most {float(WIDTH * best.scale)}", width)
+        ledger.check("width of bounds", run, width <= WIDTH * best.scale, f"at most {show(WIDTH * best.scale)}", width)
         near = lower >= best.value - WIDTH * best.scale - best.error
-        ledger.check("optimal is optimal", run, near, f"the optimum, {float(best.value)!r}", lower)
+        ledger.check("optimal is optimal", run, near, f"the optimum, {show(best.value)}", lower)
     if status == "within_gap" and "gap" in run.options:
         asked = fraction_of(run.options["gap"])
+        if math.inf in (upper, -lower):
+            ledger.check("gap", run, False, f"at most {asked}", (lower, upper))
+            return
         size = max(abs(Fraction(lower)), abs(Fraction(upper)))
         wide = Fraction(upper) - Fraction(lower)
-        ledger.check("gap", run, wide <= (asked + WIDTH) * size, f"at most {asked} of {float(size)}", wide)
+        ledger.check("gap", run, wide <= (asked + WIDTH) * size, f"at most {asked} of {show(size)}", wide)
 
 
 def _check_diagnosis(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
@@ -310,12 +311,14 @@ def _check_policy(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
     room = ledger.slack * done.scale
     ledger.check("policy decides", run, done.stuck is None, "an action at every node", done.stuck)
     lower, upper = _bound(solution.value_lower), _bound(solution.value_upper)
-    ledger.check("policy is worth the lower bound", run, done.value >= lower - room, f"at least {lower}", done.value)
+    ledger.check(
+        "policy is worth the lower bound", run, done.value >= lower - room, f"at least {show(lower)}", done.value
+    )
     if status == "optimal":
-        ledger.check("policy is worth no more", run, done.value <= upper + room, f"at most {upper}", done.value)
+        ledger.check("policy is worth no more", run, done.value <= upper + room, f"at most {show(upper)}", done.value)
     if case.best is not None and case.best.value is not None and not done.broken:
         most = case.best.value + case.best.error
-        ledger.check("oracles agree", run, done.value <= most, f"at most the optimum, {most}", done.value)
+        ledger.check("oracles agree", run, done.value <= most, f"at most the optimum, {show(most)}", done.value)
     close = CLOSE * done.scale
     value = _bound(solution.value)
     finite = math.isfinite(solution.value)
@@ -431,7 +434,7 @@ def _check_curve(case: Case, run: Run, ledger: Ledger) -> None:
     if curve is None:
         return
     points = list(curve.budgets)
-    picked = points if len(points) <= 6 else [points[0], *points[1:-1:max(1, len(points) // 4)], points[-1]]
+    picked = points if len(points) <= 6 else [points[0], *points[1 : -1 : max(1, len(points) // 4)], points[-1]]
     budgets = {b + move for b in picked for move in (0, Fraction(-1, 1000), Fraction(1, 3))} | {Fraction(0)}
     values = []
     for budget in sorted(budgets):
@@ -448,7 +451,7 @@ def _check_curve(case: Case, run: Run, ledger: Ledger) -> None:
             ledger.check("curve: infeasible", run, value == -math.inf, f"minus infinity at {budget}", value)
             continue
         near = math.isfinite(value) and abs(Fraction(value) - best.value) <= CLOSE * best.scale
-        ledger.check("curve: value", run, near, f"{float(best.value)!r} at {budget}", value)
+        ledger.check("curve: value", run, near, f"{show(best.value)} at {budget}", value)
         done = None
         with ledger.no_exception(run, "curve policy"):
             try:
@@ -480,9 +483,11 @@ def _check_augment(case: Case, run: Run, ledger: Ledger) -> None:
     if case.best.value is None or not mdp.feasible or case.reward_reach > 1e300:
         return
     value = _backward(mdp)
-    near = abs(Fraction(value) - case.best.value) <= CLOSE * case.best.scale + case.best.error if math.isfinite(
-        value
-    ) else False
+    near = (
+        abs(Fraction(value) - case.best.value) <= CLOSE * case.best.scale + case.best.error
+        if math.isfinite(value)
+        else False
+    )
     ledger.check("augment: value", run, near, case.best.value, value)
 
 
@@ -523,9 +528,7 @@ def _check_chance(case: Case, run: Run, ledger: Ledger) -> None:
     status = found.status.value
     ledger.check("chance: feasible", run, (status == "infeasible") != case.best.feasible, case.best.feasible, status)
     if case.best.value is not None and status != "infeasible":
-        near = (
-            math.isfinite(found.value) and abs(Fraction(found.value) - case.best.value) <= CLOSE * case.best.scale
-        )
+        near = math.isfinite(found.value) and abs(Fraction(found.value) - case.best.value) <= CLOSE * case.best.scale
         ledger.check("chance: value", run, near, case.best.value, found.value)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 import solvent
 from fuzz.generate import fraction_of, support
-from fuzz.ledger import Ledger, Run
+from fuzz.ledger import Ledger, Run, show
 from fuzz.oracles import TooLarge, exact_optimum
 from fuzz.problems import Cost, Distribution, Limit, Outcome, Problem
 from solvent.errors import ModelError, SolventError
@@ -143,9 +143,7 @@ def enclosure(problem: Problem, width: Fraction = CELL) -> tuple[Fraction | floa
         small = problem.with_(
             resources=tuple(problem.resources[d] for d in kept),
             rows=tuple(
-                row._replace(
-                    outcomes=tuple(o._replace(cost=tuple(o.cost[d] for d in kept)) for o in row.outcomes)
-                )
+                row._replace(outcomes=tuple(o._replace(cost=tuple(o.cost[d] for d in kept)) for o in row.outcomes))
                 for row in problem.rows
             ),
             limits=moved,
@@ -200,8 +198,9 @@ class Followed:
         has_rows = {(step, state) for step, state, _ in by_key}
         expanded: dict[int, list[Any]] = {}
         nothing = (0,) * len(columns)
-        layer: dict[Any, list[Any]] = {(problem.start, nothing): [1.0, [Fraction(0)] * len(columns)] * 1}
-        layer = {(problem.start, nothing): [1.0, [Fraction(0)] * len(columns), [Fraction(0)] * len(columns)]}
+        layer: dict[Any, list[Any]] = {
+            (problem.start, nothing): [1.0, [Fraction(0)] * len(columns), [Fraction(0)] * len(columns)]
+        }
         for step in range(model.horizon):
             following: dict[Any, list[Any]] = {}
             for (state, counted), (weight, low, high) in layer.items():
@@ -265,20 +264,30 @@ def check(problem: Problem, rng: Random, ledger: Ledger, only: Run | None = None
         bounds = enclosure(problem)
     except TooLarge:
         ledger.skip("enclosure too large")
-    for run in _runs(rng) if only is None else [only]:
+    for run in _runs(problem, rng) if only is None else [only]:
         _check_run(problem, model, budget, bounds, run, ledger)
 
 
-def _runs(rng: Random) -> Iterator[Run]:
-    for method, epsilon in (
-        ("additive", rng.choice(["1/2", "1", "3", "7/3", "1/4"])),
-        ("additive", rng.choice(["1", "3", "6", "2/3"])),
-        ("relative", rng.choice(["1/4", "1/2", "1/10"])),
-    ):
+def _runs(problem: Problem, rng: Random) -> Iterator[Run]:
+    assert problem.horizon is not None
+    widths = [
+        high - low
+        for row in problem.rows
+        for o in row.outcomes
+        for low, high in map(support, o.cost)
+        if low is not None and high > low
+    ]
+    # as wide as a whole support: one bin, whose edges are its ends
+    whole = problem.horizon * rng.choice(sorted(widths) or [Fraction(1)]) * rng.choice([1, 1, 2, Fraction(1, 2)])
+    epsilons = [("additive", rng.choice(["1/2", "1", "3", "7/3", "1/4"])), ("additive", str(whole))]
+    if rng.random() < 0.5:
+        epsilons.append(("relative", rng.choice(["1/4", "1/2", "1/10"])))
+    for method, epsilon in epsilons:
         for strict in (False, True):
             how = "strict" if strict else "relaxed"
             yield Run(f"{method}, {how}", options={"method": method, "epsilon": epsilon, "strict": strict})
-    yield Run("gap", options={"gap": rng.choice([0.5, 0.1]), "time_limit": 2.0})
+    if rng.random() < 0.3:
+        yield Run("gap", options={"gap": rng.choice([0.5, 0.1]), "time_limit": 0.5})
     yield Run("auto", options={"method": rng.choice(["auto", "reduction"])})
 
 
@@ -363,12 +372,12 @@ def _check_enclosure(bounds: Any, run: Run, solution: Any, ledger: Ledger) -> No
     room = CLOSE * scale
     status = solution.status.value
     lower, upper = (Fraction(x) if math.isfinite(x) else x for x in (solution.value_lower, solution.value_upper))
-    ledger.check("upper bound", run, upper >= low - room, f"at least {low}", upper)
-    ledger.check("lower bound", run, lower <= high + room, f"at most {high}", lower)
+    ledger.check("upper bound", run, upper >= low - room, f"at least {show(low)}", upper)
+    ledger.check("lower bound", run, lower <= high + room, f"at most {show(high)}", lower)
     if status == "infeasible":
         ledger.check("feasible is found", run, low == -math.inf, f"a policy worth {low}", status)
     if high == -math.inf:
         fine = status in ("infeasible", "relaxed", "limit")
         ledger.check("infeasible is found", run, fine, "infeasible", status)
     if status == "optimal":
-        ledger.check("optimal is optimal", run, lower >= low - room, f"at least {low}", lower)
+        ledger.check("optimal is optimal", run, lower >= low - room, f"at least {show(low)}", lower)

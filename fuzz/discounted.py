@@ -15,7 +15,7 @@ from typing import Any
 
 import solvent
 from fuzz.generate import fraction_of
-from fuzz.ledger import Ledger, Run
+from fuzz.ledger import Ledger, Run, show
 from fuzz.oracles import TooLarge, exact_optimum
 from fuzz.problems import Problem
 from solvent.errors import LatticeOverflowError, ModelError, SolventError
@@ -105,10 +105,10 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
     ledger.check("bounds in order", run, lower <= upper + room, "value_lower <= value_upper", (lower, upper))
     if bounds is not None:
         low, high = bounds
-        ledger.check("upper bound", run, upper >= low - room, f"at least {low}", upper)
-        ledger.check("lower bound", run, lower <= high + room, f"at most {high}", lower)
+        ledger.check("upper bound", run, upper >= low - room, f"at least {show(low)}", upper)
+        ledger.check("lower bound", run, lower <= high + room, f"at most {show(high)}", lower)
         if status == "optimal":
-            ledger.check("optimal is optimal", run, lower >= low - room, f"at least {low}", lower)
+            ledger.check("optimal is optimal", run, lower >= low - room, f"at least {show(low)}", lower)
         if status == "infeasible":
             ledger.check("feasible is found", run, low == -math.inf, f"a policy worth {low}", status)
         if high == -math.inf:
@@ -132,9 +132,7 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
         _check_episodes(problem, model, policy, allowance, run, ledger)
 
 
-def _check_episodes(
-    problem: Problem, model: Any, policy: Any, allowance: Fraction, run: Run, ledger: Ledger
-) -> None:
+def _check_episodes(problem: Problem, model: Any, policy: Any, allowance: Fraction, run: Run, ledger: Ledger) -> None:
     """Follow the agent along random outcomes, the costlier ones more often, and add up what it spends."""
     assert problem.discount is not None
     rng, g = Random("episodes"), fraction_of(problem.discount)

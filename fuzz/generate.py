@@ -264,26 +264,31 @@ class _Frame:
         weights = _weights(rng, n, self.odd_weights)
         return tuple(Outcome(p, state, cost) for p, (state, cost) in zip(weights, found, strict=True))
 
-    def product(self, costs: list[tuple[Cost, ...]], chances: list[Number]) -> tuple[Outcome, ...]:
-        """Return outcomes whose costs are independent of the next state; sometimes with a pair twice or missing."""
+    def product(self, costs: list[tuple[Cost, ...]], chances: list[Number], n_states: int) -> tuple[Outcome, ...]:
+        """Return outcomes whose costs are independent of the next state, or only look as if they were."""
         rng = self.rng
-        states = [self.state() for _ in range(rng.randint(2, 5))]
-        if rng.random() < 0.7:
-            states = list(dict.fromkeys(states)) or states
+        states = rng.sample(range(self.n_states), min(n_states, self.n_states))
+        shares = _weights(rng, len(states), 0.0)
+        twist = rng.random()
+        if twist < 0.3:
+            shares, chances = [Fraction(1, len(states))] * len(states), [Fraction(1, len(costs))] * len(costs)
         found: list[Outcome] = []
-        for state, p in zip(states, _weights(rng, len(states), 0.0), strict=True):
+        for state, p in zip(states, shares, strict=True):
             for cost, q in zip(costs, chances, strict=True):
                 found.append(Outcome(_times(p, q), state, cost))
-        twist = rng.random()
-        if twist < 0.25:  # the same pair as two outcomes
+        if twist < 0.2:  # the margins are those of independent rows, but pairs repeat and others are missing
+            shuffled = [outcome.cost for outcome in found]
+            rng.shuffle(shuffled)
+            found = [outcome._replace(cost=cost) for outcome, cost in zip(found, shuffled, strict=True)]
+        elif 0.3 < twist < 0.45:  # the same pair as two outcomes
             at = rng.randrange(len(found))
             half = _times(found[at].probability, Fraction(1, 2))
             found[at] = found[at]._replace(probability=half)
             found.insert(rng.randrange(len(found) + 1), found[at])
-        elif twist < 0.45:  # one pair takes the place of another, so that they only look independent
+        elif 0.45 < twist < 0.6:  # one pair takes the place of another
             to, at = rng.randrange(len(found)), rng.randrange(len(found))
             found[to] = found[to]._replace(next_state=found[at].next_state, cost=found[at].cost)
-        elif twist < 0.5:
+        elif twist < 0.7:
             rng.shuffle(found)
         return tuple(found)
 
@@ -565,26 +570,29 @@ def _deterministic(rng: Random) -> Problem:
 
 
 def _product(rng: Random) -> Problem:
-    costs = ["small", "small", "refunds", "refunds", "far_above", "negative", "decimals", "large"]
-    frame, tags = _frame(rng, rng.choice([1, 1, 1, 2, 2]), costs, most_horizon=4, most_states=5)
-    frame.n_states = max(frame.n_states, 2)
-    n_costs = rng.randint(2, 6)
-    shared = [frame.cost() for _ in range(n_costs)]
-    if rng.random() < 0.6:
-        shared = list(dict.fromkeys(shared))
+    kinds = ["small", "small", "refunds", "refunds", "far_above", "negative", "decimals", "large"]
+    frame, tags = _frame(rng, rng.choice([1, 1, 1, 2, 2]), kinds, most_horizon=4)
+    frame.n_states = rng.randint(2, 7)
+    if rng.random() < 0.6:  # enough distinct costs, one of them perhaps far beyond the others
+        far: list[Number] = [rng.choice([50, 1000, 10**6])] if rng.random() < 0.4 else []
+        frame.costs = [[*pool, *rng.sample(range(-2, 8), 4), *far] for pool in frame.costs]
+    shared = list(dict.fromkeys(frame.cost() for _ in range(rng.randint(4, 9))))[: rng.randint(2, 6)]
+    if rng.random() < 0.15:
+        shared = [*shared, shared[0]]
     chances = _weights(rng, len(shared), frame.odd_weights)
     rows = []
     for state in range(frame.n_states):
         for action in range(rng.randint(1, 2)):
             mine, mine_chances = shared, chances
-            if rng.random() < 0.3:
+            if rng.random() < 0.2:
                 mine = list(dict.fromkeys(frame.cost() for _ in range(rng.randint(2, 4))))
                 mine_chances = _weights(rng, len(mine), frame.odd_weights)
-            rows.append(Row(state, f"a{action}", frame.reward(), frame.product(mine, mine_chances)))
-        if rng.random() < 0.7:
+            outcomes = frame.product(mine, mine_chances, rng.randint(2, 6))
+            rows.append(Row(state, f"a{action}", frame.reward(), outcomes))
+        if rng.random() < 0.8:
             rows.append(Row(state, "rest", 0, (Outcome(1, state, (0,) * len(frame.resources)),)))
-    kinds = rng.choice([None, ("both", "both_steps", "final_both"), ("lower",), ("upper", "both")])
-    return _finish(frame, tags, rows, kinds=kinds, tight=0.3)
+    limits = rng.choice([None, ("both", "both_steps", "final_both"), ("lower",), ("upper", "both"), ("upper",)])
+    return _finish(frame, tags, rows, kinds=limits, tight=0.3)
 
 
 def _costs(rng: Random) -> Problem:
@@ -636,8 +644,8 @@ def _midsize(rng: Random) -> Problem:
     """Return a problem of ten thousand to a million nodes on small whole costs."""
     n_resources = rng.choice([1, 1, 2, 2, 3])
     tops = {1: rng.choice([30, 100, 400]), 2: rng.choice([4, 8]), 3: 2}[n_resources]
-    horizon = {1: rng.choice([12, 25, 40]), 2: rng.choice([8, 14]), 3: rng.choice([6, 8])}[n_resources]
-    n_states = rng.choice([3, 6, 12])
+    horizon = {1: rng.choice([10, 15, 25]), 2: rng.choice([7, 10]), 3: rng.choice([5, 7])}[n_resources]
+    n_states = rng.choice([3, 5, 9])
     refund = rng.choice([0, 0, 1, 2])
     pools: list[Pool] = [
         [0, *(rng.randint(-refund, tops) for _ in range(rng.randint(3, 9)))] for _ in range(n_resources)
@@ -650,7 +658,7 @@ def _midsize(rng: Random) -> Problem:
     if rng.random() < 0.5:
         shared = list(dict.fromkeys(frame.cost() for _ in range(rng.randint(2, 6))))
         chances = _weights(rng, len(shared), 0.0)
-        rows += [Row(s, "spread", frame.reward(), frame.product(shared, chances)) for s in range(n_states)]
+        rows += [Row(s, "spread", frame.reward(), frame.product(shared, chances, 4)) for s in range(n_states)]
     tags = {f"resources_{n_resources}"}
     kinds = _ONE_SIDE if n_resources == 1 and rng.random() < 0.6 else ("upper", "both", "upper_steps", "lower")
     return _finish(frame, tags, rows, kinds=kinds, tight=0.1)
@@ -658,31 +666,30 @@ def _midsize(rng: Random) -> Problem:
 
 def _timed(rng: Random) -> Problem:
     """Return a problem that takes long enough for a short time limit to end it anywhere."""
-    refund = rng.choice([0, -1, -2])
-    frame = _Frame(
-        rng,
-        rng.choice([12, 20, 30]),
-        rng.choice([6, 12, 20]),
-        ("r0",),
-        [[rng.uniform(refund, 5) for _ in range(rng.choice([20, 60]))]],
-        [rng.random() for _ in range(30)],
-    )
-    rows = [
-        Row(state, f"a{action}", frame.reward(), frame.outcomes(rng.randint(1, 3)))
-        for state in range(frame.n_states)
-        for action in range(3)
-    ]
-    rows += [Row(state, "rest", 0, (Outcome(1, state, (0,)),)) for state in range(frame.n_states)]
-    problem = Problem(frame.horizon, 0, frame.resources, tuple(rows), tags=frozenset({"cost_long_floats"}))
-    return problem.with_(limits={"r0": Limit(upper=rng.randint(5, 2 * frame.horizon))})
+    low, high = rng.choice([0, -1, -2]), 5
+    horizon, n_states = rng.choice([15, 20, 30]), rng.choice([8, 14, 20])
+
+    def outcomes() -> tuple[Outcome, ...]:
+        return tuple(
+            Outcome(p, rng.randrange(n_states), (low + (high - low) * Fraction(rng.random()),))
+            for p in _weights(rng, 3, 0.0)
+        )
+
+    rows = [Row(state, f"a{action}", rng.random(), outcomes()) for state in range(n_states) for action in range(3)]
+    if rng.random() < 0.5:
+        rows += [Row(state, "rest", 0, (Outcome(1, state, (0,)),)) for state in range(n_states)]
+    problem = Problem(horizon, 0, ("r0",), tuple(rows), tags=frozenset({"cost_long_floats"}))
+    return problem.with_(limits={"r0": Limit(upper=rng.randint(horizon, 3 * horizon))})
 
 
 # Continuous costs: ends on and off the edges of bins, far from zero on both sides.
-def _distribution(rng: Random, bounded: bool) -> Distribution:
-    shift = rng.choice([0, 0, 0, 1, 2, -1, -5, -9, 7])
+def _distribution(rng: Random, bounded: bool, shifts: Sequence[int]) -> Distribution:
+    shift = rng.choice(shifts)
     width = rng.choice([1, 1, "1/2", "1/3", 2, "0.7"])
     low, high = Fraction(shift), Fraction(shift) + Fraction(width)
     negate = rng.random() < 0.2
+    if negate:
+        low, high = -high, -low
     name = rng.choice(["uniform", "uniform", "triangular", "truncated_normal", "beta", "exponential"])
     ends: list[tuple[str, Number]] = [("low", str(low)), ("high", str(high))]
     if name == "triangular":
@@ -721,9 +728,12 @@ def _continuous(rng: Random) -> Problem:
     resources = tuple(f"r{d}" for d in range(n_resources))
     pools: list[list[Cost]] = []
     for d in range(n_resources):
-        laws: list[Cost] = [_distribution(rng, bounded=d > 0) for _ in range(rng.randint(1, 2))]
+        negative = rng.random() < 0.25  # nothing is ever spent, only earned back
+        shifts = [-3, -5, -9] if negative else [0, 0, 0, 1, 2, -1, -5, 7]
+        laws: list[Cost] = [_distribution(rng, d > 0, shifts) for _ in range(rng.randint(1, 2))]
         edges: list[Cost] = [str(end) for law in laws for end in support(law) if end is not None and rng.random() < 0.6]
-        plain: list[Cost] = [rng.choice([0, 1, "1/2", "1/3", 2, -1, "0.7"]) for _ in range(rng.randint(1, 2))]
+        usual: list[Cost] = [0, -1, "-1/2"] if negative else [0, 1, "1/2", "1/3", 2, -1, "0.7"]
+        plain: list[Cost] = [rng.choice(usual) for _ in range(rng.randint(1, 2))]
         pools.append([*laws, *laws, *edges, *plain])
     rows = []
     pool = REWARD_POOLS[rng.choice(["whole", "whole", "decimal", "tiny", "one_enormous"])](rng)

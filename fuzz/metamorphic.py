@@ -614,3 +614,24 @@ def correlated(seed: int) -> Problem:
             upper=upper if side != "lower" else None, lower=-rng.randint(0, 3) if side != "upper" else None
         )
     return Problem(horizon, 0, resources, tuple(rows), limits, tags=frozenset({"correlated"}))
+
+
+def part_continuous(seed: int) -> Problem:
+    """Return a random problem whose rows mix a continuous and a plain cost that may be rounded to the same amount."""
+    rng = Random(f"part-continuous-{seed}")
+    horizon, n_states = rng.randint(2, 3), rng.randint(1, 2)
+    rows = []
+    for state in range(n_states):
+        for action in range(rng.randint(1, 2)):
+            low = Fraction(rng.randint(0, 2), 2)
+            uniform = Distribution("uniform", (("low", str(low)), ("high", str(low + rng.choice([1, 2])))))
+            after = rng.randrange(n_states)
+            chance = Fraction(rng.randint(1, 7), 8)
+            outcomes = [
+                Outcome(chance, after, (Fraction(rng.randint(0, 8), 4),)),
+                Outcome(1 - chance, after, (uniform,)),
+            ]
+            rows.append(Row(state, f"a{action}", rng.choice([rng.randint(0, 9), rng.random()]), tuple(outcomes)))
+        rows.append(Row(state, "rest", 0, (Outcome(1, state, (0,)),)))
+    limits = {"r0": Limit(upper=Fraction(rng.randint(4, 16), 4))}
+    return Problem(horizon, 0, ("r0",), tuple(rows), limits, tags=frozenset({"part_continuous"}))

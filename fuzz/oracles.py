@@ -151,9 +151,7 @@ class Setting:
         columns = [model.resource_index(name) for name in self.tracked]
         outcomes = []
         for o in range(int(model.outcome_indptr[r]), int(model.outcome_indptr[r + 1])):
-            cost = tuple(
-                int(model.cost_of(d, o) * scale) for d, scale in zip(columns, self.ticks, strict=True)
-            )
+            cost = tuple(int(model.cost_of(d, o) * scale) for d, scale in zip(columns, self.ticks, strict=True))
             weight = int(Fraction(float(model.probability[o])) * (1 << self.weight_bits))
             outcomes.append(Outcome(weight, int(model.next_state[o]), cost))
         reward = int(Fraction(float(model.row_reward[r])) * (1 << self.reward_bits))
@@ -363,9 +361,7 @@ def dense_optimum(model: Any, budget: Any, cap: int = DENSE_CAP) -> Optimum:
             keep &= fine.reshape([-1 if k == d else 1 for k in range(n_dims)])
         return keep
 
-    def moved(
-        later: NDArray[np.float64], step: int, cost: Amounts, fill: float = -np.inf
-    ) -> NDArray[np.float64]:
+    def moved(later: NDArray[np.float64], step: int, cost: Amounts, fill: float = -np.inf) -> NDArray[np.float64]:
         """Return values after a cost on the box of a step; minus infinity where that breaks a limit."""
         found = np.full(shape(step), fill)
         here, there = [], []
@@ -584,10 +580,7 @@ def walk(model: Any, budget: Any, policy: Any, cap: int = NODE_CAP) -> Walk:
                 node: (reward << shift) + sum(weight * value[after] for weight, after in then)
                 for node, (reward, then) in layers[step].items()
             },
-            {
-                node: sum(weight * chance[after] for weight, after in then)
-                for node, (_, then) in layers[step].items()
-            },
+            {node: sum(weight * chance[after] for weight, after in then) for node, (_, then) in layers[step].items()},
         )
     (start,) = layers[0]
     return Walk(
@@ -615,10 +608,7 @@ def overflows(model: Any, budget: Any, bits: int = 61) -> bool:
         costs: list[int] = []
         for step in range(setting.horizon):
             here = [
-                o.cost[d]
-                for state in range(model.n_states)
-                for row in setting.rows(step, state)
-                for o in row.outcomes
+                o.cost[d] for state in range(model.n_states) for row in setting.rows(step, state) for o in row.outcomes
             ]
             up, down = up + max([0, *here]), down + min([0, *here])
             costs += here

@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -63,8 +64,9 @@ def work(pipe: Connection, settings: Settings) -> None:
     faulthandler.enable()
     known: Counter[str] = Counter()
     while True:
-        task = pipe.recv()
-        if task is None:
+        try:
+            task = pipe.recv()
+        except EOFError:  # the run is over
             return
         seed, kind = task
         pipe.send(run_problem(seed, kind, settings, known))
@@ -77,7 +79,14 @@ def run_problem(seed: int, kind: str, settings: Settings, known: Counter[str]) -
 
     began = time.monotonic()
     problem = generate(seed, kind)
-    ledger = check_problem(problem, seed, settings.slack)
+    try:
+        ledger = check_problem(problem, seed, settings.slack)
+    except Exception as error:  # a mistake of the fuzzer itself, which must not pass for a crash of a solver
+        text = "".join(traceback.format_exception(error))
+        failure = Failure(
+            f"fuzzer raises {type(error).__name__}", Run("any", "build"), "no exception", str(error), text
+        )
+        return Result(seed, kind, failures=[Found(failure, problem, seed, kind)])
     result = Result(seed, kind, ledger.compared, ledger.skipped, seconds=time.monotonic() - began)
     first: dict[str, Failure] = {}
     for failure in ledger.failures:
@@ -319,4 +328,3 @@ def main(arguments: list[str] | None = None) -> int:
         environment |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(cache)}
     settings = Settings(Fraction(options.slack), environment, 0.0 if options.no_shrink else SHRINK_SECONDS)
     return Fuzzer(options, settings).run()
-
