@@ -119,9 +119,9 @@ def metamorphic_checks(
     if limit is not None and limit < len(names):
         names = rng.sample(names, limit)
     tally = tally if tally is not None else Tally()
-    original = _Side(problem, epsilons(problem))
-    failures: list[Failure] = []
     seed = rng.random()
+    original = _Side(problem, epsilons(problem, rng))
+    failures: list[Failure] = []
     for name in names:
         # draws do not depend on which other transformations are made, so that a failure can be repeated alone
         rng = Random(f"{seed}-{name}")
@@ -192,15 +192,16 @@ class Epsilons:
         return Epsilons(additive, relative)
 
 
-def epsilons(problem: Problem) -> Epsilons:
-    """Return epsilons with which typical costs are rounded: two fifths of the largest cost to a tick."""
+def epsilons(problem: Problem, rng: Random) -> Epsilons:
+    """Return epsilons with which typical costs are rounded, to two fifths of the largest cost or more."""
+    share = rng.choice([Fraction(2, 5), Fraction(2, 5), Fraction(3, 5), Fraction(1)])
     additive, relative = {}, {}
     for d, name in enumerate(problem.resources):
         limits = _limits(problem, name)
         if not limits:
             continue
         costs = [abs(end) for row in problem.rows for o in row.outcomes for end in _ends(o.cost[d])]
-        amount = Fraction(2, 5) * (problem.horizon or 2) * max(costs) or Fraction(1)
+        amount = share * (problem.horizon or 2) * max(costs) or Fraction(1)
         smallest = min(map(abs, limits)) or Fraction(1)
         additive[name], relative[name] = amount, min(amount / smallest, Fraction(4))
     return Epsilons(additive, relative)
@@ -619,11 +620,11 @@ def correlated(seed: int) -> Problem:
 def part_continuous(seed: int) -> Problem:
     """Return a random problem whose rows mix a continuous and a plain cost that may be rounded to the same amount."""
     rng = Random(f"part-continuous-{seed}")
-    horizon, n_states = rng.randint(2, 3), rng.randint(1, 2)
+    horizon, n_states = rng.randint(2, 3), rng.choice([1, 1, 2])
     rows = []
     for state in range(n_states):
-        for action in range(rng.randint(1, 2)):
-            low = Fraction(rng.randint(0, 2), 2)
+        for action in range(rng.choice([1, 1, 2])):
+            low = Fraction(rng.choice([0, 0, 1]), 2)
             uniform = Distribution("uniform", (("low", str(low)), ("high", str(low + rng.choice([1, 2])))))
             after = rng.randrange(n_states)
             chance = Fraction(rng.randint(1, 7), 8)
