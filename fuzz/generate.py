@@ -198,7 +198,7 @@ REWARD_POOLS: dict[str, Callable[[Random], Pool]] = {
 _USUAL_REWARDS = ["whole"] * 8 + ["decimal"] * 3 + ["long"] * 3 + ["tied", "near_ties", "no_reward"]
 _ODD_REWARDS = [
     "huge", "tiny", "tiny", "tiny", "least", "near_ties", "mixed_scales", "one_enormous", "one_enormous",
-    "one_enormous", "extreme", "long", "tied",
+    "one_enormous", "extreme", "extreme", "long", "tied",
 ]  # fmt: skip
 
 

@@ -627,7 +627,7 @@ def value_of(function: Callable[[], Optimum]) -> Optimum | None:
         return None
 
 
-def optimum(model: Any, budget: Any) -> Optimum | None:
+def optimum(model: Any, budget: Any, cap: int = NODE_CAP) -> Optimum | None:
     """Return the optimum by whichever oracle takes the problem; None if none does."""
-    exact = value_of(lambda: exact_optimum(model, budget))
+    exact = value_of(lambda: exact_optimum(model, budget, cap))
     return exact if exact is not None else value_of(lambda: dense_optimum(model, budget))
