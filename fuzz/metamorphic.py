@@ -41,6 +41,8 @@ _WIDTH = 1e-6
 #: Problems with larger rewards may overflow when they are summed.
 _MOST_REWARD = 1e290
 _UNIT = 2.0**-52
+#: Bounds may allow for underflow, by an amount that does not depend on the rewards.
+_UNDERFLOW = Fraction(2) ** -960
 #: The share of policies that are verified, which takes longer than to find them.
 _VERIFIED = 0.3
 
@@ -427,7 +429,7 @@ def _compare_solutions(pair: _Pair, before: Any, after: Any, *, same_method: boo
     if rounds and relation.rounding and pair.original.problem.horizon is not None:
         gap = Fraction(after.value_upper) - relation.value(before.value_upper)
         pair.expect(
-            abs(gap) <= _CLOSE * pair.size + pair.slack,
+            abs(gap) <= _CLOSE * pair.size + pair.slack + _UNDERFLOW,
             "rounding",
             f"upper bounds on rounded costs: {before.value_upper!r} and {after.value_upper!r}",
         )
@@ -453,7 +455,9 @@ def _compare_bounds(pair: _Pair, before: Any, after: Any) -> None:
         pair.expect(beyond <= slack, "value", f"bounds {float(beyond):.3g} apart: {shown}")
         if after.status == "optimal":
             width = after.value_upper - after.value_lower
-            pair.expect(width <= _WIDTH * pair.size, "width", f"optimal within {width:.3g}: {shown}")
+            pair.expect(
+                width <= _WIDTH * pair.size + float(_UNDERFLOW), "width", f"optimal within {width:.3g}: {shown}"
+            )
 
 
 def _compare_exactly(pair: _Pair, before: Any, after: Any) -> None:
@@ -461,9 +465,9 @@ def _compare_exactly(pair: _Pair, before: Any, after: Any) -> None:
     pair.expect(before.status == after.status, "exact", f"{before.status} and {after.status}")
     for name in ("value", "value_lower", "value_upper"):
         old, new = getattr(before, name), getattr(after, name)
-        same = (
-            old == new if not math.isfinite(old) else math.isfinite(new) and pair.relation.value(old) == Fraction(new)
-        )
+        same = old == new
+        if math.isfinite(old) and math.isfinite(new):
+            same = abs(pair.relation.value(old) - Fraction(new)) <= _UNDERFLOW
         pair.expect(same, "exact", f"{name} {old!r} and {new!r}")
     pair.expect(before.worst_spent == after.worst_spent, "exact", f"spent {before.worst_spent} and {after.worst_spent}")
 
@@ -501,7 +505,7 @@ def _verify(pair: _Pair, solution: Any) -> None:
     pair.expect(
         report.feasible, "policy", f"{solution.status} but breaks a limit: {getattr(report, 'witness', report)}"
     )
-    allowed = _CLOSE * pair.size + getattr(report, "value_error", 0.0)
+    allowed = _CLOSE * pair.size + getattr(report, "value_error", 0.0) + float(_UNDERFLOW)
     pair.expect(
         solution.value_lower - allowed <= report.value <= solution.value_upper + allowed,
         "policy",
@@ -535,7 +539,7 @@ def _lift(pair: _Pair, before: Any) -> None:
     pair.expect(second.feasible, "lift", f"the carried over policy breaks a limit: {second.witness}")
     apart = abs(float(relation.value(first.value) - Fraction(second.value)))
     pair.expect(
-        apart <= _CLOSE * pair.size + float(pair.slack),
+        apart <= _CLOSE * pair.size + float(pair.slack + _UNDERFLOW),
         "lift",
         f"the carried over policy is worth {second.value!r} instead of {float(relation.value(first.value))!r}",
     )

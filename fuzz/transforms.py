@@ -385,14 +385,14 @@ def clone_state(problem: Problem, rng: Random) -> Transformed | None:
     """
     states = list(dict.fromkeys(row.state for row in problem.rows))
     state = rng.choice(states)
-    copy = ("copy", state)
+    copy, share = ("copy", state), rng.choice([0.0, 0.5])
     if all(o.next_state != state for row in problem.rows for o in row.outcomes):
         return None
 
     def change(row: Row) -> list[Outcome]:
         found: list[Outcome] = []
         for o in row.outcomes:
-            parts = _halves(_float(o.probability), rng) if rng.random() < 0.3 else None
+            parts = _halves(_float(o.probability), rng) if rng.random() < share else None
             if o.next_state != state:
                 found.append(o)
             elif parts is None:
