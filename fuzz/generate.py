@@ -722,7 +722,33 @@ def support(cost: Cost) -> tuple[Fraction | None, Fraction]:
     return low, high
 
 
+def _one_bin(rng: Random) -> Problem:
+    """Return a problem whose distribution may be one bin, beside discrete costs at its ends."""
+    width = rng.choice([Fraction(1), Fraction(2), Fraction(1, 2)])
+    low = rng.randint(-2, 3) * width
+    law = Distribution(rng.choice(["uniform", "beta"]), (("low", str(low)), ("high", str(low + width))))
+    if law.name == "beta":
+        law = law._replace(parameters=(("a", 2), ("b", rng.choice([1, 3])), *law.parameters))
+    costs: list[Cost] = [law, str(low), str(low + width)]
+    horizon, n_states = rng.choice([2, 3, 3]), rng.randint(1, 2)
+    rows = []
+    for state in range(n_states):
+        for action in range(rng.randint(1, 2)):
+            after = rng.randrange(n_states)
+            chosen = [law, *rng.sample(costs, rng.randint(1, 2))]
+            chances = _weights(rng, len(chosen), 0.0)
+            outcomes = tuple(Outcome(p, after, (cost,)) for p, cost in zip(chances, chosen, strict=True))
+            rows.append(Row(state, f"a{action}", rng.randint(1, 4), outcomes))
+        if rng.random() < 0.8:
+            rows.append(Row(state, "rest", 0, (Outcome(1, state, (0,)),)))
+    reach = max(abs(low), abs(low + width))
+    limit = Limit(upper=_as_number(rng, reach * horizon - rng.choice([0, 1, 1, 2, 3]) * width / rng.choice([1, 1, 2])))
+    return Problem(horizon, 0, ("r0",), tuple(rows), {"r0": limit}, tags=frozenset({"one_bin"}))
+
+
 def _continuous(rng: Random) -> Problem:
+    if rng.random() < 0.25:
+        return _one_bin(rng)
     horizon, n_states = rng.choice([3, 3, 2, 1]), rng.randint(1, 2)
     n_resources = rng.choice([1, 1, 1, 2])
     resources = tuple(f"r{d}" for d in range(n_resources))

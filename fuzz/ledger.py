@@ -59,13 +59,13 @@ class Failure:
 
     @property
     def signature(self) -> str:
-        """What failures of the same sort have in common."""
+        """The comparison and the call, which shrinking keeps."""
         return f"{self.check} [{self.run.label}]"
 
 
 @dataclass(frozen=True)
 class Found:
-    """A failure with the problem on which it was found."""
+    """A failure with the problem on which it was found; `labels` are all calls in which the comparison failed."""
 
     failure: Failure
     problem: Problem
@@ -73,6 +73,7 @@ class Found:
     kind: str
     seconds: float = 0.0
     shrunk: bool = False
+    labels: tuple[str, ...] = ()
 
 
 @dataclass

@@ -15,6 +15,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from multiprocessing.connection import Connection, wait
@@ -31,8 +32,10 @@ from fuzz.script import script
 HANG_SECONDS = 120.0
 #: A worker may take this long to shrink a failure.
 SHRINK_SECONDS = 15.0
-#: As many failures of the same signature are shrunk and written.
-PER_SIGNATURE = 3
+#: As many failures of the same comparison are shrunk and written,
+PER_CHECK = 3
+#: and as many of one problem.
+PER_PROBLEM = 2
 
 
 @dataclass(frozen=True)
@@ -88,15 +91,17 @@ def run_problem(seed: int, kind: str, settings: Settings, known: Counter[str]) -
         )
         return Result(seed, kind, failures=[Found(failure, problem, seed, kind)])
     result = Result(seed, kind, ledger.compared, ledger.skipped, seconds=time.monotonic() - began)
-    first: dict[str, Failure] = {}
+    first: dict[str, list[Failure]] = {}
     for failure in ledger.failures:
-        first.setdefault(failure.signature, failure)
+        first.setdefault(failure.check, []).append(failure)
     until = time.monotonic() + settings.shrink_seconds
-    for signature, failure in first.items():
-        found = Found(failure, problem, seed, kind)
-        known[signature] += 1
+    for check, failures in list(first.items()):
+        known[check] += 1
+        failure = failures[0]
+        labels = tuple(dict.fromkeys(each.run.label for each in failures))
+        found = Found(failure, problem, seed, kind, labels=labels)
         left = until - time.monotonic()
-        if known[signature] <= PER_SIGNATURE and left > 0:
+        if known[check] <= PER_CHECK and len(result.failures) < PER_PROBLEM and left > 0:
 
             def again(candidate: Any, failure: Failure = failure) -> Failure | None:
                 later = check_problem(candidate, seed, settings.slack, failure.run).failures
@@ -104,7 +109,7 @@ def run_problem(seed: int, kind: str, settings: Settings, known: Counter[str]) -
 
             small = shrink(problem, lambda candidate: again(candidate) is not None, left)
             if small != problem:
-                found = Found(again(small) or failure, small, seed, kind, shrunk=True)
+                found = replace(found, failure=again(small) or failure, problem=small, shrunk=True)
         result.failures.append(found)
     return result
 
@@ -129,7 +134,8 @@ class Tally:
     by_kind: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
-    signatures: Counter[str] = field(default_factory=Counter)
+    checks: Counter[str] = field(default_factory=Counter)
+    labels: dict[str, Counter[str]] = field(default_factory=dict)
     first_seen: dict[str, tuple[float, str, int]] = field(default_factory=dict)
     written: list[Path] = field(default_factory=list)
 
@@ -137,8 +143,10 @@ class Tally:
 class Fuzzer:
     """Hands out problems to workers and collects what they find."""
 
-    def __init__(self, options: argparse.Namespace, settings: Settings) -> None:
-        self.options, self.settings = options, settings
+    def __init__(
+        self, options: argparse.Namespace, settings: Settings, target: Callable[[Connection, Settings], None] = work
+    ) -> None:
+        self.options, self.settings, self.target = options, settings, target
         self.context = multiprocessing.get_context("spawn")
         self.tally, self.began = Tally(), time.monotonic()
         self.next_seed = options.seed
@@ -170,7 +178,7 @@ class Fuzzer:
 
     def _start(self) -> Worker:
         ours, theirs = self.context.Pipe()
-        process = self.context.Process(target=work, args=(theirs, self.settings), daemon=True)
+        process = self.context.Process(target=self.target, args=(theirs, self.settings), daemon=True)
         process.start()
         theirs.close()
         return Worker(process, ours)
@@ -223,7 +231,7 @@ class Fuzzer:
         _stop(again)
         note = "it did not happen again in a fresh process" if answered else "it happened again in a fresh process"
         failure = Failure(f"worker {check}", Run("any"), "an answer", f"{how}; {note}")
-        self._count(Result(seed, kind, failures=[Found(failure, generate(seed, kind), seed, kind)]))
+        self._count(Result(seed, kind, failures=[Found(failure, generate(seed, kind), seed, kind, labels=(check,))]))
 
     def _count(self, result: Result) -> None:
         tally = self.tally
@@ -234,12 +242,13 @@ class Fuzzer:
         tally.skipped += result.skipped
         if result.failures:
             tally.failed[result.kind] += 1
-        for found in result.failures:
-            signature = found.failure.signature
+        for i, found in enumerate(result.failures):
+            check = found.failure.check
             found = replace(found, seconds=time.monotonic() - self.began)
-            tally.signatures[signature] += 1
-            tally.first_seen.setdefault(signature, (found.seconds, found.kind, found.seed))
-            if tally.signatures[signature] <= PER_SIGNATURE:
+            tally.checks[check] += 1
+            tally.labels.setdefault(check, Counter()).update(found.labels)
+            tally.first_seen.setdefault(check, (found.seconds, found.kind, found.seed))
+            if tally.checks[check] <= PER_CHECK and i < PER_PROBLEM:
                 self._write(found)
 
     def _write(self, found: Found) -> None:
@@ -277,8 +286,9 @@ class Fuzzer:
         print(f"{'all':<15} {problems:>9,} {compared:>12,} {total:>9.1f} {failed:>9,}")
         for reason, count in tally.skipped.most_common():
             print(f"skipped: {reason}: {count:,}")
-        for signature, (seconds, kind, seed) in sorted(tally.first_seen.items(), key=lambda item: item[1]):
-            print(f"{tally.signatures[signature]:>5} x {signature}; first after {seconds:.0f} s, {kind}, seed {seed}")
+        for check, (seconds, kind, seed) in sorted(tally.first_seen.items(), key=lambda item: item[1]):
+            labels = ", ".join(f"{label} ({count})" for label, count in tally.labels[check].most_common(4))
+            print(f"{tally.checks[check]:>5} x {check}; first after {seconds:.0f} s, {kind}, seed {seed}; {labels}")
         idle = [kind for kind in self.options.kinds if tally.problems[kind] and not tally.by_kind[kind]]
         if idle or not compared:
             print(f"nothing was compared for: {', '.join(idle) or 'any kind'}")
@@ -295,7 +305,7 @@ class Fuzzer:
             "compared": dict(tally.compared),
             "skipped": dict(tally.skipped),
             "first_seen": {key: list(value) for key, value in tally.first_seen.items()},
-            "signatures": dict(tally.signatures),
+            "failures": dict(tally.checks),
         }
 
 

@@ -28,38 +28,58 @@ def shrink(problem: Problem, keeps: Keeps, seconds: float = 20.0) -> Problem:
         Stop after this time.
     """
     until = time.monotonic() + seconds
-    changed = True
-    while changed:
-        changed = False
-        for candidate in _candidates(problem):
-            if time.monotonic() > until:
-                return problem
-            if candidate != problem and keeps(candidate):
-                problem, changed = candidate, True
-                break
+    before = None
+    while before != problem:
+        before = problem
+        for candidates in (_fewer_rows, _fewer_steps, _fewer_resources, _fewer_outcomes, _simpler_numbers):
+            changed = True
+            while changed:
+                changed = False
+                for candidate in candidates(problem):
+                    if time.monotonic() > until:
+                        return problem
+                    if candidate != problem and keeps(candidate):
+                        problem, changed = candidate, True
+                        break
     return problem
 
 
-def _candidates(problem: Problem) -> Iterator[Problem]:
-    """Yield problems that are simpler, the largest cuts first."""
+def _fewer_rows(problem: Problem) -> Iterator[Problem]:
     rows = problem.rows
     for size in (len(rows) // 2, len(rows) // 4, 1):
         if size:
             for i in range(0, len(rows), size):
                 yield from _without_rows(problem, rows[:i] + rows[i + size :])
+
+
+def _fewer_steps(problem: Problem) -> Iterator[Problem]:
     if problem.horizon is not None and problem.horizon > 1:
-        yield from _shorter(problem, 1)
-        yield from _shorter(problem, problem.horizon // 2)
-        yield from _shorter(problem, problem.horizon - 1)
+        for horizon in dict.fromkeys((1, problem.horizon // 2, problem.horizon - 1)):
+            yield from _shorter(problem, horizon)
+
+
+def _fewer_resources(problem: Problem) -> Iterator[Problem]:
     for d in range(len(problem.resources)):
         yield _without_resource(problem, d)
     for name in problem.limits:
         yield problem.with_(limits={k: v for k, v in problem.limits.items() if k != name})
         yield from (_with_limit(problem, name, limit) for limit in _limits(problem.limits[name]))
-    for i, row in enumerate(rows):
-        yield from (problem.with_(rows=(*rows[:i], smaller, *rows[i + 1 :])) for smaller in _rows(row))
     if problem.terminal:
         yield problem.with_(terminal=())
+
+
+def _fewer_outcomes(problem: Problem) -> Iterator[Problem]:
+    yield from _with_rows(problem, _fewer)
+
+
+def _simpler_numbers(problem: Problem) -> Iterator[Problem]:
+    yield from _with_rows(problem, _simpler)
+
+
+def _with_rows(problem: Problem, variants: Callable[[Row], Iterator[Row]]) -> Iterator[Problem]:
+    rows = problem.rows
+    for i, row in enumerate(rows):
+        yield from (problem.with_(rows=(*rows[:i], other, *rows[i + 1 :])) for other in variants(row))
 
 
 def _without_rows(problem: Problem, rows: tuple[Row, ...]) -> Iterator[Problem]:
@@ -132,7 +152,7 @@ def _limits(limit: Limit) -> Iterator[Limit]:
             yield from (limit._replace(**{key: x}) for x in _numbers(side))
 
 
-def _rows(row: Row) -> Iterator[Row]:
+def _fewer(row: Row) -> Iterator[Row]:
     outcomes = row.outcomes
     if row.steps is not None:
         yield row._replace(steps=None)
@@ -147,6 +167,10 @@ def _rows(row: Row) -> Iterator[Row]:
         even = tuple(o._replace(probability=Fraction(1, len(outcomes))) for o in outcomes)
         if even != outcomes:
             yield row._replace(outcomes=even)
+
+
+def _simpler(row: Row) -> Iterator[Row]:
+    outcomes = row.outcomes
     for reward in _numbers(row.reward):
         yield row._replace(reward=reward)
     for i, outcome in enumerate(outcomes):
