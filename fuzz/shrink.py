@@ -195,15 +195,16 @@ def _costs(cost: Cost) -> Iterator[Cost]:
     yield from _numbers(cost)
 
 
+def _size(number: Number) -> int:
+    """Return how complicated a number is: 0, 1 and -1 are the simplest, then those of few digits."""
+    value = fraction_of(number)
+    return [0, 1, -1].index(int(value)) if value in (0, 1, -1) else 3 + len(repr(number))
+
+
 def _numbers(number: Number) -> Iterator[Number]:
     """Yield simpler numbers near or instead of one."""
     value = fraction_of(number)
-    for simpler in (0, 1, -1, round(value)):
-        if simpler != value and abs(simpler) <= max(1, abs(value)):
-            yield simpler
-    if isinstance(number, float | str | Fraction) and value == round(value, 2) and not isinstance(number, float):
-        yield float(value)
-    if value.denominator != 1 and float(f"{float(value):.2g}") != float(value):
-        yield float(f"{float(value):.2g}")
-    if value.denominator == 1 and abs(value) > 10:
-        yield int(value) // 2
+    candidates: list[Number] = [0, 1, -1]
+    if abs(value) < 10**300:
+        candidates += [round(value), float(f"{float(value):.2g}"), int(value) // 2]
+    yield from (simpler for simpler in candidates if _size(simpler) < _size(number))
