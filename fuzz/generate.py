@@ -576,7 +576,13 @@ def _product(rng: Random) -> Problem:
     if rng.random() < 0.6:  # enough distinct costs, one of them perhaps far beyond the others
         far: list[Number] = [rng.choice([50, 1000, 10**6])] if rng.random() < 0.4 else []
         frame.costs = [[*pool, *rng.sample(range(-2, 8), 4), *far] for pool in frame.costs]
-    shared = list(dict.fromkeys(frame.cost() for _ in range(rng.randint(4, 9))))[: rng.randint(2, 6)]
+    large = rng.random() < 0.35  # rows so large that methods take them apart
+    if large:
+        frame.n_states = rng.randint(4, 7)
+        reach = rng.choice([20, 300, 10**5])
+        frame.costs = [[*rng.sample(range(-3, 6), 5), reach, -rng.choice([1, 1, reach])] for _ in frame.resources]
+    n_costs = rng.randint(4, 6) if large else rng.randint(2, 6)
+    shared = list(dict.fromkeys(frame.cost() for _ in range(n_costs + 4)))[:n_costs]
     if rng.random() < 0.15:
         shared = [*shared, shared[0]]
     chances = _weights(rng, len(shared), frame.odd_weights)
@@ -584,14 +590,23 @@ def _product(rng: Random) -> Problem:
     for state in range(frame.n_states):
         for action in range(rng.randint(1, 2)):
             mine, mine_chances = shared, chances
-            if rng.random() < 0.2:
+            if not large and rng.random() < 0.2:
                 mine = list(dict.fromkeys(frame.cost() for _ in range(rng.randint(2, 4))))
                 mine_chances = _weights(rng, len(mine), frame.odd_weights)
-            outcomes = frame.product(mine, mine_chances, rng.randint(2, 6))
+            outcomes = frame.product(mine, mine_chances, rng.randint(4, 6) if large else rng.randint(2, 6))
             rows.append(Row(state, f"a{action}", frame.reward(), outcomes))
         if rng.random() < 0.8:
             rows.append(Row(state, "rest", 0, (Outcome(1, state, (0,) * len(frame.resources)),)))
-    limits = rng.choice([None, ("both", "both_steps", "final_both"), ("lower",), ("upper", "both"), ("upper",)])
+    limits = rng.choice(
+        [
+            None,
+            ("both", "both_steps", "final_both"),
+            ("lower", "lower_steps"),
+            ("lower",),
+            ("upper", "both"),
+            ("upper",),
+        ]
+    )
     return _finish(frame, tags, rows, kinds=limits, tight=0.3)
 
 
