@@ -576,13 +576,16 @@ def _product(rng: Random) -> Problem:
     if rng.random() < 0.6:  # enough distinct costs, one of them perhaps far beyond the others
         far: list[Number] = [rng.choice([50, 1000, 10**6])] if rng.random() < 0.4 else []
         frame.costs = [[*pool, *rng.sample(range(-2, 8), 4), *far] for pool in frame.costs]
-    large = rng.random() < 0.35  # rows so large that methods take them apart
+    large, reach = rng.random() < 0.4, 0  # rows so large that methods take them apart
     if large:
         frame.n_states = rng.randint(4, 7)
         reach = rng.choice([20, 300, 10**5])
-        frame.costs = [[*rng.sample(range(-3, 6), 5), reach, -rng.choice([1, 1, reach])] for _ in frame.resources]
+        frame.costs = [[*rng.sample(range(-3, 6), 5), reach, *([-reach] * (rng.random() < 0.2))] for _ in frame.costs]
     n_costs = rng.randint(4, 6) if large else rng.randint(2, 6)
-    shared = list(dict.fromkeys(frame.cost() for _ in range(n_costs + 4)))[:n_costs]
+    drawn = [frame.cost() for _ in range(n_costs + 4)]
+    if large:
+        drawn.insert(0, (reach, *drawn[0][1:]))
+    shared = list(dict.fromkeys(drawn))[:n_costs]
     if rng.random() < 0.15:
         shared = [*shared, shared[0]]
     chances = _weights(rng, len(shared), frame.odd_weights)
@@ -607,7 +610,9 @@ def _product(rng: Random) -> Problem:
             ("upper",),
         ]
     )
-    return _finish(frame, tags, rows, kinds=limits, tight=0.3)
+    if large and rng.random() < 0.4:
+        limits = ("lower", "lower", "lower_steps")
+    return _finish(frame, tags, rows, kinds=limits, tight=0.6 if large else 0.3)
 
 
 def _costs(rng: Random) -> Problem:
