@@ -85,7 +85,7 @@ def cut(problem: Problem, width: Fraction, up: list[bool]) -> Problem:
         outcomes = []
         for outcome in row.outcomes:
             parts = [cells(cost, width, side) for cost, side in zip(outcome.cost, up, strict=True)]
-            if math.prod(map(len, parts)) > 2000:
+            if math.prod(map(len, parts)) > 300:
                 raise TooLarge("too many cells")
             for combined in itertools.product(*parts):
                 chance = float(fraction_of(outcome.probability)) * math.prod(p for p, _ in combined)
@@ -149,7 +149,7 @@ def enclosure(problem: Problem, width: Fraction = CELL) -> tuple[Fraction | floa
             limits=moved,
         )
         cut_model, cut_budget = cut(small, width, [ups[d] for d in kept]).build()
-        best = exact_optimum(cut_model, cut_budget, 6000)
+        best = exact_optimum(cut_model, cut_budget, 2500)
         scale = max(scale, best.scale)
         found.append(-math.inf if best.value is None else best.value)
     return found[0], found[1], scale
@@ -163,7 +163,7 @@ def bins(cost: Cost, unit: Fraction, up: bool) -> list[tuple[float, int, Fractio
     low, high = support(cost)
     bottom = min(DEEP, high - 40) if low is None else low
     first, last = (math.ceil if up else math.floor)(bottom / unit), (math.ceil if up else math.floor)(high / unit)
-    if last - first > 400:
+    if last - first > 150:
         raise TooLarge("too many bins")
     found = []
     for k in range(first, last + 1):
@@ -223,7 +223,7 @@ class Followed:
                         [a + b for a, b in zip(low, lows, strict=True)],
                         [a + b for a, b in zip(high, highs, strict=True)],
                     )  # fmt: skip
-            if len(following) > 20_000:
+            if len(following) > 4000:
                 raise TooLarge("too many nodes")
             layer = following
             for d, name in enumerate(policy.resources):
@@ -234,7 +234,7 @@ class Followed:
 def _expanded(outcomes: tuple[Outcome, ...], columns: list[int], units: Any, ups: list[bool]) -> Iterator[Any]:
     for outcome in outcomes:
         parts = [bins(outcome.cost[d], unit, up) for d, unit, up in zip(columns, units, ups, strict=True)]
-        if math.prod(map(len, parts)) > 3000:
+        if math.prod(map(len, parts)) > 600:
             raise TooLarge("too many bins")
         for combined in itertools.product(*parts):
             p = float(fraction_of(outcome.probability)) * math.prod(each[0] for each in combined)

@@ -30,6 +30,8 @@ from fuzz.script import script
 
 #: A problem that takes longer than this hangs.
 HANG_SECONDS = 120.0
+#: A crash has this long to happen again.
+REPRODUCE_SECONDS = 60.0
 #: A worker may take this long to shrink a failure.
 SHRINK_SECONDS = 15.0
 #: As many failures of the same comparison are shrunk and written,
@@ -217,12 +219,18 @@ class Fuzzer:
         self._lost(task, "hang" if alive else "crash", how)
 
     def _lost(self, task: tuple[int, str], check: str, how: str) -> None:
-        """Report a problem that took its worker down, after running it once more by itself."""
+        """Report a problem that took its worker down; after a crash, run it once more by itself."""
         seed, kind = task
+        if check == "hang":
+            failure = Failure("worker hang", Run("any"), "an answer", how)
+            self._count(
+                Result(seed, kind, failures=[Found(failure, generate(seed, kind), seed, kind, labels=(check,))])
+            )
+            return
         again = self._start()
         again.pipe.send(task)
         answered = False
-        if again.pipe.poll(self.settings.shrink_seconds + HANG_SECONDS):
+        if again.pipe.poll(self.settings.shrink_seconds + REPRODUCE_SECONDS):
             try:
                 again.pipe.recv()
                 answered = True
