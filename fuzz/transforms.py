@@ -527,8 +527,8 @@ def add_unreachable_state(problem: Problem, rng: Random) -> Transformed | None:
         return None
     costs = [o.cost for row in problem.rows for o in row.outcomes]
     rows = []
+    weights = rng.choice([[1.0], [1.0], [0.5, 0.5], [0.25, 0.75]])
     for i in range(rng.randint(1, 2)):
-        weights = rng.choice([[1.0], [0.5, 0.5], [0.25, 0.75]])
         outcomes = tuple(Outcome(p, rng.choice(targets), rng.choice(costs)) for p in weights)
         rows.append(Row(state, rng.choice(problem.rows).action if i else ("only", 0), reward, outcomes))
     at = rng.randint(0, len(problem.rows))
