@@ -241,6 +241,7 @@ class _Frame:
     rewards: Pool
     odd_weights: float = 0.05
     most_outcomes: int = 3
+    scrambled: float = 0.2
 
     def cost(self) -> tuple[Cost, ...]:
         return tuple(self.rng.choice(pool) for pool in self.costs)
@@ -270,13 +271,14 @@ class _Frame:
         states = rng.sample(range(self.n_states), min(n_states, self.n_states))
         shares = _weights(rng, len(states), 0.0)
         twist = rng.random()
-        if twist < 0.3:
+        scramble = rng.random() < self.scrambled
+        if scramble or twist < 0.15:
             shares, chances = [Fraction(1, len(states))] * len(states), [Fraction(1, len(costs))] * len(costs)
         found: list[Outcome] = []
         for state, p in zip(states, shares, strict=True):
             for cost, q in zip(costs, chances, strict=True):
                 found.append(Outcome(_times(p, q), state, cost))
-        if twist < 0.2:  # the margins are those of independent rows, but pairs repeat and others are missing
+        if scramble:  # the margins are those of independent rows, but pairs repeat and others are missing
             shuffled = [outcome.cost for outcome in found]
             rng.shuffle(shuffled)
             found = [outcome._replace(cost=cost) for outcome, cost in zip(found, shuffled, strict=True)]
@@ -581,6 +583,7 @@ def _product(rng: Random) -> Problem:
         frame.n_states = rng.randint(4, 7)
         reach = rng.choice([20, 300, 10**5])
         frame.costs = [[*rng.sample(range(-3, 6), 5), reach, *([-reach] * (rng.random() < 0.2))] for _ in frame.costs]
+        frame.scrambled = rng.choice([0.0, 0.2, 0.9])
     n_costs = rng.randint(4, 6) if large else rng.randint(2, 6)
     drawn = [frame.cost() for _ in range(n_costs + 4)]
     if large:
@@ -610,7 +613,7 @@ def _product(rng: Random) -> Problem:
             ("upper",),
         ]
     )
-    if large and rng.random() < 0.4:
+    if large and frame.scrambled < 0.5 and rng.random() < 0.5:
         limits = ("lower", "lower", "lower_steps")
     return _finish(frame, tags, rows, kinds=limits, tight=0.6 if large else 0.3)
 

@@ -7,6 +7,8 @@ reported, and another worker takes its place.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import json
 import multiprocessing
 import os
@@ -30,6 +32,8 @@ from fuzz.script import script
 
 #: A problem that takes longer than this hangs.
 HANG_SECONDS = 120.0
+#: A worker is replaced after this many problems: one that damaged its memory often fails only when it ends.
+PER_WORKER = 60
 #: A crash has this long to happen again.
 REPRODUCE_SECONDS = 60.0
 #: A worker may take this long to shrink a failure.
@@ -71,7 +75,9 @@ def work(pipe: Connection, settings: Settings) -> None:
     while True:
         try:
             task = pipe.recv()
-        except EOFError:  # the run is over
+        except EOFError:  # the run was interrupted
+            return
+        if task is None:  # the exit code tells whether memory is sound
             return
         seed, kind = task
         pipe.send(run_problem(seed, kind, settings, known))
@@ -124,6 +130,7 @@ class Worker:
     pipe: Connection
     task: tuple[int, str] | None = None
     since: float = 0.0
+    done: list[tuple[int, str]] = field(default_factory=list)
 
 
 @dataclass
@@ -161,7 +168,10 @@ class Fuzzer:
         deadline = self.began + 60 * self.options.minutes
         try:
             while True:
-                for worker in workers:
+                for i, worker in enumerate(workers):
+                    if worker.task is None and len(worker.done) >= PER_WORKER:
+                        self._dismiss(worker)
+                        workers[i] = worker = self._start()
                     if worker.task is None and time.monotonic() < deadline:
                         self._give(worker)
                 busy = [worker for worker in workers if worker.task is not None]
@@ -171,6 +181,8 @@ class Fuzzer:
                 for worker in busy:
                     self._collect(worker, workers)
                 self._progress()
+            for worker in workers:
+                self._dismiss(worker)
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
         finally:
@@ -202,6 +214,7 @@ class Fuzzer:
         try:
             if worker.pipe.poll():
                 self._count(worker.pipe.recv())
+                worker.done.append(worker.task)
                 worker.task = None
                 return
             alive = worker.process.is_alive()
@@ -217,6 +230,31 @@ class Fuzzer:
         _stop(worker)
         workers[workers.index(worker)] = self._start()
         self._lost(task, "hang" if alive else "crash", how)
+
+    def _dismiss(self, worker: Worker) -> None:
+        """End a worker in order; if that fails, its memory was damaged, and its problems are run one by one."""
+        code = _end(worker)
+        if code == 0:
+            return
+        until = time.monotonic() + REPRODUCE_SECONDS
+        guilty = None
+        for task in worker.done:
+            if time.monotonic() > until:
+                break
+            alone = self._start()
+            alone.pipe.send(task)
+            try:
+                alone.pipe.recv()
+            except (EOFError, ConnectionError):
+                alone.process.join(5)
+            if _end(alone) != 0:
+                guilty = task
+                break
+        which = f"problems {', '.join(f'{kind} {seed}' for seed, kind in worker.done)}"
+        seed, kind = guilty or worker.done[-1]
+        note = "this problem by itself does the same" if guilty else f"one or more of {which}"
+        failure = Failure("worker exit", Run("any"), "exit code 0", f"exit code {code}; {note}")
+        self._count(Result(seed, kind, failures=[Found(failure, generate(seed, kind), seed, kind, labels=("exit",))]))
 
     def _lost(self, task: tuple[int, str], check: str, how: str) -> None:
         """Report a problem that took its worker down; after a crash, run it once more by itself."""
@@ -317,11 +355,30 @@ class Fuzzer:
         }
 
 
+def _end(worker: Worker) -> int:
+    """Let a worker finish and return its exit code."""
+    with contextlib.suppress(OSError):  # it is gone already, and its exit code tells why
+        worker.pipe.send(None)
+    worker.process.join(20)
+    _stop(worker)
+    return worker.process.exitcode or 0
+
+
 def _stop(worker: Worker) -> None:
     worker.pipe.close()
     if worker.process.is_alive():
         worker.process.kill()
     worker.process.join(5)
+
+
+def _check_heap() -> None:
+    """Let the C library check its heap in workers, where it can: they then abort soon after a stray write."""
+    library = "libc_malloc_debug.so.0"
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return
+    os.environ.update({"LD_PRELOAD": library, "MALLOC_CHECK_": "3"})
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -344,5 +401,6 @@ def main(arguments: list[str] | None = None) -> int:
     if options.boundscheck:
         cache = Path(tempfile.gettempdir()) / "solvent-fuzz-boundscheck"
         environment |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(cache)}
+    _check_heap()
     settings = Settings(Fraction(options.slack), environment, 0.0 if options.no_shrink else SHRINK_SECONDS)
     return Fuzzer(options, settings).run()

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from unittest import mock
@@ -197,6 +198,22 @@ def test_a_crash_is_a_failure_and_not_the_end(tmp_path, capsys) -> None:
     assert fuzzer.tally.checks["worker crash"] >= 1
     assert "it happened again in a fresh process" in "".join(path.read_text() for path in tmp_path.iterdir())
     assert "failures in" in capsys.readouterr().out
+
+
+def leave_badly(pipe, settings) -> None:
+    """Take the place of a worker; answer, and fail when it ends."""
+    while (task := pipe.recv()) is not None:
+        pipe.send(runner.Result(*task, compared=Counter({"nothing": 1})))
+        time.sleep(0.2)
+    os._exit(11)
+
+
+def test_damage_that_shows_at_the_end_is_a_failure(tmp_path) -> None:
+    options = argparse.Namespace(minutes=0.01, seed=0, jobs=1, kinds=["general"], out=str(tmp_path), json=None)
+    fuzzer = runner.Fuzzer(options, runner.Settings(Fraction(0), {}, 0.0), leave_badly)
+    assert fuzzer.run() == 1
+    assert fuzzer.tally.checks["worker exit"] == 1
+    assert "this problem by itself does the same" in "".join(path.read_text() for path in tmp_path.iterdir())
 
 
 def test_a_run_that_compares_nothing_fails(capsys) -> None:
