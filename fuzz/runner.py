@@ -234,7 +234,7 @@ class Fuzzer:
     def _dismiss(self, worker: Worker) -> None:
         """End a worker in order; if that fails, its memory was damaged, and its problems are run one by one."""
         code = _end(worker)
-        if code == 0:
+        if code == 0 or not worker.done:
             return
         until = time.monotonic() + REPRODUCE_SECONDS
         guilty = None
