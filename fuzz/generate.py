@@ -581,7 +581,7 @@ def _product(rng: Random) -> Problem:
     large, reach = rng.random() < 0.4, 0  # rows so large that methods take them apart
     if large:
         frame.n_states = rng.randint(4, 7)
-        reach = rng.choice([20, 300, 10**5])
+        reach = rng.choice([20, 10**5, 10**9, 10**9])
         frame.costs = [[*rng.sample(range(-3, 6), 5), reach, *([-reach] * (rng.random() < 0.2))] for _ in frame.costs]
         frame.scrambled = rng.choice([0.0, 0.2, 0.9])
     n_costs = rng.randint(4, 6) if large else rng.randint(2, 6)
