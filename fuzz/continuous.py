@@ -278,7 +278,7 @@ def _runs(problem: Problem, rng: Random) -> Iterator[Run]:
         if low is not None and high > low
     ]
     # as wide as a whole support: one bin, whose edges are its ends
-    whole = problem.horizon * rng.choice(sorted(widths) or [Fraction(1)]) * rng.choice([1, 1, 2, Fraction(1, 2)])
+    whole = problem.horizon * rng.choice(sorted(widths) or [Fraction(1)]) * rng.choice([1, 1, 1, 2, Fraction(1, 2)])
     epsilons = [("additive", rng.choice(["1/2", "1", "3", "7/3", "1/4"])), ("additive", str(whole))]
     if rng.random() < 0.5:
         epsilons.append(("relative", rng.choice(["1/4", "1/2", "1/10"])))

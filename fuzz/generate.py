@@ -753,12 +753,16 @@ def _one_bin(rng: Random) -> Problem:
     if law.name == "beta":
         law = law._replace(parameters=(("a", 2), ("b", rng.choice([1, 3])), *law.parameters))
     costs: list[Cost] = [law, str(low), str(low + width)]
+    end, alike = rng.choice(costs[1:]), rng.random() < 0.7
     horizon, n_states = rng.choice([2, 3, 3]), rng.randint(1, 2)
     rows = []
     for state in range(n_states):
         for action in range(rng.randint(1, 2)):
             after = rng.randrange(n_states)
-            chosen = [law, *rng.sample(costs, rng.randint(1, 2))]
+            chosen = [end, law]
+            if not alike:
+                chosen = [law, *rng.sample(costs[1:], rng.randint(1, 2))]
+                rng.shuffle(chosen)
             chances = _weights(rng, len(chosen), 0.0)
             outcomes = tuple(Outcome(p, after, (cost,)) for p, cost in zip(chances, chosen, strict=True))
             rows.append(Row(state, f"a{action}", rng.randint(1, 4), outcomes))
@@ -770,7 +774,7 @@ def _one_bin(rng: Random) -> Problem:
 
 
 def _continuous(rng: Random) -> Problem:
-    if rng.random() < 0.25:
+    if rng.random() < 0.35:
         return _one_bin(rng)
     horizon, n_states = rng.choice([3, 3, 2, 1]), rng.randint(1, 2)
     n_resources = rng.choice([1, 1, 1, 2])
