@@ -32,6 +32,8 @@ CELL = Fraction(1, 4)
 DEEP = Fraction(-40)
 #: which counts as this much if it is rounded down: no other cost makes up for it.
 DEEPER = Fraction(-10_000)
+#: More combinations of a node and a bin than this are not followed in one step.
+MOST_ARRIVALS = 30_000
 #: Distribution functions are evaluated in doubles.
 CLOSE = Fraction(1, 10**8)
 
@@ -203,6 +205,7 @@ class Followed:
         }
         for step in range(model.horizon):
             following: dict[Any, list[Any]] = {}
+            arrivals = 0
             for (state, counted), (weight, low, high) in layer.items():
                 if state is None or (step, state) not in has_rows:
                     _merge(following, (None, counted), weight, low, high)
@@ -216,6 +219,9 @@ class Followed:
                 self.value += weight * float(fraction_of(row.reward))
                 if id(row) not in expanded:
                     expanded[id(row)] = list(_expanded(row.outcomes, columns, units, ups))
+                arrivals += len(expanded[id(row)])
+                if arrivals > MOST_ARRIVALS:
+                    raise TooLarge("too many bins")
                 for p, after, ticks, lows, highs in expanded[id(row)]:
                     key = (after, tuple(a + b for a, b in zip(counted, ticks, strict=True)))
                     _merge(
@@ -223,8 +229,6 @@ class Followed:
                         [a + b for a, b in zip(low, lows, strict=True)],
                         [a + b for a, b in zip(high, highs, strict=True)],
                     )  # fmt: skip
-            if len(following) > 4000:
-                raise TooLarge("too many nodes")
             layer = following
             for d, name in enumerate(policy.resources):
                 self.most[name].append(max(high[d] for _, _, high in layer.values()))
