@@ -22,7 +22,7 @@ WEIGHTS: dict[str, int] = {
     "general": 16,
     "one_sided": 14,
     "deterministic": 8,
-    "product": 14,
+    "product": 18,
     "costs": 8,
     "rewards": 10,
     "probabilities": 6,
@@ -32,7 +32,7 @@ WEIGHTS: dict[str, int] = {
     "midsize": 3,
     "continuous": 10,
     "discounted": 5,
-    "timed": 2,
+    "timed": 4,
 }
 KINDS: tuple[str, ...] = tuple(WEIGHTS)
 
