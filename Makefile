@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 EXTRAS := $(VENV)/.extras
 DOCS := $(VENV)/.docs
 
-.PHONY: help setup demo test test-all lint format bench bench-check docs schema images paper clean
+.PHONY: help setup demo test test-all lint format fuzz bench bench-check docs schema images paper clean
 
 help:
 	@echo "make demo    set up and tell the story of a delivery van"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-all  the same with the slow tests and those that need the extras 'bench', 'rl' and 'envs'"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  rewrite the code in the project's format"
+	@echo "make fuzz    compare every solver with oracles on random problems; MINUTES=10 SEED=1 choose how long and which"
 	@echo "make bench   run every peer beside Solvent and rewrite docs/benchmarks.md (half an hour; QUICK=1: minutes)"
 	@echo "make bench-check  compare work and ratios of times with the committed baseline"
 	@echo "make docs    build the documentation into site/, without warnings"
@@ -55,6 +56,9 @@ lint: $(READY)
 format: $(READY)
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
+
+fuzz: $(READY)
+	$(RUN) -m fuzz --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 bench: $(EXTRAS)
 	$(RUN) -m bench.peers $(if $(QUICK),--quick,--page)

@@ -1,0 +1,1 @@
+"""Differential fuzzing: random problems, every method, and oracles that share no code with them."""

@@ -1,0 +1,592 @@
+"""Checks: run every applicable method on a problem and hold the answers against the oracles.
+
+The contract, with V the optimum of the stored model and all comparisons in fractions:
+
+- "optimal": value_lower <= V <= value_upper, no wider than 1e-9 of what optimal policies earn along the way; the policy
+  never breaks a limit, and its value lies between the bounds.
+- "within_gap", "feasible": the policy never breaks a limit and is worth at least value_lower; the bounds enclose V.
+- "relaxed": value_upper >= V, and limits are broken by no more than was asked for.
+- "infeasible" if and only if no policy keeps the budget; "limit": the bounds enclose V.
+- Exceptions are subclasses of `SolventError`, and each has a reason that can be checked.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from random import Random
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import solvent
+from fuzz import continuous, discounted
+from fuzz.generate import fraction_of, least_budget
+from fuzz.ledger import Ledger, Run, show
+from fuzz.oracles import NODE_CAP, Optimum, TooLarge, Walk, exact_optimum, optimum, overflows, walk
+from fuzz.problems import Distribution, Problem, Row
+from solvent.errors import LatticeOverflowError, LimitError, ModelError, SolventError
+from solvent.model.budget import resolve
+
+#: By contract, bounds of an optimal answer are no further apart than this, relative to the scale of the optimum.
+WIDTH = Fraction(1, 10**9)
+#: For numbers that are promised as doubles only, such as values in reports.
+CLOSE = Fraction(1, 10**9)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem that was built, and what the oracles say of it."""
+
+    problem: Problem
+    model: Any
+    budget: dict[str, Any]
+    limits: Any
+    best: Optimum | None
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether one resource is limited, on one side: what frontiers take."""
+        limits = self.limits
+        return len(limits.resources) == 1 and not (_any(limits.upper) and _any(limits.lower))
+
+    @property
+    def certain(self) -> bool:
+        """Whether every row has one outcome."""
+        return bool(self.model.n_rows == self.model.n_outcomes)
+
+    @property
+    def walk_cap(self) -> int:
+        """Nodes of a policy that are followed one by one; fewer where there are many, as every method has one."""
+        if self.best is None:
+            return 0
+        return NODE_CAP if self.best.nodes < 4000 else 1500
+
+    @property
+    def reward_reach(self) -> float:
+        """A bound on sums of |reward|; infinity if doubles do not hold it."""
+        with np.errstate(over="ignore"):
+            return float(self.model.horizon * np.abs(self.model.row_reward).max())
+
+
+def _any(sides: tuple[tuple[Fraction | None, ...], ...]) -> bool:
+    return any(limit is not None for side in sides for limit in side)
+
+
+def check_problem(problem: Problem, seed: int, slack: Fraction = Fraction(0), only: Run | None = None) -> Ledger:
+    """Run everything that applies to a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    seed : int
+        For options that are drawn, such as epsilons.
+    slack : Fraction
+        Rounding forgiven in bounds, relative to the scale of the optimum.
+    only : Run, optional
+        Make just this call; for shrinking.
+    """
+    ledger = Ledger(slack)
+    rng = Random(f"checks-{seed}")
+    if problem.horizon is None:
+        discounted.check(problem, rng, ledger, only)
+        return ledger
+    if any(isinstance(cost, Distribution) for row in problem.rows for o in row.outcomes for cost in o.cost):
+        continuous.check(problem, rng, ledger, only)
+        return ledger
+    build = Run("build", "build")
+    model = None
+    with ledger.no_exception(build, "build"):
+        model, budget = problem.build()
+    if model is None:
+        return ledger
+    case = Case(problem, model, budget, resolve(model, budget), _best(problem, model, budget))
+    if case.best is None:
+        ledger.skip("no oracle takes the problem")
+    for run in _runs(case, rng) if only is None else [only]:
+        _CHECKS[run.function](case, run, ledger)
+    return ledger
+
+
+def _best(problem: Problem, model: Any, budget: dict[str, Any]) -> Optimum | None:
+    """Return the optimum; None where no oracle takes the problem in reasonable time."""
+    if "timed" in problem.tags:  # as large as that is what they are for
+        return None
+    return optimum(model, budget, 4000 if "midsize" in problem.tags else NODE_CAP)
+
+
+def _runs(case: Case, rng: Random) -> Iterator[Run]:
+    """Yield every call that applies to a problem."""
+    if "timed" in case.problem.tags:
+        for _ in range(4):
+            seconds = round(math.exp(rng.uniform(math.log(0.05), math.log(0.8))), 3)
+            yield Run("gap, time limit", options={"gap": rng.choice([1e-4, 1e-3, 0.01]), "time_limit": seconds})
+        return
+    yield Run("auto")
+    yield Run("reduction", options={"method": "reduction"})
+    yield Run("reduction, no pruning", options={"method": "reduction", "prune": False})
+    yield Run("reduction, hashed", options={"method": "reduction"}, settings={"reduction._GRID_KEYS": 0})
+    if case.one_sided:
+        yield Run("frontier", options={"method": "frontier"})
+        yield Run("frontier, points", options={"method": "frontier"}, settings={"frontier.DENSE_WIDTH": -1})
+        yield Run("frontier, arrays", options={"method": "frontier"}, settings={"frontier.DENSE_FROM": 0})
+        if case.certain:
+            yield Run("paths", options={"method": "paths"})
+    size = _size_of_costs(case.problem)
+    for _ in range(2):
+        method = rng.choice(["additive", "additive", "relative"])
+        epsilon = rng.choice([Fraction(1, 2), Fraction(1), Fraction(3), Fraction(7, 3), Fraction(1, 10)])
+        epsilon = epsilon * size if method == "additive" else min(epsilon / 4, Fraction(9, 10))
+        for strict in (False, True):
+            how = "strict" if strict else "relaxed"
+            yield Run(f"{method}, {how}", options={"method": method, "epsilon": str(epsilon), "strict": strict})
+    # where amounts have no common unit that fits, halving them need never end
+    seconds = {"time_limit": 2.0} if overflows(case.model, case.budget) else {}
+    yield Run("gap", options={"gap": rng.choice([0, 1e-4, 0.01, 0.1, 0.5])} | seconds)
+    if rng.random() < 0.3:
+        yield Run("gap, time limit", options={"gap": 1e-4, "time_limit": rng.choice([1e-4, 0.003, 0.01, 0.05])})
+    if rng.random() < 0.2:
+        yield Run("auto, time limit", options={"time_limit": rng.choice([1e-4, 0.003, 0.01])})
+    yield Run("augment", "augment", {"prune": rng.random() < 0.7})
+    if case.problem.resources and case.best is not None and case.best.nodes < 3000:
+        yield Run("frontier curve", "frontier", {"resource": rng.choice(case.problem.resources)})
+    if case.problem.resources and rng.random() < 0.3:
+        yield Run("chance, delta 0", "chance", {"delta": 0})
+    if 1e-80 < case.reward_reach < 1e80:
+        yield Run("scaled rewards", "scaled", {"exponent": rng.choice([-40, -7, 3, 20, 60])})
+
+
+def _size_of_costs(problem: Problem) -> Fraction:
+    sizes = [abs(fraction_of(cost)) for row in problem.rows for o in row.outcomes for cost in o.cost]  # type: ignore[arg-type]
+    positive = sorted(size for size in sizes if size)
+    return positive[len(positive) // 2].limit_denominator(1000) or Fraction(1) if positive else Fraction(1)
+
+
+@contextmanager
+def forced(run: Run) -> Iterator[None]:
+    """Set the module attributes of a run while it lasts."""
+    with ExitStack() as stack:
+        for path, value in run.settings.items():
+            module, attribute = path.rsplit(".", 1)
+            stack.enter_context(mock.patch.object(importlib.import_module(f"solvent.plan.{module}"), attribute, value))
+        yield
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# solve
+
+
+def _check_solve(case: Case, run: Run, ledger: Ledger) -> None:
+    solution = None
+    with ledger.no_exception(run):
+        try:
+            with forced(run):
+                solution = solvent.solve(case.model, case.budget, **run.options)
+        except SolventError as error:
+            reason = _has_reason(case, run, error)
+            name = f"{type(error).__name__} has a reason"
+            ledger.check(name, run, reason, "an answer", f"{type(error).__name__}: {error}")
+    if solution is not None:
+        check_solution(case, run, solution, ledger)
+
+
+def _has_reason(case: Case, run: Run, error: SolventError) -> bool:
+    if isinstance(error, LatticeOverflowError):
+        return overflows(case.model, case.budget)
+    if case.reward_reach > 1e306:
+        return isinstance(error, ModelError)
+    if isinstance(error, ModelError) and run.options.get("method") == "relative":
+        limits = case.limits
+        if any(limit == 0 for d in range(len(limits.resources)) for limit in limits.distinct(d)):
+            return True
+    if isinstance(error, ModelError) and "epsilon" in run.options and "fit 64 bits" in str(error):
+        return _too_fine(case, run)
+    return False
+
+
+def _too_fine(case: Case, run: Run) -> bool:
+    """Return whether sums of costs rounded to what epsilon allows come near 64 bits."""
+    epsilon, horizon = Fraction(run.options["epsilon"]), case.model.horizon
+    for d, name in enumerate(case.limits.resources):
+        low, high = case.model.cost_range(case.model.resource_index(name))
+        limits = [abs(limit) for limit in case.limits.distinct(d)]
+        share = epsilon if run.options["method"] == "additive" else epsilon * min(limits) / (1 + epsilon)
+        if (horizon * max(abs(low), abs(high)) + max(limits)) * horizon > share * 2**58:
+            return True
+    return False
+
+
+def _bound(value: float) -> Fraction | float:
+    return Fraction(value) if math.isfinite(value) else value
+
+
+def check_solution(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
+    """Hold a solution to the contract."""
+    status = solution.status.value
+    numbers = (solution.value, solution.value_lower, solution.value_upper)
+    if not ledger.check("numbers", run, not any(math.isnan(x) for x in numbers), "no NaN", numbers):
+        return
+    allowed = _allowed_status(run)
+    if "gap" in run.options and status == "limit" and overflows(case.model, case.budget):
+        allowed |= {"limit"}  # bounds need not meet where amounts cannot be told apart in 64 bits
+    ledger.check("status", run, status in allowed, " or ".join(sorted(allowed)), f"{status}: {solution.message}")
+    lower, upper = _bound(solution.value_lower), _bound(solution.value_upper)
+    ledger.check("bounds in order", run, lower <= upper, "value_lower <= value_upper", (lower, upper))
+    _check_bounds(case, run, status, lower, upper, ledger)
+    if status == "infeasible":
+        _check_diagnosis(case, run, solution, ledger)
+        return
+    if status == "limit":
+        return
+    _check_policy(case, run, solution, ledger)
+
+
+def _allowed_status(run: Run) -> set[str]:
+    options = run.options
+    stopped = {"limit"} if "time_limit" in options else set()
+    if "gap" in options:
+        return {"optimal", "within_gap", "infeasible"} | stopped | ({"feasible"} if stopped else set())
+    if options.get("method") in ("additive", "relative"):
+        strict = {"feasible", "optimal", "limit", "infeasible"}
+        return strict if options.get("strict") else {"relaxed", "optimal", "infeasible"}
+    return {"optimal", "infeasible"} | stopped | ({"feasible"} if stopped else set())
+
+
+def _check_bounds(
+    case: Case, run: Run, status: str, lower: Fraction | float, upper: Fraction | float, ledger: Ledger
+) -> None:
+    best = case.best
+    if best is None:
+        return
+    if best.value is None:
+        fine = status in ("infeasible", "relaxed", "limit")
+        ledger.check("infeasible is found", run, fine, "infeasible", status)
+        ledger.check("bounds of the infeasible", run, lower == -math.inf, "value_lower of minus infinity", lower)
+        return
+    if not ledger.check("feasible is found", run, status != "infeasible", f"value {show(best.value)}", status):
+        return
+    room = ledger.slack * best.scale + best.error
+    ledger.check("lower bound", run, lower <= best.value + room, f"at most the optimum, {show(best.value)}", lower)
+    ledger.check("upper bound", run, upper >= best.value - room, f"at least the optimum, {show(best.value)}", upper)
+    if status == "optimal":
+        width = math.inf if math.inf in (upper, -lower) else Fraction(upper) - Fraction(lower)
+        ledger.check("width of bounds", run, width <= WIDTH * best.scale, f"at most {show(WIDTH * best.scale)}", width)
+        near = lower >= best.value - WIDTH * best.scale - best.error
+        ledger.check("optimal is optimal", run, near, f"the optimum, {show(best.value)}", lower)
+    if status == "within_gap" and "gap" in run.options:
+        asked = fraction_of(run.options["gap"])
+        if math.inf in (upper, -lower):
+            ledger.check("gap", run, False, f"at most {asked}", (lower, upper))
+            return
+        size = max(abs(Fraction(lower)), abs(Fraction(upper)))
+        wide = Fraction(upper) - Fraction(lower)
+        ledger.check("gap", run, wide <= (asked + WIDTH) * size, f"at most {asked} of {show(size)}", wide)
+
+
+def _check_diagnosis(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
+    if solution.diagnosis is None:
+        return
+    for name, least in solution.diagnosis.least_budget.items():
+        limit = case.problem.limits[name]
+        plain = limit.lower is None and not limit.final and not isinstance(limit.upper, tuple)
+        if plain and least is not None:
+            expected = least_budget(case.problem, case.problem.resources.index(name))
+            # floats of a column may be read as binary values where the others are, which the plain data cannot know
+            if expected is not None and "cost_long_floats" not in case.problem.tags:
+                ledger.check("least budget", run, least == expected, expected, least)
+
+
+def _check_policy(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
+    status = solution.status.value
+    policy = None
+    with ledger.no_exception(run, "policy"):
+        policy = solution.policy
+    if policy is None:
+        return
+    done = None
+    with ledger.no_exception(run, "walk"):
+        try:
+            done = walk(case.model, case.budget, policy, case.walk_cap)
+        except TooLarge:
+            ledger.skip("policy too large to walk")
+    report = None
+    with ledger.no_exception(run, "verify"):
+        report = solvent.verify(case.model, policy, case.budget)
+    if done is None:
+        if report is not None and status != "relaxed":
+            ledger.check("verified", run, report.feasible, "never over", "over")
+        return
+    room = ledger.slack * done.scale
+    ledger.check("policy decides", run, done.stuck is None, "an action at every node", done.stuck)
+    lower, upper = _bound(solution.value_lower), _bound(solution.value_upper)
+    ledger.check(
+        "policy is worth the lower bound", run, done.value >= lower - room, f"at least {show(lower)}", done.value
+    )
+    if status == "optimal":
+        ledger.check("policy is worth no more", run, done.value <= upper + room, f"at most {show(upper)}", done.value)
+    if case.best is not None and case.best.value is not None and not done.broken:
+        most = case.best.value + case.best.error
+        ledger.check("oracles agree", run, done.value <= most, f"at most the optimum, {show(most)}", done.value)
+    close = CLOSE * done.scale
+    value = _bound(solution.value)
+    finite = math.isfinite(solution.value)
+    ledger.check("value of the policy", run, finite and value <= done.value + close, done.value, solution.value)
+    if status == "relaxed":
+        _check_excess(case, run, done, ledger)
+    else:
+        ledger.check("never over", run, not done.broken, "no limit broken", {"most": done.most, "least": done.least})
+    _check_worst(case, run, solution, done, ledger)
+    if report is not None:
+        check_report(run, report, done, ledger)
+    _check_elsewhere(case, run, policy, ledger)
+
+
+def _check_excess(case: Case, run: Run, done: Walk, ledger: Ledger) -> None:
+    """Hold a relaxed policy to epsilon: an amount, or a share of the smallest limit."""
+    epsilon, limits = Fraction(run.options["epsilon"]), case.limits
+    for d, name in enumerate(limits.resources):
+        every = [abs(limit) for side in (limits.upper[d], limits.lower[d]) for limit in side if limit is not None]
+        room = epsilon if run.options["method"] == "additive" else epsilon * min(every)
+        for h in range(case.model.horizon):
+            upper, lower = limits.upper[d][h], limits.lower[d][h]
+            over = [] if upper is None else [done.most[name][h] - upper]
+            over += [] if lower is None else [lower - done.least[name][h]]
+            most = max(over, default=Fraction(0))
+            ledger.check("excess", run, most <= room, f"at most {room} of {name} after step {h}", most)
+
+
+def _check_worst(case: Case, run: Run, solution: Any, done: Walk, ledger: Ledger) -> None:
+    limits = case.limits
+    ledger.check("worst spent names", run, set(solution.worst_spent) == set(limits.resources), limits.resources,
+                 list(solution.worst_spent))  # fmt: skip
+    for d, name in enumerate(limits.resources):
+        worst, claimed = max(done.most[name]), solution.worst_spent.get(name)
+        fits = claimed == worst if solution.worst_is_exact else claimed is not None and claimed >= worst
+        ledger.check("worst spent", run, fits, worst, claimed)
+        over = [Fraction(0)]
+        for h in range(case.model.horizon):
+            upper, lower = limits.upper[d][h], limits.lower[d][h]
+            over += [] if upper is None else [done.most[name][h] - upper]
+            over += [] if lower is None else [lower - done.least[name][h]]
+        if name in solution.excess:
+            fits = solution.excess[name] == max(over) if solution.worst_is_exact else solution.excess[name] >= max(over)
+            ledger.check("excess as told", run, fits, max(over), solution.excess[name])
+
+
+def check_report(run: Run, report: Any, done: Walk, ledger: Ledger) -> None:
+    """Hold the verifier's report against the walk of the oracle."""
+    ledger.check("report: feasible", run, report.feasible != done.broken, not done.broken, report.feasible)
+    near = math.isfinite(report.value) and abs(Fraction(report.value) - done.value) <= CLOSE * done.scale
+    ledger.check("report: value", run, near, done.value, report.value)
+    if not done.stopped:
+        most = {name: list(amounts) for name, amounts in report.worst_spent.items()}
+        least = {name: list(amounts) for name, amounts in report.least_spent.items()}
+        ledger.check("report: worst spent", run, most == done.most, done.most, most)
+        ledger.check("report: least spent", run, least == done.least, done.least, least)
+    chance = report.violation_probability
+    if chance is not None:
+        true = done.violation_probability
+        near = math.isfinite(chance) and abs(Fraction(chance) - true) <= CLOSE * true + Fraction(5e-324)
+        ledger.check("report: violation probability", run, near, true, chance)
+    ledger.check("report: witness", run, (report.witness is None) == report.feasible, "a witness if infeasible",
+                 report.witness is not None)  # fmt: skip
+
+
+def _check_elsewhere(case: Case, run: Run, policy: Any, ledger: Ledger) -> None:
+    """Verify the policy under a smaller budget than it was made for, which it may break."""
+    if run.label not in ("auto", "frontier", "additive, relaxed") or not case.limits.resources:
+        return
+    name = case.limits.resources[0]
+    limit = case.problem.limits[name]
+    if isinstance(limit.upper, tuple) or limit.upper is None:
+        return
+    tighter = fraction_of(limit.upper) - _size_of_costs(case.problem)
+    if limit.lower is not None and not isinstance(limit.lower, tuple) and tighter < fraction_of(limit.lower):
+        return
+    if isinstance(limit.lower, tuple) and any(x is not None and tighter < fraction_of(x) for x in limit.lower):
+        return
+    smaller = case.problem.with_(limits={**case.problem.limits, name: limit._replace(upper=tighter)}).budget()
+    report = done = None
+    with ledger.no_exception(run, "verify a smaller budget"):
+        try:
+            done = walk(case.model, smaller, policy, case.walk_cap)
+        except TooLarge:
+            return
+        try:
+            report = solvent.verify(case.model, policy, smaller)
+        except LatticeOverflowError:
+            if not overflows(case.model, smaller):
+                raise
+    if report is not None and done is not None:
+        check_report(run, report, done, ledger)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# everything else
+
+
+def _check_curve(case: Case, run: Run, ledger: Ledger) -> None:
+    """Hold a curve against the optimum at and around every budget where it rises."""
+    name = run.options["resource"]
+    free: dict[str, Any] = dict.fromkeys(case.model.resources)
+    curve = None
+    with ledger.no_exception(run):
+        try:
+            curve = solvent.frontier(case.model, name, ignore_limits=True)
+        except LatticeOverflowError as error:
+            # the limit of a curve is the most that can be spent
+            ledger.check("LatticeOverflowError has a reason", run, overflows(case.model, {**free, name: 0}),
+                         "a curve", error)  # fmt: skip
+        except ModelError as error:
+            ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "a curve", error)
+    if curve is None:
+        return
+    points = list(curve.budgets)
+    picked = points if len(points) <= 6 else [points[0], *points[1 : -1 : max(1, len(points) // 4)], points[-1]]
+    budgets = {b + move for b in picked for move in (0, Fraction(-1, 1000), Fraction(1, 3))} | {Fraction(0)}
+    values = []
+    for budget in sorted(budgets):
+        if budget > curve.up_to and not curve.flat_beyond:
+            continue
+        try:
+            best = exact_optimum(case.model, {**free, name: budget}, 3000)
+        except TooLarge:
+            ledger.skip("curve too large")
+            return
+        value = curve.value(budget)
+        values.append(value)
+        if best.value is None:
+            ledger.check("curve: infeasible", run, value == -math.inf, f"minus infinity at {budget}", value)
+            continue
+        near = math.isfinite(value) and abs(Fraction(value) - best.value) <= CLOSE * best.scale
+        ledger.check("curve: value", run, near, f"{show(best.value)} at {budget}", value)
+        done = None
+        with ledger.no_exception(run, "curve policy"):
+            try:
+                done = walk(case.model, {**free, name: budget}, curve.policy(budget), case.walk_cap)
+            except TooLarge:
+                ledger.skip("policy too large to walk")
+        if done is not None:
+            ledger.check("curve: policy never over", run, not done.broken, "never over", done.most)
+            fits = done.value >= best.value - CLOSE * best.scale
+            ledger.check("curve: policy value", run, fits, best.value, done.value)
+    ledger.check("curve: monotone", run, values == sorted(values), "non-decreasing values", values)
+
+
+def _check_augment(case: Case, run: Run, ledger: Ledger) -> None:
+    """Solve the augmented MDP by backward induction and compare."""
+    mdp = None
+    with ledger.no_exception(run):
+        try:
+            mdp = solvent.augment(case.model, case.budget, **run.options)
+        except LatticeOverflowError as error:
+            ledger.check("LatticeOverflowError has a reason", run, overflows(case.model, case.budget), "an MDP", error)
+        except LimitError:
+            ledger.skip("augmented MDP too large")
+        except ModelError as error:
+            ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "an MDP", error)
+    if mdp is None or case.best is None:
+        return
+    ledger.check("augment: feasible", run, mdp.feasible == case.best.feasible, case.best.feasible, mdp.feasible)
+    if case.best.value is None or not mdp.feasible or case.reward_reach > 1e300:
+        return
+    value = _backward(mdp)
+    near = (
+        abs(Fraction(value) - case.best.value) <= CLOSE * case.best.scale + case.best.error
+        if math.isfinite(value)
+        else False
+    )
+    ledger.check("augment: value", run, near, case.best.value, value)
+
+
+def _backward(mdp: Any) -> float:
+    value = np.zeros(mdp.n_nodes)
+    value[mdp.dead_ends] = -np.inf
+    indptr, transitions = mdp.row_indptr, mdp.transitions
+    for layer in reversed(range(len(mdp.layer_indptr) - 1)):
+        for node in range(int(mdp.layer_indptr[layer]), int(mdp.layer_indptr[layer + 1])):
+            first, last = int(indptr[node]), int(indptr[node + 1])
+            if first == last:
+                continue
+            best = -math.inf
+            for r in range(first, last):
+                at = slice(int(transitions.indptr[r]), int(transitions.indptr[r + 1]))
+                later = value[transitions.indices[at]]
+                total = -math.inf if np.isneginf(later).any() else float(transitions.data[at] @ later)
+                best = max(best, float(mdp.reward[r]) + total)
+            value[node] = best
+    return float(value[mdp.start])
+
+
+def _check_chance(case: Case, run: Run, ledger: Ledger) -> None:
+    """With a probability of 0, the chance-constrained optimum is the anytime-constrained one."""
+    if case.best is None or case.best.nodes > 4000:
+        return
+    found = None
+    with ledger.no_exception(run):
+        try:
+            found = solvent.baselines.chance(case.model, case.budget, **run.options)
+        except LatticeOverflowError as error:
+            ledger.check("LatticeOverflowError has a reason", run, overflows(case.model, case.budget), "a policy",
+                         error)  # fmt: skip
+        except ModelError as error:
+            ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "a policy", error)
+    if found is None:
+        return
+    status = found.status.value
+    ledger.check("chance: feasible", run, (status == "infeasible") != case.best.feasible, case.best.feasible, status)
+    if case.best.value is not None and status != "infeasible":
+        near = math.isfinite(found.value) and abs(Fraction(found.value) - case.best.value) <= CLOSE * case.best.scale
+        ledger.check("chance: value", run, near, case.best.value, found.value)
+
+
+def scaled(problem: Problem, exponent: int) -> Problem:
+    """Return the problem with all rewards times a power of two."""
+
+    def reward(row: Row) -> float:
+        return math.ldexp(float(row.reward if isinstance(row.reward, float) else Fraction(row.reward)), exponent)
+
+    return problem.with_(rows=tuple(row._replace(reward=reward(row)) for row in problem.rows))
+
+
+def _check_scaled(case: Case, run: Run, ledger: Ledger) -> None:
+    """Rewards times a power of two change values by that power and nothing else."""
+    least = float(case.model.probability.min())
+    rewards = np.abs(case.model.row_reward[case.model.row_reward != 0])
+    if least < 1e-20 or (len(rewards) and float(rewards.min()) < 1e-60):
+        return  # products may be subnormal, where a power of two is not exact
+    exponent = run.options["exponent"]
+    methods = ["reduction", *(["frontier"] if case.one_sided else [])]
+    methods += ["paths"] if case.one_sided and case.certain else []
+    for method in methods:
+        once = twice = None
+        with ledger.no_exception(run):
+            try:
+                once = solvent.solve(case.model, case.budget, method=method)
+                twice = solvent.solve(scaled(case.problem, exponent).build()[0], case.budget, method=method)
+            except LatticeOverflowError:
+                return
+        if once is None or twice is None:
+            continue
+        ledger.check("scaled: status", run, once.status == twice.status, once.status.value, twice.status.value)
+        for name in ("value", "value_lower", "value_upper"):
+            expected = getattr(once, name)
+            expected = math.ldexp(expected, exponent) if math.isfinite(expected) else expected
+            found = getattr(twice, name)
+            ledger.check(f"scaled: {name}", run, expected == found, f"{expected!r} by {method}", repr(found))
+        ledger.check("scaled: worst spent", run, once.worst_spent == twice.worst_spent, once.worst_spent,
+                     twice.worst_spent)  # fmt: skip
+
+
+_CHECKS = {
+    "solve": _check_solve,
+    "augment": _check_augment,
+    "frontier": _check_curve,
+    "chance": _check_chance,
+    "scaled": _check_scaled,
+}

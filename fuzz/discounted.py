@@ -1,0 +1,162 @@
+"""Checks of discounted problems: bounds from the first steps, and episodes that look for the worst case.
+
+With g the discount and T steps of the model unrolled, the optimum is at most that of T steps plus g**T max(0, r) /
+(1 - g), and at least that of T steps whose last limits leave room for everything that later steps can add, plus
+g**T min(0, r) / (1 - g).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import solvent
+from fuzz.generate import fraction_of
+from fuzz.ledger import Ledger, Run, show
+from fuzz.oracles import TooLarge, exact_optimum
+from fuzz.problems import Problem
+from solvent.errors import LatticeOverflowError, ModelError, SolventError
+
+#: Rewards of unrolled steps are rounded to doubles.
+CLOSE = Fraction(1, 10**9)
+EPISODES = 12
+STEPS = 14
+
+
+def enclosure(problem: Problem, model: Any) -> tuple[Fraction | float, Fraction | float] | None:
+    """Return bounds on the optimum; None if too many nodes would be needed."""
+    assert problem.discount is not None
+    g = fraction_of(problem.discount)
+    rewards = [fraction_of(row.reward) for row in problem.rows]
+    for steps in (10, 6, 4, 2, 1):
+        tail = g**steps / (1 - g)
+        unrolled = model.unrolled(steps)
+        tight: dict[str, Any] = dict.fromkeys(problem.resources)
+        loose: dict[str, Any] = dict.fromkeys(problem.resources)
+        possible = True
+        for name, limit in problem.limits.items():
+            d = problem.resources.index(name)
+            costs = [fraction_of(o.cost[d]) for row in problem.rows for o in row.outcomes]  # type: ignore[arg-type]
+            upper = None if limit.upper is None else fraction_of(limit.upper)  # type: ignore[arg-type]
+            lower = None if limit.lower is None else fraction_of(limit.lower)  # type: ignore[arg-type]
+            most, least = tail * max(0, *costs, 0), tail * min(0, *costs, 0)
+            uppers = None if upper is None else [upper] * (steps - 1) + [upper - most]
+            lowers = None if lower is None else [lower] * (steps - 1) + [lower - least]
+            possible &= uppers is None or lowers is None or uppers[-1] >= lowers[-1]
+            loose[name] = solvent.Budget(upper=upper, lower=lower)
+            if possible:
+                tight[name] = solvent.Budget(upper=uppers, lower=lowers)
+        try:
+            top = exact_optimum(unrolled, loose, 3000)
+            bottom = exact_optimum(unrolled, tight, 3000) if possible else None
+        except TooLarge:
+            continue
+        high = -math.inf if top.value is None else top.value + tail * max(0, *rewards, 0)
+        low = -math.inf if bottom is None or bottom.value is None else bottom.value + tail * min(0, *rewards, 0)
+        return low, high
+    return None
+
+
+def check(problem: Problem, rng: Random, ledger: Ledger, only: Run | None = None) -> None:
+    """Hold relaxed and strict policies of a discounted problem to their promises."""
+    model = None
+    with ledger.no_exception(Run("build", "build"), "build"):
+        model, budget = problem.build()
+    if model is None:
+        return
+    bounds = enclosure(problem, model)
+    if bounds is None:
+        ledger.skip("enclosure too large")
+    for run in _runs(problem, rng) if only is None else [only]:
+        _check_run(problem, model, budget, bounds, run, ledger)
+
+
+def _runs(problem: Problem, rng: Random) -> Iterator[Run]:
+    sizes = [abs(fraction_of(cost)) for row in problem.rows for o in row.outcomes for cost in o.cost]  # type: ignore[arg-type]
+    size = max(sizes, default=Fraction(1)) or Fraction(1)
+    epsilon = str(size * rng.choice([Fraction(1, 4), Fraction(1), Fraction(1, 20)]))
+    for strict in (False, True):
+        how = "strict" if strict else "relaxed"
+        yield Run(f"discounted, {how}", options={"epsilon": epsilon, "strict": strict})
+
+
+def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run, ledger: Ledger) -> None:
+    assert problem.discount is not None
+    solution = None
+    with ledger.no_exception(run):
+        try:
+            solution = solvent.solve(model, budget, time_limit=20, **run.options)
+        except LatticeOverflowError:
+            ledger.skip("discounted costs beyond 64 bits")
+        except SolventError as error:
+            fine = isinstance(error, ModelError) and "64 bits" in str(error)
+            ledger.check("ModelError has a reason", run, fine, "an answer", f"{type(error).__name__}: {error}")
+    if solution is None:
+        return
+    status, strict = solution.status.value, run.options["strict"]
+    allowed = {"feasible", "optimal", "infeasible", "limit"} | (set() if strict else {"relaxed"})
+    ledger.check("status", run, status in allowed, " or ".join(sorted(allowed)), status)
+    scale = max((abs(fraction_of(row.reward)) for row in problem.rows), default=Fraction(0))
+    room = CLOSE * scale / (1 - fraction_of(problem.discount))
+    lower, upper = (Fraction(x) if math.isfinite(x) else x for x in (solution.value_lower, solution.value_upper))
+    ledger.check("bounds in order", run, lower <= upper + room, "value_lower <= value_upper", (lower, upper))
+    if bounds is not None:
+        low, high = bounds
+        ledger.check("upper bound", run, upper >= low - room, f"at least {show(low)}", upper)
+        ledger.check("lower bound", run, lower <= high + room, f"at most {show(high)}", lower)
+        if status == "optimal":
+            ledger.check("optimal is optimal", run, lower >= low - room, f"at least {show(low)}", lower)
+        if status == "infeasible":
+            ledger.check("feasible is found", run, low == -math.inf, f"a policy worth {low}", status)
+        if high == -math.inf:
+            fine = status in ("infeasible", "relaxed", "limit")
+            ledger.check("infeasible is found", run, fine, "infeasible", status)
+    if status in ("infeasible", "limit"):
+        return
+    policy = report = None
+    with ledger.no_exception(run, "policy"):
+        policy = solution.policy
+    if policy is None:
+        return
+    with ledger.no_exception(run, "verify"):
+        report = solvent.verify(model, policy, budget)
+    if report is not None:
+        near = math.isfinite(solution.value) and abs(Fraction(report.value) - Fraction(solution.value)) <= room
+        ledger.check("report: value", run, near, solution.value, report.value)
+        ledger.check("report: feasible", run, report.feasible or status == "relaxed", "never over", "over")
+    allowance = Fraction(run.options["epsilon"]) if status == "relaxed" else Fraction(0)
+    with ledger.no_exception(run, "agent"):
+        _check_episodes(problem, model, policy, allowance, run, ledger)
+
+
+def _check_episodes(problem: Problem, model: Any, policy: Any, allowance: Fraction, run: Run, ledger: Ledger) -> None:
+    """Follow the agent along random outcomes, the costlier ones more often, and add up what it spends."""
+    assert problem.discount is not None
+    rng, g = Random("episodes"), fraction_of(problem.discount)
+    by_key = {(row.state, row.action): row for row in problem.rows}
+    acting = {row.state for row in problem.rows}
+    for episode in range(EPISODES):
+        agent = policy.agent(model)
+        state, spent = problem.start, [Fraction(0)] * len(problem.resources)
+        for step in range(STEPS):
+            if state not in acting:
+                break
+            row = by_key[state, agent.act()]
+            possible = [o for o in row.outcomes if fraction_of(o.probability)]
+            key = [sum(map(fraction_of, o.cost)) for o in possible]  # type: ignore[arg-type]
+            sign = 1 if episode % 2 else -1
+            dear = max(range(len(possible)), key=lambda k: sign * key[k])
+            outcome = possible[dear] if rng.random() < 0.5 else rng.choice(possible)
+            # the agent is told costs as they are at the step
+            now = [g**step * fraction_of(cost) for cost in outcome.cost]  # type: ignore[arg-type]
+            agent.observe(outcome.next_state, [fraction_of(cost) for cost in outcome.cost])  # type: ignore[arg-type]
+            spent = [a + b for a, b in zip(spent, now, strict=True)]
+            state = outcome.next_state
+            for name, limit in problem.limits.items():
+                x = spent[problem.resources.index(name)]
+                over = [] if limit.upper is None else [x - fraction_of(limit.upper)]  # type: ignore[arg-type]
+                over += [] if limit.lower is None else [fraction_of(limit.lower) - x]  # type: ignore[arg-type]
+                ledger.check("never over", run, max(over) <= allowance, f"at most {allowance} over", max(over))

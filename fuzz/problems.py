@@ -1,0 +1,132 @@
+"""Problems as plain data: what the generator makes, transformations change, and the shrinker cuts down.
+
+A `Problem` knows nothing of the package's arrays. It can be built into a model and a budget, and printed as a script
+that runs by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+#: A number as a user would type it: exact ones, floats, or text such as "1/3" and "0.1".
+Number = int | float | str | Fraction
+
+
+class Distribution(NamedTuple):
+    """A continuous cost: the arguments of `solvent.law`."""
+
+    name: str
+    parameters: tuple[tuple[str, Number], ...]
+    negate: bool = False
+
+
+Cost = Number | Distribution
+
+
+class Outcome(NamedTuple):
+    """One outcome of a row; `cost` has one entry per resource of the problem."""
+
+    probability: Number
+    next_state: Any
+    cost: tuple[Cost, ...] = ()
+
+
+class Row(NamedTuple):
+    """What may happen on taking an action in a state; `steps` is None for all steps."""
+
+    state: Any
+    action: Any
+    reward: Number
+    outcomes: tuple[Outcome, ...]
+    steps: tuple[int, ...] | None = None
+
+
+class Limit(NamedTuple):
+    """The limits of one resource: a number for all steps, a tuple with one entry per step, or None where it is open.
+
+    `final` limits hold after the last step only; then both sides are numbers or None.
+    """
+
+    upper: Number | tuple[Number | None, ...] | None = None
+    lower: Number | tuple[Number | None, ...] | None = None
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model and a budget.
+
+    Attributes
+    ----------
+    horizon : int or None
+        None for a discounted model.
+    start : hashable
+    resources : tuple of str
+    rows : tuple of Row
+    limits : dict of str to Limit
+        A resource that is missing is not limited.
+    terminal : tuple of (state, steps or None)
+        Where the episode is over, at all steps or at those given.
+    discount : Number or None
+    tags : frozenset of str
+        What the generator put into it, for statistics and for choosing checks.
+    """
+
+    horizon: int | None
+    start: Any
+    resources: tuple[str, ...]
+    rows: tuple[Row, ...]
+    limits: Mapping[str, Limit] = field(default_factory=dict)
+    terminal: tuple[tuple[Any, tuple[int, ...] | None], ...] = ()
+    discount: Number | None = None
+    tags: frozenset[str] = frozenset()
+
+    def build(self) -> tuple[Any, dict[str, Any]]:
+        """Return the model and the budget that `solvent.solve` takes."""
+        import solvent
+
+        options: dict[str, Any] = {"horizon": self.horizon, "start": self.start, "resources": list(self.resources)}
+        if self.discount is not None:
+            options["discount"] = self.discount
+        builder = solvent.CMDP.builder(**options)
+        for row in self.rows:
+            outcomes = [(o.probability, o.next_state, [_cost(cost) for cost in o.cost]) for o in row.outcomes]
+            steps = {} if row.steps is None else {"steps": list(row.steps)}
+            builder.add(row.state, row.action, reward=row.reward, outcomes=outcomes, **steps)
+        for state, steps_over in self.terminal:
+            builder.terminal(state, steps=None if steps_over is None else list(steps_over))
+        return builder.build(), self.budget()
+
+    def budget(self) -> dict[str, Any]:
+        """Return the budget alone."""
+        import solvent
+
+        budget: dict[str, Any] = dict.fromkeys(self.resources)
+        for name, limit in self.limits.items():
+            if limit.final:
+                budget[name] = solvent.Budget.final(limit.upper, lower=limit.lower)
+            else:
+                upper = list(limit.upper) if isinstance(limit.upper, tuple) else limit.upper
+                lower = list(limit.lower) if isinstance(limit.lower, tuple) else limit.lower
+                budget[name] = solvent.Budget(upper=upper, lower=lower)
+        return budget
+
+    def with_(self, **changes: Any) -> Problem:
+        """Return a copy with some fields replaced."""
+        return replace(self, **changes)
+
+    @property
+    def outcome_count(self) -> int:
+        """Number of outcomes of all rows."""
+        return sum(len(row.outcomes) for row in self.rows)
+
+
+def _cost(cost: Cost) -> Any:
+    if not isinstance(cost, Distribution):
+        return cost
+    import solvent
+
+    return solvent.law(cost.name, negate=cost.negate, **dict(cost.parameters))

@@ -1,0 +1,227 @@
+"""The fuzzer itself: what it generates, that its oracles agree, that it finds mistakes; and a short run of it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from unittest import mock
+
+import pytest
+
+import oracle
+import solvent
+from fuzz import runner
+from fuzz.checks import check_problem
+from fuzz.generate import KINDS, WEIGHTS, generate, least_budget
+from fuzz.ledger import Failure, Found, Ledger, Run
+from fuzz.oracles import TooLarge, dense_optimum, exact_optimum, walk
+from fuzz.problems import Limit, Outcome, Problem, Row
+from fuzz.script import script
+from fuzz.shrink import shrink
+
+#: Problems of each kind in the short run, with the time they take kept about even.
+SHORT = dict.fromkeys(KINDS, 6) | {"actions": 2, "midsize": 2, "timed": 1, "continuous": 4, "discounted": 4}
+FINITE = [kind for kind in KINDS if kind not in ("continuous", "discounted", "timed")]
+SMALL = [kind for kind in FINITE if kind != "midsize"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_short_run(kind: str) -> None:
+    compared = 0
+    for seed in range(SHORT[kind]):
+        problem = generate(seed, kind)
+        ledger = check_problem(problem, seed)
+        compared += sum(ledger.compared.values())
+        found = [Found(failure, problem, seed, kind) for failure in ledger.failures]
+        assert not found, script(found[0])
+    assert compared > (5 if kind == "timed" else 50)
+
+
+@pytest.mark.slow
+def test_longer_run(tmp_path) -> None:
+    options = ["--minutes", "3", "--jobs", "2", "--seed", "1", "--out", str(tmp_path)]
+    assert runner.main(options) == 0, "\n".join(path.read_text() for path in sorted(tmp_path.iterdir())[:3])
+
+
+def test_problems_are_deterministic_and_can_be_built() -> None:
+    assert set(WEIGHTS) == set(KINDS)
+    for kind in KINDS:
+        for seed in range(5):
+            problem = generate(seed, kind)
+            assert problem == generate(seed, kind)
+            assert kind in problem.tags
+            problem.build()
+    assert {generate(seed) == generate(seed + 1) for seed in range(10)} == {False}
+    with pytest.raises(ValueError, match="expected one of general"):
+        generate(0, "nothing")
+
+
+def test_problems_have_all_features() -> None:
+    tags = frozenset(tag for kind in KINDS for seed in range(SHORT[kind] * 5) for tag in generate(seed, kind).tags)
+    expected = {"limit_upper", "limit_lower", "limit_both", "limit_upper_steps", "limit_final", "limit_none"}
+    expected |= {"cost_large", "cost_long_floats", "cost_negative", "reward_tiny", "reward_extreme", "resources_4"}
+    assert expected <= tags
+    feasible = []
+    for kind in SMALL:
+        for seed in range(SHORT[kind]):
+            feasible.append(exact_optimum(*generate(seed, kind).build()).feasible)
+    assert 0.5 < sum(feasible) / len(feasible) < 0.95
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_oracles_agree(kind: str) -> None:
+    compared = 0
+    for seed in range(2 * SHORT[kind]):
+        model, budget = generate(seed, kind).build()
+        exact = exact_optimum(model, budget)
+        by_definition = oracle.optimum(model, budget) if exact.nodes < 300 else None
+        if by_definition is not None:
+            compared += 1
+            assert (exact.value if exact.feasible else oracle.INFEASIBLE) == by_definition
+        try:
+            dense = dense_optimum(model, budget)
+        except TooLarge:
+            continue
+        compared += 1
+        assert dense.feasible == exact.feasible
+        if exact.value is not None and dense.value is not None:
+            assert abs(dense.value - exact.value) <= dense.error
+            assert dense.error <= Fraction(1, 10**12) * max(exact.scale, Fraction(1, 10**300))
+    assert compared >= 2 * SHORT[kind]
+
+
+def test_the_oracle_knows_limits_and_terminal_states() -> None:
+    rows = (
+        Row(0, "go", 1, (Outcome(Fraction(1, 2), 0, (1,)), Outcome(Fraction(1, 2), 1, (2,)))),
+        Row(0, "rest", 0, (Outcome(1, 0, (0,)),)),
+    )
+    problem = Problem(2, 0, ("r",), rows, {"r": Limit(upper=3)}, ((1, None),))
+    assert exact_optimum(*problem.build()).value == Fraction(3, 2)
+    assert least_budget(problem, 0) == 0
+    tighter = problem.with_(limits={"r": Limit(upper=2)})
+    assert exact_optimum(*tighter.build()).value == 1
+    # what was spent before the end is still held to later limits
+    later = problem.with_(limits={"r": Limit(upper=(3, 1))})
+    assert exact_optimum(*later.build()).value == 0
+    covering = problem.with_(limits={"r": Limit(lower=5, final=True)})
+    assert not exact_optimum(*covering.build()).feasible
+
+
+def test_walk_finds_broken_limits() -> None:
+    rows = (Row(0, "go", 1, (Outcome(0.5, 0, (1,)), Outcome(0.5, 0, (2,)))), Row(0, "rest", 0, (Outcome(1, 0, (0,)),)))
+    problem = Problem(2, 0, ("r",), rows, {"r": Limit(upper=4)})
+    model, budget = problem.build()
+    policy = solvent.solve(model, budget).policy
+    done = walk(model, budget, policy)
+    assert (done.value, done.broken, done.most) == (2, False, {"r": [2, 4]})
+    done = walk(model, {"r": 3}, policy)
+    assert (done.broken, done.violation_probability) == (True, Fraction(1, 4))
+
+
+def _broken_solve(model, budget, **options):
+    solution = solvent.plan.solve.solve(model, budget, **options)
+    return replace(solution, value_upper=solution.value_upper - 0.5, value_lower=solution.value_lower - 0.5)
+
+
+def test_a_wrong_solver_is_found() -> None:
+    problem = generate(3, "general")
+    with mock.patch.object(solvent, "solve", _broken_solve):
+        ledger = check_problem(problem, 3, Fraction(1, 10**12))
+    assert "upper bound" in {failure.check for failure in ledger.failures}
+
+
+def test_an_exception_is_a_failure_with_its_place() -> None:
+    ledger = Ledger()
+    with ledger.no_exception(Run("auto")):
+        raise IndexError("beyond")
+    (failure,) = ledger.failures
+    assert failure.check.startswith("call raises IndexError in ")
+    assert "beyond" in failure.detail
+
+
+def test_shrinking_keeps_what_fails() -> None:
+    problem = generate(5, "product")
+
+    def keeps(candidate: Problem) -> bool:
+        try:
+            model, _ = candidate.build()
+        except solvent.SolventError:
+            return False
+        return bool(model.n_outcomes >= 2)
+
+    small = shrink(problem, keeps, 5)
+    assert keeps(small)
+    assert small.outcome_count == 2
+    assert small.horizon == 1
+    assert small.resources == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scripts_run(kind: str) -> None:
+    seed = next(seed for seed in range(50) if "cost_large" not in generate(seed, kind).tags)
+    problem = generate(seed, kind)
+    options = {"time_limit": 0.2} if kind == "timed" else {}
+    if kind in ("continuous", "discounted"):
+        options = {"epsilon": 2} | ({"method": "additive"} if kind == "continuous" else {})
+    text = script(Found(Failure("a check", Run("auto", options=options), "this", "that"), problem, seed, kind))
+    assert "# expected: this" in text
+    space: dict[str, object] = {}
+    exec(compile(text, "script", "exec"), space)
+    assert space["model"] == problem.build()[0]
+    assert "solution" in space
+
+
+def crash(pipe, settings) -> None:
+    """Take the place of a worker; go down at odd seeds."""
+    while (task := pipe.recv()) is not None:
+        seed, kind = task
+        if seed % 2:
+            os._exit(11)
+        pipe.send(runner.Result(seed, kind))
+
+
+def test_a_crash_is_a_failure_and_not_the_end(tmp_path, capsys) -> None:
+    options = argparse.Namespace(
+        minutes=0.05, seed=0, jobs=1, kinds=["general", "steps"], out=str(tmp_path), json=None
+    )  # fmt: skip
+    fuzzer = runner.Fuzzer(options, runner.Settings(Fraction(0), {}, 0.0), crash)
+    began = time.monotonic()
+    assert fuzzer.run() == 1
+    assert time.monotonic() - began < 60
+    assert fuzzer.tally.problems["general"] >= 1
+    assert fuzzer.tally.checks["worker crash"] >= 1
+    assert "it happened again in a fresh process" in "".join(path.read_text() for path in tmp_path.iterdir())
+    assert "failures in" in capsys.readouterr().out
+
+
+def leave_badly(pipe, settings) -> None:
+    """Take the place of a worker; answer, and fail when it ends."""
+    while (task := pipe.recv()) is not None:
+        pipe.send(runner.Result(*task, compared=Counter({"nothing": 1})))
+        time.sleep(0.2)
+    os._exit(11)
+
+
+def test_damage_that_shows_at_the_end_is_a_failure(tmp_path) -> None:
+    options = argparse.Namespace(minutes=0.01, seed=0, jobs=1, kinds=["general"], out=str(tmp_path), json=None)
+    fuzzer = runner.Fuzzer(options, runner.Settings(Fraction(0), {}, 0.0), leave_badly)
+    assert fuzzer.run() == 1
+    assert fuzzer.tally.checks["worker exit"] == 1
+    assert "this problem by itself does the same" in "".join(path.read_text() for path in tmp_path.iterdir())
+
+
+def test_a_run_that_compares_nothing_fails(capsys) -> None:
+    options = argparse.Namespace(minutes=0.0, seed=0, jobs=1, kinds=["general"], out="none", json=None)
+    assert runner.Fuzzer(options, runner.Settings(Fraction(0), {}, 0.0)).run() == 1
+    assert "nothing was compared" in capsys.readouterr().out
+
+
+def test_the_command_line() -> None:
+    done = subprocess.run([sys.executable, "-m", "fuzz", "--help"], capture_output=True, text=True, check=True)
+    assert "--minutes" in done.stdout
