@@ -102,8 +102,13 @@ def check_problem(problem: Problem, seed: int, slack: Fraction = Fraction(0), on
     build = Run("build", "build")
     model = None
     with ledger.no_exception(build, "build"):
-        model, budget = problem.build()
-    if model is None:
+        try:
+            model, budget = problem.build()
+        except ModelError as error:
+            reach = problem.horizon * max(abs(float(row.reward)) for row in problem.rows)
+            holds = reach > 1e300 and "fit 64-bit floats" in str(error)
+            ledger.check("ModelError has a reason", build, holds, "a model", error)
+    if model is None or (only is not None and only.function == "build"):
         return ledger
     case = Case(problem, model, budget, resolve(model, budget), _best(problem, model, budget))
     if case.best is None:
