@@ -6,11 +6,18 @@ READY := $(VENV)/.ready
 EXTRAS := $(VENV)/.extras
 DOCS := $(VENV)/.docs
 
-.PHONY: help setup demo test test-all lint format fuzz bench bench-check docs schema images paper clean
+#: Tests that between them lead to every kernel, for runs that look closer at them.
+KERNEL_TESTS := tests/plan/test_methods.py tests/plan/test_frontier.py tests/plan/test_paths.py \
+	tests/plan/test_pooling.py tests/plan/test_reduction.py tests/plan/test_outcomes.py tests/plan/test_accuracy.py \
+	tests/learning/test_learn_parts.py tests/fuzz/test_fuzz.py
+
+.PHONY: help setup demo test test-generic test-kernels test-all lint format fuzz bench bench-check docs schema images paper clean
 
 help:
 	@echo "make demo    set up and tell the story of a delivery van"
 	@echo "make test    set up and run the test suite"
+	@echo "make test-generic  the same tests, compiled for any processor"
+	@echo "make test-kernels  tests of kernels with array bounds checked, and without compilation"
 	@echo "make test-all  the same with the slow tests and those that need the extras 'bench', 'rl' and 'envs'"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  rewrite the code in the project's format"
@@ -44,6 +51,18 @@ demo: $(READY)
 
 test: $(READY)
 	$(RUN) -m pytest -q -n auto
+
+# the same tests with code for any processor, which must give the same results
+test-generic: $(READY)
+	-NUMBA_CPU_NAME=generic $(RUN) -m solvent warmup
+	NUMBA_CPU_NAME=generic $(RUN) -m pytest -q -n auto
+
+# kernels with array bounds checked, and as plain Python
+test-kernels: $(READY)
+	-NUMBA_BOUNDSCHECK=1 $(RUN) -m solvent warmup
+	NUMBA_BOUNDSCHECK=1 $(RUN) -m pytest -q -n auto $(KERNEL_TESTS)
+	NUMBA_DISABLE_JIT=1 $(RUN) -m pytest -q -n auto tests/fuzz/test_fuzz.py -k \
+		"test_short_run and (general or one_sided or deterministic or product or steps or resources or continuous)"
 
 test-all: $(EXTRAS)
 	$(RUN) -m pytest -q -n auto -m "slow or not slow"

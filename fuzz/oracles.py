@@ -253,7 +253,9 @@ def exact_optimum(model: Any, budget: Any, cap: int = NODE_CAP) -> Optimum:
         reached = following
     values: dict[tuple[int, Amounts], int | None] = dict.fromkeys(reached, 0)
     best: list[dict[tuple[int, Amounts], list[int]]] = []
+    gains = 0
     for step in reversed(range(horizon)):
+        gain = 0
         now: dict[tuple[int, Amounts], int | None] = {}
         choice: dict[tuple[int, Amounts], list[int]] = {}
         shift = (horizon - step) * setting.weight_bits
@@ -272,15 +274,18 @@ def exact_optimum(model: Any, budget: Any, cap: int = NODE_CAP) -> Optimum:
                 else:
                     worths.append((total, row))
             now[node] = top = max((total for total, _ in worths), default=None)
+            gain = max([gain, *(row.reward for _, row in worths)])
             choice[node] = [k for k, (row, _) in enumerate(safe) if any(row is r and t == top for t, r in worths)]
         values = now
         best.append(choice)
+        gains += gain
     best.reverse()
     top = values[setting.start]
     if top is None:
         return Optimum(None, Fraction(0), nodes)
     value = setting.value(0, top)
-    return Optimum(value, max(abs(value), _scale(setting, layers, best)), nodes)
+    scale = max(_scale(setting, layers, best), Fraction(gains, 1 << setting.reward_bits))
+    return Optimum(value, max(abs(value), scale), nodes)
 
 
 def _scale(setting: Setting, layers: list[Layer], best: list[dict[tuple[int, Amounts], list[int]]]) -> Fraction:

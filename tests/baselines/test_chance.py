@@ -143,3 +143,16 @@ def test_larger_models() -> None:
     report = solvent.verify(model, baselines.chance(model, delta=0.02).policy)
     assert report.value == pytest.approx(values[1])
     assert report.violation_probability == pytest.approx(0.02)
+
+
+def test_a_breach_of_the_least_probability_is_still_one() -> None:
+    """Without any chance of going over allowed, the answer is that of `solve`, however unlikely the breach."""
+    b = solvent.CMDP.builder(horizon=3, start=0, resources=["r"], budget=1)
+    b.add(0, "risk", reward=2, outcomes=[(1.0, 1, 0), (5e-324, 2, 0)])
+    b.add(0, "safe", reward=1, outcomes=[(1, 1, 0)])
+    b.add(1, "rest", outcomes=[(1, 1, 0)])
+    b.add(2, "pay", outcomes=[(0.5, 3, 0), (0.5, 3, 2)])
+    b.add(3, "rest", outcomes=[(1, 3, 0)])
+    model = b.build()
+    assert baselines.chance(model, delta=0).value == solvent.solve(model).value == 1
+    assert baselines.chance(model, delta=1e-300).value == 2

@@ -20,6 +20,8 @@ from solvent.policy.locate import COLLAPSED
 from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
 
 Floats = NDArray[np.float64]
+#: The least positive float.
+_LEAST = 5e-324
 #: Of the reward and the breach of each choice: what is to be greatest, and what decides between equals.
 Ranking = Callable[[Floats, Floats], tuple[Floats, Floats]]
 
@@ -72,7 +74,10 @@ def best_course(graph: Graph, ranking: Ranking, *, goes_on: bool) -> Course:
         n = len(layer.row)
         reward = layer.gain + (layer.gain_over if goes_on else 0.0)
         reward = reward + np.bincount(layer.edge_choice, layer.edge_probability * reward_N[layer.edge_next], n)
-        breach = layer.breach + np.bincount(layer.edge_choice, layer.edge_probability * breach_N[layer.edge_next], n)
+        later = breach_N[layer.edge_next]
+        # a product may underflow, but what can go over does not become impossible
+        later = np.where(later > 0, np.maximum(layer.edge_probability * later, _LEAST), 0.0)
+        breach = layer.breach + np.bincount(layer.edge_choice, later, n)
         best = _argmax(layer, *ranking(reward, breach))
         reward_N, breach_N = reward[best], breach[best]
         chosen.append(best)
