@@ -194,9 +194,9 @@ class Optimum:
     value : Fraction or None
         None if no policy keeps the budget.
     scale : Fraction
-        Sum over the steps of the largest |reward| of rows that are optimal at nodes reached by optimal policies, or
-        |value| if that is larger: what errors are relative to. The dense oracle takes the expected sum of |reward|
-        instead, which is no larger.
+        Sum over the steps of the largest |reward| of rows that are optimal at nodes reached by optimal policies, or of
+        the largest reward of any row that leads on, or |value|, if that is larger: what errors are relative to. The
+        dense oracle takes the expected sum of |reward| instead, which is no larger than the first.
     nodes : int
         Number of nodes that were looked at.
     error : Fraction
