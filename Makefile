@@ -9,7 +9,7 @@ DOCS := $(VENV)/.docs
 #: Tests that between them lead to every kernel, for runs that look closer at them.
 KERNEL_TESTS := tests/plan/test_methods.py tests/plan/test_frontier.py tests/plan/test_paths.py \
 	tests/plan/test_pooling.py tests/plan/test_reduction.py tests/plan/test_outcomes.py tests/plan/test_accuracy.py \
-	tests/learning/test_learn_parts.py tests/fuzz/test_fuzz.py
+	tests/learning/test_learn_parts.py tests/fuzz/test_fuzzer.py
 
 .PHONY: help setup demo test test-generic test-kernels test-all lint format fuzz bench bench-check docs schema images paper clean
 
@@ -61,7 +61,7 @@ test-generic: $(READY)
 test-kernels: $(READY)
 	-NUMBA_BOUNDSCHECK=1 $(RUN) -m solvent warmup
 	NUMBA_BOUNDSCHECK=1 $(RUN) -m pytest -q -n auto $(KERNEL_TESTS)
-	NUMBA_DISABLE_JIT=1 $(RUN) -m pytest -q -n auto tests/fuzz/test_fuzz.py -k \
+	NUMBA_DISABLE_JIT=1 $(RUN) -m pytest -q -n auto tests/fuzz/test_fuzzer.py -k \
 		"test_short_run and (general or one_sided or deterministic or product or steps or resources or continuous)"
 
 test-all: $(EXTRAS)

@@ -318,7 +318,7 @@ def _rows(frame: _Frame, most_actions: int, one_outcome: bool = False, rest: flo
 def _poison(frame: _Frame, rows: list[Row]) -> list[Row]:
     """Add a row with an enormous reward that no policy should take: a bad one, or one that is never safe."""
     rng = frame.rng
-    size = rng.choice([1e12, 1e9, 1e15, 1e30, 1e300])
+    size = rng.choice([1e12, 1e9, 1e15, 1e30, 1e290])
     state = frame.state()
     if rng.random() < 0.5 or not frame.resources:
         return [*rows, Row(state, "awful", -size, frame.outcomes(1))]

@@ -15,7 +15,7 @@ from solvent.experiments import families
 from solvent.experiments.points import Points, count
 from solvent.model import instances
 from solvent.model.build import Builder
-from solvent.plan.frontier import RELATIVE_TOLERANCE
+from solvent.plan.accuracy import SAME_POINT
 from solvent.plan.solve import solve
 
 FAMILIES = [*families.DRAWS, "states"]
@@ -53,7 +53,7 @@ def test_no_two_values_lie_within_the_tolerance(family: str, luck: bool) -> None
     model = families.draw(family, horizon, seed=1, luck=luck)
     spacing = 2.0**-families.VALUE_BITS
     tosses = horizon if luck else 0
-    assert spacing > RELATIVE_TOLERANCE * np.abs(model.row_reward).max()
+    assert spacing > SAME_POINT * np.abs(model.row_reward).max() * horizon
     assert (model.row_reward * 2.0 ** (families.VALUE_BITS - tosses) % 1 == 0).all()
     assert set(model.probability.tolist()) <= {0.5, 1.0}
     # every value is a whole number of spacings that a double holds

@@ -28,7 +28,7 @@ from solvent.plan.problem import Problem
 
 
 def graph_of(model: CMDP) -> Graph:
-    return Graph.of(Problem.exact(model, resolve(model, None)))
+    return Graph.of(Problem.exact(model, resolve(model, None), merge=False))
 
 
 @given(seed=st.integers(0, 10**6), resources=st.integers(0, 2), stationary=st.booleans())

@@ -63,7 +63,7 @@ class Graph:
         >>> from solvent.model import instances
         >>> from solvent.model.budget import resolve
         >>> model = instances.knapsack([60, 100], [10, 20], capacity=20)
-        >>> graph = Graph.of(Problem.exact(model, resolve(model, None)))
+        >>> graph = Graph.of(Problem.exact(model, resolve(model, None), merge=False))
         >>> graph.entry_next.tolist()
         [1, 2, 3, 3, 3]
         """

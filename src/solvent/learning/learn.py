@@ -297,6 +297,6 @@ class _How:
 
     def _problem(self, model: CMDP, limits: Limits) -> Problem:
         if self.epsilon_cost is None:
-            return Problem.exact(model, limits)
+            return Problem.exact(model, limits, merge=False)  # outcomes are counted as they come
         lengths = additive_lengths(read_epsilon(self.epsilon_cost, limits, "epsilon_cost"), self.horizon)
         return project(model, limits, lengths, "relaxed")

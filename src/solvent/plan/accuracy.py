@@ -32,7 +32,7 @@ from solvent.model.cmdp import CMDP
 #: Half the distance from 1 to the next float: the largest relative error of one operation.
 ROUNDOFF = 2.0**-53
 #: Relative difference up to which values on a frontier are one point, so that rounding errors do not breed points.
-SAME_POINT = 2.0**-44
+SAME_POINT = 2.0**-48
 #: How far apart, relative to what is earned and lost on the way, the value of a policy followed forward may lie from
 #: the value computed backward.
 AGREEMENT = 1e-9

@@ -83,10 +83,10 @@ class Problem:
     relaxed: bool = False
 
     @classmethod
-    def exact(cls, model: CMDP, limits: Limits) -> Problem:
-        """Return a problem with nothing rounded and equal outcomes merged; errors as of `Lattice.fit`."""
+    def exact(cls, model: CMDP, limits: Limits, *, merge: bool = True) -> Problem:
+        """Return a problem with nothing rounded and, if asked, equal outcomes merged; errors as of `Lattice.fit`."""
         lattice = Lattice.fit(model, limits)
-        merged, ticks_OD = merge_twins(model, lattice.cost_OD)
+        merged, ticks_OD = merge_twins(model, lattice.cost_OD) if merge else (model, lattice.cost_OD)
         lattice = replace(lattice, cost_OD=ticks_OD)
         truth = Truth(lattice.units, ticks_OD, ticks_OD, exact=True)
         exactly: Counting = "exact"

@@ -76,9 +76,13 @@ def test_problems_have_all_features() -> None:
 
 @pytest.mark.parametrize("kind", SMALL)
 def test_oracles_agree(kind: str) -> None:
-    compared = 0
+    compared = refused = 0
     for seed in range(2 * SHORT[kind]):
-        model, budget = generate(seed, kind).build()
+        problem = generate(seed, kind)
+        if "reward_extreme" in problem.tags:
+            refused += 1  # sums of such rewards are beyond doubles
+            continue
+        model, budget = problem.build()
         exact = exact_optimum(model, budget)
         by_definition = oracle.optimum(model, budget) if exact.nodes < 300 else None
         if by_definition is not None:
@@ -93,7 +97,7 @@ def test_oracles_agree(kind: str) -> None:
         if exact.value is not None and dense.value is not None:
             assert abs(dense.value - exact.value) <= dense.error
             assert dense.error <= Fraction(1, 10**12) * max(exact.scale, Fraction(1, 10**300))
-    assert compared >= 2 * SHORT[kind]
+    assert compared >= 2 * SHORT[kind] - 2 * refused > 0
 
 
 def test_the_oracle_knows_limits_and_terminal_states() -> None:
