@@ -270,6 +270,19 @@ class CMDP(Makers):
         return self.n_outcomes == self.n_rows
 
     @cached_property
+    def arrivals(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The rows that lead to each state, table by table, and the state that each row leaves; of a certain model.
+
+        Three arrays: where the rows that lead to each (table, state) begin, these rows, and the state of each row.
+        """
+        place = np.repeat(np.arange(len(self.row_indptr) - 1), np.diff(self.row_indptr))
+        table, state = np.divmod(place, self.n_states)
+        target = table * self.n_states + self.next_state
+        order = np.argsort(target, kind="stable")
+        counts = np.bincount(target, minlength=len(self.row_indptr) - 1)
+        return np.concatenate([[0], np.cumsum(counts)]), order, state
+
+    @cached_property
     def reward_unit(self) -> float:
         """A power of two of which all rewards are whole multiples, if all sums of them are then exact; else 0.
 

@@ -51,8 +51,6 @@ class Columns:
 
 def merge_twins(model: CMDP, ticks_OD: NDArray[np.int64]) -> tuple[CMDP, NDArray[np.int64]]:
     """Return a model and its ticks with equal outcomes of each row merged; both as they are if there are none."""
-    if model.is_certain:
-        return model, ticks_OD
     found = find_twins(model.outcome_indptr, model.next_state, ticks_OD)
     if not found:
         return model, ticks_OD

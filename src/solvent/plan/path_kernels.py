@@ -156,8 +156,8 @@ def fill_prices(
     At any price p >= 0, what is earned from a (step, state) is at most value[step, state] + p (left - floor[last]). At
     the start this is convex in p: the lines of two paths, one too dear and one within the floor, meet at the next price
     to try, until no path lies above. Bounds count as equal if they differ by less than `same`, relative to the terms of
-    the best path known. Returns how many prices were tried, and the reward of a path that keeps all floors, written to
-    `out_row_H`.
+    the best path known. Returns how many prices were tried, the reward of a path that keeps all floors, written to
+    `out_row_H`, and the tolerance that goes with it.
     """
     span = -floor[last] if last >= 0 else 0
     first, careful, careless = np.int64(0), np.bool_(True), np.bool_(False)  # variables, as constants have own types
@@ -184,18 +184,18 @@ def fill_prices(
             cheap_reward, cheap_spent = earned, spent
         bound = value_HS[0, start] + price * span
         if bound <= best + tolerance or k == out_price_K.shape[0]:
-            return k, best
+            return k, best, tolerance
         earned, spent, size = follow(
             table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, highest_HS, last, price, value_HS,
             first, start, careless, row_H,
         )  # fmt: skip
         if spent <= span:
             if k == 1 or earned - price * spent <= cheap_reward - price * cheap_spent + tolerance:
-                return k, best
+                return k, best, tolerance
             cheap_reward, cheap_spent = earned, spent
         else:
             if k > 1 and earned - price * spent <= dear_reward - price * dear_spent + tolerance:
-                return k, best
+                return k, best, tolerance
             dear_reward, dear_spent = earned, spent
         price = max((dear_reward - cheap_reward) / (dear_spent - cheap_spent), 0.0)
 

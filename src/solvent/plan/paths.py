@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,7 +142,7 @@ class _Search:
         self._price_K = np.empty(_PRICES)
         shape = (_PRICES, *self._need_HS.shape)
         self._value_KHS, self._earned_KHS, self._want_KHS = np.empty(shape), np.empty(shape), np.empty(shape, np.int64)
-        count, self.value = kernels.fill_prices(
+        count, self.value, tolerance = kernels.fill_prices(
             model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
             self._need_HS, self._highest_HS, self._last, model.start_index, self._same, self._price_K, self._value_KHS,
             self._earned_KHS, self._want_KHS, self.row_H,
@@ -156,20 +155,23 @@ class _Search:
         order = np.argsort(ends, kind="stable")
         self._price_K, self._value_KHS = self._price_K[order], self._value_KHS[order]
         self._earned_KHS, self._want_KHS = self._earned_KHS[order], self._want_KHS[order]
-        self.tolerance = self._tolerance()
+        self.tolerance = self._at_most_a_unit(tolerance)
 
     def _tolerance(self) -> float:
         """Return how much better a path may be than the best one known and still count as equal to it."""
         taken = self.row_H[self.row_H >= 0]
-        priced = self._price_K[0] * np.abs(self._purse.cost[taken].astype(float))
-        tolerance = self._same * float(np.abs(self._model.row_reward[taken]).sum() + priced.sum())
+        priced = float(self._price_K[0]) * float(np.abs(self._purse.cost[taken].astype(float)).sum())
+        return self._at_most_a_unit(self._same * (float(np.abs(self._model.row_reward[taken]).sum()) + priced))
+
+    def _at_most_a_unit(self, tolerance: float) -> float:
+        """Return a tolerance, or a part of the unit of rewards if that is smaller, so that nothing better is lost."""
         return min(tolerance, self._unit / 4) if self._unit else tolerance
 
     def conclude(self, sizes: tuple[int, ...], stopped: str) -> Path:
         """Return the best path with bounds on what it and any other is worth."""
         rewards = self._model.row_reward[self.row_H[self.row_H >= 0]]
-        value = math.fsum(rewards.tolist())
-        if abs(value - self.value) > AGREEMENT * float(np.abs(rewards).sum()):
+        value, size = math.fsum(rewards.tolist()), float(np.abs(rewards).sum())
+        if abs(value - self.value) > AGREEMENT * size:
             raise SolventError(f"the path is worth {value!r}, but {self.value!r} was found by the search")
         upper = max(self.value, value)
         if stopped:
@@ -180,7 +182,7 @@ class _Search:
             # the terms of a better path add up to no more than twice the largest rewards, less what it is worth
             share = len(self.row_H) * (2 * ROUNDOFF + self._drift)
             terms = 2 * float(self._reward_H.sum()) + abs(upper)
-            below = len(self.row_H) * self._drift * float(np.abs(rewards).sum()) + 4 * ROUNDOFF * abs(value)
+            below = len(self.row_H) * self._drift * size + 4 * ROUNDOFF * abs(value)
             lower, upper = value - below, upper + share * terms
         if stopped or not self._unit:
             upper += max(self.tolerance, self._used) + 4 * ROUNDOFF * abs(upper)
@@ -189,7 +191,7 @@ class _Search:
     def run(self, width: int) -> None:
         """Search with so many labels at each step; improve the path, and the bound on what is better than it."""
         model, purse, allowance, horizon = self._model, self._purse, self._allowance, self._model.horizon
-        arrival_indptr, arrival_row, row_state = self._arrivals
+        arrival_indptr, arrival_row, row_state = self._model.arrivals
         room = width * int(np.diff(model.row_indptr).max(initial=1))
         taken = 24 * width + 101 * room
         allowance.take(taken, f"{width:,} labels at each step")
@@ -225,17 +227,6 @@ class _Search:
         # what was dropped for a tolerance that is far too large by now must be looked at again
         self.bound = max(cut, best + self._used) if self._used > 2 * self.tolerance else cut
         allowance.give_back(taken + 12 * stored)
-
-    @cached_property
-    def _arrivals(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """The rows that lead to each state, table by table, and the state each row leaves."""
-        model = self._model
-        place = np.repeat(np.arange(len(model.row_indptr) - 1), np.diff(model.row_indptr))
-        table, state = np.divmod(place, model.n_states)
-        target = table * model.n_states + model.next_state
-        order = np.argsort(target, kind="stable")
-        counts = np.bincount(target, minlength=len(model.row_indptr) - 1)
-        return np.concatenate([[0], np.cumsum(counts)]), order, state
 
     def _retrace(self, parent: NDArray[np.int64], row: NDArray[np.int32], label: int, then: int, price: int) -> None:
         """Write the rows that lead to a label, one row after it, and those that are best at a price from there."""

@@ -86,9 +86,11 @@ class Problem:
     def exact(cls, model: CMDP, limits: Limits, *, merge: bool = True) -> Problem:
         """Return a problem with nothing rounded and, if asked, equal outcomes merged; errors as of `Lattice.fit`."""
         lattice = Lattice.fit(model, limits)
-        merged, ticks_OD = merge_twins(model, lattice.cost_OD) if merge else (model, lattice.cost_OD)
-        lattice = replace(lattice, cost_OD=ticks_OD)
-        truth = Truth(lattice.units, ticks_OD, ticks_OD, exact=True)
+        merged = model
+        if merge and not model.is_certain:
+            merged, ticks_OD = merge_twins(model, lattice.cost_OD)
+            lattice = lattice if merged is model else replace(lattice, cost_OD=ticks_OD)
+        truth = Truth(lattice.units, lattice.cost_OD, lattice.cost_OD, exact=True)
         exactly: Counting = "exact"
         return cls(model, limits, merged, lattice, (exactly,) * len(limits.resources), truth)
 

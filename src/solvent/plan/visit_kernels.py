@@ -46,7 +46,7 @@ def follow_on_grid(
     weight[start] = 1.0
     ended_least, ended_most = UP, DOWN
     for h in range(n_steps):
-        out_reward_H[h] = out_size_H[h] = 0.0
+        reward = size = 0.0
         next_lowest = lowest - dearest
         next_width = width + (dearest - cheapest)
         if next_width < 1 or next_width > _GRID_KEYS // n_states:
@@ -67,14 +67,16 @@ def follow_on_grid(
                 if r < 0:
                     ended_least, ended_most = min(ended_least, amount), max(ended_most, amount)
                     continue
-                out_reward_H[h] += w * row_reward[r]
-                out_size_H[h] += w * abs(row_reward[r])
+                reward += w * row_reward[r]
+                size += w * abs(row_reward[r])
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     rest = amount - cost[o]
                     least, most = min(least, rest), max(most, rest)
                     if h + 1 < n_steps:
+                        passed = w * probability[o]
                         at = next_state[o] * next_width + rest - next_lowest
-                        after[at] += max(w * probability[o], _LEAST)
+                        after[at] += passed if passed > 0.0 else _LEAST
+        out_reward_H[h], out_size_H[h] = reward, size
         out_least_H[h], out_most_H[h] = min(least, ended_least), max(most, ended_most)
         if least == UP:
             for later in range(h, n_steps):
