@@ -26,7 +26,7 @@ import numpy as np
 
 import solvent
 from fuzz import continuous, discounted
-from fuzz.generate import fraction_of, least_budget
+from fuzz.generate import amount_of, fraction_of, least_budget
 from fuzz.ledger import Ledger, Run, show
 from fuzz.metamorphic import check_metamorphic
 from fuzz.oracles import NODE_CAP, Optimum, TooLarge, Walk, exact_optimum, optimum, overflows, walk
@@ -171,8 +171,8 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
             how = "strict" if strict else "relaxed"
             yield Run(f"{method}, {how}", options={"method": method, "epsilon": str(epsilon), "strict": strict})
     # where amounts have no common unit that fits, halving them need never end
-    seconds = {"time_limit": 2.0} if overflows(case.model, case.budget) else {}
-    yield Run("gap", options={"gap": rng.choice([0, 1e-4, 0.01, 0.1, 0.5])} | seconds)
+    timed = {"time_limit": 2.0} if overflows(case.model, case.budget) else {}
+    yield Run("gap", options={"gap": rng.choice([0, 1e-4, 0.01, 0.1, 0.5])} | timed)
     if rng.random() < 0.4:
         # as if there were no time to follow a policy that was found, and no problem small enough to be solved at once
         unhurried = {"gap": rng.choice([0.01, 0.1, 0.5]), "time_limit": 2.0}
@@ -192,7 +192,7 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
 
 
 def _size_of_costs(problem: Problem) -> Fraction:
-    sizes = [abs(fraction_of(cost)) for row in problem.rows for o in row.outcomes for cost in o.cost]  # type: ignore[arg-type]
+    sizes = [abs(amount_of(cost)) for row in problem.rows for o in row.outcomes for cost in o.cost]
     positive = sorted(size for size in sizes if size)
     return positive[len(positive) // 2].limit_denominator(1000) or Fraction(1) if positive else Fraction(1)
 
@@ -306,7 +306,9 @@ def _check_bounds(
     if status == "optimal":
         width = math.inf if math.inf in (upper, -lower) else Fraction(upper) - Fraction(lower)
         # plain layers hold nodes from which limits cannot be kept, and what could be earned there is in the bounds
-        scale = best.scale if run.options.get("prune", True) else max(best.scale, case.reward_reach)
+        scale: Fraction | float = best.scale
+        if not run.options.get("prune", True) and case.reward_reach > scale:
+            scale = case.reward_reach
         ledger.check("width of bounds", run, width <= WIDTH * scale, f"at most {show(WIDTH * scale)}", width)
         near = lower >= best.value - WIDTH * best.scale - best.error
         ledger.check("optimal is optimal", run, near, f"the optimum, {show(best.value)}", lower)

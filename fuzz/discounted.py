@@ -14,16 +14,23 @@ from random import Random
 from typing import Any
 
 import solvent
-from fuzz.generate import fraction_of
+from fuzz.generate import amount_of, fraction_of
 from fuzz.ledger import Ledger, Run, show
 from fuzz.oracles import TooLarge, exact_optimum
-from fuzz.problems import Problem
+from fuzz.problems import Problem, Side, constant
 from solvent.errors import LatticeOverflowError, ModelError, SolventError
 
 #: Rewards of unrolled steps are rounded to doubles.
 CLOSE = Fraction(1, 10**9)
 EPISODES = 12
 STEPS = 14
+_ZERO = Fraction(0)
+
+
+def limit_of(side: Side) -> Fraction | None:
+    """Return a limit, which is the same at every step; None where there is none."""
+    number = constant(side)
+    return None if number is None else fraction_of(number)
 
 
 def enclosure(problem: Problem, model: Any) -> tuple[Fraction | float, Fraction | float] | None:
@@ -39,10 +46,10 @@ def enclosure(problem: Problem, model: Any) -> tuple[Fraction | float, Fraction 
         possible = True
         for name, limit in problem.limits.items():
             d = problem.resources.index(name)
-            costs = [fraction_of(o.cost[d]) for row in problem.rows for o in row.outcomes]  # type: ignore[arg-type]
-            upper = None if limit.upper is None else fraction_of(limit.upper)  # type: ignore[arg-type]
-            lower = None if limit.lower is None else fraction_of(limit.lower)  # type: ignore[arg-type]
-            most, least = tail * max(0, *costs, 0), tail * min(0, *costs, 0)
+            costs = [amount_of(o.cost[d]) for row in problem.rows for o in row.outcomes]
+            upper = limit_of(limit.upper)
+            lower = limit_of(limit.lower)
+            most, least = tail * max([_ZERO, *costs]), tail * min([_ZERO, *costs])
             uppers = None if upper is None else [upper] * (steps - 1) + [upper - most]
             lowers = None if lower is None else [lower] * (steps - 1) + [lower - least]
             possible &= uppers is None or lowers is None or uppers[-1] >= lowers[-1]
@@ -54,8 +61,8 @@ def enclosure(problem: Problem, model: Any) -> tuple[Fraction | float, Fraction 
             bottom = exact_optimum(unrolled, tight, 3000) if possible else None
         except TooLarge:
             continue
-        high = -math.inf if top.value is None else top.value + tail * max(0, *rewards, 0)
-        low = -math.inf if bottom is None or bottom.value is None else bottom.value + tail * min(0, *rewards, 0)
+        high = -math.inf if top.value is None else top.value + tail * max([_ZERO, *rewards])
+        low = -math.inf if bottom is None or bottom.value is None else bottom.value + tail * min([_ZERO, *rewards])
         return low, high
     return None
 
@@ -75,7 +82,7 @@ def check(problem: Problem, rng: Random, ledger: Ledger, only: Run | None = None
 
 
 def _runs(problem: Problem, rng: Random) -> Iterator[Run]:
-    sizes = [abs(fraction_of(cost)) for row in problem.rows for o in row.outcomes for cost in o.cost]  # type: ignore[arg-type]
+    sizes = [abs(amount_of(cost)) for row in problem.rows for o in row.outcomes for cost in o.cost]
     size = max(sizes, default=Fraction(1)) or Fraction(1)
     epsilon = str(size * rng.choice([Fraction(1, 4), Fraction(1), Fraction(1, 20)]))
     for strict in (False, True):
@@ -146,17 +153,18 @@ def _check_episodes(problem: Problem, model: Any, policy: Any, allowance: Fracti
                 break
             row = by_key[state, agent.act()]
             possible = [o for o in row.outcomes if fraction_of(o.probability)]
-            key = [sum(map(fraction_of, o.cost)) for o in possible]  # type: ignore[arg-type]
+            key = [sum(map(amount_of, o.cost)) for o in possible]
             sign = 1 if episode % 2 else -1
             dear = max(range(len(possible)), key=lambda k: sign * key[k])
             outcome = possible[dear] if rng.random() < 0.5 else rng.choice(possible)
             # the agent is told costs as they are at the step
-            now = [g**step * fraction_of(cost) for cost in outcome.cost]  # type: ignore[arg-type]
-            agent.observe(outcome.next_state, [fraction_of(cost) for cost in outcome.cost])  # type: ignore[arg-type]
+            now = [g**step * amount_of(cost) for cost in outcome.cost]
+            agent.observe(outcome.next_state, [amount_of(cost) for cost in outcome.cost])
             spent = [a + b for a, b in zip(spent, now, strict=True)]
             state = outcome.next_state
             for name, limit in problem.limits.items():
                 x = spent[problem.resources.index(name)]
-                over = [] if limit.upper is None else [x - fraction_of(limit.upper)]  # type: ignore[arg-type]
-                over += [] if limit.lower is None else [fraction_of(limit.lower) - x]  # type: ignore[arg-type]
+                upper, lower = limit_of(limit.upper), limit_of(limit.lower)
+                over = [] if upper is None else [x - upper]
+                over += [] if lower is None else [lower - x]
                 ledger.check("never over", run, max(over) <= allowance, f"at most {allowance} over", max(over))

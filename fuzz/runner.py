@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -138,7 +138,7 @@ class Tally:
     """Everything a run has found."""
 
     problems: Counter[str] = field(default_factory=Counter)
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     compared: Counter[str] = field(default_factory=Counter)
     by_kind: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -204,17 +204,19 @@ class Fuzzer:
 
     def _kind(self, seed: int) -> str:
         """Return the kind of a problem; the first ones go through all kinds."""
-        kinds = self.options.kinds
-        if seed - self.options.seed < len(kinds):
-            return str(kinds[seed - self.options.seed])
+        kinds: list[str] = self.options.kinds
+        index: int = seed - self.options.seed
+        if index < len(kinds):
+            return kinds[index]
         return Random(f"kind-{seed}").choices(kinds, weights=[WEIGHTS[kind] for kind in kinds])[0]
 
     def _collect(self, worker: Worker, workers: list[Worker]) -> None:
-        assert worker.task is not None
+        task = worker.task
+        assert task is not None
         try:
             if worker.pipe.poll():
                 self._count(worker.pipe.recv())
-                worker.done.append(worker.task)
+                worker.done.append(task)
                 worker.task = None
                 return
             alive = worker.process.is_alive()
@@ -226,7 +228,6 @@ class Fuzzer:
         if alive and took < limit:
             return
         how = f"no answer within {limit:.0f} seconds" if alive else f"exit code {worker.process.exitcode}"
-        task = worker.task
         _stop(worker)
         workers[workers.index(worker)] = self._start()
         self._lost(task, "hang" if alive else "crash", how)
@@ -282,7 +283,7 @@ class Fuzzer:
     def _count(self, result: Result) -> None:
         tally = self.tally
         tally.problems[result.kind] += 1
-        tally.seconds[result.kind] += result.seconds  # type: ignore[assignment]
+        tally.seconds[result.kind] += result.seconds
         tally.by_kind[result.kind] += sum(result.compared.values())
         tally.compared += result.compared
         tally.skipped += result.skipped
