@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from random import Random
 from typing import Any
@@ -87,7 +88,7 @@ def _runs(problem: Problem, rng: Random) -> Iterator[Run]:
     epsilon = str(size * rng.choice([Fraction(1, 4), Fraction(1), Fraction(1, 20)]))
     for strict in (False, True):
         how = "strict" if strict else "relaxed"
-        yield Run(f"discounted, {how}", options={"epsilon": epsilon, "strict": strict})
+        yield Run(f"discounted, {how}", options={"epsilon": epsilon, "strict": strict, "time_limit": 20})
 
 
 def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run, ledger: Ledger) -> None:
@@ -95,7 +96,7 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
     solution = None
     with ledger.no_exception(run):
         try:
-            solution = solvent.solve(model, budget, time_limit=20, **run.options)
+            solution = solvent.solve(model, budget, **run.options)
         except LatticeOverflowError:
             ledger.skip("discounted costs beyond 64 bits")
         except SolventError as error:
@@ -135,17 +136,30 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
         ledger.check("report: value", run, near, solution.value, report.value)
         ledger.check("report: feasible", run, report.feasible or status == "relaxed", "never over", "over")
     allowance = Fraction(run.options["epsilon"]) if status == "relaxed" else Fraction(0)
-    with ledger.no_exception(run, "agent"):
-        _check_episodes(problem, model, policy, allowance, run, ledger)
+    observed: list[tuple[Any, tuple[Fraction, ...]]] = []
+    with ledger.no_exception(replace(run, observed=observed), "agent"):
+        _check_episodes(problem, model, policy, allowance, run, ledger, observed)
 
 
-def _check_episodes(problem: Problem, model: Any, policy: Any, allowance: Fraction, run: Run, ledger: Ledger) -> None:
-    """Follow the agent along random outcomes, the costlier ones more often, and add up what it spends."""
+def _check_episodes(
+    problem: Problem,
+    model: Any,
+    policy: Any,
+    allowance: Fraction,
+    run: Run,
+    ledger: Ledger,
+    observed: list[tuple[Any, tuple[Fraction, ...]]],
+) -> None:
+    """Follow the agent along random outcomes, the costlier ones more often, and add up what it spends.
+
+    What it is told in the current episode is in `observed`.
+    """
     assert problem.discount is not None
     rng, g = Random("episodes"), fraction_of(problem.discount)
     by_key = {(row.state, row.action): row for row in problem.rows}
     acting = {row.state for row in problem.rows}
     for episode in range(EPISODES):
+        observed.clear()
         agent = policy.agent(model)
         state, spent = problem.start, [Fraction(0)] * len(problem.resources)
         for step in range(STEPS):
@@ -158,13 +172,16 @@ def _check_episodes(problem: Problem, model: Any, policy: Any, allowance: Fracti
             dear = max(range(len(possible)), key=lambda k: sign * key[k])
             outcome = possible[dear] if rng.random() < 0.5 else rng.choice(possible)
             # the agent is told costs as they are at the step
-            now = [g**step * amount_of(cost) for cost in outcome.cost]
-            agent.observe(outcome.next_state, [amount_of(cost) for cost in outcome.cost])
-            spent = [a + b for a, b in zip(spent, now, strict=True)]
+            costs = tuple(amount_of(cost) for cost in outcome.cost)
+            observed.append((outcome.next_state, costs))
+            agent.observe(outcome.next_state, list(costs))
+            spent = [a + g**step * b for a, b in zip(spent, costs, strict=True)]
             state = outcome.next_state
             for name, limit in problem.limits.items():
                 x = spent[problem.resources.index(name)]
                 upper, lower = limit_of(limit.upper), limit_of(limit.lower)
                 over = [] if upper is None else [x - upper]
                 over += [] if lower is None else [lower - x]
-                ledger.check("never over", run, max(over) <= allowance, f"at most {allowance} over", max(over))
+                most = max(over)
+                here = run if most <= allowance else replace(run, observed=tuple(observed))
+                ledger.check("never over", here, most <= allowance, f"at most {allowance} over", most)

@@ -432,6 +432,26 @@ def dense_optimum(model: Any, budget: Any, cap: int = DENSE_CAP) -> Optimum:
     return Optimum(middle, max(abs(middle), earned_size), sum(sizes), (Fraction(high) - Fraction(low)) / 2)
 
 
+def backward_value(mdp: Any) -> float:
+    """Return the value of an augmented MDP by backward induction; minus infinity if a limit must be broken."""
+    value = np.zeros(mdp.n_nodes)
+    value[mdp.dead_ends] = -np.inf
+    indptr, transitions = mdp.row_indptr, mdp.transitions
+    for layer in reversed(range(len(mdp.layer_indptr) - 1)):
+        for node in range(int(mdp.layer_indptr[layer]), int(mdp.layer_indptr[layer + 1])):
+            first, last = int(indptr[node]), int(indptr[node + 1])
+            if first == last:
+                continue
+            best = -math.inf
+            for r in range(first, last):
+                at = slice(int(transitions.indptr[r]), int(transitions.indptr[r + 1]))
+                later = value[transitions.indices[at]]
+                total = -math.inf if np.isneginf(later).any() else float(transitions.data[at] @ later)
+                best = max(best, float(mdp.reward[r]) + total)
+            value[node] = best
+    return float(value[mdp.start])
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # following a policy
 
