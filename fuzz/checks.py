@@ -12,25 +12,33 @@ The contract, with V the optimum of the stored model and all comparisons in frac
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
 import solvent
 from fuzz import continuous, discounted
-from fuzz.generate import fraction_of, least_budget
-from fuzz.ledger import Ledger, Run, show
+from fuzz.generate import amount_of, fraction_of, least_budget
+from fuzz.ledger import Comparison, Ledger, Run, Watch, forced, show
 from fuzz.metamorphic import check_metamorphic
-from fuzz.oracles import NODE_CAP, Optimum, TooLarge, Walk, exact_optimum, optimum, overflows, walk
+from fuzz.oracles import (
+    NODE_CAP,
+    Optimum,
+    TooLarge,
+    Walk,
+    backward_value,
+    exact_optimum,
+    optimum,
+    overflows,
+    walk,
+)
 from fuzz.problems import Distribution, Problem, Row
+from fuzz.transforms import Relation
 from solvent.errors import LatticeOverflowError, LimitError, ModelError, SolventError
 from solvent.model.budget import resolve
 
@@ -81,7 +89,13 @@ def _any(sides: tuple[tuple[Fraction | None, ...], ...]) -> bool:
     return any(limit is not None for side in sides for limit in side)
 
 
-def check_problem(problem: Problem, seed: int, slack: Fraction = Fraction(0), only: Run | None = None) -> Ledger:
+def check_problem(
+    problem: Problem,
+    seed: int,
+    slack: Fraction = Fraction(0),
+    only: Run | None = None,
+    watch: Watch | None = None,
+) -> Ledger:
     """Run everything that applies to a problem.
 
     Parameters
@@ -93,8 +107,10 @@ def check_problem(problem: Problem, seed: int, slack: Fraction = Fraction(0), on
         Rounding forgiven in bounds, relative to the scale of the optimum.
     only : Run, optional
         Make just this call; for shrinking.
+    watch : callable, optional
+        Told of each call when it begins and when it ends.
     """
-    ledger = Ledger(slack)
+    ledger = Ledger(slack, watch=watch)
     if only is None or only.function != "metamorphic":
         _check_answers(problem, seed, ledger, only)
     if only is None:
@@ -171,8 +187,8 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
             how = "strict" if strict else "relaxed"
             yield Run(f"{method}, {how}", options={"method": method, "epsilon": str(epsilon), "strict": strict})
     # where amounts have no common unit that fits, halving them need never end
-    seconds = {"time_limit": 2.0} if overflows(case.model, case.budget) else {}
-    yield Run("gap", options={"gap": rng.choice([0, 1e-4, 0.01, 0.1, 0.5])} | seconds)
+    timed = {"time_limit": 2.0} if overflows(case.model, case.budget) else {}
+    yield Run("gap", options={"gap": rng.choice([0, 1e-4, 0.01, 0.1, 0.5])} | timed)
     if rng.random() < 0.4:
         # as if there were no time to follow a policy that was found, and no problem small enough to be solved at once
         unhurried = {"gap": rng.choice([0.01, 0.1, 0.5]), "time_limit": 2.0}
@@ -192,19 +208,9 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
 
 
 def _size_of_costs(problem: Problem) -> Fraction:
-    sizes = [abs(fraction_of(cost)) for row in problem.rows for o in row.outcomes for cost in o.cost]  # type: ignore[arg-type]
+    sizes = [abs(amount_of(cost)) for row in problem.rows for o in row.outcomes for cost in o.cost]
     positive = sorted(size for size in sizes if size)
     return positive[len(positive) // 2].limit_denominator(1000) or Fraction(1) if positive else Fraction(1)
-
-
-@contextmanager
-def forced(run: Run) -> Iterator[None]:
-    """Set the module attributes of a run while it lasts."""
-    with ExitStack() as stack:
-        for path, value in run.settings.items():
-            module, attribute = path.rsplit(".", 1)
-            stack.enter_context(mock.patch.object(importlib.import_module(f"solvent.plan.{module}"), attribute, value))
-        yield
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -306,7 +312,9 @@ def _check_bounds(
     if status == "optimal":
         width = math.inf if math.inf in (upper, -lower) else Fraction(upper) - Fraction(lower)
         # plain layers hold nodes from which limits cannot be kept, and what could be earned there is in the bounds
-        scale = best.scale if run.options.get("prune", True) else max(best.scale, case.reward_reach)
+        scale: Fraction | float = best.scale
+        if not run.options.get("prune", True) and case.reward_reach > scale:
+            scale = case.reward_reach
         ledger.check("width of bounds", run, width <= WIDTH * scale, f"at most {show(WIDTH * scale)}", width)
         near = lower >= best.value - WIDTH * best.scale - best.error
         ledger.check("optimal is optimal", run, near, f"the optimum, {show(best.value)}", lower)
@@ -442,7 +450,8 @@ def _check_elsewhere(case: Case, run: Run, policy: Any, ledger: Ledger) -> None:
         return
     if isinstance(limit.lower, tuple) and any(x is not None and tighter < fraction_of(x) for x in limit.lower):
         return
-    smaller = case.problem.with_(limits={**case.problem.limits, name: limit._replace(upper=tighter)}).budget()
+    run = replace(run, limits={name: limit._replace(upper=tighter)})
+    smaller = case.problem.with_(limits={**case.problem.limits, **run.limits}).budget()
     report = done = None
     with ledger.no_exception(run, "verify a smaller budget"):
         try:
@@ -490,23 +499,28 @@ def _check_curve(case: Case, run: Run, ledger: Ledger) -> None:
         except TooLarge:
             ledger.skip("curve too large")
             return
-        value = curve.value(budget)
+        here = replace(run, options={**run.options, "budget": budget})
+        value = None
+        with ledger.no_exception(here, "curve value"):
+            value = curve.value(budget)
+        if value is None:
+            continue
         values.append(value)
         if best.value is None:
-            ledger.check("curve: infeasible", run, value == -math.inf, f"minus infinity at {budget}", value)
+            ledger.check("curve: infeasible", here, value == -math.inf, f"minus infinity at {budget}", value)
             continue
         near = math.isfinite(value) and abs(Fraction(value) - best.value) <= CLOSE * best.scale
-        ledger.check("curve: value", run, near, f"{show(best.value)} at {budget}", value)
+        ledger.check("curve: value", here, near, f"{show(best.value)} at {budget}", value)
         done = None
-        with ledger.no_exception(run, "curve policy"):
+        with ledger.no_exception(here, "curve policy"):
             try:
                 done = walk(case.model, {**free, name: budget}, curve.policy(budget), case.walk_cap)
             except TooLarge:
                 ledger.skip("policy too large to walk")
         if done is not None:
-            ledger.check("curve: policy never over", run, not done.broken, "never over", done.most)
+            ledger.check("curve: policy never over", here, not done.broken, "never over", done.most)
             fits = done.value >= best.value - CLOSE * best.scale
-            ledger.check("curve: policy value", run, fits, best.value, done.value)
+            ledger.check("curve: policy value", here, fits, best.value, done.value)
     ledger.check("curve: monotone", run, values == sorted(values), "non-decreasing values", values)
 
 
@@ -527,32 +541,13 @@ def _check_augment(case: Case, run: Run, ledger: Ledger) -> None:
     ledger.check("augment: feasible", run, mdp.feasible == case.best.feasible, case.best.feasible, mdp.feasible)
     if case.best.value is None or not mdp.feasible or case.reward_reach > 1e300:
         return
-    value = _backward(mdp)
+    value = backward_value(mdp)
     near = (
         abs(Fraction(value) - case.best.value) <= CLOSE * case.best.scale + case.best.error
         if math.isfinite(value)
         else False
     )
     ledger.check("augment: value", run, near, case.best.value, value)
-
-
-def _backward(mdp: Any) -> float:
-    value = np.zeros(mdp.n_nodes)
-    value[mdp.dead_ends] = -np.inf
-    indptr, transitions = mdp.row_indptr, mdp.transitions
-    for layer in reversed(range(len(mdp.layer_indptr) - 1)):
-        for node in range(int(mdp.layer_indptr[layer]), int(mdp.layer_indptr[layer + 1])):
-            first, last = int(indptr[node]), int(indptr[node + 1])
-            if first == last:
-                continue
-            best = -math.inf
-            for r in range(first, last):
-                at = slice(int(transitions.indptr[r]), int(transitions.indptr[r + 1]))
-                later = value[transitions.indices[at]]
-                total = -math.inf if np.isneginf(later).any() else float(transitions.data[at] @ later)
-                best = max(best, float(mdp.reward[r]) + total)
-            value[node] = best
-    return float(value[mdp.start])
 
 
 def _check_chance(case: Case, run: Run, ledger: Ledger) -> None:
@@ -595,24 +590,30 @@ def _check_scaled(case: Case, run: Run, ledger: Ledger) -> None:
     exponent = run.options["exponent"]
     methods = ["reduction", *(["frontier"] if case.one_sided else [])]
     methods += ["paths"] if case.one_sided and case.certain else []
+    changed = scaled(case.problem, exponent)
     for method in methods:
+        if run.options.get("method", method) != method:  # repeats a comparison by another method
+            continue
+        here = replace(run, options={"exponent": exponent, "method": method})
+        call = Run(method, options={"method": method})
+        both = Comparison(case.problem, changed, call, call, Relation(exponent=exponent, exact=True))
         once = twice = None
-        with ledger.no_exception(run):
+        with ledger.no_exception(here, comparison=both):
             try:
-                once = solvent.solve(case.model, case.budget, method=method)
-                twice = solvent.solve(scaled(case.problem, exponent).build()[0], case.budget, method=method)
+                once = solvent.solve(case.model, case.budget, **call.options)
+                twice = solvent.solve(changed.build()[0], case.budget, **call.options)
             except LatticeOverflowError:
                 return
         if once is None or twice is None:
             continue
-        ledger.check("scaled: status", run, once.status == twice.status, once.status.value, twice.status.value)
+        ledger.check("scaled: status", here, once.status == twice.status, once.status.value, twice.status.value, both)
         for name in ("value", "value_lower", "value_upper"):
             expected = getattr(once, name)
             expected = math.ldexp(expected, exponent) if math.isfinite(expected) else expected
             found = getattr(twice, name)
-            ledger.check(f"scaled: {name}", run, expected == found, f"{expected!r} by {method}", repr(found))
-        ledger.check("scaled: worst spent", run, once.worst_spent == twice.worst_spent, once.worst_spent,
-                     twice.worst_spent)  # fmt: skip
+            ledger.check(f"scaled: {name}", here, expected == found, f"{expected!r} by {method}", repr(found), both)
+        ledger.check("scaled: worst spent", here, once.worst_spent == twice.worst_spent, once.worst_spent,
+                     twice.worst_spent, both)  # fmt: skip
 
 
 _CHECKS = {

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -38,11 +38,22 @@ MOST_ARRIVALS = 30_000
 CLOSE = Fraction(1, 10**8)
 
 
+class Frozen(Protocol):
+    """What is used of a frozen `scipy.stats` distribution."""
+
+    def cdf(self, x: float, /) -> float:
+        """Return the probability of at most x."""
+
+    def sf(self, x: float, /) -> float:
+        """Return the probability of more than x."""
+
+
 def cdf(cost: Distribution, x: float) -> float:
     """Return the probability of a cost of at most x."""
     from scipy import stats
 
     p = {key: float(fraction_of(value)) for key, value in cost.parameters}
+    frozen: Frozen
     if cost.name == "uniform":
         frozen = stats.uniform(p["low"], p["high"] - p["low"])
     elif cost.name == "triangular":
@@ -282,7 +293,8 @@ def _runs(problem: Problem, rng: Random) -> Iterator[Run]:
         if low is not None and high > low
     ]
     # as wide as a whole support: one bin, whose edges are its ends
-    whole = problem.horizon * rng.choice(sorted(widths) or [Fraction(1)]) * rng.choice([1, 1, 1, 2, Fraction(1, 2)])
+    shares = [Fraction(1), Fraction(1), Fraction(1), Fraction(2), Fraction(1, 2)]
+    whole = problem.horizon * rng.choice(sorted(widths) or [Fraction(1)]) * rng.choice(shares)
     epsilons = [("additive", rng.choice(["1/2", "1", "3", "7/3", "1/4"])), ("additive", str(whole))]
     if rng.random() < 0.5:
         epsilons.append(("relative", rng.choice(["1/4", "1/2", "1/10"])))

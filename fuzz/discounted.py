@@ -9,21 +9,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from random import Random
 from typing import Any
 
 import solvent
-from fuzz.generate import fraction_of
+from fuzz.generate import amount_of, fraction_of
 from fuzz.ledger import Ledger, Run, show
 from fuzz.oracles import TooLarge, exact_optimum
-from fuzz.problems import Problem
+from fuzz.problems import Problem, Side, constant
 from solvent.errors import LatticeOverflowError, ModelError, SolventError
 
 #: Rewards of unrolled steps are rounded to doubles.
 CLOSE = Fraction(1, 10**9)
 EPISODES = 12
 STEPS = 14
+_ZERO = Fraction(0)
+
+
+def limit_of(side: Side) -> Fraction | None:
+    """Return a limit, which is the same at every step; None where there is none."""
+    number = constant(side)
+    return None if number is None else fraction_of(number)
 
 
 def enclosure(problem: Problem, model: Any) -> tuple[Fraction | float, Fraction | float] | None:
@@ -39,10 +47,10 @@ def enclosure(problem: Problem, model: Any) -> tuple[Fraction | float, Fraction 
         possible = True
         for name, limit in problem.limits.items():
             d = problem.resources.index(name)
-            costs = [fraction_of(o.cost[d]) for row in problem.rows for o in row.outcomes]  # type: ignore[arg-type]
-            upper = None if limit.upper is None else fraction_of(limit.upper)  # type: ignore[arg-type]
-            lower = None if limit.lower is None else fraction_of(limit.lower)  # type: ignore[arg-type]
-            most, least = tail * max(0, *costs, 0), tail * min(0, *costs, 0)
+            costs = [amount_of(o.cost[d]) for row in problem.rows for o in row.outcomes]
+            upper = limit_of(limit.upper)
+            lower = limit_of(limit.lower)
+            most, least = tail * max([_ZERO, *costs]), tail * min([_ZERO, *costs])
             uppers = None if upper is None else [upper] * (steps - 1) + [upper - most]
             lowers = None if lower is None else [lower] * (steps - 1) + [lower - least]
             possible &= uppers is None or lowers is None or uppers[-1] >= lowers[-1]
@@ -54,8 +62,8 @@ def enclosure(problem: Problem, model: Any) -> tuple[Fraction | float, Fraction 
             bottom = exact_optimum(unrolled, tight, 3000) if possible else None
         except TooLarge:
             continue
-        high = -math.inf if top.value is None else top.value + tail * max(0, *rewards, 0)
-        low = -math.inf if bottom is None or bottom.value is None else bottom.value + tail * min(0, *rewards, 0)
+        high = -math.inf if top.value is None else top.value + tail * max([_ZERO, *rewards])
+        low = -math.inf if bottom is None or bottom.value is None else bottom.value + tail * min([_ZERO, *rewards])
         return low, high
     return None
 
@@ -75,12 +83,12 @@ def check(problem: Problem, rng: Random, ledger: Ledger, only: Run | None = None
 
 
 def _runs(problem: Problem, rng: Random) -> Iterator[Run]:
-    sizes = [abs(fraction_of(cost)) for row in problem.rows for o in row.outcomes for cost in o.cost]  # type: ignore[arg-type]
+    sizes = [abs(amount_of(cost)) for row in problem.rows for o in row.outcomes for cost in o.cost]
     size = max(sizes, default=Fraction(1)) or Fraction(1)
     epsilon = str(size * rng.choice([Fraction(1, 4), Fraction(1), Fraction(1, 20)]))
     for strict in (False, True):
         how = "strict" if strict else "relaxed"
-        yield Run(f"discounted, {how}", options={"epsilon": epsilon, "strict": strict})
+        yield Run(f"discounted, {how}", options={"epsilon": epsilon, "strict": strict, "time_limit": 20})
 
 
 def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run, ledger: Ledger) -> None:
@@ -88,7 +96,7 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
     solution = None
     with ledger.no_exception(run):
         try:
-            solution = solvent.solve(model, budget, time_limit=20, **run.options)
+            solution = solvent.solve(model, budget, **run.options)
         except LatticeOverflowError:
             ledger.skip("discounted costs beyond 64 bits")
         except SolventError as error:
@@ -128,17 +136,30 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
         ledger.check("report: value", run, near, solution.value, report.value)
         ledger.check("report: feasible", run, report.feasible or status == "relaxed", "never over", "over")
     allowance = Fraction(run.options["epsilon"]) if status == "relaxed" else Fraction(0)
-    with ledger.no_exception(run, "agent"):
-        _check_episodes(problem, model, policy, allowance, run, ledger)
+    observed: list[tuple[Any, tuple[Fraction, ...]]] = []
+    with ledger.no_exception(replace(run, observed=observed), "agent"):
+        _check_episodes(problem, model, policy, allowance, run, ledger, observed)
 
 
-def _check_episodes(problem: Problem, model: Any, policy: Any, allowance: Fraction, run: Run, ledger: Ledger) -> None:
-    """Follow the agent along random outcomes, the costlier ones more often, and add up what it spends."""
+def _check_episodes(
+    problem: Problem,
+    model: Any,
+    policy: Any,
+    allowance: Fraction,
+    run: Run,
+    ledger: Ledger,
+    observed: list[tuple[Any, tuple[Fraction, ...]]],
+) -> None:
+    """Follow the agent along random outcomes, the costlier ones more often, and add up what it spends.
+
+    What it is told in the current episode is in `observed`.
+    """
     assert problem.discount is not None
     rng, g = Random("episodes"), fraction_of(problem.discount)
     by_key = {(row.state, row.action): row for row in problem.rows}
     acting = {row.state for row in problem.rows}
     for episode in range(EPISODES):
+        observed.clear()
         agent = policy.agent(model)
         state, spent = problem.start, [Fraction(0)] * len(problem.resources)
         for step in range(STEPS):
@@ -146,17 +167,21 @@ def _check_episodes(problem: Problem, model: Any, policy: Any, allowance: Fracti
                 break
             row = by_key[state, agent.act()]
             possible = [o for o in row.outcomes if fraction_of(o.probability)]
-            key = [sum(map(fraction_of, o.cost)) for o in possible]  # type: ignore[arg-type]
+            key = [sum(map(amount_of, o.cost)) for o in possible]
             sign = 1 if episode % 2 else -1
             dear = max(range(len(possible)), key=lambda k: sign * key[k])
             outcome = possible[dear] if rng.random() < 0.5 else rng.choice(possible)
             # the agent is told costs as they are at the step
-            now = [g**step * fraction_of(cost) for cost in outcome.cost]  # type: ignore[arg-type]
-            agent.observe(outcome.next_state, [fraction_of(cost) for cost in outcome.cost])  # type: ignore[arg-type]
-            spent = [a + b for a, b in zip(spent, now, strict=True)]
+            costs = tuple(amount_of(cost) for cost in outcome.cost)
+            observed.append((outcome.next_state, costs))
+            agent.observe(outcome.next_state, list(costs))
+            spent = [a + g**step * b for a, b in zip(spent, costs, strict=True)]
             state = outcome.next_state
             for name, limit in problem.limits.items():
                 x = spent[problem.resources.index(name)]
-                over = [] if limit.upper is None else [x - fraction_of(limit.upper)]  # type: ignore[arg-type]
-                over += [] if limit.lower is None else [fraction_of(limit.lower) - x]  # type: ignore[arg-type]
-                ledger.check("never over", run, max(over) <= allowance, f"at most {allowance} over", max(over))
+                upper, lower = limit_of(limit.upper), limit_of(limit.lower)
+                over = [] if upper is None else [x - upper]
+                over += [] if lower is None else [lower - x]
+                most = max(over)
+                here = run if most <= allowance else replace(run, observed=tuple(observed))
+                ledger.check("never over", here, most <= allowance, f"at most {allowance} over", most)

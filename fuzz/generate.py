@@ -74,6 +74,19 @@ def fraction_of(number: Number) -> Fraction:
     return Fraction(number)
 
 
+def amount_of(cost: Cost) -> Fraction:
+    """Return the value of a cost that is a number.
+
+    Raises
+    ------
+    TypeError
+        If the cost is continuous.
+    """
+    if isinstance(cost, Distribution):
+        raise TypeError(f"expected a number, found {cost}")
+    return fraction_of(cost)
+
+
 Pool = Sequence[Number]
 
 
@@ -94,16 +107,16 @@ def _zeros(rng: Random) -> Pool:
 
 
 def _fractions(rng: Random) -> Pool:
-    return [
-        rng.choice([f"{rng.randint(-2, 9)}/{rng.choice([2, 3, 4, 6, 7])}", Fraction(rng.randint(-3, 9), 12), 1, 0])
-        for _ in range(rng.randint(2, 5))
-    ]
+    def one() -> Number:
+        choices: Pool = [f"{rng.randint(-2, 9)}/{rng.choice([2, 3, 4, 6, 7])}", Fraction(rng.randint(-3, 9), 12), 1, 0]
+        return rng.choice(choices)
+
+    return [one() for _ in range(rng.randint(2, 5))]
 
 
 def _decimals(rng: Random) -> Pool:
-    return [
-        rng.choice([0.1, 0.2, 0.3, 0.7, -0.1, 1.1, "0.1", "0.30", 0.05, 2.675, 1]) for _ in range(rng.randint(2, 5))
-    ]
+    choices: Pool = [0.1, 0.2, 0.3, 0.7, -0.1, 1.1, "0.1", "0.30", 0.05, 2.675, 1]
+    return [rng.choice(choices) for _ in range(rng.randint(2, 5))]
 
 
 def _long_floats(rng: Random) -> Pool:
@@ -124,7 +137,8 @@ def _far_above(rng: Random) -> Pool:
 
 
 def _common_factor(rng: Random) -> Pool:
-    unit = rng.choice([7, 12, 1000, 10**9, "1/1000"])
+    units: Pool = [7, 12, 1000, 10**9, "1/1000"]
+    unit = rng.choice(units)
     return [str(Fraction(unit) * k) for k in (0, rng.randint(1, 5), rng.randint(-2, 5))]
 
 
@@ -375,9 +389,7 @@ def least_budget(problem: Problem, resource: int, *, sign: int = 1, final: bool 
     by_state: dict[Any, list[tuple[tuple[int, ...] | None, list[tuple[Any, Fraction]]]]] = {}
     for row in problem.rows:
         outcomes = [
-            (o.next_state, sign * fraction_of(o.cost[resource]))  # type: ignore[arg-type]
-            for o in row.outcomes
-            if fraction_of(o.probability)
+            (o.next_state, sign * amount_of(o.cost[resource])) for o in row.outcomes if fraction_of(o.probability)
         ]
         by_state.setdefault(row.state, []).append((row.steps, outcomes))
     later: dict[Any, Fraction] = {}
@@ -397,7 +409,7 @@ def least_budget(problem: Problem, resource: int, *, sign: int = 1, final: bool 
 
 
 def _tick(problem: Problem, resource: int) -> Fraction:
-    costs = [fraction_of(o.cost[resource]) for row in problem.rows for o in row.outcomes]  # type: ignore[arg-type]
+    costs = [amount_of(o.cost[resource]) for row in problem.rows for o in row.outcomes]
     numerator, denominator = 0, 1
     for cost in costs:
         numerator = math.gcd(numerator * cost.denominator, cost.numerator * denominator)
@@ -408,7 +420,7 @@ def _tick(problem: Problem, resource: int) -> Fraction:
 
 
 def _spread(problem: Problem, resource: int) -> Fraction:
-    sizes = [abs(fraction_of(o.cost[resource])) for row in problem.rows for o in row.outcomes]  # type: ignore[arg-type]
+    sizes = [abs(amount_of(o.cost[resource])) for row in problem.rows for o in row.outcomes]
     usual = sorted(size for size in sizes if size)
     return usual[len(usual) // 2] if usual else Fraction(1)
 
@@ -708,7 +720,8 @@ def _timed(rng: Random) -> Problem:
 # Continuous costs: ends on and off the edges of bins, far from zero on both sides.
 def _distribution(rng: Random, bounded: bool, shifts: Sequence[int]) -> Distribution:
     shift = rng.choice(shifts)
-    width = rng.choice([1, 1, "1/2", "1/3", 2, "0.7"])
+    widths: Pool = [1, 1, "1/2", "1/3", 2, "0.7"]
+    width = rng.choice(widths)
     low, high = Fraction(shift), Fraction(shift) + Fraction(width)
     negate = rng.random() < 0.2
     if negate:
@@ -718,14 +731,18 @@ def _distribution(rng: Random, bounded: bool, shifts: Sequence[int]) -> Distribu
     if name == "triangular":
         ends.insert(1, ("mode", str(rng.choice([low, high, (low + high) / 2]))))
     if name == "truncated_normal":
-        ends = [("mean", str(rng.choice([low, high, (low + high) / 2, high + 3]))), ("sd", rng.choice(["1/2", 1, 3]))]
+        deviations: Pool = ["1/2", 1, 3]
+        ends = [("mean", str(rng.choice([low, high, (low + high) / 2, high + 3]))), ("sd", rng.choice(deviations))]
         ends += [("low", str(low)), ("high", str(high))]
         if not bounded and rng.random() < 0.3:
             negate, ends = False, [*ends[:2], ("high", str(high))]
     if name == "beta":
-        ends = [("a", rng.choice([2, "1/2", 1])), ("b", rng.choice([3, "1/2", 1])), *ends]
+        first: Pool = [2, "1/2", 1]
+        second: Pool = [3, "1/2", 1]
+        ends = [("a", rng.choice(first)), ("b", rng.choice(second)), *ends]
     if name == "exponential":
-        ends = [("scale", rng.choice([1, "1/2", 3])), *ends]
+        scales: Pool = [1, "1/2", 3]
+        ends = [("scale", rng.choice(scales)), *ends]
         if not bounded and rng.random() < 0.4:
             negate, ends = True, ends[:2]
     return Distribution(name, tuple(ends), negate)
@@ -837,10 +854,11 @@ def _discounted(rng: Random) -> Problem:
     if frame.n_states > 1 and rng.random() < 0.25:
         last = frame.n_states - 1
         rows, terminal = [row for row in rows if row.state != last], ((last, None),)
-    discount: Number = rng.choice(["1/2", 0.5, "1/3", "2/3", 0.7, "0.8"])
+    discounts: Pool = ["1/2", 0.5, "1/3", "2/3", 0.7, "0.8"]
+    discount = rng.choice(discounts)
     limits: dict[str, Limit] = {}
     for d, name in enumerate(frame.resources):
-        total = max(abs(fraction_of(o.cost[d])) for row in rows for o in row.outcomes)  # type: ignore[arg-type]
+        total = max(abs(amount_of(o.cost[d])) for row in rows for o in row.outcomes)
         kind = rng.choice(["upper", "upper", "upper", "lower", "both", "none"])
         tags.add(f"limit_{kind}")
         # the sum of all that could ever be spent is total / (1 - discount)

@@ -18,8 +18,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 from fuzz.generate import fraction_of
+from fuzz.ledger import Comparison, Ledger, Run, forced, text_of
 from fuzz.ledger import Failure as LedgerFailure
-from fuzz.ledger import Ledger, Run
 from fuzz.problems import Distribution, Limit, Outcome, Problem, Row
 from fuzz.transforms import TRANSFORMATIONS, Relation, Transformed, canonical, reward_size
 
@@ -57,15 +57,18 @@ class Failure(NamedTuple):
         One of "status", "value", "width", "rounding", "exact", "worst", "diagnosis", "policy", "lift", "curve" and
         "error".
     message : str
-    original, transformed : Problem
+    comparison : Comparison
+        Both problems and how they were solved.
+    detail : str
+        A traceback, for exceptions.
     """
 
     transformation: str
     method: str
     check: str
     message: str
-    original: Problem
-    transformed: Problem
+    comparison: Comparison
+    detail: str = ""
 
     def __str__(self) -> str:
         return f"{self.transformation}, {self.method}: {self.check}: {self.message}"
@@ -92,6 +95,7 @@ def metamorphic_checks(
     limit: int | None = None,
     ulps: float = 0.0,
     tally: Tally | None = None,
+    ledger: Ledger | None = None,
 ) -> list[Failure]:
     """Return the contradictions between the answers for a problem and for its transformations.
 
@@ -111,6 +115,8 @@ def metamorphic_checks(
         for rounding need none.
     tally : Tally, optional
         Counts comparisons.
+    ledger : Ledger, optional
+        Told of each call.
 
     Returns
     -------
@@ -124,7 +130,7 @@ def metamorphic_checks(
         names = rng.sample(names, limit)
     tally = tally if tally is not None else Tally()
     seed = rng.random()
-    original = _Side(problem, epsilons(problem, rng))
+    original = _Side(problem, epsilons(problem, rng), Ledger() if ledger is None else ledger)
     failures: list[Failure] = []
     for name in names:
         # draws do not depend on which other transformations are made, so that a failure can be repeated alone
@@ -163,6 +169,7 @@ def check_metamorphic(
         limit=limit,
         ulps=float(ledger.slack / Fraction(_UNIT)),
         tally=tally,
+        ledger=ledger,
     )
     for (name, _), count in tally.compared.items():
         ledger.compared[f"metamorphic: {name}"] += count
@@ -171,7 +178,9 @@ def check_metamorphic(
     for each in failures:
         run = Run(each.method, "metamorphic", {"transformation": each.transformation})
         check = f"metamorphic: {each.transformation}, {each.check}"
-        ledger.failures.append(LedgerFailure(check, run, "corresponding answers", each.message))
+        ledger.failures.append(
+            LedgerFailure(check, run, "corresponding answers", each.message, each.detail, each.comparison)
+        )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -228,9 +237,10 @@ def _ends(cost: Any) -> list[Fraction]:
 class _Side:
     """One of the two problems, and its answers by method."""
 
-    def __init__(self, problem: Problem, epsilons: Epsilons) -> None:
-        self.problem, self.epsilons = problem, epsilons
-        self.model, self.budget = problem.build()
+    def __init__(self, problem: Problem, epsilons: Epsilons, ledger: Ledger) -> None:
+        self.problem, self.epsilons, self.ledger = problem, epsilons, ledger
+        with ledger.under_way(Run("build", "build"), problem):
+            self.model, self.budget = problem.build()
         self.limited = [name for name in problem.resources if _limits(problem, name)]
         self.continuous = any(isinstance(c, Distribution) for row in problem.rows for o in row.outcomes for c in o.cost)
         self._answers: dict[str, Any] = {}
@@ -270,12 +280,13 @@ class _Side:
         return found
 
     def _solve(self, method: str) -> Any:
+        import solvent
         from solvent.errors import LatticeOverflowError, ModelError
 
+        call = call_of(method, self.epsilons)
         try:
-            if method == "curve":
-                return _curves(self)
-            return run(method, self.model, self.budget, self.epsilons)
+            with self.ledger.under_way(call, self.problem), forced(call):
+                return _curves(self) if method == "curve" else solvent.solve(self.model, self.budget, **call.options)
         except (LatticeOverflowError, ModelError) as error:
             return Refused(str(error))
         except Exception as error:
@@ -286,44 +297,30 @@ def _is_open(side: Any) -> bool:
     return side is None or (isinstance(side, tuple) and all(limit is None for limit in side))
 
 
-def run(method: str, model: Any, budget: Any, epsilons: Epsilons) -> Any:
-    """Solve by one of `METHODS`."""
-    import solvent
-    from solvent.plan import certified, frontier, reduction
-
-    if method == "auto":
-        return solvent.solve(model, budget)
-    if method in ("reduction", "paths"):
-        return solvent.solve(model, budget, method=method)
-    if method == "plain":
-        return solvent.solve(model, budget, method="reduction", prune=False)
-    if method == "hash":
-        with _patched(reduction, "_GRID_KEYS", 0):
-            return solvent.solve(model, budget, method="reduction")
-    if method == "frontier":
-        with _patched(frontier, "DENSE_FROM", 0):
-            return solvent.solve(model, budget, method="frontier")
-    if method == "points":
-        with _patched(frontier, "DENSE_WIDTH", -1):
-            return solvent.solve(model, budget, method="frontier")
-    if method == "gap":
-        return solvent.solve(model, budget, gap=_GAP)
-    if method == "gap rounds":
-        with _patched(certified, "_FIRST_TRY", 0):
-            return solvent.solve(model, budget, gap=_GAP)
+def call_of(method: str, epsilons: Epsilons) -> Run:
+    """Return the call that one of `METHODS` stands for."""
+    if method in _CALLS:
+        return _CALLS[method]
     name, _, strict = method.partition(" ")
     epsilon = epsilons.additive if name == "additive" else epsilons.relative
-    return solvent.solve(model, budget, method=name, epsilon=epsilon or 1, strict=bool(strict))
+    return Run(method, options={"method": name, "epsilon": epsilon or 1, "strict": bool(strict)})
 
 
-@contextmanager
-def _patched(module: Any, name: str, value: Any) -> Iterator[None]:
-    before = getattr(module, name)
-    setattr(module, name, value)
-    try:
-        yield
-    finally:
-        setattr(module, name, before)
+_CALLS = {
+    call.label: call
+    for call in (
+        Run("auto"),
+        Run("reduction", options={"method": "reduction"}),
+        Run("hash", options={"method": "reduction"}, settings={"reduction._GRID_KEYS": 0}),
+        Run("plain", options={"method": "reduction", "prune": False}),
+        Run("frontier", options={"method": "frontier"}, settings={"frontier.DENSE_FROM": 0}),
+        Run("points", options={"method": "frontier"}, settings={"frontier.DENSE_WIDTH": -1}),
+        Run("paths", options={"method": "paths"}),
+        Run("gap", options={"gap": _GAP}),
+        Run("gap rounds", options={"gap": _GAP}, settings={"certified._FIRST_TRY": 0}),
+        Run("curve", "curves"),
+    )
+}
 
 
 def _curves(side: _Side) -> dict[str, Any]:
@@ -344,15 +341,33 @@ class _Pair:
     method: str
     original: _Side
     changed: _Side
+    reference: str
     relation: Relation
     slack: Fraction
     size: float
     failures: list[Failure]
 
-    def fail(self, check: str, message: str) -> None:
-        self.failures.append(
-            Failure(self.transformation, self.method, check, message, self.original.problem, self.changed.problem)
+    @property
+    def comparison(self) -> Comparison:
+        """Both problems and how they are solved; the original by the method `reference`."""
+        return Comparison(
+            self.original.problem,
+            self.changed.problem,
+            call_of(self.reference, self.original.epsilons),
+            call_of(self.method, self.changed.epsilons),
+            self.relation,
         )
+
+    def fail(self, check: str, message: str, detail: str = "") -> None:
+        self.failures.append(Failure(self.transformation, self.method, check, message, self.comparison, detail))
+
+    @contextmanager
+    def no_exception(self) -> Iterator[None]:
+        """Note any exception as a failure."""
+        try:
+            yield
+        except Exception as error:
+            self.fail("error", f"{type(error).__name__}: {error}", text_of(error))
 
     def expect(self, holds: bool, check: str, message: str) -> None:
         if not holds:
@@ -370,7 +385,7 @@ def _compare(
 ) -> list[Failure]:
     problem, relation = changed
     limited = [resource for resource in problem.resources if _limits(problem, resource)]
-    side = _Side(problem, original.epsilons.mapped(relation, limited))
+    side = _Side(problem, original.epsilons.mapped(relation, limited), original.ledger)
     size = math.ldexp(reward_size(original.problem), relation.exponent)
     size += abs(float(relation.shift))
     slack = Fraction(relation.slack) + Fraction(ulps * _UNIT) * Fraction(size)
@@ -382,28 +397,32 @@ def _compare(
         reference = method if method not in EXACT or original.takes(method) else "auto"
         if not original.takes(reference) or (method == "curve" and not relation.curves):
             continue
-        pair = _Pair(name, method, original, side, relation, slack, size, failures)
+        pair = _Pair(name, method, original, side, reference, relation, slack, size, failures)
         try:
             before, after = original.answer(reference), side.answer(method)
         except Refused:
             tally.refused[name, method] += 1
             continue
         except Exception as error:
-            pair.fail("error", f"{type(error).__name__}: {error}")
+            pair.fail("error", f"{type(error).__name__}: {error}", text_of(error))
             continue
         tally.compared[name, method] += 1
         if method == "curve":
-            _compare_curves(pair, before, after)
+            with pair.no_exception():
+                _compare_curves(pair, before, after)
         else:
             _compare_solutions(pair, before, after, same_method=reference == method)
             if after.status in ("optimal", "within_gap", "feasible") and rng.random() < _VERIFIED:
-                _verify(pair, after)
+                with pair.no_exception():
+                    _verify(pair, after)
             if method in EXACT and before.status == after.status == "optimal":
                 solved.append(method)
     if solved and relation.lifts:
         method = rng.choice(solved)
-        pair = _Pair(name, method, original, side, relation, slack, size, failures)
-        _lift(pair, original.answer(method if original.takes(method) else "auto"))
+        reference = method if original.takes(method) else "auto"
+        pair = _Pair(name, method, original, side, reference, relation, slack, size, failures)
+        with pair.no_exception():
+            _lift(pair, original.answer(reference))
     return failures
 
 
@@ -496,7 +515,8 @@ def _verify(pair: _Pair, solution: Any) -> None:
 
     side = pair.changed
     try:
-        report = solvent.verify(side.model, solution.policy, side.budget)
+        with side.ledger.under_way(pair.comparison.other_run, side.problem):
+            report = solvent.verify(side.model, solution.policy, side.budget)
     except PolicyError as error:
         if side.continuous:  # policies on rounded draws cannot always be followed
             return
@@ -530,9 +550,11 @@ def _lift(pair: _Pair, before: Any) -> None:
         action = policy.action(step - relation.delay, relation.states.get(state, state), known)
         return relation.actions.get(action, action)
 
+    lift = Run(pair.method, "metamorphic", {"transformation": pair.transformation})
     try:
-        first = solvent.verify(pair.original.model, policy, pair.original.budget)
-        second = solvent.verify(pair.changed.model, act, pair.changed.budget)
+        with pair.changed.ledger.under_way(lift, comparison=pair.comparison):
+            first = solvent.verify(pair.original.model, policy, pair.original.budget)
+            second = solvent.verify(pair.changed.model, act, pair.changed.budget)
     except SolventError as error:
         pair.fail("lift", f"{type(error).__name__}: {error}")
         return

@@ -4,7 +4,7 @@ A *node* is (step, state, spent). It is worth 0 once the episode is over, if wha
 come; minus infinity if every row has an outcome that breaks a limit or leads to a node worth minus infinity; otherwise
 the best of reward plus expectation. Amounts are Python integers on a common denominator of all costs and limits.
 
-Probabilities and rewards are doubles, hence whole multiples of a power of two, and so is every value. `Stage` scales
+Probabilities and rewards are doubles, hence whole multiples of a power of two, and so is every value. `Setting` scales
 values at step h by 2**(e_r + (H - h) e_p), which turns exact rational arithmetic into integer arithmetic.
 """
 
@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
 class Row(NamedTuple):
     """One row of the model in integers; `reward / 2**e_r` is its reward."""
 
-    index: int
+    number: int
     action: int
     reward: int
     outcomes: tuple[Outcome, ...]
@@ -266,8 +266,8 @@ def exact_optimum(model: Any, budget: Any, cap: int = NODE_CAP) -> Optimum:
             worths = []
             for row, then in safe:
                 total = row.reward << shift
-                for weight, after in then:
-                    later = values[after]
+                for weight, successor in then:
+                    later = values[successor]
                     if later is None:
                         break
                     total += weight * later
@@ -400,9 +400,9 @@ def dense_optimum(model: Any, budget: Any, cap: int = DENSE_CAP) -> Optimum:
                     continue
                 best_low, best_high = np.full(shape(step), -np.inf), np.full(shape(step), -np.inf)
                 for row in rows[state]:
-                    reward = float(model.row_reward[row.index])
+                    reward = float(model.row_reward[row.number])
                     probability = model.probability[
-                        int(model.outcome_indptr[row.index]) : int(model.outcome_indptr[row.index + 1])
+                        int(model.outcome_indptr[row.number]) : int(model.outcome_indptr[row.number + 1])
                     ]
                     n = len(row.outcomes)
                     factor = 1.01 * (n + 2) * unit_error
@@ -428,8 +428,28 @@ def dense_optimum(model: Any, budget: Any, cap: int = DENSE_CAP) -> Optimum:
     if low == -math.inf:
         return Optimum(None, Fraction(0), sum(sizes))
     middle = (Fraction(low) + Fraction(high)) / 2
-    size = Fraction(float(size_after[model.start_index][origin]))
-    return Optimum(middle, max(abs(middle), size), sum(sizes), (Fraction(high) - Fraction(low)) / 2)
+    earned_size = Fraction(float(size_after[model.start_index][origin]))
+    return Optimum(middle, max(abs(middle), earned_size), sum(sizes), (Fraction(high) - Fraction(low)) / 2)
+
+
+def backward_value(mdp: Any) -> float:
+    """Return the value of an augmented MDP by backward induction; minus infinity if a limit must be broken."""
+    value = np.zeros(mdp.n_nodes)
+    value[mdp.dead_ends] = -np.inf
+    indptr, transitions = mdp.row_indptr, mdp.transitions
+    for layer in reversed(range(len(mdp.layer_indptr) - 1)):
+        for node in range(int(mdp.layer_indptr[layer]), int(mdp.layer_indptr[layer + 1])):
+            first, last = int(indptr[node]), int(indptr[node + 1])
+            if first == last:
+                continue
+            best = -math.inf
+            for r in range(first, last):
+                at = slice(int(transitions.indptr[r]), int(transitions.indptr[r + 1]))
+                later = value[transitions.indices[at]]
+                total = -math.inf if np.isneginf(later).any() else float(transitions.data[at] @ later)
+                best = max(best, float(mdp.reward[r]) + total)
+            value[node] = best
+    return float(value[mdp.start])
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from solvent.model.distributions import CostLaw
 
 #: A number as a user would type it: exact ones, floats, or text such as "1/3" and "0.1".
 Number = int | float | str | Fraction
@@ -24,6 +27,8 @@ class Distribution(NamedTuple):
 
 
 Cost = Number | Distribution
+#: One side of a limit: a number for all steps, one entry per step, or None where it is open.
+Side = Number | tuple[Number | None, ...] | None
 
 
 class Outcome(NamedTuple):
@@ -50,8 +55,8 @@ class Limit(NamedTuple):
     `final` limits hold after the last step only; then both sides are numbers or None.
     """
 
-    upper: Number | tuple[Number | None, ...] | None = None
-    lower: Number | tuple[Number | None, ...] | None = None
+    upper: Side = None
+    lower: Side = None
     final: bool = False
 
 
@@ -107,7 +112,7 @@ class Problem:
         budget: dict[str, Any] = dict.fromkeys(self.resources)
         for name, limit in self.limits.items():
             if limit.final:
-                budget[name] = solvent.Budget.final(limit.upper, lower=limit.lower)
+                budget[name] = solvent.Budget.final(constant(limit.upper), lower=constant(limit.lower))
             else:
                 upper = list(limit.upper) if isinstance(limit.upper, tuple) else limit.upper
                 lower = list(limit.lower) if isinstance(limit.lower, tuple) else limit.lower
@@ -124,9 +129,23 @@ class Problem:
         return sum(len(row.outcomes) for row in self.rows)
 
 
-def _cost(cost: Cost) -> Any:
+def constant(side: Side) -> Number | None:
+    """Return a limit that is the same at every step.
+
+    Raises
+    ------
+    TypeError
+        If the limit has one entry per step.
+    """
+    if isinstance(side, tuple):
+        raise TypeError(f"expected a limit for all steps, found {side}")
+    return side
+
+
+def _cost(cost: Cost) -> Number | CostLaw:
     if not isinstance(cost, Distribution):
         return cost
     import solvent
 
-    return solvent.law(cost.name, negate=cost.negate, **dict(cost.parameters))
+    parameters: dict[str, Any] = dict(cost.parameters)
+    return solvent.law(cost.name, negate=cost.negate, **parameters)

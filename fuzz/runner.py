@@ -1,7 +1,8 @@
 """The fuzzer: random problems for as long as asked, on several processes.
 
 A worker that crashes, aborts or hangs is a failure of the problem it was at: the problem is run once more by itself and
-reported, and another worker takes its place.
+reported, and another worker takes its place. Workers note each call in a file before they make it, so that the report
+has the call that did not return.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import ctypes
 import json
 import multiprocessing
 import os
+import pickle
 import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from multiprocessing.connection import Connection, wait
@@ -27,7 +29,8 @@ from random import Random, SystemRandom
 from typing import Any
 
 from fuzz.generate import KINDS, WEIGHTS, generate
-from fuzz.ledger import Failure, Found, Run
+from fuzz.ledger import Doing, Failure, Found, Run, Watch
+from fuzz.problems import Problem
 from fuzz.script import script
 
 #: A problem that takes longer than this hangs.
@@ -46,11 +49,24 @@ PER_PROBLEM = 2
 
 @dataclass(frozen=True)
 class Settings:
-    """What workers need to know; sent to each when it starts."""
+    """What workers need to know; sent to each when it starts.
+
+    Attributes
+    ----------
+    slack : Fraction
+        Rounding forgiven in bounds.
+    environment : dict of str to str
+        Environment variables to set.
+    shrink_seconds : float
+        How long to shrink a failure.
+    notes : str
+        A file of the worker's own, which holds the call that it is making; empty for none.
+    """
 
     slack: Fraction
     environment: dict[str, str]
     shrink_seconds: float = SHRINK_SECONDS
+    notes: str = ""
 
 
 @dataclass
@@ -72,31 +88,69 @@ def work(pipe: Connection, settings: Settings) -> None:
 
     faulthandler.enable()
     known: Counter[str] = Counter()
-    while True:
-        try:
-            task = pipe.recv()
-        except EOFError:  # the run was interrupted
-            return
-        if task is None:  # the exit code tells whether memory is sound
-            return
-        seed, kind = task
-        pipe.send(run_problem(seed, kind, settings, known))
+    with contextlib.ExitStack() as stack:
+        watch = stack.enter_context(noting(Path(settings.notes))) if settings.notes else None
+        while True:
+            try:
+                task = pipe.recv()
+            except EOFError:  # the run was interrupted
+                return
+            if task is None:  # the exit code tells whether memory is sound
+                return
+            seed, kind = task
+            pipe.send(run_problem(seed, kind, settings, known, watch))
 
 
-def run_problem(seed: int, kind: str, settings: Settings, known: Counter[str]) -> Result:
-    """Generate, check and, where something fails for the first few times, shrink one problem."""
+@contextlib.contextmanager
+def noting(path: Path) -> Iterator[Watch]:
+    """Open a file for notes and return the function that replaces what it holds."""
+    with path.open("wb", buffering=0) as file:
+
+        def note(doing: Doing) -> None:
+            text = pickle.dumps(doing)
+            # one write, so that a note is never half there
+            os.lseek(file.fileno(), 0, os.SEEK_SET)
+            file.write(len(text).to_bytes(8) + text)
+
+        yield note
+
+
+def noted(path: Path) -> Doing:
+    """Return the call that is noted in a file; none if nothing was written."""
+    if not path.exists():
+        return Doing()
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8])
+    if not content or len(content) < 8 + size:
+        return Doing()
+    doing = pickle.loads(content[8 : 8 + size])
+    assert isinstance(doing, Doing)
+    return doing
+
+
+def run_problem(seed: int, kind: str, settings: Settings, known: Counter[str], watch: Watch | None = None) -> Result:
+    """Generate, check and, where something fails for the first few times, shrink one problem.
+
+    Parameters
+    ----------
+    seed : int
+    kind : str
+    settings : Settings
+    known : Counter of str
+        How often each comparison has failed so far; updated.
+    watch : callable, optional
+        Told of each call when it begins and when it ends.
+    """
     from fuzz.checks import check_problem
     from fuzz.shrink import shrink
 
     began = time.monotonic()
     problem = generate(seed, kind)
     try:
-        ledger = check_problem(problem, seed, settings.slack)
+        ledger = check_problem(problem, seed, settings.slack, watch=watch)
     except Exception as error:  # a mistake of the fuzzer itself, which must not pass for a crash of a solver
         text = "".join(traceback.format_exception(error))
-        failure = Failure(
-            f"fuzzer raises {type(error).__name__}", Run("any", "build"), "no exception", str(error), text
-        )
+        failure = Failure(f"fuzzer raises {type(error).__name__}", Run("any", "all"), "no exception", str(error), text)
         return Result(seed, kind, failures=[Found(failure, problem, seed, kind)])
     result = Result(seed, kind, ledger.compared, ledger.skipped, seconds=time.monotonic() - began)
     first: dict[str, list[Failure]] = {}
@@ -111,8 +165,9 @@ def run_problem(seed: int, kind: str, settings: Settings, known: Counter[str]) -
         left = until - time.monotonic()
         if known[check] <= PER_CHECK and len(result.failures) < PER_PROBLEM and left > 0:
 
-            def again(candidate: Any, failure: Failure = failure) -> Failure | None:
-                later = check_problem(candidate, seed, settings.slack, failure.run).failures
+            def again(candidate: Problem, failure: Failure = failure) -> Failure | None:
+                told = None if watch is None else _watch_candidate(watch, candidate)
+                later = check_problem(candidate, seed, settings.slack, failure.run, told).failures
                 return next((each for each in later if each.signature == failure.signature), None)
 
             small = shrink(problem, lambda candidate: again(candidate) is not None, left)
@@ -122,12 +177,22 @@ def run_problem(seed: int, kind: str, settings: Settings, known: Counter[str]) -
     return result
 
 
+def _watch_candidate(watch: Watch, candidate: Problem) -> Watch:
+    """Return a watch for a problem that is not the generated one."""
+
+    def told(doing: Doing) -> None:
+        watch(doing if doing.run is None or doing.problem is not None else replace(doing, problem=candidate))
+
+    return told
+
+
 @dataclass
 class Worker:
     """A process, its pipe, and what it is doing."""
 
     process: BaseProcess
     pipe: Connection
+    notes: Path
     task: tuple[int, str] | None = None
     since: float = 0.0
     done: list[tuple[int, str]] = field(default_factory=list)
@@ -138,7 +203,7 @@ class Tally:
     """Everything a run has found."""
 
     problems: Counter[str] = field(default_factory=Counter)
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     compared: Counter[str] = field(default_factory=Counter)
     by_kind: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -159,11 +224,18 @@ class Fuzzer:
         self.context = multiprocessing.get_context("spawn")
         self.tally, self.began = Tally(), time.monotonic()
         self.next_seed = options.seed
+        self.started = 0
         self.out = Path(options.out)
         self.terminal = sys.stderr.isatty()
 
     def run(self) -> int:
         """Run until the time is over; return the exit code."""
+        with tempfile.TemporaryDirectory(prefix="solvent-fuzz-") as folder:
+            self.folder = Path(folder)
+            self._run()
+        return self._summary()
+
+    def _run(self) -> None:
         workers = [self._start() for _ in range(self.options.jobs)]
         deadline = self.began + 60 * self.options.minutes
         try:
@@ -188,14 +260,16 @@ class Fuzzer:
         finally:
             for worker in workers:
                 _stop(worker)
-        return self._summary()
 
     def _start(self) -> Worker:
         ours, theirs = self.context.Pipe()
-        process = self.context.Process(target=self.target, args=(theirs, self.settings), daemon=True)
+        self.started += 1
+        notes = self.folder / f"worker-{self.started}"
+        settings = replace(self.settings, notes=str(notes))
+        process = self.context.Process(target=self.target, args=(theirs, settings), daemon=True)
         process.start()
         theirs.close()
-        return Worker(process, ours)
+        return Worker(process, ours, notes)
 
     def _give(self, worker: Worker) -> None:
         seed, self.next_seed = self.next_seed, self.next_seed + 1
@@ -204,17 +278,19 @@ class Fuzzer:
 
     def _kind(self, seed: int) -> str:
         """Return the kind of a problem; the first ones go through all kinds."""
-        kinds = self.options.kinds
-        if seed - self.options.seed < len(kinds):
-            return str(kinds[seed - self.options.seed])
+        kinds: list[str] = self.options.kinds
+        index: int = seed - self.options.seed
+        if index < len(kinds):
+            return kinds[index]
         return Random(f"kind-{seed}").choices(kinds, weights=[WEIGHTS[kind] for kind in kinds])[0]
 
     def _collect(self, worker: Worker, workers: list[Worker]) -> None:
-        assert worker.task is not None
+        task = worker.task
+        assert task is not None
         try:
             if worker.pipe.poll():
                 self._count(worker.pipe.recv())
-                worker.done.append(worker.task)
+                worker.done.append(task)
                 worker.task = None
                 return
             alive = worker.process.is_alive()
@@ -226,10 +302,9 @@ class Fuzzer:
         if alive and took < limit:
             return
         how = f"no answer within {limit:.0f} seconds" if alive else f"exit code {worker.process.exitcode}"
-        task = worker.task
         _stop(worker)
         workers[workers.index(worker)] = self._start()
-        self._lost(task, "hang" if alive else "crash", how)
+        self._lost(task, "hang" if alive else "crash", how, noted(worker.notes))
 
     def _dismiss(self, worker: Worker) -> None:
         """End a worker in order; if that fails, its memory was damaged, and its problems are run one by one."""
@@ -253,17 +328,13 @@ class Fuzzer:
         which = f"problems {', '.join(f'{kind} {seed}' for seed, kind in worker.done)}"
         seed, kind = guilty or worker.done[-1]
         note = "this problem by itself does the same" if guilty else f"one or more of {which}"
-        failure = Failure("worker exit", Run("any"), "exit code 0", f"exit code {code}; {note}")
+        failure = Failure("worker exit", Run("any", "all"), "exit code 0", f"exit code {code}; {note}")
         self._count(Result(seed, kind, failures=[Found(failure, generate(seed, kind), seed, kind, labels=("exit",))]))
 
-    def _lost(self, task: tuple[int, str], check: str, how: str) -> None:
+    def _lost(self, task: tuple[int, str], check: str, how: str, doing: Doing) -> None:
         """Report a problem that took its worker down; after a crash, run it once more by itself."""
-        seed, kind = task
         if check == "hang":
-            failure = Failure("worker hang", Run("any"), "an answer", how)
-            self._count(
-                Result(seed, kind, failures=[Found(failure, generate(seed, kind), seed, kind, labels=(check,))])
-            )
+            self._report(task, "worker hang", how, doing)
             return
         again = self._start()
         again.pipe.send(task)
@@ -275,14 +346,28 @@ class Fuzzer:
             except (EOFError, ConnectionError):
                 again.process.join(5)
         _stop(again)
+        if not answered:
+            repeated = noted(again.notes)
+            doing = doing if repeated.run is None else repeated
         note = "it did not happen again in a fresh process" if answered else "it happened again in a fresh process"
-        failure = Failure(f"worker {check}", Run("any"), "an answer", f"{how}; {note}")
-        self._count(Result(seed, kind, failures=[Found(failure, generate(seed, kind), seed, kind, labels=(check,))]))
+        self._report(task, "worker crash", f"{how}; {note}", doing)
+
+    def _report(self, task: tuple[int, str], check: str, how: str, doing: Doing) -> None:
+        """Count a problem whose call did not return."""
+        seed, kind = task
+        run = doing.run or Run("any", "all")
+        if doing.run is None:
+            how += "; not during a call"
+        elif doing.problem is not None:
+            how += "; the problem was made from the generated one"
+        failure = Failure(check, run, "an answer", how, comparison=doing.comparison)
+        problem = generate(seed, kind) if doing.problem is None else doing.problem
+        self._count(Result(seed, kind, failures=[Found(failure, problem, seed, kind, labels=(run.label,))]))
 
     def _count(self, result: Result) -> None:
         tally = self.tally
         tally.problems[result.kind] += 1
-        tally.seconds[result.kind] += result.seconds  # type: ignore[assignment]
+        tally.seconds[result.kind] += result.seconds
         tally.by_kind[result.kind] += sum(result.compared.values())
         tally.compared += result.compared
         tally.skipped += result.skipped
@@ -301,7 +386,8 @@ class Fuzzer:
         self.out.mkdir(parents=True, exist_ok=True)
         name = "".join(c if c.isalnum() else "-" for c in found.failure.signature).strip("-")[:80]
         path = self.out / f"{name}-{found.kind}-{found.seed}.py"
-        path.write_text(script(found), encoding="utf-8")
+        heap = {key: os.environ[key] for key in ("LD_PRELOAD", "MALLOC_CHECK_") if key in os.environ}
+        path.write_text(script(found, heap | self.settings.environment), encoding="utf-8")
         self.tally.written.append(path)
         if self.terminal:
             print("\r\033[K", end="", file=sys.stderr)

@@ -1,27 +1,56 @@
-"""A failure as a script that runs by itself: the model by the builder, the budget, the call, expected and found."""
+"""A failure as a script that runs by itself: the model by the builder, the budget, the call, expected and found.
+
+Where two answers were compared, the script has both problems and both calls. Only where the failing call is not known,
+or is one of the fuzzer's own, does it need the package `fuzz`.
+"""
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Any
+import inspect
+from collections.abc import Iterable, Mapping
 
-from fuzz.ledger import Found, Run
+from fuzz.ledger import Comparison, Failure, Found, Run
+from fuzz.oracles import backward_value
 from fuzz.problems import Cost, Distribution, Limit, Problem
 
+#: What a script imports if it uses it.
+_IMPORTS = {
+    "math.": "import math",
+    "Fraction(": "from fractions import Fraction",
+    ": Any": "from typing import Any",
+    "mock.": "from unittest import mock",
+    "np.": "import numpy as np",
+    "check_problem(": "from fuzz.checks import check_problem",
+    "generate(": "from fuzz.generate import generate",
+    "walk(": "from fuzz.oracles import walk",
+}
 
-def script(found: Found) -> str:
-    """Return a Python script that makes the failing call and prints what came of it."""
-    failure, problem = found.failure, found.problem
+
+def script(found: Found, environment: Mapping[str, str] | None = None) -> str:
+    """Return a Python script that makes the failing call and prints what came of it.
+
+    Parameters
+    ----------
+    found : Found
+    environment : dict of str to str, optional
+        Environment variables of the process in which it was found, for a comment.
+    """
+    failure = found.failure
     title = f"{failure.check} ({failure.run.label}), kind {found.kind}, seed {found.seed}"
+    if failure.comparison is not None:
+        body = _comparison_lines(failure, failure.comparison)
+    else:
+        body = [*model_lines(found.problem), "", *_call_lines(found)]
+    used = [line for mark, line in _IMPORTS.items() if any(mark in each for each in body)]
+    standard = [line for line in used if " fuzz." not in line and " numpy" not in line]
+    other = [line for line in used if line not in standard]
+    modules = sorted({f"import solvent.plan.{name}" for run in _runs(failure) for name in _modules(run)})
     lines = [f'"""{title}{", shrunk" if found.shrunk else ""}."""', ""]
-    uses = model_lines(problem)
-    if any("Fraction(" in line for line in uses):
-        lines += ["from fractions import Fraction", ""]
-    lines += ["import solvent", ""]
-    lines += uses
-    lines += [""]
-    lines += _call_lines(failure.run, problem)
+    lines += [*standard, *([""] if standard else []), *other, "import solvent", *modules, ""]
+    lines += body
     lines += ["", *_comment("expected", failure.expected), *_comment("found", failure.found)]
+    if environment:
+        lines += _comment("environment", " ".join(f"{key}={value}" for key, value in environment.items()))
     if failure.detail:
         lines += [*_comment("traceback", ""), *(f"#   {line}" for line in failure.detail.splitlines())]
     return "\n".join(lines) + "\n"
@@ -32,8 +61,21 @@ def _comment(name: str, text: str) -> list[str]:
     return [f"# {name}: {first}".rstrip(), *(f"#   {line}".rstrip() for line in rest)]
 
 
-def model_lines(problem: Problem) -> list[str]:
-    """Return the lines that build a problem's `model` and `budget`."""
+def _runs(failure: Failure) -> Iterable[Run]:
+    both = failure.comparison
+    return (failure.run,) if both is None else (both.run, both.other_run)
+
+
+def _modules(run: Run) -> list[str]:
+    return [path.rsplit(".", 1)[0] for path in run.settings]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# problems
+
+
+def model_lines(problem: Problem, model: str = "model", budget: str = "budget") -> list[str]:
+    """Return the lines that build a problem; `model` and `budget` are the names that they assign."""
     options = [f"horizon={problem.horizon}", f"start={problem.start!r}", f"resources={list(problem.resources)!r}"]
     if problem.discount is not None:
         options.append(f"discount={problem.discount!r}")
@@ -47,9 +89,8 @@ def model_lines(problem: Problem) -> list[str]:
         lines.append("])")
     for state, when in problem.terminal:
         lines.append(f"b.terminal({state!r}{'' if when is None else f', steps={list(when)!r}'})")
-    lines += ["model = b.build()"]
     limits = ", ".join(f"{name!r}: {_limit(problem.limits.get(name))}" for name in problem.resources)
-    return [*lines, f"budget = {{{limits}}}"]
+    return [*lines, f"{model} = b.build()", f"{budget} = {{{limits}}}"]
 
 
 def _cost(cost: Cost) -> str:
@@ -68,41 +109,160 @@ def _limit(limit: Limit | None) -> str:
     return f"solvent.Budget(upper={upper!r}, lower={lower!r})"
 
 
-def _call_lines(run: Run, problem: Problem) -> list[str]:
-    options = "".join(f", {key}={_value(value)}" for key, value in run.options.items())
-    lines: list[str] = []
-    for path, value in run.settings.items():
-        module, attribute = path.rsplit(".", 1)
-        lines += [f"import solvent.plan.{module}", "", f"solvent.plan.{module}.{attribute} = {value!r}"]
-    if run.function == "frontier":
-        free = f"{{**dict.fromkeys(model.resources), {run.options['resource']!r}: x}}"
+# ---------------------------------------------------------------------------------------------------------------------
+# calls
+
+
+def _call_lines(found: Found) -> list[str]:
+    """Return the lines that make a call on `model` and `budget`."""
+    run = found.failure.run
+    options = "".join(f", {key}={value!r}" for key, value in run.options.items())
+    if run.function == "all":
         return [
-            *lines,
-            f"curve = solvent.frontier(model{options}, ignore_limits=True)",
-            "print(curve, list(curve.budgets), curve.values)",
-            "for x in curve.budgets:",
-            f"    print(x, curve.value(x), solvent.solve(model, {free}, method='reduction').value)",
-        ]
-    if run.function == "augment":
-        return [*lines, f"print(solvent.augment(model, budget{options}))"]
-    if run.function == "chance":
-        return [*lines, f"print(solvent.baselines.chance(model, budget{options}))"]
-    if run.function == "scaled":
-        return [
-            *lines,
-            f"# all rewards times 2**{run.options['exponent']} must give values times 2**{run.options['exponent']}",
-            "print(solvent.solve(model, budget))",
+            "# the call is not known: make all of them",
+            f"for failure in check_problem(generate({found.seed}, {found.kind!r}), {found.seed}).failures:",
+            "    print(failure)",
         ]
     if run.function == "build":
-        return lines
+        return ["print(model, budget)"]
+    if run.function == "frontier":
+        return _curve_lines(run)
+    if run.function == "curves":
+        return ["for name in model.resources:", *_indented(_print_curve("solvent.frontier(model, name)"))]
+    if run.function == "augment":
+        call = [f"mdp = solvent.augment(model, budget{options})", "print(mdp, mdp.feasible)"]
+        return [
+            "",
+            *inspect.getsource(backward_value).splitlines(),
+            "",
+            "",
+            *_forced(run, call),
+            "if mdp.feasible:",
+            "    print(backward_value(mdp))",
+            "print(solvent.solve(model, budget, method='reduction'))",
+        ]
+    if run.function == "chance":
+        return [
+            *_forced(run, [f"found = solvent.baselines.chance(model, budget{options})"]),
+            "print(found, repr(found.value), found.message)",
+            "print(solvent.solve(model, budget, method='reduction'))",
+        ]
+    return _solve_lines(run, found.failure.check)
+
+
+def _solve_lines(run: Run, check: str) -> list[str]:
+    lines = [*_solution(run), "if solution.status.value not in ('infeasible', 'limit'):"]
+    lines += ["    print(repr(solvent.verify(model, solution.policy, budget)))"]
+    if run.limits:
+        limits = ", ".join(f"{name!r}: {_limit(limit)}" for name, limit in run.limits.items())
+        lines += [f"    smaller = {{**budget, {limits}}}"]
+        lines += ["    print(repr(solvent.verify(model, solution.policy, smaller)))"]
+    if check.startswith("walk raises") or check == "policy decides":
+        lines += ["    print(walk(model, budget, solution.policy))"]
+    if run.observed:
+        lines += ["    agent = solution.policy.agent(model)"]
+        lines += [f"    for state, costs in {[(state, list(costs)) for state, costs in run.observed]!r}:"]
+        lines += ["        print(agent.act(), state, costs)", "        agent.observe(state, costs)"]
+    if check.startswith("agent raises"):
+        lines += [*([] if run.observed else ["    agent = solution.policy.agent(model)"]), "    print(agent.act())"]
+    return lines
+
+
+def _solution(run: Run, model: str = "model", budget: str = "budget", name: str = "solution") -> list[str]:
+    options = "".join(f", {key}={value!r}" for key, value in run.options.items())
     return [
-        *lines,
-        f"solution = solvent.solve(model, budget{options})",
-        "print(solution, solution.value_lower, solution.value_upper, solution.message)",
-        "if solution.status.value not in ('infeasible', 'limit'):",
-        "    print(solvent.verify(model, solution.policy, budget))",
+        *_forced(run, [f"{name} = solvent.solve({model}, {budget}{options})"]),
+        f"print({name}, {name}.value, {name}.value_lower, {name}.value_upper, {name}.message)",
+        f"print({name}.worst_spent, {name}.excess, {name}.diagnosis)",
     ]
 
 
-def _value(value: Any) -> str:
-    return repr(str(value)) if isinstance(value, Fraction) else repr(value)
+def _forced(run: Run, lines: list[str]) -> list[str]:
+    """Return lines with the settings of a run in effect."""
+    for path, value in run.settings.items():
+        module, attribute = path.rsplit(".", 1)
+        lines = [f"with mock.patch.object(solvent.plan.{module}, {attribute!r}, {value!r}):", *_indented(lines)]
+    return lines
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _print_curve(call: str, name: str = "curve") -> list[str]:
+    return [
+        f"{name} = {call}",
+        f"print({name}, {name}.least_budget, list(zip({name}.budgets, map(float, {name}.values), strict=True)))",
+    ]
+
+
+def _curve_lines(run: Run) -> list[str]:
+    name, at = run.options["resource"], run.options.get("budget")
+    lines = _print_curve(f"solvent.frontier(model, {name!r}, ignore_limits=True)")
+    budgets = "curve.budgets" if at is None else f"[{at!r}]"
+    return [
+        *_forced(run, lines),
+        f"for x in {budgets}:",
+        f"    free = {{**dict.fromkeys(model.resources), {name!r}: x}}",
+        "    print(x, curve.value(x), solvent.solve(model, free, method='reduction'))",
+        "    if curve.value(x) > float('-inf'):",
+        "        print(repr(solvent.verify(model, curve.policy(x), free)))",
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# two calls
+
+
+def _comparison_lines(failure: Failure, both: Comparison) -> list[str]:
+    """Return the lines that build two problems and make a call on each."""
+    change = failure.run.options.get("transformation", "scale_rewards")
+    lines = [*model_lines(both.problem), "", f"# the second problem: the first one after the transformation {change}"]
+    lines += [*model_lines(both.other, "other_model", "other_budget"), ""]
+    relation = both.relation
+    if both.run.function == "curves":
+        names = [(name, *relation.spending(name)) for name in both.problem.resources]
+        lines += ["# amounts of the second resource are the factor times those of the first"]
+        lines += [f"for name, other_name, factor in {names!r}:", "    print(name, other_name, factor)"]
+        lines += _indented(_print_curve("solvent.frontier(model, name)"))
+        lines += _indented(_print_curve("solvent.frontier(other_model, other_name)", "other_curve"))
+    else:
+        lines += [*_solution(both.run), *_solution(both.other_run, "other_model", "other_budget", "other")]
+    lines += [f"# values of the second are those of the first times 2**{relation.exponent}, plus {relation.shift}"]
+    if both.run.function == "curves" or failure.run.function == "scaled":
+        return lines
+    lines += ["if other.status.value not in ('infeasible', 'limit'):"]
+    lines += ["    print(repr(solvent.verify(other_model, other.policy, other_budget)))"]
+    exact = not {"epsilon", "gap"} & both.other_run.options.keys()
+    unknown = failure.check.endswith((", error", " crash", " hang")) and exact and relation.lifts
+    if failure.check.endswith(", lift") or unknown:
+        lines += _lift_lines(both)
+    return lines
+
+
+def _lift_lines(both: Comparison) -> list[str]:
+    """Return the lines that carry the first policy over to the second problem."""
+    relation = both.relation
+    single = len(both.other.resources) == 1
+    known = []
+    for name in both.problem.resources:
+        new, factor = relation.spending(name)
+        known.append(f"{name!r}: {'spent' if single else f'spent[{new!r}]'} / {factor!r}")
+    lines = ["", "", "def act(step, state, spent):", '    """Follow the policy of the first problem in the second."""']
+    if relation.delay:
+        first = {row.state: row.action for row in reversed(both.other.rows)}
+        lines += [f"    if step < {relation.delay}:", f"        return {first!r}[state]"]
+    lines += [
+        f"    known = {{{', '.join(known)}}}",
+        f"    state = {dict(relation.states)!r}.get(state, state)",
+        f"    action = solution.policy.action(step - {relation.delay}, state, known)",
+        f"    return {dict(relation.actions)!r}.get(action, action)",
+        "",
+        "",
+    ]
+    return [
+        *lines,
+        "if solution.status.value not in ('infeasible', 'limit'):",
+        "    print(repr(solvent.verify(model, solution.policy, budget)))",
+        "    print(repr(solvent.verify(other_model, act, other_budget)))",
+    ]

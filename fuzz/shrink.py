@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from fuzz.generate import fraction_of
-from fuzz.problems import Cost, Distribution, Limit, Number, Problem, Row
+from fuzz.problems import Cost, Distribution, Limit, Number, Problem, Row, Side
 
 Keeps = Callable[[Problem], bool]
 
@@ -144,12 +144,16 @@ def _limits(limit: Limit) -> Iterator[Limit]:
         yield limit._replace(lower=None)
     if limit.final:
         yield limit._replace(final=False)
-    for key, side in (("upper", limit.upper), ("lower", limit.lower)):
-        if isinstance(side, tuple):
-            given = [x for x in side if x is not None]
-            yield from (limit._replace(**{key: x}) for x in dict.fromkeys(given))
-        elif side is not None:
-            yield from (limit._replace(**{key: x}) for x in _numbers(side))
+    yield from (limit._replace(upper=side) for side in _sides(limit.upper))
+    yield from (limit._replace(lower=side) for side in _sides(limit.lower))
+
+
+def _sides(side: Side) -> Iterator[Number]:
+    """Yield simpler limits for all steps."""
+    if isinstance(side, tuple):
+        yield from dict.fromkeys(x for x in side if x is not None)
+    elif side is not None:
+        yield from _numbers(side)
 
 
 def _fewer(row: Row) -> Iterator[Row]:

@@ -20,7 +20,7 @@ from fractions import Fraction
 from random import Random
 from typing import Any, NamedTuple
 
-from fuzz.generate import fraction_of, support
+from fuzz.generate import amount_of, fraction_of, support
 from fuzz.problems import Cost, Distribution, Limit, Number, Outcome, Problem, Row
 
 _EPS = 2.0**-52
@@ -552,7 +552,7 @@ def add_unsafe_action(problem: Problem, rng: Random) -> Transformed | None:
     if not choices:
         return None
     d, sign = rng.choice(choices)
-    most = max(abs(fraction_of(cost)) for cost in _costs(problem, d))  # type: ignore[arg-type]
+    most = max(abs(amount_of(cost)) for cost in _costs(problem, d))
     step = most or Fraction(1)
     enough = 4 * (_largest_limit(problem, problem.resources[d]) + problem.horizon * most) // step + 4
     cost = sign * step * enough * rng.choice([1, 1, 3, 1000])
@@ -560,7 +560,7 @@ def add_unsafe_action(problem: Problem, rng: Random) -> Transformed | None:
     keep = rng.random() < 0.5  # whether costs still differ, and stay independent of next states if they were
 
     def beyond(old: Cost) -> Fraction:
-        return cost + fraction_of(old) if keep else cost  # type: ignore[arg-type]
+        return cost + amount_of(old) if keep else cost
 
     worse = [o._replace(cost=(*o.cost[:d], beyond(o.cost[d]), *o.cost[d + 1 :])) for o in model_row.outcomes]
     if rng.random() < 0.5:
@@ -616,7 +616,7 @@ def add_loose_limit(problem: Problem, rng: Random) -> Transformed | None:
         return None
     d, side = rng.choice(choices)
     sign = 1 if side == "upper" else -1
-    most = max(_ZERO, *(sign * fraction_of(cost) for cost in _costs(problem, d)))  # type: ignore[arg-type]
+    most = max(_ZERO, *(sign * amount_of(cost) for cost in _costs(problem, d)))
     loose = sign * (problem.horizon * most + Fraction(rng.choice(["0", "0", "1", "1/2", "1000000"])))
     name = problem.resources[d]
     limit = problem.limits.get(name, Limit())
@@ -707,12 +707,7 @@ def scale_costs(problem: Problem, rng: Random) -> Transformed | None:
 
     def change(row: Row) -> list[Outcome]:
         return [
-            o._replace(
-                cost=tuple(
-                    c if f is None else f * fraction_of(c)  # type: ignore[arg-type]
-                    for c, f in zip(o.cost, by_index, strict=True)
-                )
-            )
+            o._replace(cost=tuple(c if f is None else f * amount_of(c) for c, f in zip(o.cost, by_index, strict=True)))
             for o in row.outcomes
         ]
 
@@ -739,14 +734,14 @@ def enlarge_settled_costs(problem: Problem, rng: Random) -> Transformed | None:
         if _is_continuous(problem, d) or bool(upper) == bool(lower):
             continue
         sign = 1 if lower else -1  # where amounts are safe
-        values = [sign * fraction_of(cost) for cost in _costs(problem, d)]  # type: ignore[arg-type]
+        values = [sign * amount_of(cost) for cost in _costs(problem, d)]
         enough = max(sign * x for x in (*upper, *lower)) + 2 * problem.horizon * max(_ZERO, -min(values))
         if max(values) < enough or max(values) <= 0:
             continue
         changed = True
 
         def further(outcome: Outcome, d: int = d, sign: int = sign, enough: Fraction = enough) -> Outcome:
-            cost = fraction_of(outcome.cost[d])  # type: ignore[arg-type]
+            cost = amount_of(outcome.cost[d])
             moved = factor * cost if sign * cost >= max(enough, _ZERO) else cost
             return outcome._replace(cost=(*outcome.cost[:d], moved, *outcome.cost[d + 1 :]))
 
@@ -808,7 +803,7 @@ def split_resource(problem: Problem, rng: Random) -> Transformed | None:
     def change(row: Row) -> list[Outcome]:
         found = []
         for o in row.outcomes:
-            cost = fraction_of(o.cost[d])  # type: ignore[arg-type]
+            cost = amount_of(o.cost[d])
             part = cost * rng.choice(shares)
             found.append(o._replace(cost=(part, *o.cost, cost - part)))
         return found
@@ -835,7 +830,7 @@ def duplicate_resource(problem: Problem, rng: Random) -> Transformed | None:
     name = _fresh(problem.resources, "copy")
 
     def cost(o: Outcome) -> list[tuple[float, Cost]]:
-        return [(_float(o.probability), factor * fraction_of(o.cost[d]))]  # type: ignore[arg-type]
+        return [(_float(o.probability), factor * amount_of(o.cost[d]))]
 
     changed = _add_resource(problem, name, rng.randint(0, len(problem.resources)), cost)
     limits = {**problem.limits, name: _map_limit(problem.limits[original], lambda x: factor * x)}
