@@ -794,11 +794,12 @@ def _continuous(rng: Random) -> Problem:
     if rng.random() < 0.35:
         return _one_bin(rng)
     horizon, n_states = rng.choice([3, 3, 2, 1]), rng.randint(1, 2)
-    n_resources = rng.choice([1, 1, 1, 2])
+    lone = rng.random() < 0.25  # one draw for each action, all of it beyond what matters: one bin, and no chance left
+    n_resources = 1 if lone else rng.choice([1, 1, 1, 2])
     resources = tuple(f"r{d}" for d in range(n_resources))
     pools: list[list[Cost]] = []
     for d in range(n_resources):
-        negative = rng.random() < 0.25  # nothing is ever spent, only earned back
+        negative = lone or rng.random() < 0.25  # nothing is ever spent, only earned back
         shifts = [-3, -5, -9] if negative else [0, 0, 0, 1, 2, -1, -5, 7]
         laws: list[Cost] = [_distribution(rng, d > 0, shifts) for _ in range(rng.randint(1, 2))]
         edges: list[Cost] = [str(end) for law in laws for end in support(law) if end is not None and rng.random() < 0.6]
@@ -809,7 +810,7 @@ def _continuous(rng: Random) -> Problem:
     pool = REWARD_POOLS[rng.choice(["whole", "whole", "decimal", "tiny", "one_enormous"])](rng)
     for state in range(n_states):
         for action in range(rng.randint(1, 2)):
-            n = rng.choice([1, 2, 2])
+            n = 1 if lone else rng.choice([1, 2, 2])
             outcomes = tuple(
                 Outcome(p, rng.randrange(n_states), tuple(rng.choice(pools[d]) for d in range(n_resources)))
                 for p in _weights(rng, n, 0.05)
