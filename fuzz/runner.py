@@ -148,10 +148,8 @@ def run_problem(seed: int, kind: str, settings: Settings, known: Counter[str], w
     problem = generate(seed, kind)
     try:
         ledger = check_problem(problem, seed, settings.slack, watch=watch)
-    except Exception as error:  # a mistake of the fuzzer itself, which must not pass for a crash of a solver
-        text = "".join(traceback.format_exception(error))
-        failure = Failure(f"fuzzer raises {type(error).__name__}", Run("any", "all"), "no exception", str(error), text)
-        return Result(seed, kind, failures=[Found(failure, problem, seed, kind)])
+    except Exception as error:
+        return Result(seed, kind, failures=[Found(_fuzzer_raises(error), problem, seed, kind)])
     result = Result(seed, kind, ledger.compared, ledger.skipped, seconds=time.monotonic() - began)
     first: dict[str, list[Failure]] = {}
     for failure in ledger.failures:
@@ -167,7 +165,10 @@ def run_problem(seed: int, kind: str, settings: Settings, known: Counter[str], w
 
             def again(candidate: Problem, failure: Failure = failure) -> Failure | None:
                 told = None if watch is None else _watch_candidate(watch, candidate)
-                later = check_problem(candidate, seed, settings.slack, failure.run, told).failures
+                try:
+                    later = check_problem(candidate, seed, settings.slack, failure.run, told).failures
+                except Exception as error:  # such as a candidate that cannot be built: not the same failure
+                    later = [_fuzzer_raises(error)]
                 return next((each for each in later if each.signature == failure.signature), None)
 
             small = shrink(problem, lambda candidate: again(candidate) is not None, left)
@@ -175,6 +176,12 @@ def run_problem(seed: int, kind: str, settings: Settings, known: Counter[str], w
                 found = replace(found, failure=again(small) or failure, problem=small, shrunk=True)
         result.failures.append(found)
     return result
+
+
+def _fuzzer_raises(error: Exception) -> Failure:
+    """Return a mistake of the fuzzer itself as a failure, so that it does not pass for a crash of a solver."""
+    text = "".join(traceback.format_exception(error))
+    return Failure(f"fuzzer raises {type(error).__name__}", Run("any", "all"), "no exception", str(error), text)
 
 
 def _watch_candidate(watch: Watch, candidate: Problem) -> Watch:
