@@ -311,9 +311,11 @@ def _check_bounds(
     ledger.check("upper bound", run, upper >= best.value - room, f"at least the optimum, {show(best.value)}", upper)
     if status == "optimal":
         width = math.inf if math.inf in (upper, -lower) else Fraction(upper) - Fraction(lower)
-        # plain layers hold nodes from which limits cannot be kept, and what could be earned there is in the bounds
+        # plain layers and rounded costs allow nodes from which limits cannot be kept, and what could be earned there
+        # is in the bounds
+        wider = not run.options.get("prune", True) or "epsilon" in run.options
         scale: Fraction | float = best.scale
-        if not run.options.get("prune", True) and case.reward_reach > scale:
+        if wider and case.reward_reach > scale:
             scale = case.reward_reach
         ledger.check("width of bounds", run, width <= WIDTH * scale, f"at most {show(WIDTH * scale)}", width)
         near = lower >= best.value - WIDTH * best.scale - best.error

@@ -44,9 +44,12 @@ def test_short_run(kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_longer_run(tmp_path) -> None:
-    options = ["--minutes", "3", "--jobs", "2", "--seed", "1", "--out", str(tmp_path)]
-    assert runner.main(options) == 0, "\n".join(path.read_text() for path in sorted(tmp_path.iterdir())[:3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_longer_run(kind: str) -> None:
+    for seed in range(1000, 1000 + 4 * SHORT[kind]):
+        problem = generate(seed, kind)
+        found = [Found(failure, problem, seed, kind) for failure in check_problem(problem, seed).failures]
+        assert not found, script(found[0])
 
 
 def test_problems_are_deterministic_and_can_be_built() -> None:

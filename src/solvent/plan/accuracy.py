@@ -121,13 +121,13 @@ class Extremes:
         slack = weight_after * np.maximum(top_after + self.reward - self.top, 0.0)
         errors = slack + g * (2 * (self.reward + top_after) - self.top) + same * self.top + resolution
         error = float(errors.sum()) + horizon * (g + same) * max(float(self.top[0]) - value, 0.0)
-        return _with_underflow(error, horizon, rounding)
+        return _with_underflow(error, horizon, rounding, bool(self.top.any() or self.reward.any()))
 
     def below(self, rounding: Rounding) -> float:
         """Return by how much any policy's worth can fall short of the value computed for it at the start."""
         size = np.maximum(np.abs(self.top), np.abs(self.bottom))
         total = float(size.sum() + 2 * size[1:].sum())
-        return _with_underflow(rounding.row * total, len(size), rounding)
+        return _with_underflow(rounding.row * total, len(size), rounding, bool(size.any()))
 
 
 @dataclass(frozen=True)
@@ -140,10 +140,18 @@ class Followed:
         Expected reward of each step.
     size : ndarray of float64, shape (H,)
         Expected absolute reward of each step.
+    largest : float
+        The largest absolute reward of any row.
     """
 
     reward: NDArray[np.float64]
     size: NDArray[np.float64]
+    largest: float = 0.0
+
+    @property
+    def floor(self) -> float:
+        """What nodes whose probability underflows, and is kept above 0, can have added: far less than anything else."""
+        return 2.0**-900 * self.largest
 
     @property
     def value(self) -> float:
@@ -161,9 +169,9 @@ class Followed:
         # a reward of step h is met in the sums of the steps up to h
         passes = float((self.size * np.arange(1, horizon + 1)).sum())
         lost = rounding.row * (passes + horizon * horizon * resolution)
-        return _with_underflow(lost, horizon, rounding)
+        return _with_underflow(lost, horizon, rounding, bool(self.size.any()))
 
 
-def _with_underflow(error: float, horizon: int, rounding: Rounding) -> float:
+def _with_underflow(error: float, horizon: int, rounding: Rounding, some: bool) -> float:
     """Return an error with products of errors and products that underflow; where all terms are 0 there are none."""
-    return _SAFETY * error + horizon * rounding.row_terms * _TINY if error > 0 else 0.0
+    return _SAFETY * error + horizon * rounding.row_terms * _TINY if some else 0.0

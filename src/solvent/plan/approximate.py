@@ -119,7 +119,7 @@ def _strict(scheme: Scheme, problem: Problem, answer: Answer, asked: Approximati
         raise AssertionError(f"a policy that is never over by construction is over by {excess}; please report this")
     how = "costs rounded up" if scheme == "rounded" else "a smaller budget"
     # the bounds have met if rounding errors can have kept them apart
-    met = relaxed.upper - answer.lower <= 2 * (relaxed.noise + answer.noise)
+    met = relaxed.upper - answer.lower <= 2 * (relaxed.noise_above + answer.noise_below)
     status = Status.OPTIMAL if met else Status.FEASIBLE
     message = f"{status.value}: never over, found with {how}"
     return Solution(

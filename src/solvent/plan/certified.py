@@ -89,7 +89,7 @@ class _Bracket:
 
     def raise_lower(self, problem: Problem, answer: Answer) -> None:
         if answer.lower > self.lower:
-            self.lower, self.best, self.noise_below = answer.lower, (problem, answer), answer.noise
+            self.lower, self.best, self.noise_below = answer.lower, (problem, answer), answer.noise_below
 
     def lower_upper(self, upper: float, noise: float) -> None:
         if upper == -math.inf:
@@ -100,8 +100,8 @@ class _Bracket:
     def settle(self, problem: Problem, answer: Answer) -> None:
         """Take an answer that is the optimum itself."""
         if answer.feasible:
-            self.lower, self.best, self.noise_below = answer.lower, (problem, answer), answer.noise
-            self.upper, self.noise_above = answer.upper, 0.0
+            self.lower, self.best, self.noise_below = answer.lower, (problem, answer), answer.noise_below
+            self.upper, self.noise_above = answer.upper, answer.noise_above
         else:
             self.is_infeasible = True
 
@@ -202,7 +202,7 @@ def _by_lengths(
         if relaxed.is_exact or not bound.feasible:
             bracket.settle(relaxed, bound)
         else:
-            bracket.lower_upper(bound.upper, bound.noise)
+            bracket.lower_upper(bound.upper, bound.noise_above)
             if not any(true_extremes(relaxed, bound)[1].values()):
                 bracket.settle(relaxed, bound)
         if not bracket.done:

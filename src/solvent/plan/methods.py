@@ -50,8 +50,8 @@ class Answer:
         From the reduction: returns between what amounts the nodes of each step and state lie that are no dead ends.
     stopped : str
         Which limit ended the search before `upper` was as low as the value, if one did.
-    noise : float
-        How far apart rounding errors and tolerances alone can have brought the bounds.
+    noise_above, noise_below : float
+        How far from the value rounding errors and tolerances alone can have brought each bound.
     checked : bool
         Whether the policy was followed forward and found to be worth what was computed backward.
     """
@@ -67,7 +67,8 @@ class Answer:
     make_policy: Callable[[], AugmentedPolicy] | None
     live_box: Callable[[], Interval] | None = None
     stopped: str = ""
-    noise: float = 0.0
+    noise_above: float = 0.0
+    noise_below: float = 0.0
     checked: bool = True
 
     @property
@@ -241,7 +242,7 @@ def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | N
         _check_value(value, visited.followed, below, above)
     return Answer(
         value, value - below, value + above, "frontier", stats, peak[:, None], trough[:, None], exact, make_policy,
-        noise=below + noise, checked=visited.followed is not None,
+        noise_above=noise, noise_below=below, checked=visited.followed is not None,
     )  # fmt: skip
 
 
@@ -275,7 +276,7 @@ def _by_paths(problem: Problem, allowance: Allowance, options: Options) -> Answe
     exact = problem.truth.exact
     return Answer(
         path.value, path.lower, path.upper, "paths", stats, peak_HD, trough_HD, exact, make_policy,
-        stopped=path.stopped, noise=path.upper - path.lower,
+        stopped=path.stopped, noise_above=path.upper - path.value, noise_below=path.value - path.lower,
     )  # fmt: skip
 
 
@@ -333,7 +334,8 @@ def _by_reduction(problem: Problem, allowance: Allowance, options: Options) -> A
         problem.truth.exact,
         make_policy,
         found.live_box,
-        noise=below + above,
+        noise_above=above,
+        noise_below=below,
     )
 
 
@@ -352,7 +354,7 @@ def _check_limits(lattice: Lattice, peak_HD: NDArray[np.int64], trough_HD: NDArr
 
 def _check_value(value: float, followed: Followed, below: float, above: float) -> None:
     """Raise unless a policy, followed forward, is worth what was computed backward, up to the errors of both."""
-    noise = AGREEMENT * followed.total
+    noise = AGREEMENT * followed.total + followed.floor
     if not value - below - noise <= followed.value <= value + above + noise:
         raise SolventError(
             f"the policy is worth {followed.value!r} followed forward, but {value!r} was computed backward; "

@@ -421,7 +421,7 @@ def trace(model: CMDP, lattice: Lattice, sweep: Sweep, high_OD: NDArray[np.int64
         weights.append(weight)
         most, least = next_most, next_least
     weights = weights[:horizon]
-    earned = Followed(np.zeros(horizon), np.zeros(horizon))
+    earned = Followed(np.zeros(horizon), np.zeros(horizon), float(np.abs(model.row_reward).max(initial=0.0)))
     for h, (weight, row) in enumerate(zip(weights, sweep.rows, strict=True)):
         acting = row >= 0
         rewards = weight[acting] * model.row_reward[row[acting]]

@@ -62,7 +62,8 @@ def visit(
     """
     used = np.zeros(len(frontier.need), bool)
     peak, trough = np.empty(model.horizon, np.int64), np.empty(model.horizon, np.int64)
-    earned = Followed(np.zeros(model.horizon), np.zeros(model.horizon))
+    largest = float(np.abs(model.row_reward).max(initial=0.0))
+    earned = Followed(np.zeros(model.horizon), np.zeros(model.horizon), largest)
     followed = (
         model.start_index, left, frontier.indptr_HS, frontier.need, frontier.row, model.outcome_indptr,
         model.probability, model.next_state, model.row_reward, purse.cost,
