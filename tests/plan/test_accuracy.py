@@ -191,3 +191,43 @@ def test_errors_of_nothing_are_nothing() -> None:
     assert followed.value == followed.total == 0
     assert followed.below(rounding) < 1e-300
     assert math.isfinite(Extremes.none(3).below(rounding))
+
+
+def test_probabilities_that_underflow_are_no_disagreement() -> None:
+    """Parts that fail one after the other, each with a small probability: what follows is reached, if hardly ever."""
+    n = 28
+    b = CMDP.builder(horizon=n + 1, start=0, resources=["x"], budget=n + 1)
+    for i in range(n):
+        b.add(i, "run", outcomes=[(1e-12, i + 1, 1), (1 - 1e-12, i, 0)])
+    b.add(n, "run", reward=-1e6, outcomes=[(1, n, 0)])
+    for solution in fitting(b.build(), None, ("reduction", "frontier", "points", "auto")):
+        assert solution.status is Status.OPTIMAL
+        assert solution.value_lower <= 0 <= solution.value_upper + 1e-300
+        assert solution.worst_spent["x"] == n
+
+
+@pytest.mark.parametrize("penalty", [1e8, 1e12, 1e17])
+def test_bins_that_are_unlikely_and_cost_much_are_in_the_bounds(penalty: float) -> None:
+    """The probability of a tail is a difference of floats near 1; what it leads to may be large."""
+    b = CMDP.builder(horizon=2, start="a", resources=["x"], budget=40)
+    b.add("a", "go", outcomes=[(1, "b", solvent.law("exponential", scale=1, high=40))], steps=[0])
+    b.add("b", "big", outcomes=[(1, "b", 1)], steps=[1])
+    b.add("b", "small", reward=-penalty, outcomes=[(1, "b", 0)], steps=[1])
+    b.terminal("a", steps=[1])
+    model = b.build()
+    # "small" is needed if more than 39 were drawn
+    tail = (math.exp(-39) - math.exp(-40)) / (1 - math.exp(-40))
+    for options in ({"method": "additive", "epsilon": 2, "strict": True}, {"gap": 1e-9}):
+        solution = solvent.solve(model, **options)
+        assert solution.value_lower <= -penalty * tail <= solution.value_upper
+
+
+def test_bins_far_from_zero_are_in_the_bounds() -> None:
+    b = CMDP.builder(horizon=2, start="a", resources=["x"], budget="1000000000.046875")
+    b.add("a", "go", outcomes=[(1, "b", solvent.law("uniform", low=10**9, high="1000000000.1"))], steps=[0])
+    b.add("b", "win", reward=1, outcomes=[(1, "b", 0)], steps=[1])
+    b.terminal("a", steps=[1])
+    b.add("a", "rest", outcomes=[(1, "b", 0)], steps=[0])
+    model = b.build()
+    solution = solvent.solve(model, {"x": solvent.Budget(upper=["1000000000.1", "1000000000.046875"])}, gap=1e-6)
+    assert solution.value_lower <= 1 <= solution.value_upper

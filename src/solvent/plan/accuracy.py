@@ -51,13 +51,16 @@ class Rounding:
         The `g` of the module's formulas.
     row_terms : int
         Number of operations it stands for.
+    bins : float
+        By how much the probabilities of a row can be wrong in all; the next values are multiplied by that.
     """
 
     row: float
     row_terms: int
+    bins: float = 0.0
 
     @classmethod
-    def of(cls, origin: CMDP, model: CMDP, *, pooled: bool, binned: bool) -> Rounding:
+    def of(cls, origin: CMDP, model: CMDP, *, pooled: bool, bin_error: float) -> Rounding:
         """Return the errors of rows of `model`, whose outcomes were merged from or split out of those of `origin`.
 
         Parameters
@@ -65,8 +68,9 @@ class Rounding:
         origin, model : CMDP
         pooled : bool
             Whether costs may be averaged before next states, where they are independent up to `pooling.ROUNDING`.
-        binned : bool
-            Whether probabilities are differences of a distribution function, which is taken to be right to 2**-50.
+        bin_error : float
+            By how much the probabilities of a row can be wrong in all, where they are differences of a distribution
+            function.
         """
         from solvent.plan.pooling_kernels import ROUNDING
 
@@ -75,9 +79,7 @@ class Rounding:
         row = terms * ROUNDOFF
         if pooled:
             row += 4 * ROUNDING
-        if binned:
-            row += longest[1] * 2.0**-50
-        return cls(row, terms)
+        return cls(row, terms, bin_error)
 
 
 @dataclass(frozen=True)
@@ -120,14 +122,20 @@ class Extremes:
         weight_after = (g + same) * np.arange(horizon - 1, -1, -1)
         slack = weight_after * np.maximum(top_after + self.reward - self.top, 0.0)
         errors = slack + g * (2 * (self.reward + top_after) - self.top) + same * self.top + resolution
-        error = float(errors.sum()) + horizon * (g + same) * max(float(self.top[0]) - value, 0.0)
+        error = (
+            float(errors.sum()) + horizon * (g + same) * max(float(self.top[0]) - value, 0.0) + self.shifted(rounding)
+        )
         return _with_underflow(error, horizon, rounding, bool(self.top.any() or self.reward.any()))
+
+    def shifted(self, rounding: Rounding) -> float:
+        """Return by how much wrong probabilities of bins can have moved the value at the start, either way."""
+        return rounding.bins * float(np.maximum(self.top, -self.bottom)[1:].sum())
 
     def below(self, rounding: Rounding) -> float:
         """Return by how much any policy's worth can fall short of the value computed for it at the start."""
         size = np.maximum(np.abs(self.top), np.abs(self.bottom))
         total = float(size.sum() + 2 * size[1:].sum())
-        return _with_underflow(rounding.row * total, len(size), rounding, bool(size.any()))
+        return _with_underflow(rounding.row * total + self.shifted(rounding), len(size), rounding, bool(size.any()))
 
 
 @dataclass(frozen=True)
@@ -174,4 +182,4 @@ class Followed:
 
 def _with_underflow(error: float, horizon: int, rounding: Rounding, some: bool) -> float:
     """Return an error with products of errors and products that underflow; where all terms are 0 there are none."""
-    return _SAFETY * error + horizon * rounding.row_terms * _TINY if some else 0.0
+    return _SAFETY * error + horizon * rounding.row_terms * _TINY if some or error > 0 else 0.0

@@ -63,12 +63,15 @@ class Parts:
     ----------
     lumped : bool
         Whether some bin holds costs that a policy counts differently: all those below a bottom, in one.
+    error : float
+        By how much the probabilities of a row's outcomes can be wrong in all, as those of bins are.
     """
 
     model: CMDP
     ticks_OD: NDArray[np.int64]
     truth: Truth
     lumped: bool
+    error: float
 
 
 def split(model: CMDP, measures: tuple[Measure, ...], allowance: Allowance | None = None) -> Parts:
@@ -101,8 +104,10 @@ def split(model: CMDP, measures: tuple[Measure, ...], allowance: Allowance | Non
         columns.low.append(columns.high[-1] if is_exact else round_to(column, unit, up=False))
         units.append(unit)
         exact &= is_exact
+    error = 0.0
     for d, measure in enumerate(measures):
-        columns = _split_laws(model, measure, d, units[d], columns)
+        columns, wrong = _split_laws(model, measure, d, units[d], columns)
+        error += wrong
     columns = merge(model, columns)
     n_tracked = len(measures)
     ticks_OD, high_OD, low_OD = (
@@ -114,7 +119,7 @@ def split(model: CMDP, measures: tuple[Measure, ...], allowance: Allowance | Non
         for each in measures
         for i in _used_laws(model, each.resource)
     )
-    return Parts(rebuilt(model, columns), ticks_OD, Truth(tuple(units), high_OD, low_OD, exact), lumped)
+    return Parts(rebuilt(model, columns), ticks_OD, Truth(tuple(units), high_OD, low_OD, exact), lumped, error)
 
 
 def _used_laws(model: CMDP, resource: int) -> list[int]:
@@ -152,11 +157,11 @@ def _true_unit(model: CMDP, measure: Measure) -> tuple[Fraction, bool]:
     return unit, False
 
 
-def _split_laws(model: CMDP, measure: Measure, d: int, true_unit: Fraction, columns: Columns) -> Columns:
-    """Return the outcomes with those of continuous cost of one resource split into bins."""
+def _split_laws(model: CMDP, measure: Measure, d: int, true_unit: Fraction, columns: Columns) -> tuple[Columns, float]:
+    """Return the outcomes with those of continuous cost of one resource split into bins, and the error of these."""
     used = _used_laws(model, measure.resource)
     if not used:
-        return columns
+        return columns, 0.0
     assert model.law_DO is not None
     bins = {i: _bins(model.laws[i], measure, true_unit) for i in used}
     law = model.law_DO[measure.resource][columns.source]
@@ -173,17 +178,18 @@ def _split_laws(model: CMDP, measure: Measure, d: int, true_unit: Fraction, colu
         parts.ticks[d][at] = bins[i].ticks[which]
         parts.high[d][at] = bins[i].high[which]
         parts.low[d][at] = bins[i].low[which]
-    return parts
+    return parts, max(each.error for each in bins.values())
 
 
 @dataclass(frozen=True)
 class _Bins:
-    """The bins of a law: ticks, probability, and the ends of the true costs in it."""
+    """The bins of a law: ticks, probability, the ends of the true costs in it, and the error of all probabilities."""
 
     ticks: NDArray[np.int64]
     probability: NDArray[np.float64]
     high: NDArray[np.int64]
     low: NDArray[np.int64]
+    error: float
 
 
 def _bins(law: CostLaw, measure: Measure, true_unit: Fraction) -> _Bins:
@@ -192,13 +198,20 @@ def _bins(law: CostLaw, measure: Measure, true_unit: Fraction) -> _Bins:
     ticks = np.arange(first, last + 1)
     # bin k ends where k + 1 begins: at (k + 1) l if costs are rounded down, at k l if up
     edges = ticks[:-1] + (not up)
-    below = law.cdf(edges * float(unit)) if len(edges) else np.empty(0)
+    at = edges * float(unit)
+    below = law.cdf(at) if len(edges) else np.empty(0)
+    error = 0.0
+    if len(edges):
+        # an edge, and the ends of the law, are rounded to floats; the function itself is right to 2**-50
+        ends = [abs(float(end)) for end in (law.low, law.high) if end is not None]
+        moved = 2.0**-51 * np.maximum(np.abs(at), max(ends))
+        error = 2 * float((law.cdf(at + moved) - law.cdf(at - moved)).sum()) + len(edges) * 2.0**-49
     probability = np.diff(np.concatenate([[0.0], np.maximum.accumulate(below), [1.0]]))
     column = ExactColumn(edges, unit)
     lowest = (first - 1) * unit if law.low is None else law.low
     high = np.append(round_to(column, true_unit, up=True), _ceil(law.high, true_unit))
     low = np.append(_floor(lowest, true_unit), round_to(column, true_unit, up=False))
-    return _Bins(ticks, np.maximum(probability, 0.0), high, low)
+    return _Bins(ticks, np.maximum(probability, 0.0), high, low, error)
 
 
 def _range(law: CostLaw, measure: Measure) -> tuple[int, int]:

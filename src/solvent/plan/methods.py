@@ -238,7 +238,7 @@ def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | N
     if visited.followed is None:
         below = found.extremes.below(rounding)
     else:
-        below = visited.followed.below(rounding, found.resolution)
+        below = visited.followed.below(rounding, found.resolution) + found.extremes.shifted(rounding)
         _check_value(value, visited.followed, below, above)
     return Answer(
         value, value - below, value + above, "frontier", stats, peak[:, None], trough[:, None], exact, make_policy,
@@ -309,7 +309,8 @@ def _by_reduction(problem: Problem, allowance: Allowance, options: Options) -> A
     if problem.is_exact:
         _check_limits(lattice, traced.peak_HD, traced.trough_HD)
     rounding = problem.rounding(pooled=found.pooled)
-    above, below = found.extremes.above(found.value, rounding), traced.followed.below(rounding)
+    above = found.extremes.above(found.value, rounding)
+    below = traced.followed.below(rounding) + found.extremes.shifted(rounding)
     _check_value(found.value, traced.followed, below, above)
 
     def make_policy() -> AugmentedPolicy:
@@ -354,7 +355,7 @@ def _check_limits(lattice: Lattice, peak_HD: NDArray[np.int64], trough_HD: NDArr
 
 def _check_value(value: float, followed: Followed, below: float, above: float) -> None:
     """Raise unless a policy, followed forward, is worth what was computed backward, up to the errors of both."""
-    noise = AGREEMENT * followed.total + followed.floor
+    noise = AGREEMENT * followed.total + followed.floor + len(followed.size) * 2.0**-1060
     if not value - below - noise <= followed.value <= value + above + noise:
         raise SolventError(
             f"the policy is worth {followed.value!r} followed forward, but {value!r} was computed backward; "

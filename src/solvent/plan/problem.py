@@ -69,6 +69,8 @@ class Problem:
         Whether some outcome holds costs that a policy counts differently, all of them beyond what matters.
     relaxed : bool
         Whether a policy that keeps the limits as counted may break the true ones by what rounding hides.
+    bin_error : float
+        By how much the probabilities of a row's outcomes can be wrong in all, where continuous costs are in bins.
     """
 
     origin: CMDP
@@ -81,6 +83,7 @@ class Problem:
     ends: tuple[tuple[int, int], ...] = ()
     lumped: bool = False
     relaxed: bool = False
+    bin_error: float = 0.0
 
     @classmethod
     def exact(cls, model: CMDP, limits: Limits, *, merge: bool = True) -> Problem:
@@ -140,7 +143,7 @@ class Problem:
 
     def rounding(self, *, pooled: bool) -> Rounding:
         """Return the errors of evaluating a row; `pooled` says whether independent costs are averaged on their own."""
-        return Rounding.of(self.origin, self.model, pooled=pooled, binned=self.origin.law_DO is not None)
+        return Rounding.of(self.origin, self.model, pooled=pooled, bin_error=self.bin_error)
 
     @property
     def drift(self) -> float:

@@ -192,6 +192,7 @@ def project(
     return Problem(
         model, limits, parts.model, lattice, tuple(each.counting for each in measures), parts.truth,
         (truncation[0], truncation[1]), tuple(span.ends() for span in spans), parts.lumped, scheme == "relaxed",
+        parts.error,
     )  # fmt: skip
 
 

@@ -357,6 +357,7 @@ def _backward(
             )  # fmt: skip
         rows[h] = row
         extremes.top[h], extremes.reward[h] = value.max(initial=0.0), reward_S.max()
+        extremes.bottom[h] = value[value > -np.inf].min(initial=0.0)
         if grid.size:
             kernels.put_values(layer.indptr, layer.spent, value, facts, on_grid)
         elif h:
