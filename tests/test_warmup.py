@@ -93,3 +93,28 @@ def test_the_command_says_what_it_did(disabled: str) -> None:
         else:
             assert done.stdout.startswith("all ")
             assert " kernels are already compiled (checked in " in done.stdout
+
+
+def test_the_second_process_does_every_task() -> None:
+    from solvent.warmup import _helper, warmup
+
+    warmup()
+    helper = _helper()
+    if helper is None:
+        assert os.cpu_count() == 1
+        return
+    out, _ = helper.communicate()
+    assert (helper.returncode, out.split()) == (0, [])  # and all was in the cache
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("executable", [sys.executable, "/bin/false"])
+def test_an_empty_cache_is_filled(executable: str, tmp_path: Path) -> None:
+    code = f"import sys; sys.executable = {executable!r}; from solvent.warmup import warmup; print(warmup().compiled)"
+    setting = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NUMBA_CACHE_DIR": str(tmp_path)}
+    compiled = [
+        int(subprocess.run([sys.executable, "-c", code], env=setting, capture_output=True, check=True).stdout)
+        for _ in range(2)
+    ]
+    assert compiled[0] > 40
+    assert compiled[1] == 0

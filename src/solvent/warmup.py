@@ -6,10 +6,16 @@ solved the way users solve theirs, so that these types are the ones that come up
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 from solvent.learning.learn import learn
 from solvent.model import instances
@@ -17,6 +23,7 @@ from solvent.model.cmdp import CMDP
 from solvent.plan.augment import augment
 from solvent.plan.curve import frontier
 from solvent.plan.jit import KERNELS, compiled_kernels
+from solvent.plan.outcome_kernels import find_twins
 from solvent.plan.solve import solve
 
 
@@ -54,12 +61,49 @@ def warmup(tell: Callable[[int, int], None] | None = None) -> Warmup:
     """
     began, before = time.perf_counter(), len(compiled_kernels())
     tasks = _tasks() if KERNELS else []  # there is none with NUMBA_DISABLE_JIT
-    for done, task in enumerate(tasks):
-        if tell is not None:
-            tell(done, len(tasks))
-        task()
-    compiled = set(compiled_kernels()[before:])
+    helper: subprocess.Popen[str] | None = None
+    try:
+        for done, task in enumerate(tasks):
+            if tell is not None:
+                tell(done, len(tasks))
+            task()
+            if helper is None and len(compiled_kernels()) > before:
+                helper = _helper()
+        by_helper = helper.communicate()[0].split() if helper else []
+    finally:
+        if helper is not None:
+            helper.kill()  # it has ended, but for an interrupt or an error here
+            helper.wait()
+    compiled = {_name(kernel) for kernel in compiled_kernels()[before:]} | set(by_helper)
     return Warmup(len(compiled), len(KERNELS), time.perf_counter() - began)
+
+
+def _helper() -> subprocess.Popen[str] | None:
+    """Return a second process that does the tasks too, the last one first, or None if there is no core for it.
+
+    Where this process and that one meet, the other's kernels are in the cache; if that one fails, all are done here.
+    """
+    if not sys.executable or (os.cpu_count() or 1) < 2:
+        return None
+    code = f"import sys; sys.path[:] = {sys.path!r}; import solvent.warmup; solvent.warmup._help()"
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+    except OSError:
+        return None
+
+
+def _help() -> None:
+    """Do all tasks, the last one first, and print the names of the kernels that were compiled."""
+    for task in reversed(_tasks()):
+        task()
+    print(*{_name(kernel) for kernel in compiled_kernels()}, sep="\n")
+
+
+def _name(kernel: Any) -> str:
+    """Return the name of a kernel, the module included."""
+    return f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}"
 
 
 def _tasks() -> list[Callable[[], object]]:
@@ -68,6 +112,7 @@ def _tasks() -> list[Callable[[], object]]:
     near, far = _trips(1), _trips(10**9 + 7)
     two, far_two = _trips(1, wear=1), _trips(10**9 + 7, wear=10**9 + 9)
     return [
+        lambda: find_twins(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros((0, 1), np.int64)),  # soon done
         lambda: solve(grid),
         lambda: solve(grid, method="reduction"),
         lambda: solve(grid, method="reduction", prune=False),
