@@ -22,13 +22,13 @@ from rich.table import Table
 
 import solvent
 from solvent import instances
+from solvent.core.limits import Allowance
+from solvent.core.threads import one_thread
 from solvent.experiments.transcription import relative_length, solve_approximate
 from solvent.model.budget import resolve
 from solvent.plan import frontier
-from solvent.plan.limits import Allowance
 from solvent.plan.methods import purse_of
 from solvent.plan.projection import project
-from solvent.plan.threads import one_thread
 
 sys.path.insert(0, str(Path(__file__).parent))
 from exact import median_of

@@ -26,7 +26,7 @@ from rich.table import Table
 import solvent
 from bench.peers import workloads
 from bench.yardstick import plain_sweep, work_ratio
-from solvent.model.files import write_whole
+from solvent.core.files import write_whole
 
 BASELINE = Path(__file__).parent / "baseline.json"
 #: By what factor each number may exceed its baseline.

@@ -19,7 +19,7 @@ from rich.markdown import Markdown
 import solvent
 from bench.peers.report import PAGE, fill
 from solvent import CMDP, instances
-from solvent.model.files import write_whole
+from solvent.core.files import write_whole
 
 #: Episodes after which a run is looked at, each so many times the one before.
 GROWTH = 1.25

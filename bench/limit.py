@@ -25,14 +25,14 @@ from bench.peers import workloads
 from bench.peers.report import PAGE, fill, seconds
 from bench.yardstick import median_time, plain_sweep
 from solvent import CMDP, instances
+from solvent.core.files import write_whole
+from solvent.core.limits import Allowance
+from solvent.core.threads import one_thread
 from solvent.experiments.fitting import fit_growth
 from solvent.model.budget import resolve
-from solvent.model.files import write_whole
 from solvent.plan import frontier
-from solvent.plan.limits import Allowance
 from solvent.plan.methods import purse_of
 from solvent.plan.problem import Problem
-from solvent.plan.threads import one_thread
 
 
 @dataclass(frozen=True)

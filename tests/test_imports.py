@@ -17,6 +17,7 @@ PACKAGE = Path(solvent.__file__).parent
 #: Rooms by rank; a room may import those of lower rank and itself, never its neighbours.
 RANKS = [
     ["_version", "errors"],
+    ["core"],
     ["model"],
     ["policy"],
     ["check"],
@@ -86,7 +87,7 @@ def test_imports_point_one_way(path: Path) -> None:
         ("model", "from solvent import CMDP"),
         ("model", "import solvent"),
         ("model", "from ..plan import solve"),
-        ("errors", "from solvent.model.exact import exact"),
+        ("errors", "from solvent.core.exact import exact"),
         ("check", "def f():\n    from solvent.plan.solve import solve"),
         (
             "check",
@@ -104,7 +105,7 @@ def test_wrong_ways_are_seen(room: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("room", "source"),
     [
-        ("model", "from solvent.errors import ModelError\nfrom solvent.model.exact import exact\nfrom . import cmdp"),
+        ("model", "from solvent.errors import ModelError\nfrom solvent.core.exact import exact\nfrom . import cmdp"),
         ("plan", "from solvent.check import verify\nfrom solvent.policy.table import Table\nimport numpy"),
         ("cli", "from solvent.show import console\nimport solvent.learning"),
     ],

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import solvent
 from solvent import instances
-from solvent.plan.jit import KERNELS, compiled_kernels
+from solvent.core.jit import KERNELS, compiled_kernels
 from solvent.warmup import warmup
 
 done = warmup()

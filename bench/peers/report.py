@@ -16,7 +16,7 @@ from rich.table import Table
 from bench.peers import workloads
 from bench.peers.child import Row
 from bench.peers.run import MEMORY_LIMIT, ROOT, TIME_LIMIT
-from solvent.model.files import write_whole
+from solvent.core.files import write_whole
 from solvent.show.files import save
 
 PAGE = ROOT / "docs" / "benchmarks.md"

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from solvent.core.jit import KERNELS, compiled_kernels
 from solvent.learning.learn import learn
 from solvent.model import instances
 from solvent.model.cmdp import CMDP
 from solvent.plan.augment import augment
 from solvent.plan.curve import frontier
-from solvent.plan.jit import KERNELS, compiled_kernels
 from solvent.plan.outcome_kernels import find_twins
 from solvent.plan.solve import solve
 

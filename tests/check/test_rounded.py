@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import solvent
 from solvent import instances
+from solvent.core.limits import Allowance
 from solvent.errors import PolicyError
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER
 from solvent.plan import reduction
-from solvent.plan.limits import Allowance
 from solvent.policy.table import AugmentedPolicy
 
 

@@ -23,10 +23,10 @@ import numpy as np
 
 import solvent
 from solvent import CMDP, Learned, instances
+from solvent.core.archives import read_archive
 from solvent.gym import ModelEnv
 from solvent.learning import kernels
 from solvent.learning.bonus import Bonus
-from solvent.model.archive import read_archive
 
 
 def toll(state: Any, action: int, after: Any) -> int:

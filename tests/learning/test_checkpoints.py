@@ -11,7 +11,7 @@ from walker import Walker
 
 import solvent
 from solvent import CMDP, ModelError, instances
-from solvent.model.archive import read_archive, write_archive
+from solvent.core.archives import read_archive, write_archive
 
 
 def small() -> CMDP:

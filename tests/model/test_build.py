@@ -14,8 +14,8 @@ from scipy import stats
 
 import solvent
 from solvent import CMDP, Budget, BudgetError, ModelError
+from solvent.core.exact import exact
 from solvent.model.cmdp import NO_LAW
-from solvent.model.exact import exact
 
 
 def builder(**options: Any) -> Any:

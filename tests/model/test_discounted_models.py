@@ -254,7 +254,7 @@ def test_mistakes_in_files(text: str, message: str) -> None:
 
 
 def test_mistakes_in_npz_files(tmp_path: Path) -> None:
-    from solvent.model.archive import read_archive, write_archive
+    from solvent.core.archives import read_archive, write_archive
 
     two_state().save(tmp_path / "model.npz")
     arrays, header = read_archive((tmp_path / "model.npz").read_bytes())

@@ -133,7 +133,7 @@ def test_errors_of_the_users_functions_are_theirs() -> None:
 
 
 def test_a_progress_bar_does_no_harm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("solvent.model.progress.PATIENCE", 0.0)
+    monkeypatch.setattr("solvent.core.progress.PATIENCE", 0.0)
     model = CMDP.from_function(**walk(), horizon=600)
     assert model.n_states == 601
     assert capsys.readouterr().out == ""

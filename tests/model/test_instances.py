@@ -9,7 +9,7 @@ import pytest
 
 import solvent
 from solvent import CMDP, Budget, ModelError, instances
-from solvent.model.exact import exact
+from solvent.core.exact import exact
 
 
 def paths(model: CMDP) -> dict[tuple[Any, ...], tuple[float, list[tuple[Fraction, ...]]]]:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import solvent
 from solvent import CMDP, Budget, LatticeOverflowError, ModelError, instances
+from solvent.core.exact import MAX_TICKS
 from solvent.model import lattice as lattice_module
 from solvent.model.budget import resolve
-from solvent.model.exact import MAX_TICKS
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER
 

@@ -15,9 +15,9 @@ from catalogue import CASES, Case
 from oracle import optimum
 from promises import NOISE, check_worst
 from solvent import Budget, ModelError, Status, instances
+from solvent.core.limits import Allowance
 from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP
-from solvent.plan.limits import Allowance
 from solvent.plan.methods import run
 from solvent.plan.projection import additive_lengths, project
 from solvent.plan.solve import solve

@@ -14,10 +14,10 @@ import solvent
 from catalogue import CASES, Case
 from oracle import optimum
 from solvent import ModelError, Status, instances
+from solvent.core.limits import Allowance
 from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP
 from solvent.plan import certified, frontier
-from solvent.plan.limits import Allowance
 from solvent.plan.methods import Options, purse_of, run
 from solvent.plan.problem import Problem
 from solvent.plan.projection import project

@@ -185,7 +185,7 @@ def test_the_effective_horizon_leaves_half_of_epsilon_for_the_tail(epsilon: Any)
     model = walker(discount=0.9)
     solution = solvent.solve(model, epsilon=epsilon)
     assert solution.tail is not None
-    share = solvent.model.exact.exact(epsilon) / 2
+    share = solvent.core.exact.exact(epsilon) / 2
     steps = solution.tail.steps
     assert steps == model.effective_horizon(share)
     assert solution.tail.cost == {"fuel": Fraction(9, 10) ** steps * 20}

@@ -75,7 +75,7 @@ def test_kernels_mean_the_same_without_compilation():
 
 
 PROBE = """
-from solvent.plan.jit import jit
+from solvent.core.jit import jit
 
 @jit
 def double(x):

@@ -15,10 +15,10 @@ import catalogue
 import oracle
 import solvent
 import strategies
+from solvent.core.limits import Allowance, LimitReached, read_memory
 from solvent.errors import BudgetError, ModelError, SolventError
 from solvent.model import instances
 from solvent.model.budget import Budget
-from solvent.plan.limits import Allowance, LimitReached, read_memory
 from solvent.plan.solution import Status
 from solvent.plan.solve import solve
 
@@ -184,7 +184,7 @@ def test_an_allowance_keeps_account():
 def test_the_clock_is_read_within_a_layer(keys, monkeypatch):
     """Layers of one state double: most of the time may be spent in a single one."""
     looks = []
-    monkeypatch.setattr("solvent.plan.limits._PIECE", 8)
+    monkeypatch.setattr("solvent.core.limits._PIECE", 8)
     monkeypatch.setattr("solvent.plan.reduction._GRID_KEYS", keys)
     monkeypatch.setattr(Allowance, "check_time", lambda self: looks.append(1))
     model = instances.knapsack([1] * 8, [2**i for i in range(8)], capacity=200)

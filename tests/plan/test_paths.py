@@ -14,12 +14,12 @@ from test_methods import check, close
 import oracle
 import strategies
 from solvent.check.verify import verify
+from solvent.core.limits import Allowance
 from solvent.errors import ModelError
 from solvent.model import instances
 from solvent.model.budget import Budget, resolve
 from solvent.model.cmdp import CMDP
 from solvent.plan import paths
-from solvent.plan.limits import Allowance
 from solvent.plan.methods import purse_of
 from solvent.plan.problem import Problem
 from solvent.plan.solve import solve

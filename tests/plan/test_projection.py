@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvent import CMDP, Budget, instances
+from solvent.core.exact import MAX_TICKS
 from solvent.model.budget import resolve
-from solvent.model.exact import MAX_TICKS
 from solvent.plan.problem import Problem
 from solvent.plan.projection import Scheme, finest_lengths, project
 

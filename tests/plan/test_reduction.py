@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 import catalogue
 import oracle
 import strategies
+from solvent.core import threads
+from solvent.core.limits import Allowance
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
-from solvent.plan import kernels, reduction, threads
-from solvent.plan.limits import Allowance
+from solvent.plan import kernels, reduction
 from solvent.plan.solve import solve
 
 

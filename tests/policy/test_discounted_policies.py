@@ -12,7 +12,7 @@ import pytest
 
 import solvent
 from solvent import CMDP, DiscountedCMDP, DiscountedPolicy, PolicyError, UnmodelledOutcome
-from solvent.model.archive import read_archive, write_archive
+from solvent.core.archives import read_archive, write_archive
 from solvent.policy.tail import close, tail_actions
 
 

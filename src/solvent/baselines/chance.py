@@ -18,10 +18,10 @@ from typing import Any
 from solvent.baselines.nodes import MAX_NODES, Graph, explore
 from solvent.baselines.result import Baseline, BaselineStatus
 from solvent.baselines.sweep import Course, at_price, best_course, by_breach, by_reward, mix
+from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, SolventError, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
-from solvent.model.exact import Number, exact
 from solvent.policy.markov import MarkovPolicy
 
 #: Probabilities are floats: one that exceeds delta by so much of it, relatively, counts as no larger.

@@ -19,12 +19,12 @@ from solvent.baselines.smaller import as_budget, smaller_budget
 from solvent.baselines.unconstrained import unconstrained
 from solvent.check.report import Report
 from solvent.check.verify import PolicyLike, verify
+from solvent.core.exact import Number
+from solvent.core.progress import Progress
 from solvent.errors import LatticeOverflowError, ModelError, PolicyError, SolventError, did_you_mean, quote
 from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
-from solvent.model.exact import Number
-from solvent.model.progress import Progress
 from solvent.plan.solve import solve
 
 if TYPE_CHECKING:

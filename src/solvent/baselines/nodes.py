@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.baselines.unconstrained import MarkovOptimum, markov_optimum
+from solvent.core.limits import Allowance
 from solvent.errors import ModelError
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.plan.bounds import Bounds, bounds_of
-from solvent.plan.limits import Allowance
 from solvent.policy.choices import spread
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.markov import UNDECIDED

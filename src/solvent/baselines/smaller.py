@@ -24,11 +24,11 @@ from solvent.baselines.nodes import MAX_NODES
 from solvent.baselines.occupancy import Ends, Occupancy
 from solvent.baselines.result import Baseline, BaselineStatus
 from solvent.check.verify import verify
+from solvent.core.exact import Number
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Budget, BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
-from solvent.model.exact import Number
 
 #: Surrogates tried from loose to tight, and halvings after that.
 GRID = 32

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import common_unit
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_LAW
-from solvent.model.exact import common_unit
 from solvent.policy.nodes import NodeTable
 
 #: Sums below this in absolute value are kept in 64 bits.

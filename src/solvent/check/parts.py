@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.check.report import CostPart
+from solvent.core.exact import ExactColumn
 from solvent.errors import PolicyError
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.distributions import CostLaw
-from solvent.model.exact import ExactColumn
 from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import NodeTable

@@ -152,7 +152,7 @@ def _read_limit(part: str, where: str) -> tuple[Fraction | None, Fraction | None
 
 
 def _number(text: str, where: str) -> Fraction:
-    from solvent.model.exact import exact
+    from solvent.core.exact import exact
 
     try:
         return exact(text.strip(), where)

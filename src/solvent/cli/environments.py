@@ -60,7 +60,7 @@ def read_price(text: str | None) -> tuple[Fraction, ...] | Fraction | str | None
     """
     if text is None:
         return None
-    from solvent.model.exact import exact
+    from solvent.core.exact import exact
 
     parts = [part.strip() for part in text.split(",")]
     try:
@@ -82,7 +82,7 @@ def read_bound(text: str | None) -> Fraction | list[Fraction | None] | None:
     """
     if text is None:
         return None
-    from solvent.model.exact import exact
+    from solvent.core.exact import exact
 
     parts = [part.strip() for part in text.split(",")]
     try:

@@ -87,7 +87,7 @@ def schema(
     if output is None:
         print(text.rstrip())
         return Code.OK
-    from solvent.model.files import write_whole
+    from solvent.core.files import write_whole
     from solvent.show import answers
 
     write_whole(output.path, text.encode())

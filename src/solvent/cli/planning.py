@@ -131,7 +131,7 @@ def frontier(
 ) -> int:
     """Price every budget of one resource at once."""
     from solvent import show
-    from solvent.model.files import write_whole
+    from solvent.core.files import write_whole
     from solvent.plan.curve import frontier as run
     from solvent.show import answers, records
 

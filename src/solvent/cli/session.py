@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from solvent.model.progress import Progress
+    from solvent.core.progress import Progress
 
 #: Columns of output that nobody watches and whose width nobody asked for.
 _PLAIN_WIDTH = 120
@@ -89,7 +89,7 @@ class Session:
 
     def working(self, what: str) -> Progress:
         """Return a context that names the work once it takes longer than a second."""
-        from solvent.model.progress import Progress
+        from solvent.core.progress import Progress
 
         return Progress(show=self.progress, waiting=what)
 

@@ -71,7 +71,7 @@ def _model() -> CMDP:
 
 def _write(folder: _Folder, model: CMDP, certain: Any, curve: Any) -> None:
     from solvent import show
-    from solvent.model.files import write_whole
+    from solvent.core.files import write_whole
     from solvent.show import answers
 
     folder.put(_MODEL, lambda path: write_whole(path, _text()))
@@ -130,7 +130,7 @@ class _Folder:
 
     def close(self) -> None:
         """Write the list of what was written."""
-        from solvent.model.files import write_whole
+        from solvent.core.files import write_whole
 
         digests = {name: _digest(self.path / name) for name in self.written}
         self.put(_LIST, lambda path: write_whole(path, (json.dumps(digests, indent=1) + "\n").encode()))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from solvent._version import __version__
+from solvent.core.files import write_whole
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.experiments.approximation import Approximation
 from solvent.experiments.average import Average
@@ -24,7 +25,6 @@ from solvent.experiments.runs import available_cores, run
 from solvent.experiments.scale import Scale
 from solvent.experiments.smoothed import Smoothed
 from solvent.experiments.value import Value
-from solvent.model.files import write_whole
 
 #: By name, in the order of the paper.
 FIGURES: dict[str, type[Experiment]] = {

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from solvent.core.limits import Allowance
 from solvent.experiments import families
 from solvent.model.cmdp import CMDP
 from solvent.plan import frontier as frontiers
-from solvent.plan.limits import Allowance
 
 K = TypeVar("K", bound=Hashable)
 

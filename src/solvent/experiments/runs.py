@@ -49,8 +49,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from solvent._version import __version__
+from solvent.core.progress import Progress
 from solvent.errors import ModelError, SolventError, quote
-from solvent.model.progress import Progress
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -222,7 +222,7 @@ def _start_worker(prepare: Callable[[], None], threads: int) -> None:
     """Leave Ctrl-C to the process that started this one, end with it, take a share of the threads, load kernels."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    from solvent.plan.threads import set_thread_count, thread_count
+    from solvent.core.threads import set_thread_count, thread_count
 
     set_thread_count(min(threads, thread_count()))
     prepare()

@@ -24,10 +24,10 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from solvent.core.exact import Number, exact
 from solvent.errors import BudgetError, ModelError, quote
 from solvent.model.budget import BudgetLike, resolve
 from solvent.model.cmdp import CMDP
-from solvent.model.exact import Number, exact
 
 #: What was spent: a whole number, or one for each resource.
 Spent = Any

@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+from solvent.core.threads import one_thread
 from solvent.errors import ModelError
 from solvent.experiments.runs import Row
 from solvent.experiments.transcription import Plain, relative_length, smaller_budget, solve_approximate, solve_exact
@@ -21,7 +22,6 @@ from solvent.model import instances
 from solvent.model.cmdp import CMDP
 from solvent.plan.solution import Solution
 from solvent.plan.solve import solve
-from solvent.plan.threads import one_thread
 
 #: What each method is called in pictures and text.
 METHODS = {

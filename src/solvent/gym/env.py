@@ -16,12 +16,12 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import exact
 from solvent.errors import ModelError, PolicyError, quote
 from solvent.gym.actions import Fallback, allowed, check_fallback, position, replacement
 from solvent.model.amounts import short_amount
 from solvent.model.cmdp import CMDP, check_model
 from solvent.model.distributions import CostLaw
-from solvent.model.exact import exact
 
 #: What `gymnasium.make` knows it by, once `solvent.gym` was imported.
 ENV_ID = "solvent/Model-v0"

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.limits import Allowance, LimitReached, read_memory
 from solvent.errors import LimitError, ModelError, UnmodelledOutcome, quote
 from solvent.gym.account import Account
 from solvent.model.budget import BudgetLike, Limits
@@ -28,7 +29,6 @@ from solvent.plan.augmented import AugmentedMDP
 from solvent.plan.bound_kernels import DOWN, UP
 from solvent.plan.bounds import bounds_of
 from solvent.plan.kernels import COLLAPSED
-from solvent.plan.limits import Allowance, LimitReached, read_memory
 from solvent.policy.reading import Reading, find_matches, possible_texts
 
 

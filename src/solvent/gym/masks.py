@@ -17,11 +17,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import exact
 from solvent.errors import PolicyError
 from solvent.gym.account import Account
 from solvent.model.amounts import short_amount
 from solvent.model.cost_bounds import Bound, BoundLike, CostBounds
-from solvent.model.exact import exact
 
 
 @runtime_checkable

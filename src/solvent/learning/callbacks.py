@@ -8,9 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from solvent.core.files import write_whole
 from solvent.errors import ModelError, SolventError
 from solvent.learning.result import Moment
-from solvent.model.files import write_whole
 
 
 class CsvLog:

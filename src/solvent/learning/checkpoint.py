@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent._version import __version__
+from solvent.core.archives import read_archive, write_archive
+from solvent.core.files import write_whole
 from solvent.errors import ModelError, SolventError, quote
 from solvent.learning.counts import Counts
 from solvent.learning.graph import Graph
 from solvent.learning.result import Moment
-from solvent.model.archive import read_archive, write_archive
-from solvent.model.files import write_whole
 
 if TYPE_CHECKING:
     from solvent.learning.learner import Learner

@@ -16,11 +16,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.limits import Allowance, LimitReached
 from solvent.errors import LimitError
 from solvent.model.cmdp import CMDP
 from solvent.plan.augment import expand
 from solvent.plan.augmented import AugmentedMDP
-from solvent.plan.limits import Allowance, LimitReached
 from solvent.plan.problem import Problem
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.search import pack

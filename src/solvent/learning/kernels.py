@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solvent.plan.jit import jit
+from solvent.core.jit import jit
 
 #: How a run of episodes ended: all were played; a count has doubled; an outcome came that was not known to be possible.
 PLAYED, DUE, SURPRISED = 0, 1, 2

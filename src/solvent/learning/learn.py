@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from solvent.core.exact import Number
 from solvent.errors import ModelError, quote
 from solvent.learning.arguments import (
     CostSupport,
@@ -34,7 +35,6 @@ from solvent.model.assemble import check_horizon
 from solvent.model.budget import BudgetLike, Limits, limits_of, read_budgets, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import BoundLike
-from solvent.model.exact import Number
 from solvent.plan.problem import Problem
 from solvent.plan.projection import additive_lengths, project, read_epsilon
 from solvent.policy.nodes import Counting

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.progress import Progress
 from solvent.learning.bonus import Bonus, BonusName
 from solvent.learning.counts import Counts
 from solvent.learning.fields import Field, Surprise
@@ -23,7 +24,6 @@ from solvent.learning.kernels import DUE, sweep
 from solvent.learning.result import Learned, LearnStatus, Moment
 from solvent.learning.support import Seen
 from solvent.model.cmdp import CMDP
-from solvent.model.progress import Progress
 
 #: Told of every plan; it ends the learning by returning True.
 Callback = Callable[[Moment], Any]

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MAX_TICKS, exact_column
 from solvent.errors import ModelError, quote
 from solvent.learning.worst import GONE, Worst
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import Bound
-from solvent.model.exact import MAX_TICKS, exact_column
 from solvent.model.explore import from_function
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks, round_to

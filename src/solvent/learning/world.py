@@ -7,10 +7,10 @@ from fractions import Fraction
 from numbers import Real
 from typing import Any, Protocol
 
+from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, quote
 from solvent.model.build import read_costs
 from solvent.model.cmdp import CMDP
-from solvent.model.exact import Number, exact
 
 #: Where a cost comes from: a key of `info`, a function of (observation, action, next observation), what each step
 #: costs, or None for `info["costs"]` or `info["cost"]`.

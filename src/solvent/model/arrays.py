@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import exact_column
 from solvent.errors import ModelError
 from solvent.model.assemble import (
     PROBABILITY_TOLERANCE,
@@ -21,7 +22,6 @@ from solvent.model.assemble import (
 )
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP
-from solvent.model.exact import exact_column
 
 
 @dataclass(frozen=True)

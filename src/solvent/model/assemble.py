@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import ExactColumn
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.budget import Budget, BudgetLike, read_budgets
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.distributions import CostLaw
-from solvent.model.exact import ExactColumn
 
 #: How far the probabilities of a row may be from summing to one before that is an error.
 PROBABILITY_TOLERANCE = 1e-9

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from solvent.core.exact import Number, exact
 from solvent.errors import BudgetError, ModelError, did_you_mean, quote
 from solvent.model.amounts import as_typed
-from solvent.model.exact import Number, exact
 
 if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP

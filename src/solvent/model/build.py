@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from solvent.core.exact import exact, exact_column
 from solvent.errors import ModelError, did_you_mean, looks_misspelt, quote
 from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.distributions import CostLaw, from_scipy, is_scipy
-from solvent.model.exact import exact, exact_column
 
 _OUTCOME = "(probability, next state), (probability, next state, cost) or (..., cost, reward)"
 

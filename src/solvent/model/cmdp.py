@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import ExactColumn
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.budget import Budget
 from solvent.model.distributions import CostLaw
-from solvent.model.exact import ExactColumn
 from solvent.model.makers import Makers
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import exact
 from solvent.errors import ModelError, quote
 from solvent.model.build import read_costs
-from solvent.model.exact import exact
 
 #: A bound per resource, or None for an action that must never be taken.
 Bound = tuple[Fraction, ...] | None

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MAX_TICKS, ExactColumn, Number, exact
 from solvent.errors import BudgetError, ModelError, quote
 from solvent.model.assemble import MAX_HORIZON, MOST_EARNED, check_horizon
 from solvent.model.budget import Budget, BudgetLike, read_budgets
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.distributions import CostLaw
-from solvent.model.exact import MAX_TICKS, ExactColumn, Number, exact
 
 if TYPE_CHECKING:
     from solvent.model.describe import Description

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from solvent.core.exact import Number
 from solvent.errors import ModelError, quote
 from solvent.model.arrays import from_arrays
 from solvent.model.assemble import MAX_HORIZON
 from solvent.model.budget import BudgetLike
 from solvent.model.build import Builder
 from solvent.model.discounted import DiscountedCMDP, check_constant, read_factor
-from solvent.model.exact import Number
 from solvent.model.explore import explore
 
 

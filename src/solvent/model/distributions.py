@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import as_typed, short_amount
-from solvent.model.exact import Number, exact
 
 #: Parameters that say what form a law has, not how large its draws are.
 _SHAPES = ("a", "b")

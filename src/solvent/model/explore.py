@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from solvent.core.exact import exact
+from solvent.core.progress import Progress
 from solvent.errors import ModelError, quote
 from solvent.model.assemble import check_horizon
 from solvent.model.budget import BudgetLike
 from solvent.model.build import Builder
 from solvent.model.cmdp import CMDP
-from solvent.model.exact import exact
-from solvent.model.progress import Progress
 
 
 def from_function(

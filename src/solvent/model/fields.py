@@ -11,10 +11,10 @@ from typing import Annotated, Any
 from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from solvent.core.exact import exact
 from solvent.errors import ModelError, quote
 from solvent.model.assemble import MAX_HORIZON
 from solvent.model.distributions import FAMILIES, CostLaw, law
-from solvent.model.exact import exact
 
 NUMBER_SCHEMA = {
     "anyOf": [

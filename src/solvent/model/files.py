@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Callable, Hashable, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -18,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from solvent.core.exact import decimal
+from solvent.core.files import write_whole
 from solvent.errors import ModelError, SolventError, did_you_mean, quote
 from solvent.model.amounts import as_typed
 from solvent.model.budget import Budget
@@ -26,7 +26,6 @@ from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, read_discount
 from solvent.model.discounted_build import DiscountedBuilder
 from solvent.model.distributions import CostLaw
-from solvent.model.exact import decimal
 
 #: What a file can hold.
 AnyModel = CMDP | DiscountedCMDP
@@ -108,40 +107,6 @@ def _encode(text: str) -> bytes:
     except UnicodeEncodeError as error:
         found = quote(text[error.start : error.end])
         raise ModelError("model", "names and texts that UTF-8 can hold", f"the lone surrogate {found}") from None
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name and move it into place, so that it is never seen half-written.
-
-    A link is followed, and what is no plain file (a device, a pipe) is refused: it would be replaced by one.
-
-    Raises
-    ------
-    ModelError
-        If the place cannot be written.
-    """
-    temporary = None
-    try:
-        target = path.resolve()
-        if target.exists() and not target.is_file():
-            found = "a folder" if target.is_dir() else "no plain file"
-            raise ModelError(str(path), "a place that can be written", found)
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".solvent-", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        os.replace(temporary, target)  # noqa: PTH105
-        temporary = None
-    except ModelError:
-        raise
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ModelError(str(path), "a place that can be written", reason) from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
 
 
 def _reader(path: Path) -> Callable[[bytes], AnyModel]:
@@ -299,6 +264,13 @@ def encode_name(name: Hashable, kind: str) -> Any:
         "a name that files can hold: text, a number, or a tuple of them",
         f"a {type(name).__name__}",
     )
+
+
+def decode_name(name: Any) -> Any:
+    """Return the name of a state or action from what JSON holds of it."""
+    from solvent.model.schema import read_name
+
+    return read_name(name, "header, names")
 
 
 def to_entries(model: AnyModel) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, quote
 from solvent.model.assemble import check_horizon
 from solvent.model.build import Builder
 from solvent.model.cmdp import CMDP
-from solvent.model.exact import Number, exact
 from solvent.model.explore import from_function
 
 

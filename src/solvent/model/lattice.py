@@ -16,11 +16,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MAX_TICKS, common_unit
 from solvent.errors import LatticeOverflowError, ModelError
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
-from solvent.model.exact import MAX_TICKS, common_unit
 from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks, round_to
 
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:
+    from solvent.core.exact import Number
     from solvent.model.build import Builder
     from solvent.model.cmdp import CMDP
     from solvent.model.discounted import DiscountedCMDP
     from solvent.model.discounted_build import DiscountedBuilder
-    from solvent.model.exact import Number
 
 
 class Makers:

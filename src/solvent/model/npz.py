@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent._version import __version__
+from solvent.core.archives import read_archive, write_archive
+from solvent.core.exact import ExactColumn, canonical, common_unit, exact
 from solvent.errors import ModelError, quote
-from solvent.model.archive import decode_name, read_archive, write_archive
 from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.discounted import DiscountedCMDP, read_discount
-from solvent.model.exact import ExactColumn, canonical, common_unit, exact
 
 _ARRAYS = {
     "table_of_step": np.int32,
@@ -85,7 +85,7 @@ def from_bytes(content: bytes) -> CMDP | DiscountedCMDP:
 
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> CMDP:
-    from solvent.model.files import read_budget
+    from solvent.model.files import decode_name, read_budget
     from solvent.model.schema import read_law, read_limit
 
     horizon = check_horizon(_field(header, "horizon", int))

@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MAX_TICKS, ExactColumn
 from solvent.model.budget import is_constant
-from solvent.model.exact import MAX_TICKS, ExactColumn
 
 #: Stands for an open side of a limit; every tick compares with it as it should.
 NO_UPPER = np.iinfo(np.int64).max

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import yaml
 
+from solvent.core.exact import decimal
 from solvent.errors import ModelError, quote
-from solvent.model.exact import decimal
 
 _MAX_DEPTH = 60
 #: Aliases may multiply a document by so much, and may make a small one so large.

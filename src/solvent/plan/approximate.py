@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from solvent.core.limits import Allowance, LimitReached
 from solvent.errors import LatticeOverflowError, ModelError
 from solvent.model.amounts import format_amount, short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.plan.diagnose import diagnose, relaxed_value
-from solvent.plan.limits import Allowance, LimitReached
 from solvent.plan.methods import Answer, Options, run
 from solvent.plan.problem import Problem
 from solvent.plan.projection import Scheme, additive_lengths, project, read_epsilon, relative_lengths

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from solvent.core.limits import Allowance, LimitReached, read_memory, read_seconds
 from solvent.errors import LimitError, ModelError
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
@@ -20,7 +21,6 @@ from solvent.model.lattice import Lattice
 from solvent.plan import augment_kernels, kernels
 from solvent.plan.augmented import AugmentedMDP
 from solvent.plan.bounds import bounds_of
-from solvent.plan.limits import Allowance, LimitReached, read_memory, read_seconds
 from solvent.plan.reduction import Layer, Steps, forward
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvent.plan.jit import jit
+from solvent.core.jit import jit
 from solvent.plan.kernels import allows, arrive, enter, find
 
 

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from solvent.core.exact import exact
 from solvent.errors import ModelError, PolicyError, SolventError, quote
 from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
-from solvent.model.exact import exact
 from solvent.model.lattice import Lattice
 from solvent.plan.kernels import COLLAPSED
 from solvent.policy.table import AugmentedPolicy

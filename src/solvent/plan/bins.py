@@ -15,11 +15,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MAX_TICKS, ExactColumn, common_unit
+from solvent.core.limits import Allowance
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.distributions import CostLaw
-from solvent.model.exact import MAX_TICKS, ExactColumn, common_unit
 from solvent.model.rounding import round_to
-from solvent.plan.limits import Allowance
 from solvent.plan.outcomes import Columns, merge, rebuilt
 from solvent.plan.problem import Truth
 from solvent.policy.nodes import Counting

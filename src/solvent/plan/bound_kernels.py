@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvent.plan.jit import jit
+from solvent.core.jit import jit
 
 #: Open sides of limits, and of what follows from them.
 UP = np.iinfo(np.int64).max

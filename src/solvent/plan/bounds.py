@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.limits import Allowance
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.plan.bound_kernels import DOWN, UP, fill_bounds
-from solvent.plan.limits import Allowance
 
 #: The least and the most of something: a pair of arrays.
 Interval = tuple[NDArray[np.int64], NDArray[np.int64]]

@@ -23,15 +23,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import exact as exact_number
+from solvent.core.limits import Allowance, LimitReached
 from solvent.errors import LatticeOverflowError, ModelError, quote
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
-from solvent.model.exact import exact as exact_number
 from solvent.plan import frontier
 from solvent.plan.approximate import infeasible, true_extremes
 from solvent.plan.bound_kernels import DOWN, UP
 from solvent.plan.diagnose import relaxed_value
-from solvent.plan.limits import Allowance, LimitReached
 from solvent.plan.methods import Answer, Options, purse_of, run
 from solvent.plan.problem import Problem
 from solvent.plan.projection import finest_lengths, project

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import Number, exact
+from solvent.core.limits import Allowance, LimitReached, read_memory, read_seconds
+from solvent.core.progress import Progress
 from solvent.errors import BudgetError, LimitError, ModelError, SolventError, quote
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
-from solvent.model.exact import Number, exact
 from solvent.model.lattice import Lattice
-from solvent.model.progress import Progress
 from solvent.plan import frontier as frontiers
-from solvent.plan.limits import Allowance, LimitReached, read_memory, read_seconds
 from solvent.plan.problem import Problem
 from solvent.plan.visit import visit
 from solvent.policy.table import AugmentedPolicy

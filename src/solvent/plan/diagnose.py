@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from solvent.core.limits import Allowance, LimitReached
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
@@ -14,7 +15,6 @@ from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.plan import reduction
 from solvent.plan.bound_kernels import DOWN, UP, unlimited_value
 from solvent.plan.bounds import bounds_of
-from solvent.plan.limits import Allowance, LimitReached
 from solvent.plan.solution import Diagnosis
 
 

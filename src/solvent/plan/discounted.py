@@ -20,13 +20,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from solvent.core.limits import Allowance, read_seconds
 from solvent.errors import BudgetError, LatticeOverflowError, ModelError, did_you_mean, quote
 from solvent.model.amounts import as_typed, short_amount
 from solvent.model.assemble import MAX_HORIZON
 from solvent.model.budget import Budget, BudgetLike, Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, constant_limits
-from solvent.plan.limits import Allowance, read_seconds
 from solvent.plan.projection import read_epsilon
 from solvent.plan.solution import Solution, Status
 from solvent.plan.tail import Rules, Tail, make_rules

@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.limits import Allowance
+from solvent.core.threads import run_by_states
 from solvent.model.cmdp import CMDP
 from solvent.plan import frontier_kernels as kernels
 from solvent.plan import sweep_kernels
@@ -28,11 +30,9 @@ from solvent.plan.accuracy import SAME_POINT, Extremes, Rounding
 from solvent.plan.bound_kernels import DOWN, UP
 from solvent.plan.bounds import look_ahead
 from solvent.plan.kernels import TERMINAL
-from solvent.plan.limits import Allowance
 from solvent.plan.pooling import pool
 from solvent.plan.pooling_kernels import average
 from solvent.plan.reduction import grown
-from solvent.plan.threads import run_by_states
 
 #: With at most so many ticks between need and settled, functions are swept as arrays,
 DENSE_WIDTH = 4096

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvent.core.jit import jit
 from solvent.plan.bound_kernels import DOWN, UP
-from solvent.plan.jit import jit
 from solvent.plan.kernels import TERMINAL
 
 

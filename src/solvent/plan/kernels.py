@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvent.plan.jit import jit
+from solvent.core.jit import jit
 
 #: In place of ticks: this resource is settled.
 COLLAPSED = np.iinfo(np.int64).min

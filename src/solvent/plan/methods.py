@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.limits import Allowance, LimitReached
 from solvent.errors import ModelError, SolventError, quote
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER
@@ -15,7 +16,6 @@ from solvent.plan import frontier, reduction
 from solvent.plan.accuracy import AGREEMENT, Followed
 from solvent.plan.bound_kernels import DOWN
 from solvent.plan.bounds import Interval
-from solvent.plan.limits import Allowance, LimitReached
 from solvent.plan.paths import best_path
 from solvent.plan.problem import Problem
 from solvent.plan.solution import Stats

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solvent.plan.jit import jit
+from solvent.core.jit import jit
 
 #: What `find_twins` answers: no row has any, some row has, or a row is too long to be compared pair by pair.
 NONE, SOME, UNKNOWN = 0, 1, 2

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import ExactColumn
 from solvent.model.cmdp import CMDP
-from solvent.model.exact import ExactColumn
 from solvent.plan.outcome_kernels import UNKNOWN, find_twins
 
 

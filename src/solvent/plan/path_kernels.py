@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvent.core.jit import jit
 from solvent.plan.bound_kernels import DOWN, UP
-from solvent.plan.jit import jit
 
 #: What is added to a bound for each operation, relative to its terms: more than rounding can have taken off.
 _OUTWARD = 2.0**-51

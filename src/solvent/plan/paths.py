@@ -26,13 +26,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.limits import Allowance, LimitReached
 from solvent.errors import SolventError
 from solvent.model.cmdp import CMDP
 from solvent.plan import path_kernels as kernels
 from solvent.plan.accuracy import AGREEMENT, ROUNDOFF, SAME_POINT
 from solvent.plan.bound_kernels import DOWN
 from solvent.plan.frontier import Purse
-from solvent.plan.limits import Allowance, LimitReached
 from solvent.plan.reduction import grown
 
 #: How many prices are tried at most.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvent.plan.jit import jit
+from solvent.core.jit import jit
 
 #: The largest relative difference between a joint probability and the product of its margins, or between the
 #: probabilities of two laws that count as one.

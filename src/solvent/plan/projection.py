@@ -24,15 +24,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MAX_TICKS, exact
+from solvent.core.limits import Allowance
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_LAW
-from solvent.model.exact import MAX_TICKS, exact
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks
 from solvent.plan.bins import Measure, split
-from solvent.plan.limits import Allowance
 from solvent.plan.problem import Problem
 from solvent.policy.nodes import Counting
 

@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.limits import Allowance
+from solvent.core.threads import run_by_states
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.plan import kernels
 from solvent.plan.accuracy import Extremes, Followed
 from solvent.plan.bound_kernels import DOWN, UP, fill_live_box, row_bounds
 from solvent.plan.bounds import Bounds, Interval, bounds_of
-from solvent.plan.limits import Allowance
 from solvent.plan.pooling import independent_rows
-from solvent.plan.threads import run_by_states
 from solvent.policy.search import pack
 
 #: A grid of at most so many keys is used to look up nodes; a larger one would not stay in the caches.

@@ -7,16 +7,16 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from solvent.core.limits import Allowance, LimitReached, read_memory, read_seconds
+from solvent.core.progress import Progress
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.model.discounted import DiscountedCMDP
-from solvent.model.progress import Progress
 from solvent.plan.approximate import Approximation, approximate, infeasible, true_extremes
 from solvent.plan.certified import certify, read_gap
 from solvent.plan.diagnose import relaxed_value
 from solvent.plan.discounted import solve_discounted
-from solvent.plan.limits import Allowance, LimitReached, read_memory, read_seconds
 from solvent.plan.methods import Options, run
 from solvent.plan.problem import Problem
 from solvent.plan.solution import ROUND_HEADER, Round, Solution, Stats, Status

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvent.core.jit import jit
 from solvent.plan.bound_kernels import UP
 from solvent.plan.frontier_kernels import is_rise, more
-from solvent.plan.jit import jit
 from solvent.plan.kernels import TERMINAL, widest
 from solvent.plan.pooling_kernels import average
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvent.core.jit import jit
 from solvent.plan.bound_kernels import DOWN, UP
 from solvent.plan.frontier_kernels import last_within
-from solvent.plan.jit import jit
 from solvent.plan.kernels import EMPTY, enter, find
 
 #: A probability may underflow, but what can be reached stays reachable.

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.archives import write_archive
+from solvent.core.exact import exact
+from solvent.core.files import write_whole
 from solvent.errors import PolicyError, quote
-from solvent.model.archive import write_archive
 from solvent.model.discounted import DiscountedCMDP, read_factor
-from solvent.model.exact import exact
-from solvent.model.files import write_whole
 from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.files import rebuild, to_parts
 from solvent.policy.markov import UNDECIDED

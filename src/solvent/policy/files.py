@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent._version import __version__
+from solvent.core.archives import read_archive, write_archive
+from solvent.core.exact import exact
+from solvent.core.files import write_whole
 from solvent.errors import ModelError, PolicyError, did_you_mean, quote
-from solvent.model.archive import decode_name, read_archive, write_archive
 from solvent.model.assemble import check_names, check_resources
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
-from solvent.model.exact import exact
-from solvent.model.files import encode_name, write_whole
+from solvent.model.files import decode_name, encode_name
 from solvent.policy.table import AugmentedPolicy
 
 if TYPE_CHECKING:

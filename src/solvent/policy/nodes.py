@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import exact
 from solvent.errors import PolicyError, did_you_mean, quote
 from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_LAW, same
-from solvent.model.exact import exact
 from solvent.model.rounding import NO_UPPER, round_to
 from solvent.policy.locate import COLLAPSED, locate_equal, locate_nearest
 from solvent.policy.search import NOT_FOUND, find

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from solvent.core.exact import exact
 from solvent.errors import quote
 from solvent.model.amounts import format_amount
 from solvent.model.cmdp import CMDP
 from solvent.model.distributions import CostLaw
-from solvent.model.exact import exact
 
 #: Next state and exact costs of the outcomes an observation can be, and whether it says so to the letter.
 Matches = dict[tuple[int, tuple[Fraction, ...]], bool]

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MAX_TICKS, ExactColumn, common_unit
 from solvent.errors import PolicyError, quote
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.discounted import DiscountedCMDP
-from solvent.model.exact import MAX_TICKS, ExactColumn, common_unit
 from solvent.policy.choices import NO_ROW, find_rows
 from solvent.policy.markov import UNDECIDED
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import exact
 from solvent.errors import ModelError, quote
 from solvent.model.amounts import short_amount
-from solvent.model.exact import exact
 from solvent.show.words import short_name
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from numpy.typing import NDArray
 
+from solvent.core.files import write_whole
 from solvent.errors import ModelError, quote
-from solvent.model.files import write_whole
 from solvent.show.style import look
 
 #: How often a layout is drawn to let it settle, when it has, and to how many decimals of the figure it is kept.

@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, quote
 from solvent.model.cmdp import CMDP
-from solvent.model.exact import Number, exact
 from solvent.plan.curve import Curve
 from solvent.show.style import GREY, LEAST_BUDGET, MARGINAL, NOTHING, VALUE, drawing, faint_grid
 from solvent.show.words import amount, number, plot_name

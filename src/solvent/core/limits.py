@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from solvent.core.jit import preparation_seconds
 from solvent.errors import ModelError, quote
-from solvent.plan.jit import preparation_seconds
 
 _SCALE = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SHARE_OF_FREE = 0.7

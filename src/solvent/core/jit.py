@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
-from solvent.model.progress import announce
+from solvent.core.progress import announce
 
 #: Parts of numba that have no types.
 _core: Any = numba.core

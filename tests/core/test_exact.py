@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from solvent import ModelError
+from solvent.core.exact import MAX_TICKS, ExactColumn, canonical, common_unit, exact, exact_column
 from solvent.model.amounts import as_typed
-from solvent.model.exact import MAX_TICKS, ExactColumn, canonical, common_unit, exact, exact_column
 
 doubles = st.floats(allow_nan=False, allow_infinity=False)
 #: Doubles as people type them: up to 17 digits at any scale.

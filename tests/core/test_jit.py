@@ -16,7 +16,7 @@ SOURCE = Path(solvent.__file__).parents[1]
 
 PROBE = """
 import numpy as np
-from solvent.plan.jit import compiled_kernels, jit
+from solvent.core.jit import compiled_kernels, jit
 
 @jit
 def pick(values, i):
@@ -69,7 +69,7 @@ def test_a_kernel_is_compiled_again_when_another_has_changed(probe):
     call = "print(double(21), len(compiled_kernels()))"
     assert probe(call) == "42 1"
     assert probe(call) == "42 0"
-    assert probe(f"from solvent.plan import jit as j\nj._digest_of_kernels = lambda: 'another'\n{call}") == "42 1"
+    assert probe(f"from solvent.core import jit as j\nj._digest_of_kernels = lambda: 'another'\n{call}") == "42 1"
 
 
 FULL_DISK = """
@@ -128,7 +128,7 @@ def on_terminal(code: str, **environment: str) -> str:
 
 NOTICE = "Compiling kernels for this machine (once, a few seconds)..."
 WORK = """
-from solvent.model.progress import Progress
+from solvent.core.progress import Progress
 from probe import double
 with Progress(show={show}):
     double(1)
@@ -155,7 +155,7 @@ def test_nothing_is_announced_where_there_is_no_terminal(probe):
 
 LIMITED = """
 import solvent
-from solvent.plan.jit import compiled_kernels, preparation_seconds
+from solvent.core.jit import compiled_kernels, preparation_seconds
 b = solvent.CMDP.builder(horizon=3, start="here", resources=["fuel"], budget=2)
 b.add("here", "go", reward=1, outcomes=[(0.5, "here", 1), (0.5, "here", 0)])
 b.add("here", "rest", outcomes=[(1, "here")])
@@ -175,7 +175,7 @@ def test_waiting_for_another_thread_to_compile_does_not_count(probe):
     code = """
 import threading, time
 from numba.core.compiler_lock import global_compiler_lock
-from solvent.plan.limits import Allowance
+from solvent.core.limits import Allowance
 double(1)
 held = threading.Event()
 def hold():

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import decimal
 from solvent.errors import ModelError, quote
-from solvent.model.exact import decimal
 
 
 def write_archive(arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> bytes:
@@ -68,10 +68,3 @@ def _read_header(arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     if not isinstance(header, dict):
         raise ModelError("header", "a JSON object", quote(header))
     return header
-
-
-def decode_name(name: Any) -> Any:
-    """Return the name of a state or action from what JSON holds of it."""
-    from solvent.model.schema import read_name
-
-    return read_name(name, "header, names")

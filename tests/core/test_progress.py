@@ -8,8 +8,8 @@ from contextlib import redirect_stderr
 
 import pytest
 
-from solvent.model import progress
-from solvent.model.progress import Progress
+from solvent.core import progress
+from solvent.core.progress import Progress
 
 
 class Terminal(io.StringIO):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvent.plan import threads
-from solvent.plan.threads import one_thread, run_by_states, split
+from solvent.core import threads
+from solvent.core.threads import one_thread, run_by_states, split
 
 WORK = st.lists(st.floats(0, 1e6), min_size=1, max_size=60).map(np.array)
 
