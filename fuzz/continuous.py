@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import solvent
+from fuzz.answers import policy_and_report
 from fuzz.generate import fraction_of, support
 from fuzz.ledger import Ledger, Run, show
 from fuzz.oracles import TooLarge, exact_optimum
@@ -331,15 +332,9 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
     ledger.check("bounds in order", run, ordered, "value_lower <= value_upper", (lower, upper))
     if bounds is not None:
         _check_enclosure(bounds, run, solution, ledger)
-    if status in ("infeasible", "limit"):
-        return
-    report = policy = None
-    with ledger.no_exception(run, "policy"):
-        policy = solution.policy
+    policy, report = policy_and_report(model, budget, solution, run, ledger)
     if policy is None:
         return
-    with ledger.no_exception(run, "verify"):
-        report = solvent.verify(model, policy, budget)
     done = None
     with ledger.no_exception(run, "walk"):
         try:

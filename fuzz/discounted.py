@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 import solvent
+from fuzz.answers import policy_and_report
 from fuzz.generate import amount_of, fraction_of
 from fuzz.ledger import Ledger, Run, show
 from fuzz.oracles import TooLarge, exact_optimum
@@ -122,15 +123,9 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
         if high == -math.inf:
             fine = status in ("infeasible", "relaxed", "limit")
             ledger.check("infeasible is found", run, fine, "infeasible", status)
-    if status in ("infeasible", "limit"):
-        return
-    policy = report = None
-    with ledger.no_exception(run, "policy"):
-        policy = solution.policy
+    policy, report = policy_and_report(model, budget, solution, run, ledger)
     if policy is None:
         return
-    with ledger.no_exception(run, "verify"):
-        report = solvent.verify(model, policy, budget)
     if report is not None:
         near = math.isfinite(solution.value) and abs(Fraction(report.value) - Fraction(solution.value)) <= room
         ledger.check("report: value", run, near, solution.value, report.value)

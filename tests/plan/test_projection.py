@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from fractions import Fraction
@@ -12,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvent import CMDP, Budget, instances
+from solvent import CMDP, Budget, ModelError, instances, law
 from solvent.core.exact import MAX_TICKS
+from solvent.core.limits import Allowance, LimitReached
 from solvent.model.budget import resolve
 from solvent.plan.problem import Problem
 from solvent.plan.projection import Scheme, finest_lengths, project
@@ -130,3 +132,23 @@ def test_a_coarse_unit_is_kept() -> None:
     assert problem.is_exact
     assert problem.lattice.units == (3,)
     assert problem.lattice.upper_HD.ravel().tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_finest_lengths_fit_and_no_finer_do(seed: int) -> None:
+    """With continuous costs, too, whose lowest bin lies far below everything."""
+    rng = np.random.default_rng(seed)
+    low = Fraction(int(rng.integers(-(10**6), 10**6)), int(rng.integers(1, 1000)))
+    width = Fraction(int(rng.integers(1, 10**6)), int(rng.integers(1, 10**6)))
+    cost = law("uniform", low=low, high=low + width) if seed % 4 else 3
+    b = CMDP.builder(horizon=int(rng.integers(1, 50)), start="s", resources=["x"], budget=int(rng.integers(-99, 99)))
+    b.add("s", "go", outcomes=[(1, "s", cost)])
+    model = b.build()
+    limits = resolve(model, None)
+    (finest,) = finest_lengths(model, limits)
+    for scheme in ("relaxed", "rounded"):
+        with contextlib.suppress(LimitReached):  # so many bins are too many, but each fits
+            project(model, limits, (finest,), scheme, Allowance(bytes=10**6))
+    if seed % 4:  # other costs keep their unit
+        with pytest.raises(ModelError, match="fit 64 bits"):
+            project(model, limits, (finest / 2,), "relaxed")

@@ -196,12 +196,7 @@ def _by_lengths(
     options = Options(arrays=True if one_sided else None, follow=_FOLLOW)
     while True:
         lengths = tuple(max(_power_of_two(span / amounts), least) for span, least in zip(spans, finest, strict=True))
-        try:
-            relaxed = project(model, limits, lengths, "relaxed", bracket.allowance)
-        except ModelError:
-            if not bracket.rounds:
-                raise
-            return  # sums of costs in bins that are any finer would not fit 64 bits
+        relaxed = project(model, limits, lengths, "relaxed", bracket.allowance)
         bound = run(relaxed, "auto", bracket.allowance, options=_within(options, known, relaxed))
         nodes = bound.stats.nodes
         if relaxed.is_exact or not bound.feasible:

@@ -108,14 +108,18 @@ def finest_lengths(model: CMDP, limits: Limits) -> tuple[Fraction, ...]:
     """Return the least power of two for each tracked resource in which sums of rounded costs fit 64 bits."""
     lengths = []
     for d, name in enumerate(limits.resources):
-        reach = reach_of(model, model.resource_index(name), limits, d)
-        length = Fraction(1)
-        while reach > (_MOST - model.horizon) * length:
+        r, length = model.resource_index(name), Fraction(1)
+        while not _fits(model, r, limits, d, length):
             length *= 2
-        while 0 < reach <= (_MOST - model.horizon) * length / 2:
+        while reach_of(model, r, limits, d) and _fits(model, r, limits, d, length / 2):
             length /= 2
         lengths.append(length)
     return tuple(lengths)
+
+
+def _fits(model: CMDP, r: int, limits: Limits, d: int, length: Fraction) -> bool:
+    """Whether sums of costs rounded to a length fit 64 bits."""
+    return _reach_in_bins(model, r, limits, d, length) <= (_MOST - model.horizon) * length
 
 
 @dataclass(frozen=True)
@@ -168,13 +172,13 @@ def project(
     lower_HD = np.full((horizon, len(limits.resources)), NO_LOWER, np.int64)
     for d, name in enumerate(limits.resources):
         r, sides = model.resource_index(name), _Sides.of(limits, d)
-        continuous = model.law_DO is not None and bool((model.law_DO[r] != NO_LAW).any())
+        continuous = _is_continuous(model, r)
         counting: Counting = sides.counting(scheme)
         unit, (move_upper, move_lower) = lengths[d], sides.moves(scheme, horizon)
         if not continuous and model.cost[r].unit >= unit:
             unit, counting, move_upper, move_lower = model.cost[r].unit, "exact", 0, 0
         bottom = None if not continuous else _bottom(model, r, limits, d, unit)
-        reach = reach_of(model, r, limits, d) + horizon * abs(bottom or 0) * unit
+        reach = _reach_in_bins(model, r, limits, d, unit)
         if reach > (_MOST - horizon) * unit:
             raise ModelError(
                 f"epsilon, {name}",
@@ -194,6 +198,18 @@ def project(
         (truncation[0], truncation[1]), tuple(span.ends() for span in spans), parts.lumped, scheme == "relaxed",
         parts.error,
     )  # fmt: skip
+
+
+def _is_continuous(model: CMDP, r: int) -> bool:
+    return model.law_DO is not None and bool((model.law_DO[r] != NO_LAW).any())
+
+
+def _reach_in_bins(model: CMDP, r: int, limits: Limits, d: int, unit: Fraction) -> Fraction:
+    """Return what no sum of costs, and no limit, exceeds in absolute value when continuous costs are in bins."""
+    reach = reach_of(model, r, limits, d)
+    if not _is_continuous(model, r):
+        return reach
+    return reach + model.horizon * abs(_bottom(model, r, limits, d, unit)) * unit
 
 
 def _bottom(model: CMDP, r: int, limits: Limits, d: int, unit: Fraction) -> int:
