@@ -433,8 +433,10 @@ def check_report(run: Run, report: Any, done: Walk, ledger: Ledger) -> None:
     chance = report.violation_probability
     if chance is not None:
         true = done.violation_probability
-        near = math.isfinite(chance) and abs(Fraction(chance) - true) <= CLOSE * true + Fraction(5e-324)
+        # each product of probabilities may lose half of the least float above 0
+        near = math.isfinite(chance) and abs(Fraction(chance) - true) <= CLOSE * true + Fraction(5e-324) * report.nodes
         ledger.check("report: violation probability", run, near, true, chance)
+        ledger.check("report: possible is likely", run, (chance > 0) == done.broken, done.broken, chance)
     ledger.check("report: witness", run, (report.witness is None) == report.feasible, "a witness if infeasible",
                  report.witness is not None)  # fmt: skip
 

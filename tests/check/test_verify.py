@@ -251,3 +251,13 @@ def test_reports_read_well():
     assert "breaks a limit with probability 0.5; value 1" in text
     assert "2 !" in text
     assert "never breaks a limit" in str(verify(model, MarkovPolicy(model, [[0], [0]])))
+
+
+def test_a_violation_too_unlikely_for_a_float_is_not_impossible() -> None:
+    b = solvent.CMDP.builder(horizon=2, start="home", resources=["fuel"], budget=1)
+    b.add("home", "go", outcomes=[(5e-324, "away", 1), (1.0, "home", 0)])
+    b.add("away", "go", outcomes=[(Fraction(1, 4), "away", 1), (Fraction(3, 4), "away", 0)])
+    model = b.build()
+    report = verify(model, solvent.solve(model, 2).policy, 1)
+    assert not report.feasible
+    assert report.violation_probability == 5e-324

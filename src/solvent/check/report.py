@@ -132,7 +132,7 @@ class Report:
         For every resource, the most and the least that any history has spent after each step; None where continuous
         costs have no lower end.
     violation_probability : float or None
-        Of ever breaking any limit; None if that hangs on continuous costs.
+        Of ever breaking any limit, above 0 if that can happen; None if it hangs on continuous costs.
     expected_excess : dict of str to float or None
         For each limited resource, the expectation of by how much its limits are broken at worst over time; None if
         that hangs on continuous costs.

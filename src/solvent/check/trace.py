@@ -72,7 +72,8 @@ class Trace:
                     if any(walk.ledgers[r].continuous for r in self.suspects):
                         return self._undecided(witness)
         broken_nodes = _is_broken(layer)
-        probability = min(math.fsum(layer.probability[broken_nodes].tolist()), 1.0)
+        # that of a history may be smaller than any float above 0, and then it is that float
+        probability = min(max(math.fsum(layer.probability[broken_nodes].tolist()), math.ulp(0.0)), 1.0)
         excess: dict[int, float | None] = {r: self._expectation(layer, r) for r in self.suspects}
         return Traced(found, probability if witness is not None else 0.0, excess, witness)
 
