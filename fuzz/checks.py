@@ -185,14 +185,17 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
         epsilon = epsilon * size if method == "additive" else min(epsilon / 4, Fraction(9, 10))
         for strict in (False, True):
             how = "strict" if strict else "relaxed"
-            yield Run(f"{method}, {how}", options={"method": method, "epsilon": str(epsilon), "strict": strict})
+            options = {"method": method, "epsilon": str(epsilon), "strict": strict}
+            yield Run(f"{method}, {how}", options=options)
+            if case.one_sided and rng.random() < 0.4:
+                yield Run(f"{method}, {how}, not followed", options=options, settings={"methods.MOST_FOLLOWED": 0})
     # where amounts have no common unit that fits, halving them need never end
     timed = {"time_limit": 2.0} if overflows(case.model, case.budget) else {}
     yield Run("gap", options={"gap": rng.choice([0, 1e-4, 0.01, 0.1, 0.5])} | timed)
     if rng.random() < 0.4:
         # as if there were no time to follow a policy that was found, and no problem small enough to be solved at once
         unhurried = {"gap": rng.choice([0.01, 0.1, 0.5]), "time_limit": 2.0}
-        without_time = {"certified._FIRST_TRY": 0, "methods._USUAL_RATE": 0}
+        without_time = {"certified._FIRST_TRY": 0, "certified._FOLLOW": 0}
         yield Run("gap, not followed", options=unhurried, settings=without_time)
     if rng.random() < 0.3:
         yield Run("gap, time limit", options={"gap": 1e-4, "time_limit": rng.choice([1e-4, 0.003, 0.01, 0.05])})

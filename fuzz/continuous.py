@@ -22,7 +22,7 @@ import numpy as np
 import solvent
 from fuzz.answers import policy_and_report
 from fuzz.generate import fraction_of, support
-from fuzz.ledger import Ledger, Run, show
+from fuzz.ledger import Ledger, Run, forced, show
 from fuzz.oracles import TooLarge, exact_optimum
 from fuzz.problems import Cost, Distribution, Limit, Outcome, Problem
 from solvent.errors import ModelError, SolventError
@@ -302,7 +302,9 @@ def _runs(problem: Problem, rng: Random) -> Iterator[Run]:
     for method, epsilon in epsilons:
         for strict in (False, True):
             how = "strict" if strict else "relaxed"
-            yield Run(f"{method}, {how}", options={"method": method, "epsilon": epsilon, "strict": strict})
+            settings = {"methods.MOST_FOLLOWED": 0} if rng.random() < 0.3 else {}
+            options = {"method": method, "epsilon": epsilon, "strict": strict}
+            yield Run(f"{method}, {how}", options=options, settings=settings)
     if rng.random() < 0.3:
         yield Run("gap", options={"gap": rng.choice([0.5, 0.1]), "time_limit": 0.5})
     yield Run("auto", options={"method": rng.choice(["auto", "reduction"])})
@@ -313,7 +315,7 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
     limited = [problem.resources.index(name) for name in limits.resources]
     dense = any(isinstance(o.cost[d], Distribution) for row in problem.rows for o in row.outcomes for d in limited)
     solution = None
-    with ledger.no_exception(run):
+    with ledger.no_exception(run), forced(run):
         try:
             solution = solvent.solve(model, budget, **run.options)
         except SolventError as error:

@@ -99,7 +99,14 @@ def _refunds(rng: Random) -> Pool:
 
 
 def _negative(rng: Random) -> Pool:
-    return [-rng.randint(1, 5) for _ in range(rng.randint(1, 4))]
+    """Return costs below 0: what was earned back is most where an episode goes on."""
+    parts = rng.choice([1, 1, 10, 100])
+    return [str(Fraction(-rng.randint(parts, 5 * parts), parts)) for _ in range(rng.randint(1, 4))]
+
+
+def _positive(rng: Random) -> Pool:
+    """Return costs above 0: under lower limits, what is delivered is least where an episode is over."""
+    return [-Fraction(str(cost)) for cost in _negative(rng)]
 
 
 def _zeros(rng: Random) -> Pool:
@@ -146,6 +153,7 @@ COST_POOLS: dict[str, Callable[[Random], Pool]] = {
     "small": _small,
     "refunds": _refunds,
     "negative": _negative,
+    "positive": _positive,
     "zeros": _zeros,
     "fractions": _fractions,
     "decimals": _decimals,
@@ -154,7 +162,8 @@ COST_POOLS: dict[str, Callable[[Random], Pool]] = {
     "far_above": _far_above,
     "common_factor": _common_factor,
 }
-_USUAL_COSTS = ["small"] * 6 + ["refunds"] * 5 + ["fractions", "decimals", "far_above", "negative", "zeros"]
+_USUAL_COSTS = ["small"] * 6 + ["refunds"] * 5 + ["fractions", "decimals", "far_above", "zeros"]
+_USUAL_COSTS += ["negative", "negative", "positive"]
 _ODD_COSTS = ["large", "large", "long_floats", "long_floats", "far_above", "fractions", "decimals", "common_factor"]
 
 

@@ -24,6 +24,8 @@ from solvent.policy.table import AugmentedPolicy
 
 #: Outcomes that are followed in a second.
 _USUAL_RATE = 2e8
+#: Nodes of one step that are followed to find the true worst case of a frontier's policy.
+MOST_FOLLOWED = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,9 @@ class Options:
         Whether frontiers are swept as arrays or kept as points; None leaves that to them.
     resolution : float
         Values of points that differ by no more than this are rounded down to one.
-    follow : int
-        How many nodes of one step are followed to find the true worst case of a frontier's policy.
+    follow : int or None
+        How many nodes of one step are followed to find the true worst case of a frontier's policy; None leaves that to
+        `MOST_FOLLOWED`.
     prune : bool
         Whether the reduction leaves out doomed nodes and strikes settled resources.
     within : pair of ndarrays of int64, shape (H, S, D), or None
@@ -99,7 +102,7 @@ class Options:
 
     arrays: bool | None = None
     resolution: float = 0.0
-    follow: int = 2_000_000
+    follow: int | None = None
     prune: bool = True
     within: Interval | None = None
     unfinished: bool = False
@@ -217,7 +220,9 @@ def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | N
         return _nothing("frontier", stats, problem)
     # the answer is there: following it to its worst case must not take it away
     most = float(np.diff(problem.model.outcome_indptr).max(initial=0)) * (work.amounts if work else 0.0)
-    follow = options.follow if allowance.has_time_for(most, _USUAL_RATE) or problem.is_exact else 0
+    follow = MOST_FOLLOWED if options.follow is None else options.follow
+    if not (problem.is_exact or allowance.has_time_for(most, _USUAL_RATE)):
+        follow = 0
     visited = visit(problem.model, purse, found, 0, *_truth_of(problem, turned), follow)
     peak, trough = (-visited.trough, -visited.peak) if turned else (visited.peak, visited.trough)
     if problem.is_exact:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +83,21 @@ def visit(
     if complete:
         return Visit(used, peak, trough, complete=True, followed=earned)
     everything = np.ones(len(frontier.need), bool)
-    dearest, cheapest = (np.arange(1, model.horizon + 1) * end for end in (high.max(), low.min()))
+    dearest, cheapest = spent_at_most(model, high), -spent_at_most(model, -low)
     if exact:
         dearest = np.where(purse.floor == DOWN, dearest, np.minimum(dearest, left - np.maximum(purse.floor, -FAR)))
     return Visit(everything, dearest, cheapest, complete=False, followed=None)
+
+
+def spent_at_most(model: CMDP, cost: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what no history has spent more of after each step: the largest cost of each step that it has taken.
+
+    An episode that is over spends nothing more, so that with negative costs it may have spent most.
+    """
+    ends = model.outcome_indptr[model.row_indptr[:: model.n_states]]  # of tables, rows and their outcomes are in turn
+    largest = [int(cost[a:b].max()) if a < b else 0 for a, b in pairwise(ends.tolist())]
+    n_rows_TS = np.diff(model.row_indptr).reshape(model.n_tables, model.n_states)
+    if n_rows_TS[model.table_of_step[0], model.start_index] == 0:
+        return np.zeros(model.horizon, np.int64)
+    total = np.cumsum([largest[table] for table in model.table_of_step.tolist()], dtype=np.int64)
+    return total if n_rows_TS.all() else np.maximum.accumulate(total)
