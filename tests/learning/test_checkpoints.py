@@ -83,7 +83,7 @@ def test_other_bounds_are_another_problem(tmp_path: Path) -> None:
     file, run = tmp_path / "run.npz", {"max_episodes": 10, "checkpoint": tmp_path / "run.npz"}
     solvent.learn(Walker(small()), 4, 9, cost_bound=2, **run)
     assert solvent.learn(Walker(small()), 4, 9, cost_bound=2, **run, resume=True).episodes == 10
-    for bound in ({"cost_bound": [2, 3]}, {}):
+    for bound in ({"cost_bound": [2, 3]}, {"cost_support": "learned"}):
         with pytest.raises(ModelError, match=r"expected the same environment, horizon and budget"):
             solvent.learn(Walker(small()), 4, 9, **bound, **run, resume=True)
     assert file.exists()

@@ -79,6 +79,7 @@ FINE: dict[str, set[str]] = {
         "-1", "0", "1e308", "huge", "-huge", "none", "one", "array 0-d", "array 1", "dict",
     },
     "epsilon_cost": _EXACT | {"1e308", "huge", "none"},
+    "strict": {label for label in _SWITCH if VALUES[label] is not None},
     "stationary": _SWITCH | {"none"},
     "pool": _SWITCH,
     "bonus": set(),
@@ -104,12 +105,18 @@ def test_every_argument_is_looked_at() -> None:
     assert set(FINE) == set(inspect.signature(solvent.learn).parameters)
 
 
+def beside(name: str) -> dict[str, Any]:
+    """Return what else an argument needs: something that says how costs are known, and a rounding to be strict about."""
+    known = {"cost_support": "learned"} if name not in ("support", "cost_bound") else {}
+    return known | ({"epsilon_cost": 1} if name == "strict" else {})
+
+
 @pytest.mark.parametrize("name", FINE)
 def test_values_of_the_wrong_kind(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     taken = set()
     for label, value in VALUES.items():
-        given = {"env": Two(), "horizon": 3, "budget": 2, "max_episodes": 3, name: value}
+        given = {"env": Two(), "horizon": 3, "budget": 2, "max_episodes": 3, **beside(name), name: value}
         try:
             solvent.learn(**given)
         except SolventError as error:
