@@ -39,7 +39,7 @@ RUNS = {
     "every episode": in_model(replan="episode"),
     "learned support": in_model(cost_support="learned"),
     "environment": in_world(support=small()),
-    "environment, learned": in_world(),
+    "environment, learned": in_world(cost_support="learned"),
     "environment, bound": in_world(cost_bound=[[1, 2], [1, -1]], budget=7),
 }
 

@@ -216,7 +216,7 @@ def test_rounded_costs_are_bounded_too() -> None:
     assert env.worst <= 9
     assert learned.policy.counting == ("down",)
     env = Walker(model, 8)
-    learned = solvent.learn(env, 4, 8, epsilon_cost=1, strict=True, cost_bound=most_by_row(model), max_episodes=200)
+    learned = solvent.learn(env, 4, 8, epsilon_cost=0.2, strict=True, cost_bound=most_by_row(model), max_episodes=200)
     assert learned.violations == env.over == 0
     assert learned.policy.counting == ("up",)
 

@@ -69,17 +69,17 @@ FINE: dict[str, set[str]] = {
     "budget": _EXACT | {"-1", "0", "tiny", "three", "range", "array 0-d", "array 3", "dict other", "dict 3"},
     "epsilon": _REALS,
     "delta": {"tiny", "float16", "longdouble"},
-    "cost_support": {"none"},
-    "support": {"none"},
+    "cost_support": set(),  # none of these says how costs are known
+    "support": set(),
     "cost_bound": {
-        "2.5", "1e308", "huge", "int8", "none", "number as text", "with huge", "with none", "two texts", "array 0-d",
+        "2.5", "1e308", "huge", "int8", "number as text", "with huge", "with none", "two texts", "array 0-d",
         "array 2-d",
     },
     "cost": _EXACT - {"number as text"} | {
         "-1", "0", "1e308", "huge", "-huge", "none", "one", "array 0-d", "array 1", "dict",
     },
     "epsilon_cost": _EXACT | {"1e308", "huge", "none"},
-    "strict": {label for label in _SWITCH if VALUES[label] is not None},
+    "strict": _SWITCH,
     "stationary": _SWITCH | {"none"},
     "pool": _SWITCH,
     "bonus": set(),
