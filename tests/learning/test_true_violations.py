@@ -10,9 +10,9 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.wrappers import OrderEnforcing, RecordEpisodeStatistics, RepeatAction, StickyAction
-from ledgered import Eager, Ledgered, Quiet, Twice
 
 import solvent
+from ledgered import Eager, Ledgered, Quiet, Twice
 from solvent import CMDP, ModelError, UnmodelledOutcome, instances
 from solvent.gym import CostMeter, DrawnStart, ModelEnv
 from solvent.learning.counts import Counts
@@ -201,9 +201,9 @@ def test_wrappers_that_alter_actions_are_refused_without_a_meter() -> None:
                 solvent.learn(wrapped, 4, 3, cost=cost, cost_bound=4)
     with pytest.raises(ModelError, match="reset: expected nothing to be spent before the first step"):
         solvent.learn(Eager(CostMeter(env, 1)), 4, 3, cost_bound=4)
-    env = Ledgered(1, [Fraction(9)])
+    env = Ledgered(1, [Fraction(12)])
     drawn = DrawnStart(Eager(CostMeter(env)))
-    learned = solvent.learn(drawn, 3, 9, cost_bound=[0, 3, 3], cost_support=None, max_episodes=20)
+    learned = solvent.learn(drawn, 3, 12, cost_bound=4, max_episodes=20)
     assert learned.violations == env.over == 0
     assert learned.episodes == 20
 

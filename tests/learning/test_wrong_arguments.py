@@ -106,7 +106,7 @@ def test_every_argument_is_looked_at() -> None:
 
 
 def beside(name: str) -> dict[str, Any]:
-    """Return what else an argument needs: something that says how costs are known, and a rounding to be strict about."""
+    """Return what else an argument needs: a word on how costs are known, and a rounding to be strict about."""
     known = {"cost_support": "learned"} if name not in ("support", "cost_bound") else {}
     return known | ({"epsilon_cost": 1} if name == "strict" else {})
 

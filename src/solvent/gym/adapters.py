@@ -169,7 +169,9 @@ class CostReader:
         """Return what beginning the episode cost, if a meter saw that: a wrapper may take steps in its `reset`."""
         return Spent(0, [0] * len(self._resources), None, None) if self._tape is None else self._tape.take()
 
-    def __call__(self, observation: Any, action: Any, next_observation: Any, info: Mapping[str, Any], own: Any) -> Spent:
+    def __call__(
+        self, observation: Any, action: Any, next_observation: Any, info: Mapping[str, Any], own: Any
+    ) -> Spent:
         """Return one entry per resource; a `ModelError` if there is none or they do not fit."""
         if self._tape is not None:
             return self._tape.take()

@@ -243,9 +243,7 @@ class _TrueCosts:
         return any(breaks(self.limits, spent, later) for later in range(steps, last))
 
 
-def _in_ticks(
-    limits: Limits, units: tuple[Fraction, ...], horizon: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _in_ticks(limits: Limits, units: tuple[Fraction, ...], horizon: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return upper and lower limits in whole ticks, which sums of whole ticks keep exactly if they keep these."""
     shape = horizon, len(units)
     uppers, lowers = np.full(shape, NO_UPPER, np.int64), np.full(shape, NO_LOWER, np.int64)

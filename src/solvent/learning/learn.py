@@ -177,8 +177,8 @@ def learn(
     path = read_path(checkpoint)
     stationary = read_switch("stationary", stationary, optional=True)
     how = _How(
-        env, horizon, budget, cost_support, support, cost_bound, cost, epsilon_cost, bool(read_switch("strict", strict)),
-        stationary, settings,
+        env, horizon, budget, cost_support, support, cost_bound, cost, epsilon_cost,
+        bool(read_switch("strict", strict)), stationary, settings,
     )  # fmt: skip
     learner = how.learner()
     if resume:

@@ -146,8 +146,9 @@ def check_wrappers(env: Any, kind: Kind, where: str, *, adapted: bool = False) -
                 f"wrappers inside that take each action once{' and as it is' if kind == 'action' else ''}, as costs "
                 f"are {made}",
                 f"{name}, which {_DOES[way]}",
-                f"read costs where they arise: put solvent.gym.CostMeter(env, cost=...) below {name} and leave cost=... "
-                "out here" + (f", or say passes_actions = True in the class {name} if that holds" * (way == "unknown")),
+                f"read costs where they arise: put solvent.gym.CostMeter(env, cost=...) below {name} and leave "
+                "cost=... out here"
+                + (f", or say passes_actions = True in the class {name} if that holds" * (way == "unknown")),
             )
 
 
