@@ -244,3 +244,11 @@ def test_rounded_costs_may_be_over_by_what_was_allowed(folder: Path) -> None:
     done = run("solvent learn campaign.yaml --epsilon 20 --epsilon-cost 3 -n 3000")
     assert done.code == 0
     assert "over by no more than the rounding of costs allows" in done.out
+
+
+def test_strict_rounding_is_never_over(folder: Path) -> None:
+    line = "solvent learn delivery-van.yaml --epsilon 5 -n 300 --epsilon-cost 2 --json"
+    relaxed, strict = run(line).json, run(f"{line} --strict").json
+    assert strict["violations"] == 0 <= relaxed["violations"]
+    assert strict["feasible"] in (True, None)
+    assert run("solvent learn delivery-van.yaml --strict").code == 2
