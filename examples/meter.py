@@ -28,6 +28,8 @@ class Tally(NamedTuple):
 class Meter(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Adds up the costs in `info` and the rewards, and changes nothing."""
 
+    passes_actions = True
+
     def __init__(self, env: gymnasium.Env[Any, Any], budget: int | str) -> None:
         super().__init__(env)
         self.budget, self.spent, self.tally = Fraction(budget), Fraction(0), Tally()

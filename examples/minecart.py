@@ -30,6 +30,8 @@ FUEL = [Fraction(fuel) for fuel in ("0.22", "0.02", "0.02", "0.12", "0.02", "0.0
 class Cart(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Minecart with one reward, the ore that is sold, and its fuel as a cost, in thousandths."""
 
+    passes_actions = True  # each once and as it is, as BudgetWrapper asks of what is inside it
+
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, rewards, terminated, truncated, info = self.env.step(action)
         burnt = Fraction(round(-1000 * float(rewards[-1])), 1000)  # the environment reports float32

@@ -66,6 +66,7 @@ def test_mistakes(folder: Path) -> None:
         f"{LAKE} --budget 3 --cost-bound much",
         f"{LAKE} --budget 3 --cost fuel",
         f"{LAKE} --budget 3 --cost fuel --support known",
+        f"{LAKE} --budget 3 --cost fuel --support learned",
         f"{LAKE} --budget 3 --budget cost=4 --cost 1",
         f"{LAKE} --budget 3 --cost 0,1,1,1 --support learned --bonus theory",
         f"{LAKE} --budget 3 --cost 0,1,1,1 --support learned --no-pool",
@@ -189,14 +190,18 @@ def test_an_environment_without_a_table(odd: None, folder: Path) -> None:
     bound = run(f"{line} --cost-bound 0,1 --budget fuel=2").json
     assert (bound["support"], bound["violations"], bound["model"]) == ("bound", 0, None)
     assert bound["unchecked"] == "there is no model of it to check with"
-    learned = run(f"{line} --budget fuel=0").json
+    refused = run(line.replace("--json", "--budget fuel=0"))
+    assert refused.code == 2
+    assert "an environment with a table P and a --cost in numbers, or --cost-bound" in refused.err
+    assert "--support learned finds out by going over budget" in refused.err
+    learned = run(f"{line} --budget fuel=0 --support learned").json
     assert learned["support"] == "learned"
     assert learned["violations"] > 0
     assert learned["value"] is None
 
 
 def test_a_mistake_of_an_environment_is_called_its_own(odd: None, folder: Path) -> None:
-    done = run("solvent learn test/Odd-v0 --horizon 3 --budget 2 --cost fuel --env-arg broken=true")
+    done = run("solvent learn test/Odd-v0 --horizon 3 --budget 2 --cost fuel --cost-bound 0 --env-arg broken=true")
     assert done.code == 2
     assert done.err == ("error: the environment test/Odd-v0 failed in its step: ZeroDivisionError: a slip of theirs\n")
 
@@ -239,3 +244,11 @@ def test_rounded_costs_may_be_over_by_what_was_allowed(folder: Path) -> None:
     done = run("solvent learn campaign.yaml --epsilon 20 --epsilon-cost 3 -n 3000")
     assert done.code == 0
     assert "over by no more than the rounding of costs allows" in done.out
+
+
+def test_strict_rounding_is_never_over(folder: Path) -> None:
+    line = "solvent learn delivery-van.yaml --epsilon 5 -n 300 --epsilon-cost 2 --json"
+    relaxed, strict = run(line).json, run(f"{line} --strict").json
+    assert strict["violations"] == 0 <= relaxed["violations"]
+    assert strict["feasible"] in (True, None)
+    assert run("solvent learn delivery-van.yaml --strict").code == 2

@@ -15,6 +15,8 @@ class Ledger(gymnasium.Wrapper[Any, Any, Any, Any]):
     The rule is its own: a function of (observation, action, next observation, reward, info), by default `info["cost"]`.
     """
 
+    passes_actions = True
+
     def __init__(self, env: Any, price: Callable[..., Fraction] | None = None) -> None:
         super().__init__(env)
         self._price, self._before = price or _reported, None

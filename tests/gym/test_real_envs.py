@@ -85,6 +85,8 @@ def test_the_minecart_keeps_its_tank() -> None:
         return fuel
 
     class Reported(gymnasium.Wrapper[Any, Any, Any, Any]):
+        passes_actions = True
+
         def step(self, action: Any) -> Any:
             observation, rewards, terminated, truncated, info = self.env.step(action)
             cost = round(float(-rewards[-1]), 3)  # it adds in float32, and 0.12 comes as 0.120000005

@@ -77,7 +77,9 @@ ENVIRONMENTS: dict[str, Callable[..., Learned]] = {
     "lake": lambda **more: in_lake(known=True, max_episodes=150, **more),
     "lake, theory": lambda **more: in_lake(known=True, max_episodes=100, bonus="theory", pool=False, **more),
     "lake, bound": lambda **more: in_lake(cost_bound=[0, 1, 1, 1], max_episodes=150, **more),
-    "noisy": lambda **more: solvent.learn(Noisy(), 4, 0.5, max_episodes=200, replan="episode", seed=7, **more),
+    "noisy": lambda **more: solvent.learn(
+        Noisy(), 4, 0.5, max_episodes=200, replan="episode", seed=7, cost_support="learned", **more
+    ),
 }
 
 

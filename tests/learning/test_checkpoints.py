@@ -39,7 +39,7 @@ RUNS = {
     "every episode": in_model(replan="episode"),
     "learned support": in_model(cost_support="learned"),
     "environment": in_world(support=small()),
-    "environment, learned": in_world(),
+    "environment, learned": in_world(cost_support="learned"),
     "environment, bound": in_world(cost_bound=[[1, 2], [1, -1]], budget=7),
 }
 
@@ -83,7 +83,7 @@ def test_other_bounds_are_another_problem(tmp_path: Path) -> None:
     file, run = tmp_path / "run.npz", {"max_episodes": 10, "checkpoint": tmp_path / "run.npz"}
     solvent.learn(Walker(small()), 4, 9, cost_bound=2, **run)
     assert solvent.learn(Walker(small()), 4, 9, cost_bound=2, **run, resume=True).episodes == 10
-    for bound in ({"cost_bound": [2, 3]}, {}):
+    for bound in ({"cost_bound": [2, 3]}, {"cost_support": "learned"}):
         with pytest.raises(ModelError, match=r"expected the same environment, horizon and budget"):
             solvent.learn(Walker(small()), 4, 9, **bound, **run, resume=True)
     assert file.exists()

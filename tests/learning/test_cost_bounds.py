@@ -210,10 +210,15 @@ def test_a_cost_above_its_bound_ends_learning() -> None:
 
 def test_rounded_costs_are_bounded_too() -> None:
     model = instances.random(3, 2, horizon=4, real_costs=True, cost_range=(0, 3), seed=3)
-    env = Walker(model, 9)
+    env = Walker(model, 8)
     learned = solvent.learn(env, 4, 8, epsilon_cost=1, cost_bound=most_by_row(model), max_episodes=200)
-    assert learned.violations == env.over == 0
+    assert learned.violations == env.over
+    assert env.worst <= 9
     assert learned.policy.counting == ("down",)
+    env = Walker(model, 8)
+    learned = solvent.learn(env, 4, 8, epsilon_cost=0.2, strict=True, cost_bound=most_by_row(model), max_episodes=200)
+    assert learned.violations == env.over == 0
+    assert learned.policy.counting == ("up",)
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [

@@ -275,7 +275,7 @@ def test_an_environment_with_a_known_support_is_never_over(form: str, exact: boo
 def test_an_environment_whose_support_is_learned_counts_what_it_breaks() -> None:
     model = grid()
     env = Walker(model, 3)
-    learned = solvent.learn(env, 4, 3, epsilon=0.5, max_episodes=3000)
+    learned = solvent.learn(env, 4, 3, epsilon=0.5, max_episodes=3000, cost_support="learned")
     assert learned.violations == env.over > 0
     report = solvent.verify(model, learned.policy_for(model))
     assert report.feasible
@@ -286,7 +286,7 @@ def test_an_environment_whose_support_is_learned_counts_what_it_breaks() -> None
 def test_an_environment_with_rounded_costs() -> None:
     model = grid()
     env = Walker(model, 3)
-    learned = solvent.learn(env, 4, 3, epsilon=0.5, epsilon_cost="1/2", max_episodes=1000)
+    learned = solvent.learn(env, 4, 3, epsilon=0.5, epsilon_cost="1/2", max_episodes=1000, cost_support="learned")
     assert learned.policy.counting == ("down",)
     assert learned.policy.units == (Fraction(1, 8),)
     assert learned.violations == env.over
@@ -322,7 +322,7 @@ def test_several_resources_in_an_environment() -> None:
             return (*result, {"costs": {"cost": info["cost"], "moves": int(action != 4), "noise": 1}})
 
     env = Two(grid(), 3)
-    learned = solvent.learn(env, 4, {"cost": 3, "moves": 2}, epsilon=0.5, max_episodes=500)
+    learned = solvent.learn(env, 4, {"cost": 3, "moves": 2}, epsilon=0.5, max_episodes=500, cost_support="learned")
     assert learned.policy.resources == ("cost", "moves")
     assert learned.violations > 0
 

@@ -23,7 +23,9 @@ class One(gymnasium.Env[Any, Any]):
         return 0, 1.0, False, False, {"cost": 0}
 
 
-@pytest.mark.parametrize("options", [{"cost_bound": 0}, {}, {"cost_bound": 0, "stationary": False}])
+@pytest.mark.parametrize(
+    "options", [{"cost_bound": 0}, {"cost_support": "learned"}, {"cost_bound": 0, "stationary": False}]
+)
 def test_a_time_limit_below_the_horizon_is_no_outcome(options: dict[str, Any]) -> None:
     env = gymnasium.wrappers.TimeLimit(One(), 5)
     said = r"step 5: expected the episode to go on, as the horizon of 8 says, found its end by a time limit; .*horizon"

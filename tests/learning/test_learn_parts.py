@@ -285,9 +285,9 @@ def test_environments_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ModelError, match="support: expected a model of horizon 3, found one of 2"):
         solvent.learn(Walker(model), 3, 3, support=model)
     with pytest.raises(ModelError, match="a cost under 'price', found the keys"):
-        solvent.learn(Walker(model), 2, 3, cost="price")
+        solvent.learn(Walker(model), 2, 3, cost="price", cost_bound=1)
     with pytest.raises(ModelError, match=r"step 0, reward: expected a number from 0 to 0.1, found 0.5"):
-        solvent.learn(Walker(model), 2, 3, reward_range=(0, 0.1))
+        solvent.learn(Walker(model), 2, 3, reward_range=(0, 0.1), cost_bound=1)
     with pytest.raises(BudgetError):
         solvent.learn(Walker(model), 2, "much")
 
@@ -300,14 +300,14 @@ def test_a_start_that_varies_is_refused() -> None:
             return self.state, {}
 
     with pytest.raises(ModelError, match="reset: expected every episode to begin in state 0, found 1"):
-        solvent.learn(Anywhere(step_model()), 2, 3)
+        solvent.learn(Anywhere(step_model()), 2, 3, cost_support="learned")
 
 
 def test_an_observation_out_of_range_is_refused() -> None:
     env = Walker(step_model())
     env.observation_space = Space(1)
     with pytest.raises(ModelError, match="step, observation: expected a number from 0 to 0, found 1"):
-        solvent.learn(env, 2, 3)
+        solvent.learn(env, 2, 3, cost_support="learned")
 
 
 def test_what_a_known_support_lacks_ends_learning() -> None:

@@ -52,7 +52,7 @@ def test_what_may_differ_from_its_model_is_played_step_by_step(name: str) -> Non
     episodes: list[Any] = []
     genuine = env.reset
     env.reset = lambda **options: episodes.append(options) or genuine(**options)
-    learned = solvent.learn(env, 3, 5, max_episodes=20, reward_range=(0, 2))
+    learned = solvent.learn(env, 3, {"fuel": 5}, max_episodes=20, reward_range=(0, 2), cost_support="learned")
     assert len(episodes) == 21  # the first look, and twenty that were played
     assert learned.episodes == 20
 

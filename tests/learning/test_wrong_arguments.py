@@ -69,16 +69,17 @@ FINE: dict[str, set[str]] = {
     "budget": _EXACT | {"-1", "0", "tiny", "three", "range", "array 0-d", "array 3", "dict other", "dict 3"},
     "epsilon": _REALS,
     "delta": {"tiny", "float16", "longdouble"},
-    "cost_support": {"none"},
-    "support": {"none"},
+    "cost_support": set(),  # none of these says how costs are known
+    "support": set(),
     "cost_bound": {
-        "2.5", "1e308", "huge", "int8", "none", "number as text", "with huge", "with none", "two texts", "array 0-d",
+        "2.5", "1e308", "huge", "int8", "number as text", "with huge", "with none", "two texts", "array 0-d",
         "array 2-d",
     },
     "cost": _EXACT - {"number as text"} | {
         "-1", "0", "1e308", "huge", "-huge", "none", "one", "array 0-d", "array 1", "dict",
     },
     "epsilon_cost": _EXACT | {"1e308", "huge", "none"},
+    "strict": _SWITCH,
     "stationary": _SWITCH | {"none"},
     "pool": _SWITCH,
     "bonus": set(),
@@ -104,12 +105,18 @@ def test_every_argument_is_looked_at() -> None:
     assert set(FINE) == set(inspect.signature(solvent.learn).parameters)
 
 
+def beside(name: str) -> dict[str, Any]:
+    """Return what else an argument needs: a word on how costs are known, and a rounding to be strict about."""
+    known = {"cost_support": "learned"} if name not in ("support", "cost_bound") else {}
+    return known | ({"epsilon_cost": 1} if name == "strict" else {})
+
+
 @pytest.mark.parametrize("name", FINE)
 def test_values_of_the_wrong_kind(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     taken = set()
     for label, value in VALUES.items():
-        given = {"env": Two(), "horizon": 3, "budget": 2, "max_episodes": 3, name: value}
+        given = {"env": Two(), "horizon": 3, "budget": 2, "max_episodes": 3, **beside(name), name: value}
         try:
             solvent.learn(**given)
         except SolventError as error:

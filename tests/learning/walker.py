@@ -52,6 +52,8 @@ class Walker:
 class Account(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Stands around somebody else's environment and keeps an account of what each episode costs."""
 
+    passes_actions = True
+
     def __init__(self, env: Any, cost: Callable[[Any, Any, Any], Any], limit: Any = None) -> None:
         super().__init__(env)
         self.cost, self.limit = cost, limit

@@ -79,7 +79,7 @@ def learn(
         typer.Option(
             "--support",
             metavar="KNOWN",
-            help="known (never over budget) or learned (by mistakes). known, if it can be.",
+            help="known (never over budget, the default) or learned (by going over).",
             autocompletion=complete_support,
             show_default=False,
         ),
@@ -130,6 +130,9 @@ def learn(
         str | None,
         typer.Option("--epsilon-cost", metavar="E", help="Round costs; over by at most this.", show_default=False),
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="With --epsilon-cost: round so as to be never over.", show_default=False)
+    ] = False,
     replan: Annotated[
         str,
         typer.Option(
@@ -182,11 +185,11 @@ def learn(
     with _logs(outputs["--log"], tensorboard) as callback:
         learned = run(
             subject.world, epsilon=epsilon, delta=delta, bonus=bonus, pool=not no_pool, replan=replan,  # type: ignore[arg-type]
-            epsilon_cost=epsilon_cost, max_episodes=max_episodes, seed=seed, callback=callback, checkpoint=checkpoint,
-            resume=resume, progress=session.progress, **subject.known,
+            epsilon_cost=epsilon_cost, strict=strict, max_episodes=max_episodes, seed=seed, callback=callback,
+            checkpoint=checkpoint, resume=resume, progress=session.progress, **subject.known,
         )  # fmt: skip
     report, unchecked = _check(session, subject, learned)
-    rounded = epsilon_cost is not None
+    rounded = epsilon_cost is not None and not strict
     told = Told(
         subject.name, subject.truth, learned, subject.support, report, unchecked, rounded, epsilon, delta, bonus, seed
     )
@@ -236,10 +239,10 @@ def _of_environment(
 
     with session.working(f"making {path}"):
         found = read_registered(str(path), arguments, check_horizon(horizon), price, limits, session.note)
-    if support == "known" and found.table is None and bound is None:
+    if support != "learned" and found.table is None and bound is None:
         raise ModelError(
-            "--support known", "an environment with a table P and a --cost in numbers, or --cost-bound", "neither",
-            "--support learned finds out by mistakes",
+            str(path), "an environment with a table P and a --cost in numbers, or --cost-bound", "neither",
+            "--support learned finds out by going over budget",
         )  # fmt: skip
     known = {"horizon": found.horizon, "budget": found.budget, "cost": found.cost, "cost_support": support}
     known["reward_range"] = rewards or found.reward_range or (0.0, 1.0)

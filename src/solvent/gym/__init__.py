@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import gymnasium
 
-from solvent.gym.adapters import CostInInfo
+from solvent.gym.adapters import CostInInfo, CostMeter
 from solvent.gym.env import ENV_ID, ModelEnv
 from solvent.gym.masks import CostSupport, SeenCosts
 from solvent.gym.starts import DrawnStart
 from solvent.gym.wrapper import BudgetWrapper
 
-__all__ = ["ENV_ID", "BudgetWrapper", "CostInInfo", "CostSupport", "DrawnStart", "ModelEnv", "SeenCosts"]
+__all__ = ["ENV_ID", "BudgetWrapper", "CostInInfo", "CostMeter", "CostSupport", "DrawnStart", "ModelEnv", "SeenCosts"]
 
 if ENV_ID not in gymnasium.registry:
     gymnasium.register(id=ENV_ID, entry_point="solvent.gym.env:ModelEnv")

@@ -45,11 +45,30 @@ class Account:
     def reset(self) -> None:
         """Begin again, with nothing spent."""
         self.step, self.amounts = 0, [Fraction(0)] * len(self.resources)
+        self._broken_within = False
 
-    def spend(self, costs: Sequence[Fraction]) -> None:
-        """Take in what a step cost, one amount per limited resource."""
+    def spend(self, costs: Sequence[Fraction], high: Sequence[Fraction] = (), low: Sequence[Fraction] = ()) -> None:
+        """Take in what a step cost, one amount per limited resource.
+
+        `high` and `low` are the most and the least of what was spent of it on the way, if it was several steps of the
+        environment. These are judged by the looser of the limits before and after the step.
+        """
+        self._broken_within = any(
+            self._breaks_within(d, self.amounts[d] + most, self.amounts[d] + least)
+            for d, (most, least) in enumerate(zip(high, low, strict=True))
+        )
         self.amounts = [amount + cost for amount, cost in zip(self.amounts, costs, strict=True)]
         self.step += 1
+
+    def _breaks_within(self, d: int, most: Fraction, least: Fraction) -> bool:
+        steps = {max(self.step - 1, 0), self.step}
+        uppers, lowers = ([_at(side[d], step) for step in steps] for side in (self._upper, self._lower))
+        over = all(limit is not None and most > limit for limit in uppers)
+        return over or all(limit is not None and least < limit for limit in lowers)
+
+    def begin_with(self, costs: Sequence[Fraction]) -> None:
+        """Take in what was spent before the first step."""
+        self.amounts = list(costs)
 
     @property
     def spent(self) -> dict[str, Fraction]:
@@ -75,11 +94,17 @@ class Account:
 
     @property
     def broken(self) -> bool:
-        """Whether a limit after the last step was not kept."""
-        if self.step == 0:
-            return False
+        """Whether a limit after the last step, or on the way there, was not kept."""
+        return self.step > 0 and (self._broken_within or self._breaks(self.step - 1))
+
+    @property
+    def broken_later(self) -> bool:
+        """Whether a limit after a later step is not kept by what was spent so far, nothing more being spent."""
+        return any(self._breaks(step) for step in range(self.step, max(map(len, self._upper), default=0)))
+
+    def _breaks(self, step: int) -> bool:
         for d, amount in enumerate(self.amounts):
-            most, least = _at(self._upper[d], self.step - 1), _at(self._lower[d], self.step - 1)
+            most, least = _at(self._upper[d], step), _at(self._lower[d], step)
             if (most is not None and amount > most) or (least is not None and amount < least):
                 return True
         return False

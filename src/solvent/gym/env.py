@@ -22,6 +22,7 @@ from solvent.gym.actions import Fallback, allowed, check_fallback, position, rep
 from solvent.model.amounts import short_amount
 from solvent.model.cmdp import CMDP, check_model
 from solvent.model.distributions import CostLaw
+from solvent.model.metering import Tape
 
 #: What `gymnasium.make` knows it by, once `solvent.gym` was imported.
 ENV_ID = "solvent/Model-v0"
@@ -73,7 +74,16 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         self.action_space = gymnasium.spaces.Discrete(max(read.n_actions, 1))
         self._fallback = check_fallback(fallback, self.action_space)
         self._begun = False
+        self._tapes: list[Tape] = []
         self._rewind()
+
+    def meters(self, resources: tuple[str, ...]) -> bool:
+        """Whether it measures these resources exactly: those of its model."""
+        return set(resources) <= set(self.model.resources)
+
+    def attach(self, tape: Tape) -> None:
+        """Write what steps cost on a tape from now on."""
+        self._tapes.append(tape)
 
     def _rewind(self) -> None:
         self._step, self._state, self._last = 0, self.model.start_index, ""
@@ -140,6 +150,8 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         self._cost = tuple(self._draw_cost(d, first + drawn) for d in range(model.n_resources))
         self._spent = tuple(a + b for a, b in zip(self._spent, self._cost, strict=True))
         self._step, self._state = self._step + 1, int(model.next_state[first + drawn])
+        for tape in self._tapes:
+            tape.write({name: cost for name, cost in self.last_cost.items() if name in tape.resources})
         reward = float(model.row_reward[row])
         self._last = f"{model.actions[chosen]}: reward {reward:g}{_listed(' cost ', self.last_cost)}"
         return self._state, reward, self.done, False, {**self._info(), "action": chosen}

@@ -24,6 +24,7 @@ from solvent.gym.account import Account
 from solvent.model.budget import BudgetLike, Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
+from solvent.model.metering import Spent
 from solvent.plan.augment import augment
 from solvent.plan.augmented import AugmentedMDP
 from solvent.plan.bound_kernels import DOWN, UP
@@ -218,8 +219,9 @@ class ModelMasks:
             mask[[self._position_of[action] for action in safe if action in self._position_of]] = True
         return mask
 
-    def took(self, position: int, next_observation: Any, costs: Sequence[Any], terminated: bool) -> list[Fraction]:
+    def took(self, position: int, next_observation: Any, spent: Spent, terminated: bool) -> list[Fraction]:
         """Take in what came of an action and return its exact costs; the model must allow it."""
+        costs = spent.reported
         model, action = self._model, self._action_of[position]
         assert action is not None
         row = next(r for r in model.rows(self._step, self._state) if model.row_action[r] == action)
@@ -242,8 +244,8 @@ class ModelMasks:
             place = model.states[self._state]
             raise UnmodelledOutcome(self._step, place, model.actions[action], found, possible_texts(model, row))
         tracked = [amounts[d] for d in self._tracked]
-        spent = [a + b for a, b in zip(self._account.amounts, tracked, strict=True)]
-        self._judge.follow(self._step, action, following, spent)
+        amounts_after = [a + b for a, b in zip(self._account.amounts, tracked, strict=True)]
+        self._judge.follow(self._step, action, following, amounts_after)
         self._step, self._state = self._step + 1, following
         return tracked
 

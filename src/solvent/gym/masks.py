@@ -10,7 +10,7 @@ reserve covers what may come after; without one, an episode may run into a dead 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
@@ -22,6 +22,7 @@ from solvent.errors import PolicyError
 from solvent.gym.account import Account
 from solvent.model.amounts import short_amount
 from solvent.model.cost_bounds import Bound, BoundLike, CostBounds
+from solvent.model.metering import Spent
 
 
 @runtime_checkable
@@ -139,20 +140,20 @@ class BoundMasks:
                 return False
         return True
 
-    def took(self, position: int, next_observation: Any, costs: Sequence[Any], terminated: bool) -> list[Fraction]:
+    def took(self, position: int, next_observation: Any, spent: Spent, terminated: bool) -> list[Fraction]:
         """Take in what came of an action and return its exact costs; a `PolicyError` if they are above the bound."""
         account, where = self._account, f"step {self._account.step}, action {position + self._first}"
-        pairs = zip(costs, account.resources, strict=True)
+        pairs = zip(spent.reported, account.resources, strict=True)
         exactly = [exact(cost, f"{where}, cost of {name}") for cost, name in pairs]
         if self._support is not None:
-            named = dict(zip(account.resources, exactly, strict=True))
+            named = dict(zip(account.resources, spent.high or exactly, strict=True))
             self._support.observe(account.step, self._observation, position + self._first, named, next_observation)
         else:
             bound = self._offered[position]  # not as a function would say it now, with the step behind it
             assert bound is not None  # or it would have been masked
-            for cost, most, name in zip(exactly, bound, account.resources, strict=True):
+            # of several steps the most on the way counts: that is what must fit
+            for cost, most, name in zip(spent.high or exactly, bound, account.resources, strict=True):
                 if cost > most:
-                    account.spend(exactly)  # it was spent, whatever had been promised
                     raise PolicyError(
                         f"{where}, cost of {name}",
                         f"at most {short_amount(most)}, as cost_bound says",

@@ -174,6 +174,9 @@ def _renumbered(model: CMDP, env: DrawnStart) -> CMDP:
 class Guarded(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Turns what goes wrong inside an environment into a `SolventError` that names it."""
 
+    #: Each action is taken once and as it is.
+    passes_actions = True
+
     def __init__(self, env: gymnasium.Env[Any, Any], name: str) -> None:
         super().__init__(env)
         self._name = name

@@ -19,6 +19,7 @@ from solvent.gym.masks import BoundMasks
 from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.model.cost_bounds import BoundLike
+from solvent.model.metering import Spent
 from solvent.plan.augmented import AugmentedMDP
 from solvent.plan.curve import Curve
 
@@ -40,7 +41,7 @@ class Masks(Protocol):
     def mask(self) -> NDArray[np.bool_]:
         """Return which actions are allowed now, in a new array."""
 
-    def took(self, position: int, next_observation: Any, costs: Sequence[Any], terminated: bool) -> Any:
+    def took(self, position: int, next_observation: Any, spent: Spent, terminated: bool) -> Any:
         """Take in what came of an action and return what it cost of each limited resource, exactly."""
 
 

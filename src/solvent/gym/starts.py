@@ -38,6 +38,9 @@ class DrawnStart(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCo
     (True, 0.0, 0)
     """
 
+    #: Each action is taken once and as it is.
+    passes_actions = True
+
     def __init__(self, env: gymnasium.Env[Any, Any], key: str = "cost") -> None:
         gymnasium.utils.RecordConstructorArgs.__init__(self, key=key)
         gymnasium.Wrapper.__init__(self, env)

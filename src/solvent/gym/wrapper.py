@@ -6,6 +6,7 @@ agent is shown of it are floats of that.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -14,6 +15,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import exact
 from solvent.errors import ModelError, PolicyError, SolventError, quote
 from solvent.gym.actions import Fallback, allowed, check_discrete, check_fallback, position, replacement
 from solvent.gym.adapters import CostLike, CostReader, split_step
@@ -21,6 +23,7 @@ from solvent.gym.layout import Layout, own_copy, remaining_space, step_space
 from solvent.gym.sources import find_source
 from solvent.model.amounts import short_amount
 from solvent.model.cost_bounds import BoundLike
+from solvent.model.metering import Spent
 
 
 class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
@@ -34,8 +37,9 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         With a model any budget of it, or None for its own; else one anytime upper limit per resource.
     cost : str, function, mapping or number, optional
         What a step costs: a key of `info`, a function of (observation, action, next observation), or the same each
-        time. If not given: what `step` returns as a sixth value, or else `info["costs"]` (several resources) or
-        `info["cost"]`.
+        time. If not given: what a `CostMeter` inside measures, or else `step` returns as a sixth value, or else
+        `info["costs"]` (several resources) or `info["cost"]`. Wrappers inside that may change or repeat actions are
+        refused unless there is a meter below them.
     cost_bound : function, numbers or CostSupport, optional
         The most that an action can cost: a function of (observation, action), one number, an array by action (and
         observation), or an object that learns it. Infinity or None forbids an action.
@@ -66,8 +70,9 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
     Attributes
     ----------
     violations : int
-        Steps that broke a limit so far; can be other than 0 only while costs are learned, or if a stated bound or model
-        was wrong, which raises.
+        Steps that broke a limit so far, by an exact account of what really was spent; can be other than 0 only while
+        costs are learned, or if a stated bound or model was wrong, which raises, or if a wrapper inside spends in its
+        `reset` or takes several steps at once of which the model says nothing.
 
     Notes
     -----
@@ -91,6 +96,11 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
     solvent.errors.PolicyError: step 1, remaining weight 10: expected an action the mask allows (0), found 1; pass
     fallback=... to have such actions replaced
     """
+
+    @property
+    def passes_actions(self) -> bool:
+        """Whether each action is taken once and as it is: unless a fallback replaces those that are masked."""
+        return self._fallback is None
 
     #: Tells `solvent.learn`, which keeps budgets itself, that it should be given what is inside.
     keeps_budget = True
@@ -128,7 +138,7 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         self._fallback, self._dead_start = check_fallback(fallback, self._space), dead_start
         source = find_source(env, self._space, budget, model, cost_bound, reserve, state, actions, memory_limit)
         self._account, self._masks = source.account, source.masks
-        self._read = CostReader(env, source.resources, cost)
+        self._read, self._resources = CostReader(env, source.resources, cost), source.resources
         self._own_masks = source.horizon is None
         amounts = remaining_space(source.lows, source.highs)
         steps, n_actions = step_space(env, source.horizon), int(self._space.n)
@@ -171,11 +181,14 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
             If the model does not begin there.
         """
         self._refusal, self._mask = "no episode", np.zeros_like(self._mask)
+        self._read.begin()
         observation, info = self.env.reset(seed=seed, options=options)
         self._account.reset()
-        self._read.begin()
-        self._cost = [Fraction(0)] * len(self._cost)
+        begun = self._read.begun()
+        self._cost = self._exactly(begun)
         self._inner, self._violation = own_copy(observation), False
+        if begun.steps:
+            self._begin_with(begun)
         self._masks.begin(self._inner)
         self._mask = self._allowed(info)
         self._dead_end = not self._mask.any() and not self._masks.over
@@ -186,6 +199,34 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
             )
         self._refusal = "" if self._mask.any() or self._dead_end else "an episode that is over"
         return self._seen(observation), self._told(info)
+
+    def _begin_with(self, begun: Spent) -> None:
+        """Take in what a wrapper inside spent in its `reset`."""
+        high = self._cost if begun.high is None else self._tracked(begun.high)
+        self._account.begin_with(self._cost)
+        limits = [self._account.upper(d, 0) for d in range(len(high))]
+        broken = any(limit is not None and most > limit for most, limit in zip(high, limits, strict=True))
+        self.violations, self._violation = self.violations + broken, broken
+        if not self._own_masks and any(self._cost):
+            raise SolventError(
+                f"reset: expected nothing to be spent before the first step, as the model says, found {self._left()}; "
+                "a wrapper inside takes steps in its reset: pass cost_bound=... instead of a model"
+            )
+
+    def _exactly(self, spent: Spent) -> list[Fraction]:
+        pairs = zip(self._resources, spent.reported, strict=True)
+        return self._tracked([exact(cost, f"step, cost of {name}") for name, cost in pairs])
+
+    def _tracked(self, costs: Sequence[Fraction]) -> list[Fraction]:
+        return [costs[self._resources.index(name)] for name in self._account.resources]
+
+    def _spend(self, costs: list[Fraction], spent: Spent) -> None:
+        """Take a step into the account, and count it if that broke a limit."""
+        self._cost = costs
+        high, low = ((), ()) if spent.high is None or spent.low is None else map(self._tracked, (spent.high, spent.low))
+        self._account.spend(costs, high, low)
+        self._violation = self._account.broken
+        self.violations += self._violation
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a safe action.
@@ -216,15 +257,19 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         done = chosen + int(self._space.start)
         observation, reward, terminated, truncated, info, own = split_step(self.env.step(done))
         following = own_copy(observation)
-        costs = self._read(self._inner, done, following, info, own)
+        spent = self._read(self._inner, done, following, info, own)
         try:
-            self._cost = list(self._masks.took(chosen, following, costs, terminated))
+            costs = list(self._masks.took(chosen, following, spent, terminated))
         except PolicyError:
-            self.violations += self._account.broken
+            with contextlib.suppress(ModelError):  # no number, so that nobody can tell
+                self._spend(self._exactly(spent), spent)  # it was spent, whatever had been promised
             raise
-        self._account.spend(self._cost)
-        self._inner, self._violation = following, self._account.broken
-        self.violations += self._violation
+        self._spend(costs, spent)
+        self._inner = following
+        if terminated and not self._violation and not self._masks.over and self._account.broken_later:
+            # the environment has ended where the model goes on: nothing more is spent, and later limits stay
+            self._violation = True
+            self.violations += 1
         ended = terminated or self._violation or self._masks.over
         if not ended:
             self._mask = self._allowed(info)

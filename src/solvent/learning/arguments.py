@@ -41,6 +41,17 @@ def knows_support(cost_support: Any, *, sure: bool, bounded: bool) -> bool:
     return sure and bool(cost_support == "known")
 
 
+def refuse_unasked(cost_support: CostSupport | None) -> None:
+    """Raise a `ModelError` if what an environment costs is to be found out by going over budget and nobody said so."""
+    if cost_support != "learned":
+        raise ModelError(
+            "learn", "to be told what actions of the environment can cost, so that no episode goes over budget",
+            "neither a support nor a bound",
+            "pass support=... (what can happen: a model, a dict or a function) or cost_bound=... (what an action costs "
+            'at most), or ask for cost_support="learned", which finds out by going over budget',
+        )  # fmt: skip
+
+
 def refuse_lower(limits: Limits) -> None:
     """Raise a `ModelError` if there is a lower limit."""
     for name, side in zip(limits.resources, limits.lower, strict=True):

@@ -117,12 +117,13 @@ def _problem(learner: Learner) -> list[Any]:
     """Return what must be the same for a run to be resumed: what is offered, the limits, and a known support."""
     problem, seen = learner.graph.problem, learner.seen
     limits = [[str(x) for x in side] for sides in (problem.limits.upper, problem.limits.lower) for side in sides]
+    strict = ["up"] if "up" in problem.counting else []  # costs are rounded the other way
     if seen is None:
-        return [problem.model.fingerprint, [str(unit) for unit in problem.lattice.units], limits]
+        return [problem.model.fingerprint, [str(unit) for unit in problem.lattice.units], limits, *strict]
     rows = [len(seen.states), seen.row_action.tolist(), seen.table_of_step.tolist()]
     bounds = [None if bound is None else [str(amount) for amount in bound] for bound in seen.bounds]
     known = [bounds] if any(bounds) else []
-    return ["learned", *rows, [str(unit) for unit in seen.units or ()], limits, *known]
+    return ["learned", *rows, [str(unit) for unit in seen.units or ()], limits, *known, *strict]
 
 
 def _settings(learner: Learner) -> dict[str, Any]:

@@ -307,14 +307,15 @@ def _breaks(spent, upper_HD, lower_HD, step):
 def play(
     node_indptr, row_model, row_key, entry_indptr, entry_next, key_indptr, chosen_row, world_indptr, cumulative_O,
     world_reward, world_cost_OD, local_O, upper_HD, lower_HD, planned_K, episodes, every_episode, rng, count_K, count_O,
-    reward_sum_O, out_spent, out_surprise,
+    reward_sum_O, out_spent, out_drawn, out_surprise,
 ):  # fmt: skip
     """Play episodes in a model by the chosen rows, and count what comes of them.
 
     Row r of the graph is row `row_model[r]` of the world, whose outcome o is outcome `local_O[o]` of the graph's row,
     or negative if it was never seen. Returns how it ended, the episodes that were played, and how many of them broke a
-    limit. A surprise is written to `out_surprise` (step, row, outcome of the world) with what was spent before it in
-    `out_spent`, and is neither counted nor judged here.
+    limit. A surprise is written to `out_surprise` (step, row, outcome of the world, whether a limit was broken before
+    it) with what was spent before it in `out_spent`; it is neither counted nor judged here, nor is its episode. The
+    outcomes of the last episode are written to `out_drawn`.
     """
     horizon = upper_HD.shape[0]
     violations = 0
@@ -328,9 +329,10 @@ def play(
             u, o, last = draw(rng), world_indptr[world], world_indptr[world + 1] - 1
             while o < last and u >= cumulative_O[o]:
                 o += 1
+            out_drawn[step] = o
             j = local_O[o]
             if j < 0:
-                out_surprise[0], out_surprise[1], out_surprise[2] = step, row, o
+                out_surprise[0], out_surprise[1], out_surprise[2], out_surprise[3] = step, row, o, broken
                 return SURPRISED, episode + 1, violations
             key = row_key[row]
             count_K[key] += 1

@@ -22,6 +22,7 @@ from solvent.learning.arguments import (
     read_switch,
     read_whole,
     refuse_lower,
+    refuse_unasked,
 )
 from solvent.learning.bonus import BonusName
 from solvent.learning.fields import ModelField, WorldField
@@ -52,6 +53,7 @@ def learn(
     cost_bound: BoundLike = None,
     cost: CostLike = None,
     epsilon_cost: Number | Mapping[str, Number] | None = None,
+    strict: bool = False,
     stationary: bool | None = None,
     pool: bool = True,
     bonus: BonusName = "practical",
@@ -87,7 +89,7 @@ def learn(
         Whether it is known what can happen. "known": only actions are tried that are safe to take and to continue from,
         so that **no episode ever goes over budget**. "learned": an action is thought safe until it was seen to be
         otherwise; episodes that go over are counted. "known" for a model, with `support` and with `cost_bound`, if not
-        given.
+        given; in an environment with neither, "learned" has to be asked for.
     support : CMDP, dict or function, optional
         What can happen in an environment: a model, or possible (next state, cost) pairs by (state, action), the step
         first if it is not stationary. Probabilities and rewards in a model are not looked at.
@@ -99,10 +101,16 @@ def learn(
         be upper ones.
     cost : str, function, number or dict, optional
         Where an environment's cost comes from: a key of `info`; a function of (observation, action, next
-        observation); the cost of every step. `info["cost"]`, if not given.
+        observation); the cost of every step. If not given, what a `solvent.gym.CostMeter` inside measures, or else
+        `info["cost"]`. Wrappers that may change or repeat actions are refused unless there is a meter below them.
     epsilon_cost : number or dict by resource, optional
         Count costs rounded down to multiples of `epsilon_cost / horizon`: policies then know only the counted sum, and
-        may truly be over by at most `epsilon_cost`. For costs that are real numbers.
+        an episode that is within budget as counted **may truly be over, by at most** `epsilon_cost`. Such episodes
+        are counted in `violations`. For costs that are real numbers.
+    strict : bool
+        With `epsilon_cost`: round costs away from the budget instead, so that what is within budget as counted is so
+        truly, and with a known support or a bound **no episode ever goes over budget**. The optimum that bounds speak
+        of is that of rounded costs, which may be below the true one; there may even be no policy.
     stationary : bool, optional
         Whether chances and rewards are the same at all steps. A model says it itself, and False keeps its steps apart
         all the same; environments are taken to be, if not given.
@@ -168,7 +176,10 @@ def learn(
     check_callback(callback)
     path = read_path(checkpoint)
     stationary = read_switch("stationary", stationary, optional=True)
-    how = _How(env, horizon, budget, cost_support, support, cost_bound, cost, epsilon_cost, stationary, settings)
+    how = _How(
+        env, horizon, budget, cost_support, support, cost_bound, cost, epsilon_cost,
+        bool(read_switch("strict", strict)), stationary, settings,
+    )  # fmt: skip
     learner = how.learner()
     if resume:
         from solvent.learning.checkpoint import resume as restore
@@ -185,8 +196,8 @@ class _How:
 
     def __init__(
         self, env: Any, horizon: int | None, budget: BudgetLike | None, cost_support: CostSupport | None,
-        support: SupportLike | None, cost_bound: BoundLike, cost: CostLike, epsilon_cost: Any, stationary: bool | None,
-        settings: Settings,
+        support: SupportLike | None, cost_bound: BoundLike, cost: CostLike, epsilon_cost: Any, strict: bool,
+        stationary: bool | None, settings: Settings,
     ) -> None:  # fmt: skip
         if not isinstance(env, CMDP) and not hasattr(env, "step"):
             hint = "pass what gymnasium.make(...) returns" if isinstance(env, str) else ""
@@ -196,7 +207,10 @@ class _How:
         # an environment that is nothing but a model is played as one
         self.env = env if isinstance(env, CMDP) or any(each is not None for each in stated) else model_of(env) or env
         self.budget, self.support, self.cost, self.stationary = budget, support, cost, stationary
-        self.cost_bound, self.epsilon_cost, self.settings = cost_bound, epsilon_cost, settings
+        self.cost_support = cost_support
+        self.cost_bound, self.epsilon_cost, self.strict, self.settings = cost_bound, epsilon_cost, strict, settings
+        if strict and epsilon_cost is None:
+            raise ModelError("strict", "epsilon_cost=..., which says how costs are rounded", "none", "leave it out")
         has_model = isinstance(self.env, CMDP)
         if has_model:
             self.settings = replace(settings, random_rewards=False)
@@ -284,13 +298,15 @@ class _How:
         counting: tuple[Counting, ...] | None = None
         if self.epsilon_cost is not None:
             units = additive_lengths(read_epsilon(self.epsilon_cost, limits, "epsilon_cost"), self.horizon)
-            down: Counting = "down"
-            counting = (down,) * len(units)
+            one_way: Counting = "up" if self.strict else "down"
+            counting = (one_way,) * len(units)
         names = world.start, tuple(world.observations), tuple(world.actions)
         worst: Worst | None = None
         if self.cost_bound is not None:
             bounds = read_bounds(self.cost_bound, limits.resources, world.observations, world.actions)
             worst = Worst.of(bounds, names[1], len(world.actions))
+        else:
+            refuse_unasked(self.cost_support)
         seen = Seen(names, self.horizon, limits, stationary=stationary, units=units, counting=counting, worst=worst)
         field = WorldField(world, seen, settings.reward_range, same_rewards=same)
         return Learner(settings, None, Graph.of(seen.problem()), field, seen)
@@ -299,4 +315,4 @@ class _How:
         if self.epsilon_cost is None:
             return Problem.exact(model, limits, merge=False)  # outcomes are counted as they come
         lengths = additive_lengths(read_epsilon(self.epsilon_cost, limits, "epsilon_cost"), self.horizon)
-        return project(model, limits, lengths, "relaxed")
+        return project(model, limits, lengths, "rounded" if self.strict else "relaxed")

@@ -76,7 +76,8 @@ class Learned:
         Whether these bounds hold with probability at least 1 - delta: with `bonus="theory"`. Else they are estimates.
     episodes : int
     violations : int
-        How many of them broke a limit; 0 with a known support or a bound on costs.
+        How many of them broke a limit, by an exact account of what really was spent. 0 with a known support or a bound
+        on costs, unless costs are rounded down (`epsilon_cost` without `strict`).
     history : tuple of Moment
         One for each plan.
     message : str

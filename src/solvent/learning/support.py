@@ -145,7 +145,7 @@ class Seen:
         Whether all steps share rows; of a model, it says itself.
     units : tuple of Fraction, optional
         What a tick of each limited resource is worth; the greatest that divides what was seen, if not given.
-    counting : tuple of {"exact", "down"}
+    counting : tuple of {"exact", "down", "up"}
     worst : Worst, optional
         What actions cost at most, in an environment.
 
@@ -273,7 +273,7 @@ class Seen:
             if reach > MAX_TICKS * unit:
                 expected = "so much that sums of costs fit 64 bits"
                 raise ModelError("epsilon_cost", expected, f"a length of {unit}", "make it larger")
-            columns.append(round_to(model.cost[d], unit, up=False))
+            columns.append(round_to(model.cost[d], unit, up=self.counting[d] == "up"))
         sides = [
             np.stack([limit_ticks(side[d], units[d], end) for d in range(len(units))], axis=1)
             for side, end in ((limits.upper, NO_UPPER), (limits.lower, NO_LOWER))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, quote
 from solvent.model.build import read_costs
 from solvent.model.cmdp import CMDP
+from solvent.model.metering import Spent, Tape, check_wrappers, find_meter, kind_of, pick_costs
 
 #: Where a cost comes from: a key of `info`, a function of (observation, action, next observation), what each step
 #: costs, or None for `info["costs"]` or `info["cost"]`.
@@ -80,6 +81,29 @@ def refuse_budget_wrapper(env: Any) -> None:
         inner = getattr(inner, "env", None)
 
 
+class Happened(NamedTuple):
+    """What came of an action.
+
+    Attributes
+    ----------
+    observation : int
+    reward : float
+    costs : tuple of Fraction
+        What was really spent of each limited resource.
+    within : pair of tuples of Fraction, or None
+        The most and the least that had been spent of it on the way, if it was several steps of the environment.
+    over, cut : bool
+        Whether the episode is over, or was cut short.
+    """
+
+    observation: int
+    reward: float
+    costs: tuple[Fraction, ...]
+    within: tuple[tuple[Fraction, ...], tuple[Fraction, ...]] | None
+    over: bool
+    cut: bool
+
+
 class World:
     """An environment, read in exact costs.
 
@@ -95,12 +119,20 @@ class World:
     Raises
     ------
     ModelError
-        If states or actions are not numbered, or episodes do not all begin in the same state.
+        If states or actions are not numbered, episodes do not all begin in the same state, or a wrapper inside can make
+        costs differ from those that arise.
     """
 
     def __init__(self, env: Any, resources: tuple[str, ...], cost: CostLike = None, seed: int = 0) -> None:
         self._env, self._resources, self._seed = env, resources, seed
         self._cost = cost
+        self._tape: Tape | None = None
+        meter = find_meter(env, resources) if cost is None else None
+        if meter is None:
+            check_wrappers(env, kind_of(cost), "learn")
+        else:
+            self._tape = Tape(resources)
+            meter.attach(self._tape)
         self.observations = _numbers(env, "observation_space", "states")
         self.actions = _numbers(env, "action_space", "actions")
         self._observation: Any = None
@@ -110,9 +142,16 @@ class World:
         return (self._seed * 1_000_003 + episode) % _SEEDS
 
     def _begin(self, episode: int) -> int:
+        if self._tape is not None:
+            self._tape.rewind()
         result = self._env.reset(seed=self._seed_of(episode))
         if not isinstance(result, tuple) or len(result) != 2:
             raise ModelError("reset", "two values: observation and info", quote(result))
+        if self._tape is not None and any(self._exactly(self._tape.take())):
+            raise ModelError(
+                "reset", "nothing to be spent before the first step", "costs that a meter inside has seen",
+                "make what a wrapper does in its reset a step of its own: solvent.gym.DrawnStart(env)",
+            )  # fmt: skip
         return self._read(result[0], "reset")
 
     def reset(self, episode: int) -> None:
@@ -126,8 +165,8 @@ class World:
                 "make the draw of the first state a step of its own: solvent.gym.DrawnStart(env)",
             )
 
-    def step(self, action: Any) -> tuple[int, float, tuple[Fraction, ...], bool, bool]:
-        """Take an action; return the observation, the reward, exact costs, and whether it is over or was cut short."""
+    def step(self, action: Any) -> Happened:
+        """Take an action; return what came of it."""
         before = self._observation
         result = self._env.step(action)
         if not isinstance(result, tuple) or len(result) != 5:
@@ -137,9 +176,17 @@ class World:
         self._observation = self._read(observation, "step")
         if not isinstance(reward, Real):
             raise ModelError("step, reward", "a number", quote(reward))
-        found = self._find_cost(before, action, info)
-        costs = tuple(exact(each, "step, cost") for each in read_costs(found, self._resources, "step"))
-        return self._observation, float(reward), costs, bool(terminated), bool(truncated)
+        if self._tape is not None:
+            spent = self._tape.take()
+        else:
+            spent = Spent.once(read_costs(self._find_cost(before, action, info), self._resources, "step"))
+        within = None if spent.high is None or spent.low is None else (spent.high, spent.low)
+        costs = self._exactly(spent)
+        return Happened(self._observation, float(reward), costs, within, bool(terminated), bool(truncated))
+
+    @staticmethod
+    def _exactly(spent: Spent) -> tuple[Fraction, ...]:
+        return tuple(exact(each, "step, cost") for each in spent.reported)
 
     def _find_cost(self, before: Any, action: Any, info: Mapping[str, Any]) -> Any:
         if callable(self._cost):
@@ -149,9 +196,9 @@ class World:
         if self._cost is None:
             exactly = getattr(self._env, "last_cost", None)
             if exactly is not None:
-                return {name: amount for name, amount in exactly.items() if name in self._resources}
+                return pick_costs(exactly, self._resources, "last_cost")
             if "costs" in info and (len(self._resources) > 1 or "cost" not in info):
-                return {name: amount for name, amount in info["costs"].items() if name in self._resources}
+                return pick_costs(info["costs"], self._resources, "info after a step")
         key = "cost" if self._cost is None else self._cost
         if key not in info:
             raise ModelError(
