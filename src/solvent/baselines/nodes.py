@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.baselines.unconstrained import MarkovOptimum, markov_optimum
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
@@ -131,7 +131,7 @@ def explore(model: CMDP, limits: Limits, method: str, max_nodes: int = MAX_NODES
         If costs and limits have no common unit in which sums fit 64 bits.
     """
     lattice = Lattice.fit(model, limits)
-    bounds = bounds_of(model, lattice, Allowance())
+    bounds = bounds_of(model, lattice, ResourceMonitor())
     free = markov_optimum(model)
     nothing = np.zeros((1, len(lattice.resources)), np.int64)
     start = np.array([model.start_index])

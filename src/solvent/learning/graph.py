@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.limits import Allowance, LimitReached
+from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import LimitError
 from solvent.model.cmdp import CMDP
 from solvent.plan.augment import expand
@@ -68,7 +68,7 @@ class Graph:
         [1, 2, 3, 3, 3]
         """
         try:
-            mdp = expand(problem.model, problem.limits, problem.lattice, Allowance())
+            mdp = expand(problem.model, problem.limits, problem.lattice, ResourceMonitor())
         except LimitReached as reached:
             hint = "give the costs a coarser unit (epsilon_cost), or shorten the horizon"
             raise LimitError(f"learning stopped: {reached}; {hint}") from None

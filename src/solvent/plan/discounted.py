@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from solvent.core.limits import Allowance, read_seconds
+from solvent.core.limits import ResourceMonitor, read_seconds
 from solvent.errors import BudgetError, LatticeOverflowError, ModelError, did_you_mean, quote
 from solvent.model.amounts import as_typed, short_amount
 from solvent.model.assemble import MAX_HORIZON
@@ -141,10 +141,10 @@ def solve_discounted(
         )
     if gap is not None:
         raise ModelError("gap", "epsilon= for a discounted model, which has no last step", f"gap={quote(gap)}")
-    allowance = Allowance(read_seconds(time_limit), began=began)
+    monitor = ResourceMonitor(read_seconds(time_limit), began=began)
 
     def options() -> dict[str, Any]:
-        left = None if allowance.left is None else max(allowance.left, 1e-3)
+        left = None if monitor.left is None else max(monitor.left, 1e-3)
         return {"prune": prune, "time_limit": left, "memory_limit": memory_limit, "progress": progress}
 
     limits = read_limits(model, budget)
