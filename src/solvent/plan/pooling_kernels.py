@@ -112,8 +112,8 @@ def factor_rows(
 def average(need_S, top_S, offset_S, law_indptr, law_cost, law_probability, value, out_value_L, halt):
     """Write the values themselves as row 0, and below it their average over each law; the rows may be longer.
 
-    In row `law + 1` an entry speaks of having as much more left as the law's dearest cost, which comes first. Ends early once
-    `halt[0]` is set.
+    In row `law + 1` an entry speaks of having as much more left as the law's dearest cost, which comes first. Ends
+    early once `halt[0]` is set.
     """
     for i in range(value.shape[0]):
         out_value_L[0, i] = value[i]
