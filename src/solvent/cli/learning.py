@@ -22,7 +22,7 @@ from solvent.cli.environments import (
 )
 from solvent.cli.failures import finish
 from solvent.cli.models import read_model
-from solvent.cli.options import BudgetOption, SeedOption
+from solvent.cli.options import BudgetOption, MemoryLimit, SeedOption, TimeLimit
 from solvent.cli.outputs import Output, Writing, plan_output, refuse_doubles
 from solvent.cli.session import Code, Session
 from solvent.errors import ModelError, quote
@@ -140,6 +140,8 @@ def learn(
         ),
     ] = "doubling",
     max_episodes: Annotated[int, typer.Option("--max-episodes", "-n", metavar="N", help="In all.")] = 1_000_000,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
     seed: SeedOption = 0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="POLICY", help="Write the policy.", show_default=False)
@@ -182,7 +184,8 @@ def learn(
     with _logs(outputs["--log"], tensorboard) as callback:
         learned = run(
             subject.world, epsilon=epsilon, delta=delta, bonus=bonus, pool=not no_pool, replan=replan,  # type: ignore[arg-type]
-            epsilon_cost=epsilon_cost, max_episodes=max_episodes, seed=seed, callback=callback, checkpoint=checkpoint,
+            epsilon_cost=epsilon_cost, max_episodes=max_episodes, time_limit=time_limit, memory_limit=memory_limit,
+            seed=seed, callback=callback, checkpoint=checkpoint,
             resume=resume, progress=session.progress, **subject.known,
         )  # fmt: skip
     report, unchecked = _check(session, subject, learned)
@@ -193,7 +196,8 @@ def learn(
     writing = _write(session, learned, outputs)
     text = learned_text(told, verbose=session.verbose, written=writing.files)
     record = learned_record(told) | {"written": writing.files, "interrupted": session.interrupted}
-    return finish(session, text, record, Code.OK if told.kept else Code.INFEASIBLE, writing.error)
+    code = Code.INFEASIBLE if not told.kept else Code.LIMIT if learned.limit_reached else Code.OK
+    return finish(session, text, record, code, writing.error)
 
 
 def _of_file(

@@ -7,10 +7,10 @@ import math
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from solvent.core.memory import AddressSpaceError, free_memory, hard_memory, process_memory
 from solvent.core.preparation import PreparationClock, preparation_clock
 from solvent.errors import ModelError, quote
+
+T = TypeVar("T")
 
 _SCALE = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SHARE_OF_FREE = 0.7
@@ -218,6 +220,16 @@ class ResourceMonitor:
         """Raise `LimitReached` once time is up."""
         if self.seconds is not None and (self.elapsed > self.seconds or (self._flag is not None and self._flag[0])):
             raise LimitReached(f"the time limit of {self.seconds:g} s was reached")
+
+    def each(self, items: Iterable[T], every: int = 256) -> Iterable[T]:
+        """Return the same items; with a clock, it is read before every so many of them."""
+        return items if self.seconds is None else self._timed(items, every)
+
+    def _timed(self, items: Iterable[T], every: int) -> Iterator[T]:
+        for i, item in enumerate(items):
+            if i % every == 0:
+                self.check_time()
+            yield item
 
     def has_time_for(self, evaluations: float, rate: float) -> bool:
         """Whether so many evaluations, at so many a second, fit into the time that is left."""

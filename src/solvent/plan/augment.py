@@ -82,7 +82,7 @@ def augment(
     try:
         with ResourceMonitor(seconds, memory) as monitor:
             monitor.reserve(16 * len(limits.resources) * model.n_outcomes, "costs in ticks")
-            lattice = Lattice.fit(model, limits)
+            lattice = Lattice.fit(model, limits, monitor)
             if stationary:
                 _check_stationary(model, lattice)
             return expand(model, limits, lattice, monitor, stationary=stationary, prune=prune and not stationary)

@@ -99,9 +99,9 @@ def split(model: CMDP, measures: tuple[Measure, ...], monitor: ResourceMonitor |
     for measure in measures:
         unit, is_exact = _true_unit(model, measure)
         column = model.cost[measure.resource]
-        columns.ticks.append(round_to(column, measure.unit, up=measure.counting == "up"))
-        columns.high.append(round_to(column, unit, up=True))
-        columns.low.append(columns.high[-1] if is_exact else round_to(column, unit, up=False))
+        columns.ticks.append(round_to(column, measure.unit, up=measure.counting == "up", monitor=monitor))
+        columns.high.append(round_to(column, unit, up=True, monitor=monitor))
+        columns.low.append(columns.high[-1] if is_exact else round_to(column, unit, up=False, monitor=monitor))
         monitor.check_time()
         units.append(unit)
         exact &= is_exact

@@ -245,6 +245,6 @@ def _error(problem: Problem, points: frontiers.Frontier) -> float:
 def _dearest(model: CMDP, limits: Limits, monitor: ResourceMonitor) -> Fraction:
     """Return the most that any course could ever have spent; no budget beyond it can matter."""
     with monitor.borrowed(24 * model.n_outcomes, "costs in ticks"):
-        lattice = Lattice.fit(model, limits)
+        lattice = Lattice.fit(model, limits, monitor)
         settled = frontiers.settled_need(model, np.ascontiguousarray(lattice.cost_OD[:, 0]), monitor)
     return max(settled, 0) * lattice.units[0]

@@ -97,7 +97,7 @@ class Problem:
         monitor = monitor or ResourceMonitor()
         per_outcome = 8 * len(limits.resources)
         monitor.reserve(2 * per_outcome * model.n_outcomes, "costs in ticks")
-        lattice = Lattice.fit(model, limits)
+        lattice = Lattice.fit(model, limits, monitor)
         monitor.release(per_outcome * model.n_outcomes)
         monitor.check_time()
         merged = model
