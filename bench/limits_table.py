@@ -36,27 +36,26 @@ SECONDS, MEMORY = 3.0, 200_000_000
 SPARE_SECONDS, SPARE_MEMORY = 0.5, 50_000_000
 
 
-def far(n_states: int, horizon: int, budget: int = 40, *, resources: int = 1, branching: int = 4) -> CMDP:
+def far(n_states: int, horizon: int, *, resources: int = 1, branching: int = 4) -> CMDP:
     """Return a random model whose costs are so fine that no two sums are alike."""
     return instances.random(
-        n_states, 3, horizon=horizon, resources=resources, branching=branching, cost_range=(1, 5), real_costs=True,
-        budget=budget,
+        n_states, 3, horizon=horizon, resources=resources, branching=branching, cost_range=(0, 5), real_costs=True,
+        budget=4 * horizon,
     )  # fmt: skip
 
 
-def near(n_states: int, horizon: int, budget: int = 4000, *, resources: int = 1) -> CMDP:
+def near(n_states: int, horizon: int, *, resources: int = 1) -> CMDP:
     """Return a random model of whole costs and many amounts."""
     return instances.random(
-        n_states, 4, horizon=horizon, resources=resources, branching=8, cost_range=(1, 200), budget=budget
+        n_states, 4, horizon=horizon, resources=resources, branching=8, cost_range=(0, 10), budget=9 * horizon
     )
 
 
 def unitless(horizon: int) -> CMDP:
     """Return a model of two resources whose costs have no common unit that fits 64 bits."""
     a, b = 1 + Fraction(1, 3**25), 1 + Fraction(1, 7**15)
-    builder = CMDP.builder(
-        horizon=horizon, start="here", resources=["fuel", "wear"], budget=dict.fromkeys(["fuel", "wear"], horizon)
-    )
+    names = ["fuel", "wear"]
+    builder = CMDP.builder(horizon=horizon, start="here", resources=names, budget=dict.fromkeys(names, horizon))
     builder.add("here", "go", reward=1, outcomes=[(0.5, "there", (a, b)), (0.5, "here", (b, a))])
     builder.add("here", "rest", reward=0.3, outcomes=[(1, "here", (Fraction(1, 3), Fraction(1, 7)))])
     builder.add("there", "back", reward=0.5, outcomes=[(1, "here", (b, a))])
@@ -134,39 +133,51 @@ def _learn(model: CMDP, **limits: Any) -> Any:
 
 solve = solvent.solve
 
+_real, _tiny = partial(far, 30, 60), partial(far, 4, 4)
+_checked = partial(far, 20, 60)
+#: Calls that take far longer than any limit here, or far more memory.
 TIMED = {
-    "reduction, plain layers": Call(partial(solve, method="reduction", prune=False), lambda: instances.paper(60, budget=30), lambda: instances.paper(8, budget=2)),
-    "reduction, two resources": Call(solve, lambda: near(40, 60, 3000, resources=2), lambda: near(5, 4, 100, resources=2)),
-    "reduction, real costs": Call(partial(solve, method="reduction"), lambda: far(30, 60), lambda: far(4, 4)),
-    "frontier, arrays": Call(partial(solve, method="frontier"), lambda: near(3000, 300, 4000), lambda: near(30, 40, 1000)),
-    "frontier, points": Call(partial(solve, method="frontier"), lambda: far(30, 80), lambda: far(4, 6)),
-    "frontier, one state": Call(partial(solve, method="frontier"), lambda: knapsack(60), lambda: knapsack(8)),
-    "paths": Call(partial(solve, method="paths"), lambda: knapsack(120), lambda: knapsack(8)),
+    "reduction, plain layers": Call(
+        partial(solve, method="reduction", prune=False),
+        lambda: instances.paper(60, budget=30),
+        lambda: instances.paper(8, budget=2),
+    ),
+    "reduction, two resources": Call(solve, partial(near, 40, 60, resources=2), partial(near, 5, 4, resources=2)),
+    "reduction, real costs": Call(partial(solve, method="reduction"), _real, _tiny),
+    "frontier, arrays": Call(partial(solve, method="frontier"), partial(near, 3000, 300), partial(near, 30, 40)),
+    "frontier, points": Call(partial(solve, method="frontier"), _real, _tiny),
+    "frontier, one state": Call(partial(solve, method="frontier"), partial(knapsack, 60), partial(knapsack, 8)),
+    "paths": Call(partial(solve, method="paths"), partial(knapsack, 120), partial(knapsack, 8)),
     "additive, continuous": Call(partial(solve, method="additive", epsilon="0.0001"), campaign, campaign),
-    "relative, strict": Call(partial(solve, method="relative", epsilon=0.0005, strict=True), lambda: far(30, 60), lambda: far(4, 4)),
-    "gap": Call(partial(solve, gap=1e-9), lambda: far(30, 60), lambda: far(4, 4)),
-    "gap 0, no unit": Call(partial(solve, gap=0), lambda: unitless(60), lambda: unitless(4)),
-    "discounted, strict": Call(partial(solve, epsilon=0.1, strict=True), lambda: forever(60), lambda: forever(5, "0.5")),
-    "frontier()": Call(solvent.frontier, lambda: instances.random(30, 3, horizon=80, branching=4, cost_range=(1, 5), real_costs=True), lambda: instances.random(4, 3, horizon=5, real_costs=True)),
-    "augment": Call(solvent.augment, lambda: far(30, 60), lambda: far(4, 4)),
-    "augment, stationary": Call(partial(solvent.augment, stationary=True), lambda: far(30, 60), lambda: far(4, 4)),
-    "verify, table": Call(lambda model, **limits: solvent.verify(model, uniform(model), max_nodes=10**9, **limits), lambda: far(20, 60), lambda: far(4, 4)),
-    "verify, function": Call(lambda model, **limits: solvent.verify(model, by_spent, max_nodes=10**9, **limits), lambda: far(20, 60), lambda: far(4, 3)),
-    "simulate": Call(_simulate, lambda: near(50, 50, 10**6), lambda: near(4, 3, 10**6)),
-    "compare": Call(solvent.compare, lambda: near(60, 40, 400), lambda: near(4, 3, 100)),
+    "relative, strict": Call(partial(solve, method="relative", epsilon=0.0005, strict=True), _real, _tiny),
+    "gap": Call(partial(solve, gap=1e-9), _real, _tiny),
+    "gap 0, no unit": Call(partial(solve, gap=0), partial(unitless, 60), partial(unitless, 4)),
+    "discounted, strict": Call(
+        partial(solve, epsilon=0.1, strict=True), partial(forever, 60), partial(forever, 5, "0.5")
+    ),
+    "frontier()": Call(partial(solvent.frontier, ignore_limits=True), _real, _tiny),
+    "augment": Call(solvent.augment, _real, _tiny),
+    "augment, stationary": Call(partial(solvent.augment, stationary=True), _real, _tiny),
+    "verify, table": Call(
+        lambda model, **limits: solvent.verify(model, uniform(model), max_nodes=10**9, **limits), _checked, _tiny
+    ),
+    "verify, function": Call(
+        lambda model, **limits: solvent.verify(model, by_spent, max_nodes=10**9, **limits), _checked, _tiny
+    ),
+    "simulate": Call(_simulate, partial(near, 50, 50), partial(near, 4, 3)),
+    "compare": Call(solvent.compare, partial(near, 60, 40), partial(near, 4, 3)),
     "learn": Call(_learn, lambda: instances.fuel_grid(5), lambda: instances.fuel_grid(3)),
-}  # fmt: skip
-SIZED = {
-    **{name: TIMED[name] for name in TIMED if name not in ("additive, continuous", "learn", "compare", "verify, function")},
-    "60,000 states": Call(partial(solve, method="frontier"), lambda: large(60_000), lambda: large(200)),
-    "60,000 states, reduction": Call(partial(solve, method="reduction"), lambda: large(60_000), lambda: large(200)),
-    "discounted": Call(partial(solve, epsilon=0.1), lambda: forever(300), lambda: forever(5, "0.5")),
-    "compare": TIMED["compare"],
-    "learn": Call(_learn, lambda: near(200, 60, 3000), lambda: near(4, 3, 100)),
-}  # fmt: skip
-CALLS = {f"time: {name}": call for name, call in TIMED.items()} | {
-    f"memory: {name}": call for name, call in SIZED.items()
 }
+_ONLY_TIMED = ("additive, continuous", "verify, function", "learn")
+SIZED = {
+    **{name: call for name, call in TIMED.items() if name not in _ONLY_TIMED},
+    "60,000 states": Call(partial(solve, method="frontier"), partial(large, 60_000), partial(large, 200)),
+    "60,000 states, reduction": Call(partial(solve, method="reduction"), partial(large, 60_000), partial(large, 200)),
+    "discounted": Call(partial(solve, epsilon=0.1), partial(forever, 300), partial(forever, 5, "0.5")),
+    "learn": Call(_learn, partial(near, 200, 60), partial(near, 4, 3)),
+}
+CALLS = {f"time: {name}": call for name, call in TIMED.items()}
+CALLS |= {f"memory: {name}": call for name, call in SIZED.items()}
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ def learn(
             seed=seed, callback=callback, checkpoint=checkpoint,
             resume=resume, progress=session.progress, **subject.known,
         )  # fmt: skip
-    report, unchecked = _check(session, subject, learned)
+    report, unchecked = _check(session, subject, learned, time_limit=time_limit, memory_limit=memory_limit)
     rounded = epsilon_cost is not None
     told = Told(
         subject.name, subject.truth, learned, subject.support, report, unchecked, rounded, epsilon, delta, bonus, seed
@@ -275,10 +275,10 @@ def _logs(log: Output | None, tensorboard: Path | None) -> Iterator[Callback | N
         yield tell if logs else None
 
 
-def _check(session: Session, subject: Subject, learned: Learned) -> tuple[Report | None, str]:
+def _check(session: Session, subject: Subject, learned: Learned, **limits: Any) -> tuple[Report | None, str]:
     """Return the report of what was learned in the true model, or why there is none."""
     from solvent.check.verify import verify
-    from solvent.errors import NodeLimitError, PolicyError
+    from solvent.errors import LimitError, PolicyError
 
     if learned.status.value == "infeasible":
         return None, "there is no policy"
@@ -287,8 +287,8 @@ def _check(session: Session, subject: Subject, learned: Learned) -> tuple[Report
     try:
         with session.working("verifying"):
             policy = learned.policy if subject.support == "known" else learned.policy_for(subject.truth)
-            return verify(subject.truth, policy), ""
-    except NodeLimitError as error:
+            return verify(subject.truth, policy, **limits), ""
+    except LimitError as error:
         return None, str(error)
     except PolicyError as error:
         return None, f"not all that can happen was seen, and nothing is decided at {error.where}"

@@ -75,9 +75,8 @@ class Graph:
             sizes = np.diff(problem.model.outcome_indptr)[row_model]
             entry_indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
             # entries and what is counted of them; while one step is looked up, keys and amounts
-            per_step = (
-                np.diff(entry_indptr[mdp.row_indptr[mdp.layer_indptr]]) if mdp.layer_indptr is not None else sizes
-            )
+            assert mdp.layer_indptr is not None
+            per_step = np.diff(entry_indptr[mdp.row_indptr[mdp.layer_indptr]])
             temporary = int(per_step.max(initial=0)) * (64 + 48 * len(problem.lattice.resources))
             monitor.reserve(12 * int(entry_indptr[-1]) + 48 * mdp.n_nodes, "the entries of the graph")
             with monitor.borrowed(temporary, "the entries of a step"):
