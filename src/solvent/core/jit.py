@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from solvent.core.memory import COMPILING, IMPORTS, LOADING, require_address_space
+from solvent.core.memory import COMPILING, FIRST_LOADING, IMPORTS, LOADING, require_address_space
 from solvent.core.preparation import preparation_clock, preparation_seconds
 from solvent.core.progress import announce
 
@@ -108,9 +108,12 @@ def _digest_of_kernels() -> str:
 class _Preparation(_core.event.Listener):  # type: ignore[misc]
     """Tells the clock of each thread when it prepares kernels; the compiler calls itself for kernels within kernels."""
 
+    _used = False
+
     def on_start(self, event: Any) -> None:
         """Start the clock, unless there is too little address space: LLVM would end the process."""
-        require_address_space(LOADING, "loading compiled kernels")
+        require_address_space(LOADING if self._used else FIRST_LOADING, "loading compiled kernels")
+        self._used = True
         preparation_clock().begin()
 
     def on_end(self, event: Any) -> None:

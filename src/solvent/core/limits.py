@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.memory import AddressSpaceError, free_memory, hard_memory, process_memory
+from solvent.core.memory import LOADING, AddressSpaceError, free_memory, hard_memory, process_memory
 from solvent.core.preparation import PreparationClock, preparation_clock
 from solvent.errors import ModelError, quote
 
@@ -35,13 +35,15 @@ class LimitReached(Exception):  # noqa: N818  # caught by every public function;
     """The time or memory allowed is used up."""
 
 
+#: What libraries raise when they can load nothing, start no thread or map no file any more.
+_STARVED = (SystemError, ImportError, OSError, RuntimeError)
 #: What ends a piece of work when a limit is reached: one that was set, or all the memory there is.
 REACHED = (LimitReached, MemoryError)
 
 
-def reason_of(error: LimitReached | MemoryError) -> str:
+def reason_of(error: BaseException) -> str:
     """Return which limit was reached, for a message."""
-    return out_of_memory(error) if isinstance(error, MemoryError) else str(error)
+    return str(error) if isinstance(error, LimitReached) else out_of_memory(error)
 
 
 def read_memory(limit: int | str | None) -> int | None:
@@ -121,7 +123,8 @@ _NEVER = np.zeros(1, bool)
 class ResourceMonitor:
     """Time and memory limits of one call: how much of both is left.
 
-    Used as a context, it stops its clock at the end and turns a `MemoryError` into `LimitReached`.
+    Used as a context, it stops its clock at the end and turns a `MemoryError` into `LimitReached`, and so every other
+    error that comes of having no address space left.
 
     Attributes
     ----------
@@ -164,7 +167,7 @@ class ResourceMonitor:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-        if isinstance(error, MemoryError):
+        if isinstance(error, MemoryError) or (isinstance(error, _STARVED) and is_starved()):
             raise LimitReached(out_of_memory(error)) from None
 
     def close(self) -> None:
@@ -294,7 +297,13 @@ class ResourceMonitor:
             self.report(phase, done, total, facts)
 
 
-def out_of_memory(error: MemoryError) -> str:
+def is_starved() -> bool:
+    """Whether the limits of the process (`ulimit -v`) leave so little that libraries fail in whatever way they do."""
+    left = process_memory()
+    return left is not None and left < LOADING
+
+
+def out_of_memory(error: BaseException) -> str:
     """Return what to say when memory ran out although it was reserved, or could not be."""
     if isinstance(error, AddressSpaceError):
         return str(error)

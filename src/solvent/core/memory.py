@@ -17,8 +17,9 @@ from solvent.errors import LimitError
 _UNKNOWN = 2 * 10**9
 #: Address space that Numba, NumPy and SciPy take when they are imported, as measured, with something to spare.
 IMPORTS = 360_000_000
-#: Address space without which no compiled kernel is loaded, and none compiled: LLVM aborts if it finds less.
-LOADING, COMPILING = 90_000_000, 160_000_000
+#: Address space without which no compiled kernel is loaded, and none compiled: LLVM ends the process if it finds less.
+#: The first one takes most of it, for LLVM itself.
+FIRST_LOADING, LOADING, COMPILING = 150_000_000, 48_000_000, 128_000_000
 #: What control groups of version 1 say if there is no limit is a little less than 2**63.
 _NO_LIMIT = 2**60
 #: Files of a control group by version: limit, usage, and the entry of memory.stat that counts as free.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from dataclasses import replace
@@ -30,7 +31,9 @@ def relaxed_value(model: CMDP, seconds: float | None = None) -> float:
     Under a time limit of so many seconds that takes a small part of it at most; if that is not enough, the bound is
     the sum of the largest rewards of all steps.
     """
-    with ResourceMonitor(None if seconds is None else max(_GRACE, _GRACE_SHARE * seconds)) as monitor:
+    value = np.inf
+    grace = None if seconds is None else max(_GRACE, _GRACE_SHARE * seconds)
+    with contextlib.suppress(LimitReached), ResourceMonitor(grace) as monitor:
         value = unlimited_value(
             model.table_of_step, model.row_indptr, model.outcome_indptr, model.probability, model.next_state,
             model.row_reward, model.n_states, model.start_index, monitor.halt,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
+from solvent.core.limits import REACHED, LimitReached, ResourceMonitor, read_memory, read_seconds, reason_of
 from solvent.core.progress import Progress
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
@@ -112,11 +112,16 @@ def solve(
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     check_model(model)
     limits = resolve(model, budget)
-    with Progress(show=progress) as bar, ResourceMonitor(seconds, memory, bar.report if progress else None, began) as m:
-        log = _RoundLog(bar) if progress else None
-        solution = solve_within(
-            model, limits, m, method=method, epsilon=epsilon, strict=strict, gap=gap, prune=prune, log=log
-        )
+    monitor = ResourceMonitor(seconds, memory, None, began)
+    try:
+        with Progress(show=progress) as bar, monitor:
+            monitor.report = bar.report if progress else None
+            solution = solve_within(
+                model, limits, monitor, method=method, epsilon=epsilon, strict=strict, gap=gap, prune=prune,
+                log=_RoundLog(bar) if progress else None,
+            )  # fmt: skip
+    except LimitReached as reached:
+        solution = _stopped(model, method, monitor, str(reached))
     return replace(solution, stats=replace(solution.stats, seconds=time.perf_counter() - began))
 
 
