@@ -32,7 +32,7 @@ from solvent.policy.search import compact, pack
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 _MOST_KEPT = 10_000
 #: Episodes that are played side by side; a limit ends a simulation between two batches.
-_BATCH = 2**18
+_BATCH = 2**17
 #: Memory that an episode takes besides its account, and an outcome in the tables that draws are made with.
 _BYTES_PER_EPISODE, _BYTES_PER_OUTCOME = 150, 64
 NO_LIMITS = Limits((), (), ())
@@ -151,7 +151,7 @@ def simulate(
     Returns
     -------
     Simulation
-        Episodes are played in batches of 262,144. If a limit is reached after some of these, `stopped` says so, and
+        Episodes are played in batches of 131,072. If a limit is reached after some of these, `stopped` says so, and
         the result speaks of the episodes played: the same ones as without the limit.
 
     Raises
