@@ -22,7 +22,7 @@ from rich.table import Table
 
 import solvent
 from solvent import instances
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.core.threads import one_thread
 from solvent.experiments.transcription import relative_length, solve_approximate
 from solvent.model.budget import resolve
@@ -91,12 +91,12 @@ def sweep_rate() -> tuple[float, float]:
     model = instances.random(50, 4, horizon=50, branching=3, cost_range=(0, 5), real_costs=True, seed=1)
     problem = project(model, resolve(model, 160), (Fraction(1, 64),), "relaxed")
     purse, _ = purse_of(problem.lattice)
-    work = frontier.Work(problem.model, purse)
+    work = frontier.Work(problem.model, purse, ResourceMonitor())
     outcomes = np.diff(problem.model.outcome_indptr[problem.model.row_indptr])
     widths = np.maximum(work.top_HS - work.need_HS + 1, 0)
     evaluations = float((widths * outcomes[: model.n_states]).sum())
     with one_thread():
-        took = median_of(lambda: frontier.build(problem.model, purse, Allowance(), work, arrays=True), 3.0) / 1000
+        took = median_of(lambda: frontier.build(problem.model, purse, ResourceMonitor(), work, arrays=True), 3.0) / 1000
     total, value = np.zeros(int(widths.max())), np.ones(int(widths.max()))
     repeats = int(evaluations / len(total) / 20)
 

@@ -26,7 +26,7 @@ from bench.peers.report import PAGE, fill, seconds
 from bench.yardstick import median_time, plain_sweep
 from solvent import CMDP, instances
 from solvent.core.files import write_whole
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.core.threads import one_thread
 from solvent.experiments.fitting import fit_growth
 from solvent.model.budget import resolve
@@ -60,12 +60,12 @@ def evaluations_of(model: CMDP) -> tuple[str, int, int]:
         return "nodes", int(mdp.transitions.nnz), max(1, solution.stats.nodes // (model.horizon * model.n_states))
     problem = Problem.exact(model, resolve(model, None))
     purse, _ = purse_of(problem.lattice)
-    work = frontier.Work(model, purse)
+    work = frontier.Work(model, purse, ResourceMonitor())
     if solution.stats.representation == "arrays":
         widths = np.maximum(work.top_HS - work.need_HS + 1, 0)
         per_state = np.stack([np.diff(model.outcome_indptr[model.row_indptr_at(h)]) for h in range(model.horizon)])
         return "arrays", int((widths * per_state).sum()), int(widths.max())
-    found = frontier.build(model, purse, Allowance(), work, arrays=False)
+    found = frontier.build(model, purse, ResourceMonitor(), work, arrays=False)
     points_HS = np.diff(found.indptr_HS, axis=1)
     total = 0
     for h in range(model.horizon):

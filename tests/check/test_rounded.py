@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import solvent
 from solvent import instances
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
@@ -31,7 +31,7 @@ def rounded_policy(model, unit, counting):
     upper_HD = np.array([[math.floor(side[h] / unit) for side in limits.upper] for h in range(model.horizon)])
     n = len(limits.resources)
     lattice = Lattice(limits.resources, (unit,) * n, cost_OD, upper_HD, np.full_like(upper_HD, NO_LOWER))
-    found = reduction.reduce(model, lattice, Allowance())
+    found = reduction.reduce(model, lattice, ResourceMonitor())
     if found.value == -math.inf:
         return None
     layers = []

@@ -175,7 +175,7 @@ def test_waiting_for_another_thread_to_compile_does_not_count(probe):
     code = """
 import threading, time
 from numba.core.compiler_lock import global_compiler_lock
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 double(1)
 held = threading.Event()
 def hold():
@@ -184,10 +184,10 @@ def hold():
         time.sleep(1)
 threading.Thread(target=hold).start()
 held.wait()
-allowance = Allowance(0.5)
+monitor = ResourceMonitor(0.5)
 double(1.5)
-allowance.check_time()
-print(allowance.elapsed < 0.5 < time.perf_counter() - allowance.began)
+monitor.check_time()
+print(monitor.elapsed < 0.5 < time.perf_counter() - monitor.began)
 """
     assert probe(code) == "True"
 

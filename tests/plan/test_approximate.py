@@ -15,7 +15,7 @@ from catalogue import CASES, Case
 from oracle import optimum
 from promises import NOISE, check_worst
 from solvent import Budget, ModelError, Status, instances
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP
 from solvent.plan.methods import run
@@ -99,7 +99,7 @@ def test_rounding_up_is_never_worse_than_the_smaller_budget(tiny: Tiny, epsilon:
     limits = resolve(tiny.model, tiny.budget)
     lengths = additive_lengths((epsilon,) * len(limits.resources), tiny.model.horizon)
     up, smaller = (
-        run(project(tiny.model, limits, lengths, scheme), "auto", Allowance())
+        run(project(tiny.model, limits, lengths, scheme), "auto", ResourceMonitor())
         for scheme in ("rounded", "smaller budget")
     )
     assert up.value >= smaller.value - NOISE
@@ -154,7 +154,7 @@ def test_the_better_scheme_is_returned_and_named(seed: int) -> None:
     values = {}
     for scheme in ("rounded", "smaller budget"):
         lengths = relative_lengths((epsilon,), limits, model.horizon, strict=scheme == "smaller budget")
-        values[scheme] = run(project(model, limits, lengths, scheme), "auto", Allowance()).value
+        values[scheme] = run(project(model, limits, lengths, scheme), "auto", ResourceMonitor()).value
     assert solution.value == max(values.values())
     assert ("up" in solution.method) == (values["rounded"] >= values["smaller budget"])
 

@@ -14,7 +14,7 @@ import solvent
 from catalogue import CASES, Case
 from oracle import optimum
 from solvent import ModelError, Status, instances
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP
 from solvent.plan import certified, frontier
@@ -92,7 +92,7 @@ def test_real_costs_by_lengths(seed: int, gap: float) -> None:
 def test_by_resolution(tiny: Tiny, gap: float) -> None:
     problem = Problem.exact(tiny.model, resolve(tiny.model, tiny.budget))
     exact = float(optimum(tiny.model, tiny.budget))
-    bracket = certified._Bracket(gap, 100.0, Allowance(), None)
+    bracket = certified._Bracket(gap, 100.0, ResourceMonitor(), None)
     for _, nodes in zip(range(60), certified._by_resolution(problem, bracket), strict=False):
         assert nodes >= 0
         if bracket.done:
@@ -114,8 +114,8 @@ def test_rounded_values_stay_within_the_bound_and_are_few(seed: int, delta: floa
     model = instances.random(4, 3, horizon=7, real_costs=True, cost_range=(0, 3), budget=15, seed=seed)
     problem = Problem.exact(model, resolve(model, None))
     purse, _ = purse_of(problem.lattice)
-    exact = frontier.build(model, purse, Allowance()).value(0)
-    down, up = (frontier.build(model, purse, Allowance(), resolution=delta, up=side) for side in (False, True))
+    exact = frontier.build(model, purse, ResourceMonitor()).value(0)
+    down, up = (frontier.build(model, purse, ResourceMonitor(), resolution=delta, up=side) for side in (False, True))
     if exact == -math.inf:
         assert down.value(0) == up.value(0) == -math.inf
         return
@@ -231,15 +231,15 @@ def test_what_a_coarser_round_proved_prunes_the_next(seed: int) -> None:
     )
     limits = resolve(model, None)
     coarse, fine = (project(model, limits, (Fraction(1, n),) * 2, "relaxed") for n in (4, 8))
-    known = certified._Known.of(coarse, run(coarse, "reduction", Allowance()))
+    known = certified._Known.of(coarse, run(coarse, "reduction", ResourceMonitor()))
     assert known is not None
     for scheme in ("relaxed", "rounded"):
         problem = project(model, limits, (Fraction(1, 8),) * 2, scheme)
-        plain = run(problem, "reduction", Allowance())
-        pruned = run(problem, "reduction", Allowance(), options=Options(within=known.inside(problem)))
+        plain = run(problem, "reduction", ResourceMonitor())
+        pruned = run(problem, "reduction", ResourceMonitor(), options=Options(within=known.inside(problem)))
         assert pruned.value == plain.value
         assert pruned.stats.nodes <= plain.stats.nodes
-    answer = run(fine, "reduction", Allowance())
+    answer = run(fine, "reduction", ResourceMonitor())
     if not answer.feasible:
         return
     live_low, live_high = answer.live_box()
@@ -259,10 +259,10 @@ def test_pruning_by_a_coarser_round_does_prune() -> None:
     model = b.build()
     limits = resolve(model, None)
     coarse, fine = (project(model, limits, (Fraction(1, n),) * 2, "relaxed") for n in (16, 32))
-    known = certified._Known.of(coarse, run(coarse, "reduction", Allowance()))
+    known = certified._Known.of(coarse, run(coarse, "reduction", ResourceMonitor()))
     assert known is not None
-    plain = run(fine, "reduction", Allowance())
-    pruned = run(fine, "reduction", Allowance(), options=Options(within=known.inside(fine)))
+    plain = run(fine, "reduction", ResourceMonitor())
+    pruned = run(fine, "reduction", ResourceMonitor(), options=Options(within=known.inside(fine)))
     assert pruned.value == plain.value
     assert pruned.stats.nodes < plain.stats.nodes
 
@@ -283,8 +283,8 @@ def test_a_policy_that_there_is_no_time_to_follow_is_still_never_over(
     cost_range: tuple[int, int], monkeypatch: pytest.MonkeyPatch, no_short_cut: None
 ) -> None:
     """Its worst case is then a bound, which is no larger than the limit that rounding up keeps."""
-    monkeypatch.setattr(Allowance, "has_time_for", lambda *_: False)
-    monkeypatch.setattr(Allowance, "expect", lambda *_: None)
+    monkeypatch.setattr(ResourceMonitor, "has_time_for", lambda *_: False)
+    monkeypatch.setattr(ResourceMonitor, "expect", lambda *_: None)
     model = instances.random(6, 3, horizon=10, real_costs=True, cost_range=cost_range, budget=35, seed=3)
     solution = solve(model, gap=0.05)
     assert solution.status in (Status.WITHIN_GAP, Status.OPTIMAL)

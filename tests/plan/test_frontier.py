@@ -16,7 +16,7 @@ from test_methods import check, run
 import catalogue
 import oracle
 import strategies
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError
 from solvent.model import instances
 from solvent.model.budget import Budget, resolve
@@ -221,15 +221,17 @@ def test_however_layers_are_swept(monkeypatch, parallel_from, at_once):
     model = instances.fuel_grid(4, horizon=14, tank=9)
     problem = Problem.exact(model, resolve(model, None))
     purse, _ = purse_of(problem.lattice)
-    points = frontier.build(model, purse, Allowance(), arrays=False)
-    usual = frontier.build(model, purse, Allowance(), arrays=True)
+    points = frontier.build(model, purse, ResourceMonitor(), arrays=False)
+    usual = frontier.build(model, purse, ResourceMonitor(), arrays=True)
     monkeypatch.setattr(frontier, "_PARALLEL_FROM", parallel_from)
     monkeypatch.setattr(frontier, "_SWEPT_AT_ONCE", at_once)
-    watched = Allowance(report=lambda *_: None)
-    for allowance in (Allowance(), watched):
-        swept = frontier.build(model, purse, allowance, arrays=True)
+    watched = ResourceMonitor(report=lambda *_: None)
+    for monitor in (ResourceMonitor(), watched):
+        swept = frontier.build(model, purse, monitor, arrays=True)
         assert swept.value(0) == pytest.approx(points.value(0), rel=1e-12)
         assert swept.start_need.tolist() == points.start_need.tolist()
         for name in ("indptr_HS", "need", "row", "start_value"):
             np.testing.assert_array_equal(getattr(swept, name), getattr(usual, name))
-        assert allowance.used == 6 * 8 * model.horizon * model.n_states + 12 * len(swept.need)
+        # what is kept: five bounds per step and state, where points begin, and the points
+        bounds = 5 * 8 * (model.horizon + 1) * model.n_states
+        assert monitor.used == bounds + swept.indptr_HS.nbytes + 12 * len(swept.need)

@@ -15,7 +15,7 @@ import catalogue
 import oracle
 import solvent
 import strategies
-from solvent.core.limits import Allowance, LimitReached, read_memory
+from solvent.core.limits import LimitReached, ResourceMonitor, read_memory
 from solvent.errors import BudgetError, ModelError, SolventError
 from solvent.model import instances
 from solvent.model.budget import Budget
@@ -169,15 +169,15 @@ def test_budgets_that_do_not_fit():
         solve(instances.fuel_grid(3), Budget(upper=[1, 2]))
 
 
-def test_an_allowance_keeps_account():
-    allowance = Allowance(None, 100)
-    allowance.take(60, "a thing")
-    allowance.give_back(60)
-    allowance.take(90, "another")
-    assert (allowance.used, allowance.peak) == (90, 90)
+def test_a_monitor_keeps_account():
+    monitor = ResourceMonitor(None, 100)
+    monitor.reserve(60, "a thing")
+    monitor.release(60)
+    monitor.reserve(90, "another")
+    assert (monitor.used, monitor.peak) == (90, 90)
     with pytest.raises(LimitReached, match="a third would need"):
-        allowance.take(20, "a third")
-    assert allowance.used == 90
+        monitor.reserve(20, "a third")
+    assert monitor.used == 90
 
 
 @pytest.mark.parametrize("keys", [0, 8_000_000])
@@ -186,7 +186,7 @@ def test_the_clock_is_read_within_a_layer(keys, monkeypatch):
     looks = []
     monkeypatch.setattr("solvent.core.limits._PIECE", 8)
     monkeypatch.setattr("solvent.plan.reduction._GRID_KEYS", keys)
-    monkeypatch.setattr(Allowance, "check_time", lambda self: looks.append(1))
+    monkeypatch.setattr(ResourceMonitor, "check_time", lambda self: looks.append(1))
     model = instances.knapsack([1] * 8, [2**i for i in range(8)], capacity=200)
     expected = solve(model, method="reduction")
     looks.clear()
@@ -196,11 +196,11 @@ def test_the_clock_is_read_within_a_layer(keys, monkeypatch):
 
 
 def test_work_that_cannot_end_in_time_is_not_begun():
-    allowance = Allowance(seconds=0.5)
-    allowance.expect(1000.0, "a little")
+    monitor = ResourceMonitor(seconds=0.5)
+    monitor.expect(1000.0, "a little")
     with pytest.raises(LimitReached, match=r"a lot would take longer than is left of the time limit of 0\.5 s"):
-        allowance.expect(1e12, "a lot")
-    Allowance().expect(1e300, "without a clock")
+        monitor.expect(1e12, "a lot")
+    ResourceMonitor().expect(1e300, "without a clock")
 
 
 def test_fine_bins_keep_the_time_limit():
@@ -213,4 +213,4 @@ def test_fine_bins_keep_the_time_limit():
 
 def test_small_limits_are_told_in_their_own_size():
     with pytest.raises(LimitReached, match=r"this would need 0\.002 MB, more than the memory limit of 0\.001 MB"):
-        Allowance(bytes=1000).take(2000, "this")
+        ResourceMonitor(bytes=1000).reserve(2000, "this")

@@ -14,7 +14,7 @@ from test_methods import check, close
 import oracle
 import strategies
 from solvent.check.verify import verify
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError
 from solvent.model import instances
 from solvent.model.budget import Budget, resolve
@@ -80,7 +80,7 @@ def test_bounds_hold_at_every_price(seed):
     """What a price says of a (step, state) with so much left is at least what can be earned from there."""
     model = certain_model(seed, n_states=4, horizon=5, real=False)
     problem = Problem.exact(model, resolve(model, 3))
-    search = paths._Search(model, purse_of(problem.lattice)[0], Allowance(), drift=0.0)
+    search = paths._Search(model, purse_of(problem.lattice)[0], ResourceMonitor(), drift=0.0)
     if not search.feasible:
         return
     search.find_prices()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from solvent import CMDP, Budget, ModelError, instances, law
 from solvent.core.exact import MAX_TICKS
-from solvent.core.limits import Allowance, LimitReached
+from solvent.core.limits import ResourceMonitor, LimitReached
 from solvent.model.budget import resolve
 from solvent.plan.problem import Problem
 from solvent.plan.projection import Scheme, finest_lengths, project
@@ -148,7 +148,7 @@ def test_the_finest_lengths_fit_and_no_finer_do(seed: int) -> None:
     (finest,) = finest_lengths(model, limits)
     for scheme in ("relaxed", "rounded"):
         with contextlib.suppress(LimitReached):  # so many bins are too many, but each fits
-            project(model, limits, (finest,), scheme, Allowance(bytes=10**6))
+            project(model, limits, (finest,), scheme, ResourceMonitor(bytes=10**6))
     if seed % 4:  # other costs keep their unit
         with pytest.raises(ModelError, match="fit 64 bits"):
             project(model, limits, (finest / 2,), "relaxed")

@@ -10,7 +10,7 @@ import catalogue
 import oracle
 import strategies
 from solvent.core import threads
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
@@ -51,7 +51,7 @@ def found_layers(model, budget, *, prune=False):
     """Return the reduction's layers as sets of (state, spent)."""
     limits = resolve(model, budget)
     lattice = Lattice.fit(model, limits)
-    sweep = reduction.reduce(model, lattice, Allowance(), prune=prune)
+    sweep = reduction.reduce(model, lattice, ResourceMonitor(), prune=prune)
     return [
         {
             (model.states[state], tuple(lattice.amount(d, ticks) for d, ticks in enumerate(spent)))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import solvent
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import resolve
 from solvent.plan import certified, frontier, methods
 from solvent.plan.methods import purse_of
@@ -40,7 +40,7 @@ def test_bounds_without_following_hold(seed: int) -> None:
     model = random_model(np.random.default_rng(seed))
     problem = Problem.exact(model, resolve(model, None))
     purse, _ = purse_of(problem.lattice)
-    found = frontier.build(problem.model, purse, Allowance())
+    found = frontier.build(problem.model, purse, ResourceMonitor())
     if found.value(0) == -np.inf:
         return
     cost = purse.cost
@@ -93,7 +93,7 @@ def test_bounds_of_large_costs_do_not_wrap_around() -> None:
     model = b.build()
     problem = Problem.exact(model, resolve(model, None))
     purse, _ = purse_of(problem.lattice)
-    found = frontier.build(problem.model, purse, Allowance())
+    found = frontier.build(problem.model, purse, ResourceMonitor())
     bound = visit(problem.model, purse, found, 0, purse.cost, purse.cost, 0)
     assert bound.peak[-1] == large + 8
     assert bound.trough[0] == large

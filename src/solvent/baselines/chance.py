@@ -19,6 +19,7 @@ from solvent.baselines.nodes import MAX_NODES, Graph, explore
 from solvent.baselines.result import Baseline, BaselineStatus
 from solvent.baselines.sweep import Course, at_price, best_course, by_breach, by_reward, mix
 from solvent.core.exact import Number, exact
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, SolventError, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
@@ -31,7 +32,12 @@ _MOST_ROUNDS = 1000
 
 
 def chance(
-    model: CMDP, budget: BudgetLike | None = None, delta: Number = 0.05, *, max_nodes: int = MAX_NODES
+    model: CMDP,
+    budget: BudgetLike | None = None,
+    delta: Number = 0.05,
+    *,
+    max_nodes: int = MAX_NODES,
+    monitor: ResourceMonitor | None = None,
 ) -> Baseline:
     """Return the policy of greatest expected reward among those that ever go over with probability at most `delta`.
 
@@ -44,6 +50,8 @@ def chance(
         The probability, from 0 to 1, with which some limit may be broken after some step.
     max_nodes : int
         Refuse beyond so many nodes (step, state, spent).
+    monitor : ResourceMonitor, optional
+        Time and memory limits, as `compare` sets them.
 
     Returns
     -------
@@ -72,7 +80,7 @@ def chance(
     [5.0, 5.5, 10.0]
     """
     check_model(model)
-    return chance_within(model, resolve(model, budget), read_delta(delta), max_nodes)
+    return chance_within(model, resolve(model, budget), read_delta(delta), max_nodes, monitor)
 
 
 def read_delta(delta: Any) -> float:
@@ -92,9 +100,15 @@ def read_delta(delta: Any) -> float:
     return float(number)
 
 
-def chance_within(model: CMDP, limits: Limits, delta: float, max_nodes: int = MAX_NODES) -> Baseline:
+def chance_within(
+    model: CMDP,
+    limits: Limits,
+    delta: float,
+    max_nodes: int = MAX_NODES,
+    monitor: ResourceMonitor | None = None,
+) -> Baseline:
     """Return the chance-constrained optimum for resolved limits; see `chance`."""
-    graph = explore(model, limits, "chance", max_nodes)
+    graph = explore(model, limits, "chance", max_nodes, monitor)
     allowed = delta * (1 + SLACK)
     low = best_course(graph, by_breach, goes_on=True)
     if low.breach > allowed:

@@ -18,20 +18,23 @@ from solvent.baselines.result import Baseline, BaselineStatus
 from solvent.baselines.smaller import as_budget, smaller_budget
 from solvent.baselines.unconstrained import unconstrained
 from solvent.check.report import Report
-from solvent.check.verify import PolicyLike, verify
+from solvent.check.verify import PolicyLike, verify_within
 from solvent.core.exact import Number
+from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
 from solvent.core.progress import Progress
 from solvent.errors import LatticeOverflowError, ModelError, PolicyError, SolventError, did_you_mean, quote
 from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
-from solvent.plan.solve import solve
+from solvent.plan.solve import solve_within
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 #: Why a method has no policy for a problem that it cannot take.
 REFUSED = "refused"
+#: A limit of the whole call was reached first.
+NOT_FINISHED = "limit"
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class ComparisonRow:
     ----------
     method : str
     status : str
-        Of the method's own answer; "refused" if it cannot do the problem, and `message` says why.
+        Of the method's own answer; "refused" if it cannot do the problem, and "limit" if the time or memory of the
+        whole call ended before it was done. `message` says why.
     claimed : float or None
         The value the method claims; None if it has no policy.
     value : float or None
@@ -210,20 +214,33 @@ class _Planned:
         return cls(found.status.value, found.value, found.message, policy)
 
 
-def _exact(model: CMDP, budget: BudgetLike, _: float) -> _Planned:
-    solution = solve(model, budget)
+def _exact(model: CMDP, limits: Limits, _: float, monitor: ResourceMonitor) -> _Planned:
+    solution = solve_within(model, limits, monitor)
     policy = solution.policy if math.isfinite(solution.value) else None
     return _Planned(solution.status.value, solution.value, solution.message, policy)
 
 
-_PLANNERS: dict[str, Callable[[CMDP, BudgetLike, float], _Planned]] = {
+def _baseline(function: Callable[..., Baseline], *given: Any) -> _Planner:
+    """Return how to plan by a baseline; those of chance are given delta."""
+
+    def plan(model: CMDP, limits: Limits, delta: float, monitor: ResourceMonitor) -> _Planned:
+        more = [delta if each is _DELTA else each for each in given]
+        return _Planned.of(function(model, as_budget(model, limits), *more, monitor=monitor))
+
+    return plan
+
+
+#: A method: plans for resolved limits, with a probability of going over, within what is left of time and memory.
+_Planner = Callable[[CMDP, Limits, float, ResourceMonitor], _Planned]
+_DELTA = object()
+_PLANNERS: dict[str, _Planner] = {
     "exact": _exact,
-    "expectation": lambda model, budget, _: _Planned.of(expectation(model, budget)),
-    "chance": lambda model, budget, delta: _Planned.of(chance(model, budget, delta)),
-    "smaller expectation": lambda model, budget, _: _Planned.of(smaller_budget(model, budget)),
-    "smaller chance": lambda model, budget, delta: _Planned.of(smaller_budget(model, budget, "chance", delta)),
-    "knapsack": lambda model, budget, _: _Planned.of(knapsack_style(model, budget)),
-    "unconstrained": lambda model, budget, _: _Planned.of(unconstrained(model, budget)),
+    "expectation": _baseline(expectation),
+    "chance": _baseline(chance, _DELTA),
+    "smaller expectation": _baseline(smaller_budget),
+    "smaller chance": _baseline(smaller_budget, "chance", _DELTA),
+    "knapsack": _baseline(knapsack_style),
+    "unconstrained": _baseline(unconstrained),
 }
 #: The methods `compare` knows; "exact" is Solvent's own.
 METHODS = tuple(_PLANNERS)
@@ -235,6 +252,8 @@ def compare(
     *,
     delta: Number = 0.05,
     methods: Sequence[str] | None = None,
+    time_limit: float | None = None,
+    memory_limit: int | str | None = None,
     progress: bool = False,
 ) -> Comparison:
     """Plan by each of the known ways, and check what each policy does to the budget.
@@ -249,6 +268,11 @@ def compare(
     methods : sequence of str, optional
         Some of "exact", "expectation", "chance", "smaller expectation", "smaller chance", "knapsack" and
         "unconstrained"; all if not given.
+    time_limit : float, optional
+        Seconds for the whole call. A method that is not done by then is a row with status "limit".
+    memory_limit : int or str, optional
+        Bytes, or text such as "8GB"; most of what is free, if not given. It is checked before memory is used, and a
+        method that would need more is a row with status "limit".
     progress : bool
         Show how far it has come, on a terminal.
 
@@ -281,27 +305,34 @@ def compare(
             raise ModelError("methods", f"some of {', '.join(METHODS)}", quote(name), did_you_mean(name, METHODS))
     limits, probability = resolve(model, budget), read_delta(delta)
     rows = []
-    with Progress(show=progress) as bar:
+    seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
+    with Progress(show=progress) as bar, ResourceMonitor(seconds, memory) as monitor:
         for done, name in enumerate(wanted):
             bar.report("comparing", done, len(wanted), {})
-            rows.append(_row(name, model, limits, probability))
+            used = monitor.used
+            rows.append(_row(name, model, limits, probability, monitor))
+            monitor.release(monitor.used - used)
     return Comparison(model.name or "model", tuple(rows), limits)
 
 
-def _row(name: str, model: CMDP, limits: Limits, delta: float) -> ComparisonRow:
-    budget = as_budget(model, limits)
+def _row(name: str, model: CMDP, limits: Limits, delta: float, monitor: ResourceMonitor) -> ComparisonRow:
     began = time.perf_counter()
     try:
-        planned = _PLANNERS[name](model, budget, delta)
+        monitor.check_time()
+        planned = _PLANNERS[name](model, limits, delta, monitor)
     except (ModelError, LatticeOverflowError, ProgramError) as error:
         planned = _Planned(REFUSED, -math.inf, str(error), None)
+    except REACHED as reached:
+        planned = _Planned(NOT_FINISHED, -math.inf, f"not finished: {reason_of(reached)}", None)
     seconds = time.perf_counter() - began
     if planned.policy is None:
         return _without(name, planned.status, planned.message, seconds)
     try:
-        report = verify(model, planned.policy, budget)
+        report = verify_within(model, planned.policy, limits, monitor)
     except PolicyError as error:
         return _without(name, REFUSED, f"the check stopped: {error}", seconds)
+    except REACHED as reached:
+        return _without(name, NOT_FINISHED, f"the check was not finished: {reason_of(reached)}", seconds)
     return _checked(name, planned, report, limits, seconds)
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from solvent.baselines.occupancy import Ends, Occupancy, ProgramError
 from solvent.baselines.result import Baseline, BaselineStatus
 from solvent.baselines.unconstrained import markov_optimum
+from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.policy.markov import MarkovPolicy
@@ -33,7 +34,13 @@ SMALLEST_MASS = 1e-12
 _AGREEMENT = 1e-6
 
 
-def expectation(model: CMDP, budget: BudgetLike | None = None, *, every_step: bool = False) -> Baseline:
+def expectation(
+    model: CMDP,
+    budget: BudgetLike | None = None,
+    *,
+    every_step: bool = False,
+    monitor: ResourceMonitor | None = None,
+) -> Baseline:
     """Return the policy of greatest expected reward among those whose *expected* spending keeps the limits.
 
     Parameters
@@ -44,6 +51,8 @@ def expectation(model: CMDP, budget: BudgetLike | None = None, *, every_step: bo
     every_step : bool
         Hold the expectation to the limits after every step. If not, a limit that is the same for all steps
         binds only the expected total, as is usual; limits that vary always bind at their steps.
+    monitor : ResourceMonitor, optional
+        Time and memory limits, as `compare` sets them.
 
     Returns
     -------
@@ -72,7 +81,7 @@ def expectation(model: CMDP, budget: BudgetLike | None = None, *, every_step: bo
     """
     check_model(model)
     limits = resolve(model, budget)
-    return expectation_within(Occupancy(model, limits.resources), limits, every_step=every_step)
+    return expectation_within(Occupancy(model, limits.resources, monitor), limits, every_step=every_step)
 
 
 def expectation_within(program: Occupancy, limits: Limits, *, every_step: bool = False) -> Baseline:

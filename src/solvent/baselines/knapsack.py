@@ -14,13 +14,19 @@ from __future__ import annotations
 from solvent.baselines.nodes import MAX_NODES, explore
 from solvent.baselines.result import Baseline, BaselineStatus
 from solvent.baselines.sweep import best_course, by_reward, mix
+from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import BudgetLike, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.policy.markov import MarkovPolicy
 
 
 def knapsack_style(
-    model: CMDP, budget: BudgetLike | None = None, *, stops: bool = False, max_nodes: int = MAX_NODES
+    model: CMDP,
+    budget: BudgetLike | None = None,
+    *,
+    stops: bool = False,
+    max_nodes: int = MAX_NODES,
+    monitor: ResourceMonitor | None = None,
 ) -> Baseline:
     """Return the best policy if the episode ended, without loss, as soon as a limit is broken.
 
@@ -34,6 +40,8 @@ def knapsack_style(
         broken, so that `verify` reports the value claimed; or, if not, go on with the unconstrained optimum.
     max_nodes : int
         Refuse beyond so many nodes (step, state, spent).
+    monitor : ResourceMonitor, optional
+        Time and memory limits, as `compare` sets them.
 
     Returns
     -------
@@ -59,7 +67,7 @@ def knapsack_style(
     """
     check_model(model)
     limits = resolve(model, budget)
-    graph = explore(model, limits, "knapsack_style", max_nodes)
+    graph = explore(model, limits, "knapsack_style", max_nodes, monitor)
     best = best_course(graph, by_reward, goes_on=False)
     after = None if stops else MarkovPolicy(model, graph.free.action_HS)
     message = f"ends early, with a limit broken, with probability {best.breach:.6g}"

@@ -12,13 +12,13 @@ that of the occupancy of each choice times its probability of breaking a limit r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvent.baselines.unconstrained import MarkovOptimum, markov_optimum
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
@@ -88,6 +88,7 @@ class Graph:
         1 if the episode is over at once and breaks a limit, else 0.
     layers : list of Layer
         One per step, as far as there are nodes.
+    monitor : ResourceMonitor
     """
 
     model: CMDP
@@ -97,6 +98,7 @@ class Graph:
     free: MarkovOptimum
     start_breach: float
     layers: list[Layer]
+    monitor: ResourceMonitor = field(default_factory=ResourceMonitor)
 
     @property
     def free_value(self) -> float:
@@ -120,8 +122,14 @@ class _Arrival:
     settled: NDArray[np.bool_]
 
 
-def explore(model: CMDP, limits: Limits, method: str, max_nodes: int = MAX_NODES) -> Graph:
-    """Return the graph of a problem.
+def explore(
+    model: CMDP,
+    limits: Limits,
+    method: str,
+    max_nodes: int = MAX_NODES,
+    monitor: ResourceMonitor | None = None,
+) -> Graph:
+    """Return the graph of a problem; memory for it stays reserved.
 
     Raises
     ------
@@ -129,10 +137,15 @@ def explore(model: CMDP, limits: Limits, method: str, max_nodes: int = MAX_NODES
         If it would have more than `max_nodes` nodes, or a limited resource has continuous costs.
     LatticeOverflowError
         If costs and limits have no common unit in which sums fit 64 bits.
+    LimitReached
+        If the monitor says so.
     """
-    lattice = Lattice.fit(model, limits)
-    bounds = bounds_of(model, lattice, Allowance())
-    free = markov_optimum(model)
+    monitor = monitor or ResourceMonitor()
+    monitor.reserve(2 * 8 * model.n_outcomes * len(limits.resources), "costs in ticks")
+    lattice = Lattice.fit(model, limits, monitor)
+    bounds = bounds_of(model, lattice, monitor)
+    monitor.reserve(12 * (model.horizon + 1) * model.n_states, "values per step and state")
+    free = markov_optimum(model, monitor=monitor)
     nothing = np.zeros((1, len(lattice.resources)), np.int64)
     start = np.array([model.start_index])
     arrival = _arrive(model, bounds, 0, start, nothing, np.zeros(1, bool))
@@ -146,11 +159,18 @@ def explore(model: CMDP, limits: Limits, method: str, max_nodes: int = MAX_NODES
         if n_nodes > max_nodes:
             raise _too_many(method, len(layers), max_nodes)
         owner, row = spread(model.row_indptr_at(len(layers)), state)
-        if int(sizes[row].sum()) > _OUTCOMES_PER_NODE * max_nodes:
+        n_outcomes = int(sizes[row].sum())
+        if n_outcomes > _OUTCOMES_PER_NODE * max_nodes:
             raise _too_many(method, len(layers), max_nodes)
+        monitor.check_time()
+        # what is kept of choices and outcomes, and what finding the next nodes takes besides
+        monitor.reserve(40 * len(row) + 24 * n_outcomes, f"the choices of step {len(layers)}")
+        temporary = n_outcomes * (96 + 56 * len(lattice.resources))
+        monitor.reserve(temporary, f"the outcomes of step {len(layers)}")
         layer, state, spent = _expand(model, lattice, bounds, free, len(layers), state, spent, owner, row)
         layers.append(layer)
-    return Graph(model, limits, lattice, bounds, free, float(arrival.over[0]), layers)
+        monitor.release(temporary)
+    return Graph(model, limits, lattice, bounds, free, float(arrival.over[0]), layers, monitor)
 
 
 def _too_many(method: str, step: int, max_nodes: int) -> ModelError:

@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import SolventError
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.policy.choices import spread
 
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _INFEASIBLE = 2
+#: Memory that an entry of the matrix takes in all: here, in the copies that are made, and in HiGHS.
+_BYTES_PER_ENTRY = 400
 #: The dual simplex method, and the interior point method with crossover, which is quicker on large programs. Where one
 #: gives up the other is tried.
 _SOLVERS = ("highs-ds", "highs-ipm")
@@ -64,6 +67,8 @@ class Occupancy:
     model : CMDP
     resources : tuple of str
         Those whose expected spending is counted, D of them.
+    monitor : ResourceMonitor, optional
+        What time and memory there is; memory for the program stays reserved.
 
     Attributes
     ----------
@@ -73,14 +78,17 @@ class Occupancy:
         The expected cost of each of the model's rows, unscaled.
     """
 
-    def __init__(self, model: CMDP, resources: tuple[str, ...]) -> None:
-        self.model, self.resources = model, resources
+    def __init__(self, model: CMDP, resources: tuple[str, ...], monitor: ResourceMonitor | None = None) -> None:
+        self.model, self.resources, self.monitor = model, resources, monitor or ResourceMonitor()
         columns = [expected_cost(model, model.resource_index(name)) for name in resources]
         self.cost_RD = np.stack(columns, 1) if columns else np.zeros((model.n_rows, 0))
         steps, states, rows = [], [], []
         reached = np.array([model.start_index])
         for step in range(model.horizon):
+            self.monitor.check_time()
             owner, row = spread(model.row_indptr_at(step), reached)
+            entries = int((model.outcome_indptr[row + 1] - model.outcome_indptr[row]).sum()) + len(row)
+            self.monitor.reserve(_BYTES_PER_ENTRY * entries, "the linear program over occupancy measures")
             steps.append(np.full(len(row), step))
             states.append(reached[owner])
             rows.append(row)
@@ -160,6 +168,8 @@ class Occupancy:
         limits, limit_sides = self._inequalities(scales, ends, gaps)
         solver: Any = linprog  # whose stubs do not know sparse matrices
         for method in _SOLVERS if self.n_x < _LARGE else _SOLVERS[::-1]:
+            self.monitor.check_time()
+            left = self.monitor.left
             answer = solver(
                 np.concatenate([objective, np.zeros(n_y), np.full(extra, -1.0)]),
                 A_ub=limits if len(limit_sides) else None,
@@ -168,8 +178,9 @@ class Occupancy:
                 b_eq=np.concatenate([right, np.zeros(n_y)]),
                 bounds=[(0, None)] * self.n_x + [(None, None)] * n_y + [(0, None)] * extra,
                 method=method,
-                options=_OPTIONS,
+                options=_OPTIONS if left is None or left == np.inf else {**_OPTIONS, "time_limit": left},
             )
+            self.monitor.check_time()
             if answer.status == _INFEASIBLE:
                 return None, scales
             if answer.status == 0:

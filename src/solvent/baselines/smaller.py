@@ -23,8 +23,9 @@ from solvent.baselines.expectation import bound_ends, expectation_within
 from solvent.baselines.nodes import MAX_NODES
 from solvent.baselines.occupancy import Ends, Occupancy
 from solvent.baselines.result import Baseline, BaselineStatus
-from solvent.check.verify import verify
+from solvent.check.verify import verify_within
 from solvent.core.exact import Number
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Budget, BudgetLike, Limits, resolve
@@ -47,6 +48,7 @@ def smaller_budget(
     delta: Number = 0.05,
     *,
     max_nodes: int = MAX_NODES,
+    monitor: ResourceMonitor | None = None,
 ) -> Baseline:
     """Search for the largest surrogate budget whose policy never goes over the true one, as `verify` proves.
 
@@ -61,6 +63,8 @@ def smaller_budget(
         For "chance": the probability with which the *surrogate* may be broken.
     max_nodes : int
         For "chance": refuse beyond so many nodes.
+    monitor : ResourceMonitor, optional
+        Time and memory limits, as `compare` sets them.
 
     Returns
     -------
@@ -94,14 +98,14 @@ def smaller_budget(
     if of not in _OF:
         raise ModelError("of", f"one of {', '.join(_OF)}", quote(of), did_you_mean(of, _OF))
     limits, probability = resolve(model, budget), read_delta(delta)
-    gaps = _gaps(model, limits)
+    gaps, monitor = _gaps(model, limits), monitor or ResourceMonitor()
     if of == "expectation":
-        program = Occupancy(model, limits.resources)
+        program = Occupancy(model, limits.resources, monitor)
         plan, tightest = _by_expectation(program), _tightest(program, limits, gaps)
     else:
-        plan, tightest = _by_chance(model, probability, max_nodes), Fraction(1)
+        plan, tightest = _by_chance(model, probability, max_nodes, monitor), Fraction(1)
     name = f"{of}, smaller budget"
-    search = _Search(model, limits, gaps, plan, {})
+    search = _Search(model, limits, gaps, plan, {}, monitor)
     found = None if tightest is None else search.run(tightest)
     if found is None:
         message = f"none of {len(search.tried)} surrogate budgets has a policy that never goes over the true one"
@@ -161,7 +165,7 @@ def _by_expectation(program: Occupancy) -> Callable[[Limits], Baseline]:
     return lambda limits: expectation_within(program, limits)
 
 
-def _by_chance(model: CMDP, delta: float, max_nodes: int) -> Callable[[Limits], Baseline]:
+def _by_chance(model: CMDP, delta: float, max_nodes: int, monitor: ResourceMonitor) -> Callable[[Limits], Baseline]:
     """Return how to plan by chance: limits rounded inwards to whole costs, which changes nothing but the unit."""
     units = {name: model.cost[model.resource_index(name)].unit for name in model.resources}
 
@@ -173,7 +177,7 @@ def _by_chance(model: CMDP, delta: float, max_nodes: int) -> Callable[[Limits], 
             )
             for sign, sides in ((1, limits.upper), (-1, limits.lower))
         )
-        return chance_within(model, Limits(limits.resources, upper, lower), delta, max_nodes)
+        return chance_within(model, Limits(limits.resources, upper, lower), delta, max_nodes, monitor)
 
     return plan
 
@@ -209,6 +213,7 @@ class _Search:
     gaps: Limits
     plan: Callable[[Limits], Baseline]
     tried: dict[Fraction, Baseline | None]
+    monitor: ResourceMonitor
 
     def run(self, tightest: Fraction) -> Baseline | None:
         """Return the plan for the loosest surrogate found whose policy never goes over."""
@@ -233,7 +238,10 @@ class _Search:
     def _attempt(self, t: Fraction) -> Baseline | None:
         """Return the plan for a surrogate, or None if there is none or it goes over the true budget."""
         if t not in self.tried:
+            self.monitor.check_time()
+            used = self.monitor.used
             self.tried[t] = self._checked(tighten(self.limits, self.gaps, t))
+            self.monitor.release(self.monitor.used - used)
         return self.tried[t]
 
     def _checked(self, surrogate: Limits) -> Baseline | None:
@@ -242,7 +250,7 @@ class _Search:
         planned = self.plan(surrogate)
         if not planned.has_policy:
             return None
-        return planned if verify(self.model, planned.policy, as_budget(self.model, self.limits)).feasible else None
+        return planned if verify_within(self.model, planned.policy, self.limits, self.monitor).feasible else None
 
 
 def simplest_between(low: Fraction, high: Fraction) -> Fraction:

@@ -71,6 +71,7 @@ def best_course(graph: Graph, ranking: Ranking, *, goes_on: bool) -> Course:
     reward_N, breach_N = np.zeros(0), np.zeros(0)
     chosen: list[NDArray[np.int64]] = []
     for layer in reversed(graph.layers):
+        graph.monitor.check_time()
         n = len(layer.row)
         reward = layer.gain + (layer.gain_over if goes_on else 0.0)
         reward = reward + np.bincount(layer.edge_choice, layer.edge_probability * reward_N[layer.edge_next], n)
@@ -130,6 +131,7 @@ def mix(graph: Graph, low: Course, high: Course, share: float, after: MarkovPoli
     visits = [_Visits(np.ones(1), np.ones(1, bool))] * 2
     tables: list[tuple[Any, Any, Any, Any]] = []
     for step in range(graph.model.horizon):
+        graph.monitor.check_time()
         states, actions = graph.settled_choices(step)
         collapsed = np.full((len(states), len(graph.lattice.resources)), COLLAPSED)
         parts = [(states, collapsed, actions.astype(np.int64), np.ones(len(states)))]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.baselines.result import Baseline, BaselineStatus
+from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.policy.markov import UNDECIDED, MarkovPolicy
@@ -35,7 +36,11 @@ class MarkovOptimum:
     action_HS: NDArray[np.int32]
 
 
-def markov_optimum(model: CMDP, reward_at: Callable[[int], NDArray[np.float64]] | None = None) -> MarkovOptimum:
+def markov_optimum(
+    model: CMDP,
+    reward_at: Callable[[int], NDArray[np.float64]] | None = None,
+    monitor: ResourceMonitor | None = None,
+) -> MarkovOptimum:
     """Return the optimum over policies that nothing limits; ties go to the first action.
 
     Parameters
@@ -43,10 +48,14 @@ def markov_optimum(model: CMDP, reward_at: Callable[[int], NDArray[np.float64]] 
     model : CMDP
     reward_at : callable, optional
         Returns the reward of each of the model's rows at a step, shape (R,), in place of the model's own.
+    monitor : ResourceMonitor, optional
+        Its clock is read at each step.
     """
+    monitor = monitor or ResourceMonitor()
     value_HS = np.zeros((model.horizon + 1, model.n_states))
     action_HS = np.full((model.horizon, model.n_states), UNDECIDED, np.int32)
     for step in range(model.horizon - 1, -1, -1):
+        monitor.check_time()
         bounds = model.row_indptr_at(step)
         rows = slice(int(bounds[0]), int(bounds[-1]))
         if rows.start == rows.stop:
@@ -68,7 +77,7 @@ def markov_optimum(model: CMDP, reward_at: Callable[[int], NDArray[np.float64]] 
     return MarkovOptimum(value_HS, action_HS)
 
 
-def unconstrained(model: CMDP, budget: BudgetLike | None = None) -> Baseline:
+def unconstrained(model: CMDP, budget: BudgetLike | None = None, *, monitor: ResourceMonitor | None = None) -> Baseline:
     """Return the policy of greatest expected reward, whatever it spends.
 
     Parameters
@@ -76,6 +85,8 @@ def unconstrained(model: CMDP, budget: BudgetLike | None = None) -> Baseline:
     model : CMDP
     budget : number, Budget, or dict of them by resource, optional
         Only checked and passed on in the result's `limits`; there need be none.
+    monitor : ResourceMonitor, optional
+        Time and memory limits, as `compare` sets them.
 
     Examples
     --------
@@ -85,7 +96,9 @@ def unconstrained(model: CMDP, budget: BudgetLike | None = None) -> Baseline:
     """
     check_model(model)
     limits = _NO_LIMITS if budget is None and model.budget is None else resolve(model, budget)
-    best = markov_optimum(model)
+    monitor = monitor or ResourceMonitor()
+    monitor.reserve(12 * (model.horizon + 1) * model.n_states + 24 * model.n_outcomes, "values per step and state")
+    best = markov_optimum(model, monitor=monitor)
     value = float(best.value_HS[0, model.start_index])
     return Baseline(
         "unconstrained",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NoReturn
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.check.account import Ledger
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, PolicyError, quote
 from solvent.model.cmdp import CMDP
 from solvent.policy.choices import Choices, is_terminal, spread
@@ -48,11 +49,14 @@ class CallablePolicy:
         Of step, state and spent, the latter a fraction for one resource and else a dict by name; returns an action or
         a dict of probabilities by action.
     ledgers : tuple of Ledger
+    monitor : ResourceMonitor
+        Its clock is read between calls.
     """
 
     model: CMDP
     function: Callable[[int, Any, Any], Any]
     ledgers: tuple[Ledger, ...]
+    monitor: ResourceMonitor = field(default_factory=ResourceMonitor)
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -73,7 +77,7 @@ class CallablePolicy:
         sizes = np.zeros(len(keys), np.int64)
         actions: list[int] = []
         weights: list[float] = []
-        for i, at in enumerate(example.tolist()):
+        for i, at in enumerate(self.monitor.each(example.tolist(), 16)):
             if live[i]:
                 chosen = self._ask(step, int(states[at]), ticks_MD[at].tolist())
                 sizes[i] = len(chosen)

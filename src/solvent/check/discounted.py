@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.check.report import PerStep, Report, render
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError, quote
 from solvent.model.amounts import format_amount, short_amount
-from solvent.model.budget import BudgetLike
+from solvent.model.budget import BudgetLike, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, constant_limits
 from solvent.model.distributions import CostLaw
@@ -86,7 +87,12 @@ class DiscountedReport:
 
 
 def verify_discounted(
-    model: DiscountedCMDP, policy: object, budget: BudgetLike | None = None, *, max_nodes: int = 20_000_000
+    model: DiscountedCMDP,
+    policy: object,
+    budget: BudgetLike | None,
+    monitor: ResourceMonitor,
+    *,
+    max_nodes: int = 20_000_000,
 ) -> DiscountedReport:
     """Return what a policy for a discounted model can spend at worst, for ever, and what it is worth.
 
@@ -102,7 +108,7 @@ def verify_discounted(
     A history that breaks a limit within the planned steps, if there is one, is found by
     `verify(policy.closed(), policy.finite, budget)`.
     """
-    from solvent.check.verify import verify
+    from solvent.check.verify import verify_within
 
     if not isinstance(policy, DiscountedPolicy):
         raise PolicyError(
@@ -111,10 +117,11 @@ def verify_discounted(
             quote(policy),
             "check the first steps of any other with verify(model.unrolled(steps), policy)",
         )
-    closed = policy.closed(model)
-    error = max(_check_rule(model, rule) for rule in policy.rules)
+    closed = policy.closed(model, monitor)
+    error = max(_check_rule(model, rule, monitor) for rule in policy.rules)
     limits = _limits(model, policy, budget)
-    planned = verify(closed, policy.finite, dict.fromkeys(model.resources), max_nodes=max_nodes)
+    unlimited = resolve(closed, dict.fromkeys(model.resources))
+    planned = verify_within(closed, policy.finite, unlimited, monitor, max_nodes=max_nodes)
     worst = {name: _most(amounts) for name, amounts in planned.worst_spent.items()}
     least: dict[str, Fraction | None] = {}
     for d, (name, amounts) in enumerate(planned.least_spent.items()):
@@ -157,7 +164,7 @@ def _limits(
     return constant_limits(budget, model.resources)
 
 
-def _check_rule(model: DiscountedCMDP, rule: TailRule) -> float:
+def _check_rule(model: DiscountedCMDP, rule: TailRule, monitor: ResourceMonitor) -> float:
     """Check what a rule says of itself, and return by how much its values may be off.
 
     Raises
@@ -175,7 +182,7 @@ def _check_rule(model: DiscountedCMDP, rule: TailRule) -> float:
         for state in range(base.n_states):
             if most[state] < 0 or (least is not None and least[state] > 0):
                 raise _refused(model, rule, state, name, "bounds on both sides of 0", "others")
-        for state in acting.tolist():
+        for state in monitor.each(acting.tolist()):
             _check_bounds(model, rule, state, int(rows[state]), d)
         if least is None and base.cost_range(d)[0] is not None:
             raise PolicyError(f"tail rule {rule.name}", f"a lower bound of {name}", "none")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from solvent.check.account import Ledger
 from solvent.check.parts import Parts
+from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import PolicyError, quote
 from solvent.model.amounts import format_amount
 from solvent.model.cmdp import CMDP
@@ -33,6 +34,10 @@ from solvent.policy.search import compact, pack
 #: In `Layer.outcome`: the history had ended and nothing happened.
 NO_OUTCOME = -1
 _CHUNK = 2**20
+#: How many times the memory of its nodes merging a piece takes: copies, keys, and their order.
+_MERGING = 3
+#: About how many nodes are merged in a second.
+_MERGED_PER_SECOND = 4e6
 
 
 @dataclass
@@ -75,12 +80,21 @@ Identity = Callable[[Layer], list[NDArray[Any]]]
 
 @dataclass(frozen=True)
 class Walk:
-    """A model, a policy and the ledgers: how one layer leads to the next; and how outcomes were taken apart, if so."""
+    """A model, a policy and the ledgers: how one layer leads to the next; and how outcomes were taken apart, if so.
+
+    The monitor is asked before each piece of work; memory for a layer stays reserved until `forget` is called.
+    """
 
     model: CMDP
     policy: TabularPolicy
     ledgers: tuple[Ledger, ...]
     parts: Parts | None = None
+    monitor: ResourceMonitor = field(default_factory=ResourceMonitor)
+
+    @property
+    def node_bytes(self) -> int:
+        """About how much memory a node takes: state, probability, history, and two amounts per resource."""
+        return 40 + sum(24 if ledger.high_O.dtype != object else 120 for ledger in self.ledgers)
 
     @property
     def ended(self) -> int:
@@ -187,8 +201,26 @@ class Walk:
         stopped : ndarray of int64
             Nodes whose histories end here, besides those that have ended before.
         """
-        pieces = [self._merge(piece, identity) for piece in self._successors(layer, choices, rows, stopped)]
-        return pieces[0] if len(pieces) == 1 else self._merge(_join(pieces), identity)
+        pieces = []
+        for piece in self._successors(layer, choices, rows, stopped):
+            pieces.append(self._merge(piece, identity))
+            self.monitor.release(_MERGING * self.node_bytes * len(piece))
+            self.monitor.reserve(self.node_bytes * len(pieces[-1]), f"the nodes after step {layer.step}")
+            self.monitor.check_time()
+        if len(pieces) == 1:
+            return pieces[0]
+        count = sum(map(len, pieces))
+        what = f"the nodes after step {layer.step}"
+        if not self.monitor.has_time_for(count, _MERGED_PER_SECOND):
+            raise LimitReached(f"{what} would take longer than is left of the time limit of {self.monitor.seconds:g} s")
+        with self.monitor.borrowed(_MERGING * self.node_bytes * count, what):
+            merged = self._merge(_join(pieces), identity)
+        self.monitor.release(self.node_bytes * (count - len(merged)))
+        return merged
+
+    def forget(self, layer: Layer) -> None:
+        """Release the memory of a layer that is not needed any more."""
+        self.monitor.release(self.node_bytes * len(layer))
 
     def _successors(
         self, layer: Layer, choices: Choices, rows: NDArray[np.int64], stopped: NDArray[np.int64]
@@ -197,6 +229,7 @@ class Walk:
         still[stopped] = True
         nodes = np.flatnonzero(still)
         if len(nodes):
+            self.monitor.reserve(_MERGING * self.node_bytes * len(nodes), f"the nodes after step {layer.step}")
             state = np.full(len(nodes), self.ended)
             outcome = np.full(len(nodes), NO_OUTCOME)
             yield self._successor(layer, nodes, state, layer.probability[nodes], outcome)
@@ -205,6 +238,8 @@ class Walk:
         bounds = [0, *(np.flatnonzero(np.diff(chunk)) + 1).tolist(), len(rows)]
         for first, last in itertools.pairwise(bounds):
             if first < last:
+                size = _MERGING * self.node_bytes * int(sizes[first:last].sum())
+                self.monitor.reserve(size, f"the nodes after step {layer.step}")
                 owner, outcome = spread(self.model.outcome_indptr, rows[first:last])
                 node = choices.node[first:last][owner]
                 weight = layer.probability[node] * choices.probability[first:last][owner]

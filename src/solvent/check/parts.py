@@ -20,12 +20,16 @@ from numpy.typing import NDArray
 
 from solvent.check.report import CostPart
 from solvent.core.exact import ExactColumn
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.distributions import CostLaw
 from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import NodeTable
+
+#: Memory that a part of a law takes, as measured.
+_BYTES_PER_PART = 700
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class _Cuts:
     laws: list[CostLaw]
 
 
-def take_apart(model: CMDP, policy: NodeTable, most: int) -> Parts:
+def take_apart(model: CMDP, policy: NodeTable, most: int, monitor: ResourceMonitor | None = None) -> Parts:
     """Return a model's outcomes as a policy on rounded costs tells them apart.
 
     Parameters
@@ -82,11 +86,15 @@ def take_apart(model: CMDP, policy: NodeTable, most: int) -> Parts:
     policy : NodeTable
     most : int
         Give up beyond so many outcomes.
+    monitor : ResourceMonitor, optional
+        Memory for the parts stays reserved.
 
     Raises
     ------
     PolicyError
         If there would be more, or the policy does not round a continuous cost.
+    LimitReached
+        If the monitor says so.
 
     Examples
     --------
@@ -107,6 +115,7 @@ def take_apart(model: CMDP, policy: NodeTable, most: int) -> Parts:
     2 to 2.5 of uniform(low=0, high=2.5)
     """
     policy.check_model(model)
+    monitor = monitor or ResourceMonitor()
     count_OD = plain_counts(model, policy)
     if model.law_DO is None:
         return Parts(model, model, np.arange(model.n_outcomes), count_OD)
@@ -117,10 +126,11 @@ def take_apart(model: CMDP, policy: NodeTable, most: int) -> Parts:
         used = np.unique(law_DO[r][law_DO[r] != NO_LAW])
         if not len(used):
             continue
-        cuts = _cut(model, policy, d, used, most)
+        cuts = _cut(model, policy, d, used, most, monitor)
         law = law_DO[r]
         sizes = cuts.size[law]
         _refuse_too_many(int(sizes.sum()), most, name)
+        monitor.reserve(int(sizes.sum()) * (60 + 16 * len(policy.resources)), f"the parts of costs of {name}")
         owner = np.repeat(np.arange(len(law)), sizes)
         within = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         source, probability, law_DO, count_OD = source[owner], probability[owner], law_DO[:, owner], count_OD[owner]
@@ -155,7 +165,7 @@ def least_count(model: CMDP, policy: NodeTable, d: int) -> int:
     return least - 2 * policy.horizon * max(policy.count(d, dearest), 0) - 1
 
 
-def _cut(model: CMDP, policy: NodeTable, d: int, used: NDArray[np.int32], most: int) -> _Cuts:
+def _cut(model: CMDP, policy: NodeTable, d: int, used: NDArray[np.int32], most: int, monitor: ResourceMonitor) -> _Cuts:
     """Cut the laws of one tracked resource into the parts that the policy counts alike."""
     # one more entry, for outcomes without a law: position NO_LAW
     first, size = np.zeros(len(model.laws) + 1, np.int64), np.ones(len(model.laws) + 1, np.int64)
@@ -167,13 +177,14 @@ def _cut(model: CMDP, policy: NodeTable, d: int, used: NDArray[np.int32], most: 
         low = least if law.low is None else max(policy.count(d, law.low), least)
         high = max(policy.count(d, law.high), low)
         _refuse_too_many(len(laws) + high - low + 1, most, policy.resources[d])
-        ends = [(k if up else k + 1) * unit for k in range(low, high)]
+        monitor.reserve(_BYTES_PER_PART * (high - low + 1), f"the parts of costs of {policy.resources[d]}")
+        ends = [(k if up else k + 1) * unit for k in monitor.each(range(low, high))]
         reached = np.maximum.accumulate(law.cdf([float(end) for end in ends])) if ends else np.zeros(0)
         first[i], size[i] = len(laws), high - low + 1
         counts.append(np.arange(low, high + 1))
         probabilities.append(np.diff(np.concatenate([[0.0], np.clip(reached, 0.0, 1.0), [1.0]])))
         lows: list[Fraction | None] = [law.low, *ends]
-        laws += [replace(law, low=a, high=b) for a, b in zip(lows, [*ends, law.high], strict=True)]
+        laws += [replace(law, low=a, high=b) for a, b in monitor.each(zip(lows, [*ends, law.high], strict=True))]
     return _Cuts(first, size, np.concatenate(counts), np.concatenate(probabilities), laws)
 
 

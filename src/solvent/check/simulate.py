@@ -8,7 +8,7 @@ never beyond the ends of their support; what a policy on rounded costs counts fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +20,8 @@ from solvent.check.layers import NO_OUTCOME, Layer, Walk
 from solvent.check.parts import least_count
 from solvent.check.sweep import no_decision
 from solvent.check.verify import PolicyLike, limits_of, prepare
-from solvent.errors import ModelError, quote
+from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
+from solvent.errors import LimitError, ModelError, quote
 from solvent.model.budget import BudgetLike, Limits
 from solvent.model.cmdp import CMDP, NO_LAW, check_model
 from solvent.policy.lapsing import LapsingPolicy
@@ -30,6 +31,10 @@ from solvent.policy.search import compact, pack
 #: Levels of `Simulation.spent_quantiles`.
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 _MOST_KEPT = 10_000
+#: Episodes that are played side by side; a limit ends a simulation between two batches.
+_BATCH = 2**17
+#: Memory that an episode takes besides its account, and an outcome in the tables that draws are made with.
+_BYTES_PER_EPISODE, _BYTES_PER_OUTCOME = 150, 64
 NO_LIMITS = Limits((), (), ())
 
 
@@ -61,12 +66,15 @@ class Simulation:
         Episodes that broke a limit.
     distributions : dict of str to tuple of Distribution
         What had been spent after each step; thinned to 10,000 values where there are more.
+    stopped : str
+        Which limit was reached before all episodes were played, if one was; the others are as good as ever.
     """
 
     rewards: NDArray[np.float64]
     max_spent: dict[str, Fraction]
     violations: int
     distributions: dict[str, tuple[Distribution, ...]]
+    stopped: str = ""
 
     @property
     def episodes(self) -> int:
@@ -112,7 +120,14 @@ class Simulation:
 
 
 def simulate(
-    model: CMDP, policy: PolicyLike, episodes: int = 10_000, seed: int = 0, budget: BudgetLike | None = None
+    model: CMDP,
+    policy: PolicyLike,
+    episodes: int = 10_000,
+    seed: int = 0,
+    budget: BudgetLike | None = None,
+    *,
+    time_limit: float | None = None,
+    memory_limit: int | str | None = None,
 ) -> Simulation:
     """Play a policy many times.
 
@@ -128,11 +143,23 @@ def simulate(
     budget : number, Budget or mapping, optional
         The limits whose violations are counted; the policy's own if not given, or else the model's
         default, if it has one.
+    time_limit : float, optional
+        Stop after so many seconds, with the episodes that were played by then.
+    memory_limit : int or str, optional
+        Bytes, or text such as "8GB"; most of what is free, if not given. It is checked before memory is used.
+
+    Returns
+    -------
+    Simulation
+        Episodes are played in batches of 131,072. If a limit is reached after some of these, `stopped` says so, and
+        the result speaks of the episodes played: the same ones as without the limit.
 
     Raises
     ------
     PolicyError
         If the policy takes an action that is not available, or decides nothing where it leads to within its limits.
+    LimitError
+        If a limit is reached before the first batch is complete.
 
     Examples
     --------
@@ -148,22 +175,63 @@ def simulate(
         raise ModelError("seed", "a whole number of at least 0", quote(seed))
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ModelError("episodes", "a whole number of at least 1", quote(episodes))
+    seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     unlimited = budget is None and model.budget is None and not isinstance(policy, NodeTable)
-    walk = prepare(model, policy, NO_LIMITS if unlimited else limits_of(model, policy, budget))
-    return _Players(walk, episodes, np.random.default_rng(seed)).play()
+    limits = NO_LIMITS if unlimited else limits_of(model, policy, budget)
+    batches: list[Simulation] = []
+    stopped, rng = "", np.random.default_rng(seed)
+    try:
+        with ResourceMonitor(seconds, memory) as monitor:
+            walk = prepare(model, policy, limits, monitor=monitor)
+            monitor.reserve(8 * episodes + _BYTES_PER_OUTCOME * model.n_outcomes, f"{episodes:,} episodes")
+            players = _Players(walk, rng)
+            for first in range(0, episodes, _BATCH):
+                count = min(_BATCH, episodes - first)
+                size = count * (_BYTES_PER_EPISODE + 3 * walk.node_bytes)
+                kept = model.horizon * len(walk.ledgers) * 16 * min(count, _MOST_KEPT)
+                with monitor.borrowed(size + 2 * kept, f"{count:,} episodes"):
+                    batches.append(players.play(count))
+    except LimitReached as reached:
+        stopped = str(reached)
+        if not batches:
+            raise LimitError(f"simulate stopped: {stopped}; raise the limit, or play fewer episodes") from None
+    return replace(_joined(batches), stopped=stopped)
+
+
+def _joined(batches: list[Simulation]) -> Simulation:
+    """Return several simulations as one."""
+    if len(batches) == 1:
+        return batches[0]
+    names = batches[0].distributions
+    return Simulation(
+        np.concatenate([each.rewards for each in batches]),
+        {name: max(each.max_spent[name] for each in batches) for name in names},
+        sum(each.violations for each in batches),
+        {
+            name: tuple(map(_together, zip(*(each.distributions[name] for each in batches), strict=True)))
+            for name in names
+        },
+    )
+
+
+def _together(parts: tuple[Distribution, ...]) -> Distribution:
+    values, position = np.unique(np.concatenate([each.values for each in parts]), return_inverse=True)
+    counts = np.bincount(position, np.concatenate([each.counts for each in parts]), len(values))
+    return _thinned(values, counts.astype(np.int64))
 
 
 class _Players:
-    """All episodes of a simulation at once; an episode is a node of a layer."""
+    """All episodes of a batch at once; an episode is a node of a layer."""
 
-    def __init__(self, walk: Walk, episodes: int, rng: np.random.Generator) -> None:
-        self.walk, self.model, self.rng, self.episodes = walk, walk.model, rng, episodes
+    def __init__(self, walk: Walk, rng: np.random.Generator) -> None:
+        self.walk, self.model, self.rng, self.episodes = walk, walk.model, rng, 0
         self.draw = _Draw(walk.model.outcome_indptr, walk.model.probability)
         self.scales = [_scale(ledger, walk.model.horizon) for ledger in walk.ledgers]
         self.counts = {r: self._count_of(r) for r, ledger in enumerate(walk.ledgers) if ledger.counted}
 
-    def play(self) -> Simulation:
-        walk, model = self.walk, self.model
+    def play(self, episodes: int) -> Simulation:
+        """Play so many episodes."""
+        walk, model, self.episodes = self.walk, self.model, episodes
         start = walk.start(traced=False)
         state = np.repeat(start.state, self.episodes)
         fine = [np.zeros_like(ledger.high_O, shape=self.episodes) for ledger in walk.ledgers]
@@ -172,6 +240,7 @@ class _Players:
         seen: list[list[Distribution]] = [[] for _ in walk.ledgers]
         most: list[Any] = [None] * len(walk.ledgers)
         for step in range(model.horizon):
+            walk.monitor.check_time()
             row = self._decide(step, state, fine, broken, lapsed)
             still = row < 0
             moving = np.flatnonzero(~still) if still.any() else slice(None)
@@ -378,7 +447,11 @@ def _distribution(ticks: NDArray[Any], unit: float) -> Distribution:
     else:
         values, position = compact(ticks)
         counts = np.bincount(position, minlength=len(values))
-    amounts = np.array([float(value) for value in values.tolist()]) * unit
+    return _thinned(np.array([float(value) for value in values.tolist()]) * unit, counts)
+
+
+def _thinned(amounts: NDArray[np.float64], counts: NDArray[np.int64]) -> Distribution:
+    """Return a distribution of not too many values."""
     if len(amounts) > _MOST_KEPT:
         total = np.cumsum(counts)
         ranks = np.linspace(1, total[-1], _MOST_KEPT).astype(np.int64)

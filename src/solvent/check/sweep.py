@@ -64,6 +64,7 @@ class Sweep:
         walk, result = self.walk, Findings()
         layer = walk.start(traced=False)
         for _ in range(walk.model.horizon):
+            walk.monitor.check_time()
             choices, rows, missing = walk.choices(layer)
             if len(missing):
                 if not result.broken:
@@ -71,8 +72,12 @@ class Sweep:
                 result.complete = False
                 return result
             result.earn(walk.model, layer, choices, rows)
-            layer = walk.advance(layer, choices, rows, self._identity, missing)
+            before, layer = layer, walk.advance(layer, choices, rows, self._identity, missing)
+            if before.step:
+                walk.forget(before)
             result.take(walk, layer, self.max_nodes)
+        if layer.step:
+            walk.forget(layer)
         return result
 
     def _identity(self, layer: Layer) -> list[NDArray[Any]]:

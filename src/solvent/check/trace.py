@@ -58,16 +58,21 @@ class Trace:
         layer = walk.start(traced=True)
         trail, witness = [layer], None
         for _ in range(walk.model.horizon):
+            walk.monitor.check_time()
             choices, rows, missing = walk.choices(layer)
             stopped = self._may_stop(layer, missing)
             found.earn(walk.model, layer, choices, rows)
-            layer = walk.advance(layer, choices, rows, self._identity, stopped)
+            before, layer = layer, walk.advance(layer, choices, rows, self._identity, stopped)
+            if before.step and not trail:
+                walk.forget(before)
             found.take(walk, layer, self.max_nodes)
             if witness is None:
                 trail.append(layer)
                 broken = np.flatnonzero(_is_broken(layer))
                 if len(broken):
                     witness = self._witness(trail, int(broken[np.argmax(layer.probability[broken])]))
+                    for each in trail[1:-1]:
+                        walk.forget(each)
                     trail.clear()
                     if any(walk.ledgers[r].continuous for r in self.suspects):
                         return self._undecided(witness)

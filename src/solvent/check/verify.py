@@ -27,7 +27,8 @@ from solvent.check.parts import plain_counts, take_apart
 from solvent.check.report import PerStep, Report
 from solvent.check.sweep import Findings, StraddleError, Sweep
 from solvent.check.trace import Trace, Traced
-from solvent.errors import PolicyError, quote
+from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
+from solvent.errors import LimitError, PolicyError, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, NO_LAW, check_model
 from solvent.model.discounted import DiscountedCMDP
@@ -41,18 +42,36 @@ PolicyLike = NodeTable | MarkovPolicy | NDArray[Any] | Callable[[int, Any, Any],
 
 @overload
 def verify(
-    model: CMDP, policy: PolicyLike, budget: BudgetLike | None = None, *, max_nodes: int = 20_000_000
+    model: CMDP,
+    policy: PolicyLike,
+    budget: BudgetLike | None = None,
+    *,
+    max_nodes: int = 20_000_000,
+    time_limit: float | None = None,
+    memory_limit: int | str | None = None,
 ) -> Report: ...
 
 
 @overload
 def verify(
-    model: DiscountedCMDP, policy: object, budget: BudgetLike | None = None, *, max_nodes: int = 20_000_000
+    model: DiscountedCMDP,
+    policy: object,
+    budget: BudgetLike | None = None,
+    *,
+    max_nodes: int = 20_000_000,
+    time_limit: float | None = None,
+    memory_limit: int | str | None = None,
 ) -> DiscountedReport: ...
 
 
 def verify(
-    model: CMDP | DiscountedCMDP, policy: Any, budget: BudgetLike | None = None, *, max_nodes: int = 20_000_000
+    model: CMDP | DiscountedCMDP,
+    policy: Any,
+    budget: BudgetLike | None = None,
+    *,
+    max_nodes: int = 20_000_000,
+    time_limit: float | None = None,
+    memory_limit: int | str | None = None,
 ) -> Report | DiscountedReport:
     """Return what a policy can spend at worst, what it is worth, and how it breaks a limit if it can.
 
@@ -67,6 +86,10 @@ def verify(
         The limits to check; the policy's own if not given, or else the model's default.
     max_nodes : int
         Give up beyond so many nodes, or so many parts of continuous costs.
+    time_limit : float, optional
+        Give up after so many seconds.
+    memory_limit : int or str, optional
+        Bytes, or text such as "8GB"; most of what is free, if not given. It is checked before memory is used.
 
     Raises
     ------
@@ -76,6 +99,8 @@ def verify(
         a limit.
     NodeLimitError
         If there are more nodes than `max_nodes`.
+    LimitError
+        If the time or memory allowed is not enough: a part of a check proves nothing.
     ModelError
         If a callable looks at what was spent of a resource with continuous costs.
 
@@ -105,14 +130,32 @@ def verify(
     │ 1    │ 0     │ 1      │    1 │   2 ! │  <= 1 │
     └──────┴───────┴────────┴──────┴───────┴───────┘
     """
-    if isinstance(model, DiscountedCMDP):
-        return verify_discounted(model, policy, budget, max_nodes=max_nodes)
-    check_model(model)
-    limits = limits_of(model, policy, budget)
-    walk = prepare(model, policy, limits, most_parts=max_nodes)
+    try:
+        with ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit)) as monitor:
+            if isinstance(model, DiscountedCMDP):
+                return verify_discounted(model, policy, budget, monitor, max_nodes=max_nodes)
+            check_model(model)
+            return verify_within(model, policy, limits_of(model, policy, budget), monitor, max_nodes=max_nodes)
+    except LimitReached as reached:
+        raise LimitError(f"verify stopped: {reached}; raise the limit") from None
+
+
+def verify_within(
+    model: CMDP, policy: PolicyLike, limits: Limits, monitor: ResourceMonitor, *, max_nodes: int = 20_000_000
+) -> Report:
+    """Check a policy against resolved limits within what is left of time and memory; see `verify`.
+
+    Raises
+    ------
+    LimitReached
+        If that is not enough.
+    """
+    walk = prepare(model, policy, limits, most_parts=max_nodes, monitor=monitor)
+    used = monitor.used
     try:
         found = Sweep(walk, max_nodes, settled=True).run()
     except StraddleError:
+        monitor.release(monitor.used - used)
         found = Sweep(walk, max_nodes, settled=False).run()
     if found.complete and not found.broken:
         return _report(walk, found, limits)
@@ -130,7 +173,14 @@ def limits_of(model: CMDP, policy: PolicyLike, budget: BudgetLike | None) -> Lim
     return resolve(model, budget)
 
 
-def prepare(model: CMDP, policy: PolicyLike, limits: Limits, *, most_parts: int | None = None) -> Walk:
+def prepare(
+    model: CMDP,
+    policy: PolicyLike,
+    limits: Limits,
+    *,
+    most_parts: int | None = None,
+    monitor: ResourceMonitor | None = None,
+) -> Walk:
     """Return the walk of any kind of policy through the model.
 
     Parameters
@@ -141,12 +191,17 @@ def prepare(model: CMDP, policy: PolicyLike, limits: Limits, *, most_parts: int 
     most_parts : int, optional
         Take continuous costs apart for a policy on rounded costs, into at most so many outcomes. If not given they stay
         whole, and whoever walks has to count what is drawn.
+    monitor : ResourceMonitor, optional
+        Memory for costs and their parts stays reserved.
 
     Raises
     ------
     PolicyError
         If it is no policy, or one for another model, or there are too many parts.
     """
+    monitor = monitor or ResourceMonitor()
+    wide = [column.ticks.dtype == object for column in model.cost]
+    monitor.reserve(model.n_outcomes * sum(200 if each else 24 for each in wide), "costs in ticks")
     if isinstance(policy, np.ndarray):
         policy = MarkovPolicy(model, policy)
     tabular: TabularPolicy
@@ -159,21 +214,26 @@ def prepare(model: CMDP, policy: PolicyLike, limits: Limits, *, most_parts: int 
         units = dict(zip(policy.resources, policy.units, strict=True))
         tabular = policy
         if policy.rounds:
-            return _prepare_rounded(model, policy, limits, units, most_parts)
+            return _prepare_rounded(model, policy, limits, units, most_parts, monitor)
         policy.cost_ticks(model)  # refuses other models, and costs that are no whole numbers of its ticks
         ledgers = open_ledgers(model, limits, units)
     elif callable(policy):
         ledgers = open_ledgers(model, limits, {})
-        tabular = CallablePolicy(model, policy, ledgers)
+        tabular = CallablePolicy(model, policy, ledgers, monitor)
     else:
         raise PolicyError(
             "policy", "a policy, an array of actions, or a function of step, state and spent", quote(policy)
         )
-    return Walk(model, tabular, ledgers)
+    return Walk(model, tabular, ledgers, monitor=monitor)
 
 
 def _prepare_rounded(
-    model: CMDP, policy: Any, limits: Limits, units: dict[str, Fraction], most_parts: int | None
+    model: CMDP,
+    policy: Any,
+    limits: Limits,
+    units: dict[str, Fraction],
+    most_parts: int | None,
+    monitor: ResourceMonitor,
 ) -> Walk:
     policy.check_model(model)
     if most_parts is None:
@@ -184,10 +244,11 @@ def _prepare_rounded(
             for name, unit in units.items()
             if model.law_DO is not None and (model.law_DO[model.resource_index(name)] != NO_LAW).any()
         }
-        return Walk(model, policy, (*open_ledgers(model, limits, drawn), *count_ledgers(policy, count_OD)))
-    parts = take_apart(model, policy, most_parts)
+        ledgers = (*open_ledgers(model, limits, drawn), *count_ledgers(policy, count_OD))
+        return Walk(model, policy, ledgers, monitor=monitor)
+    parts = take_apart(model, policy, most_parts, monitor)
     ledgers = (*open_ledgers(parts.model, limits, {}), *count_ledgers(policy, parts.count_OD))
-    return Walk(parts.model, policy, ledgers, parts)
+    return Walk(parts.model, policy, ledgers, parts, monitor)
 
 
 def _report(walk: Walk, found: Findings, limits: Limits, traced: Traced | None = None) -> Report:

@@ -9,7 +9,15 @@ import typer
 from solvent.cli.budgets import read_budget_options
 from solvent.cli.failures import finish
 from solvent.cli.models import read_model
-from solvent.cli.options import BudgetOption, ModelArgument, PlotOption, PolicyArgument, SeedOption
+from solvent.cli.options import (
+    BudgetOption,
+    MemoryLimit,
+    ModelArgument,
+    PlotOption,
+    PolicyArgument,
+    SeedOption,
+    TimeLimit,
+)
 from solvent.cli.outputs import PICTURES, Writing, plan_output
 from solvent.cli.planning import draw_spending
 from solvent.cli.session import Code, Session
@@ -23,6 +31,8 @@ def verify(
     max_nodes: Annotated[
         int, typer.Option("--max-nodes", metavar="N", help="Give up beyond so many nodes.")
     ] = 20_000_000,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
 ) -> int:
     """Check exactly whether a policy can go over.
 
@@ -35,7 +45,10 @@ def verify(
     loaded = read_model(session, model)
     held_to = read_budget_options(budget, loaded)
     with session.working("verifying"):
-        report = run(loaded, load_policy(policy, loaded), held_to, max_nodes=max_nodes)
+        report = run(
+            loaded, load_policy(policy, loaded), held_to, max_nodes=max_nodes, time_limit=time_limit,
+            memory_limit=memory_limit,
+        )  # fmt: skip
     session.answer(answers.report_text(report, verbose=session.verbose), records.report_record(loaded, report))
     return Code.OK if report.feasible else Code.INFEASIBLE
 
@@ -47,6 +60,8 @@ def simulate(
     budget: BudgetOption = None,
     episodes: Annotated[int, typer.Option("--episodes", "-n", metavar="N", help="How many.")] = 100_000,
     seed: SeedOption = 0,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
     plot: PlotOption = None,
 ) -> int:
     """Play a policy many times."""
@@ -59,7 +74,9 @@ def simulate(
     counted = read_budget_options(budget, loaded)
     followed = load_policy(policy, loaded)
     with session.working(f"playing {episodes:,} episodes"):
-        simulation = run(loaded, followed, episodes, seed, counted)
+        simulation = run(loaded, followed, episodes, seed, counted, time_limit=time_limit, memory_limit=memory_limit)
+    if simulation.stopped:
+        session.note(f"stopped after {simulation.episodes:,} of {episodes:,} episodes: {simulation.stopped}")
     writing = Writing()
     with session.working("drawing"):
         writing.put(
@@ -67,7 +84,7 @@ def simulate(
         )
     text = answers.simulation_text(simulation, verbose=session.verbose)
     record = records.simulation_record(loaded, simulation, seed) | {"written": writing.files}
-    code = Code.INFEASIBLE if simulation.violations else Code.OK
+    code = Code.INFEASIBLE if simulation.violations else Code.LIMIT if simulation.stopped else Code.OK
     return finish(session, answers.group(text, answers.written_text(writing.files)), record, code, writing.error)
 
 
@@ -78,6 +95,8 @@ def compare(
     delta: Annotated[
         float, typer.Option("--delta", metavar="P", help="The chance of going over that chance constraints allow.")
     ] = 0.05,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
 ) -> int:
     """Set it beside what people use today.
 
@@ -88,6 +107,10 @@ def compare(
 
     loaded = read_model(session, model)
     limited = read_budget_options(budget, loaded)
-    comparison = run(loaded, limited, delta=delta, progress=session.progress)
+    comparison = run(
+        loaded, limited, delta=delta, time_limit=time_limit, memory_limit=memory_limit, progress=session.progress
+    )
     session.answer(answers.group(comparison), records.comparison_record(loaded, comparison, delta))
+    if any(row.status == "limit" for row in comparison.rows):
+        return Code.LIMIT
     return Code.INFEASIBLE if comparison["exact"].status == "infeasible" else Code.OK

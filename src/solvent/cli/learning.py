@@ -22,7 +22,7 @@ from solvent.cli.environments import (
 )
 from solvent.cli.failures import finish
 from solvent.cli.models import read_model
-from solvent.cli.options import BudgetOption, SeedOption
+from solvent.cli.options import BudgetOption, MemoryLimit, SeedOption, TimeLimit
 from solvent.cli.outputs import Output, Writing, plan_output, refuse_doubles
 from solvent.cli.session import Code, Session
 from solvent.errors import ModelError, quote
@@ -143,6 +143,8 @@ def learn(
         ),
     ] = "doubling",
     max_episodes: Annotated[int, typer.Option("--max-episodes", "-n", metavar="N", help="In all.")] = 1_000_000,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
     seed: SeedOption = 0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="POLICY", help="Write the policy.", show_default=False)
@@ -185,10 +187,11 @@ def learn(
     with _logs(outputs["--log"], tensorboard) as callback:
         learned = run(
             subject.world, epsilon=epsilon, delta=delta, bonus=bonus, pool=not no_pool, replan=replan,  # type: ignore[arg-type]
-            epsilon_cost=epsilon_cost, strict=strict, max_episodes=max_episodes, seed=seed, callback=callback,
-            checkpoint=checkpoint, resume=resume, progress=session.progress, **subject.known,
+            epsilon_cost=epsilon_cost, strict=strict, max_episodes=max_episodes, time_limit=time_limit,
+            memory_limit=memory_limit, seed=seed, callback=callback, checkpoint=checkpoint, resume=resume,
+            progress=session.progress, **subject.known,
         )  # fmt: skip
-    report, unchecked = _check(session, subject, learned)
+    report, unchecked = _check(session, subject, learned, time_limit=time_limit, memory_limit=memory_limit)
     rounded = epsilon_cost is not None and not strict
     told = Told(
         subject.name, subject.truth, learned, subject.support, report, unchecked, rounded, epsilon, delta, bonus, seed
@@ -196,7 +199,8 @@ def learn(
     writing = _write(session, learned, outputs)
     text = learned_text(told, verbose=session.verbose, written=writing.files)
     record = learned_record(told) | {"written": writing.files, "interrupted": session.interrupted}
-    return finish(session, text, record, Code.OK if told.kept else Code.INFEASIBLE, writing.error)
+    code = Code.INFEASIBLE if not told.kept else Code.LIMIT if learned.limit_reached else Code.OK
+    return finish(session, text, record, code, writing.error)
 
 
 def _of_file(
@@ -274,10 +278,10 @@ def _logs(log: Output | None, tensorboard: Path | None) -> Iterator[Callback | N
         yield tell if logs else None
 
 
-def _check(session: Session, subject: Subject, learned: Learned) -> tuple[Report | None, str]:
+def _check(session: Session, subject: Subject, learned: Learned, **limits: Any) -> tuple[Report | None, str]:
     """Return the report of what was learned in the true model, or why there is none."""
     from solvent.check.verify import verify
-    from solvent.errors import NodeLimitError, PolicyError
+    from solvent.errors import LimitError, PolicyError
 
     if learned.status.value == "infeasible":
         return None, "there is no policy"
@@ -286,8 +290,8 @@ def _check(session: Session, subject: Subject, learned: Learned) -> tuple[Report
     try:
         with session.working("verifying"):
             policy = learned.policy if subject.support == "known" else learned.policy_for(subject.truth)
-            return verify(subject.truth, policy), ""
-    except NodeLimitError as error:
+            return verify(subject.truth, policy, **limits), ""
+    except LimitError as error:
         return None, str(error)
     except PolicyError as error:
         return None, f"not all that can happen was seen, and nothing is decided at {error.where}"

@@ -11,19 +11,24 @@ import functools
 import gc
 import hashlib
 import pickle
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numba
 import numpy as np
 
+from solvent.core.memory import COMPILING, FIRST_LOADING, IMPORTS, LOADING, require_address_space
+from solvent.core.preparation import preparation_clock, preparation_seconds
 from solvent.core.progress import announce
+
+require_address_space(IMPORTS // 2, "importing Numba")
+
+import numba  # noqa: E402  # only where there is enough address space: else the process may end, or never return
 
 #: Parts of numba that have no types.
 _core: Any = numba.core
+
+__all__ = ["KERNELS", "compiled_kernels", "jit", "preparation_seconds"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -101,28 +106,19 @@ def _digest_of_kernels() -> str:
 
 
 class _Preparation(_core.event.Listener):  # type: ignore[misc]
-    """Adds up the seconds that each thread spends on preparing kernels."""
+    """Tells the clock of each thread when it prepares kernels; the compiler calls itself for kernels within kernels."""
 
-    def __init__(self) -> None:
-        self._local = threading.local()
-
-    @property
-    def seconds(self) -> float:
-        """The seconds that this thread has spent so far."""
-        return getattr(self._local, "seconds", 0.0)
+    _used = False
 
     def on_start(self, event: Any) -> None:
-        """Note when the outermost call begins; the compiler calls itself for kernels that a kernel calls."""
-        depth = getattr(self._local, "depth", 0)
-        if depth == 0:
-            self._local.began = time.perf_counter()
-        self._local.depth = depth + 1
+        """Start the clock, unless there is too little address space: LLVM would end the process."""
+        require_address_space(LOADING if self._used else FIRST_LOADING, "loading compiled kernels")
+        self._used = True
+        preparation_clock().begin()
 
     def on_end(self, event: Any) -> None:
-        """Add the time since the outermost call began, when it ends."""
-        self._local.depth -= 1
-        if self._local.depth == 0:
-            self._local.seconds = self.seconds + time.perf_counter() - self._local.began
+        """Stop the clock."""
+        preparation_clock().end()
 
 
 class _Compilation(_core.event.Listener):  # type: ignore[misc]
@@ -139,6 +135,7 @@ class _Compilation(_core.event.Listener):  # type: ignore[misc]
 
     def on_start(self, event: Any) -> None:
         """Note a kernel, and announce the first."""
+        require_address_space(COMPILING, "compiling kernels")
         if self._depth == 0:
             self._collecting = gc.isenabled()
             gc.disable()
@@ -159,11 +156,6 @@ class _Compilation(_core.event.Listener):  # type: ignore[misc]
 _preparation, _compilation = _Preparation(), _Compilation()
 _core.event.register("numba:compiler_lock", _preparation)
 _core.event.register("numba:compile", _compilation)
-
-
-def preparation_seconds() -> float:
-    """Return how long this thread has loaded, compiled or waited for kernels since it began."""
-    return _preparation.seconds
 
 
 def compiled_kernels() -> list[Any]:

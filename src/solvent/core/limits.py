@@ -1,18 +1,25 @@
-"""How long and how large a solve may grow, checked before each piece of work is begun."""
+"""Time and memory limits: one object that is asked before each piece of work and before each allocation."""
 
 from __future__ import annotations
 
+import contextlib
 import math
+import threading
 import time
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from solvent.core.jit import preparation_seconds
+from solvent.core.memory import LOADING, AddressSpaceError, free_memory, hard_memory, process_memory
+from solvent.core.preparation import PreparationClock, preparation_clock
 from solvent.errors import ModelError, quote
+
+T = TypeVar("T")
 
 _SCALE = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SHARE_OF_FREE = 0.7
@@ -24,8 +31,19 @@ _FASTEST = 4e9
 _NO_MATTER = 64_000_000
 
 
-class LimitReached(Exception):  # noqa: N818  # caught by `solve`; a status, not an error
+class LimitReached(Exception):  # noqa: N818  # caught by every public function; a status, or a `LimitError`
     """The time or memory allowed is used up."""
+
+
+#: What libraries raise when they can load nothing, start no thread or map no file any more.
+_STARVED = (SystemError, ImportError, OSError, RuntimeError)
+#: What ends a piece of work when a limit is reached: one that was set, or all the memory there is.
+REACHED = (LimitReached, MemoryError)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return which limit was reached, for a message."""
+    return str(error) if isinstance(error, LimitReached) else out_of_memory(error)
 
 
 def read_memory(limit: int | str | None) -> int | None:
@@ -61,33 +79,70 @@ def read_seconds(limit: Any) -> float | None:
     return float(limit)
 
 
-def free_memory() -> int:
-    """Return how many bytes could be had without swapping; 2 GB where the system does not tell."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return 2 * 10**9
-
-
 def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.0f} MB" if size >= 10**6 else f"{size / 1e6:.2g} MB"
 
 
+class _Alarm:
+    """Raises a flag that kernels look at, once the time of a monitor is up.
+
+    It waits in a thread of its own, which asks the monitor again when it wakes, as time in which kernels were compiled
+    does not count. Where no thread can be started, only the clock between pieces of work is left.
+    """
+
+    #: No wait is longer, so that no time is too long for the system.
+    _LONGEST = 3600.0
+
+    def __init__(self, monitor: ResourceMonitor, flag: NDArray[np.bool_]) -> None:
+        self._monitor, self._flag, self._cancelled = weakref.ref(monitor), flag, threading.Event()
+        with contextlib.suppress(RuntimeError):
+            threading.Thread(target=self._wait, name="solvent-clock", daemon=True).start()
+
+    def _wait(self) -> None:
+        while True:
+            monitor = self._monitor()
+            left = None if monitor is None else monitor.left
+            if left is None:
+                return
+            if left <= 0:
+                self._flag[0] = True
+                return
+            del monitor  # else waiting would keep it alive
+            if self._cancelled.wait(min(left, self._LONGEST)):
+                return
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+
+#: The flag of monitors without a clock: never raised.
+_NEVER = np.zeros(1, bool)
+
+
 @dataclass
-class Allowance:
-    """What is left of a solve's time and memory.
+class ResourceMonitor:
+    """Time and memory limits of one call: how much of both is left.
+
+    Used as a context, it stops its clock at the end and turns a `MemoryError` into `LimitReached`, and so every other
+    error that comes of having no address space left.
 
     Attributes
     ----------
     seconds : float or None
-        Allowed in all, not counting those in which kernels are loaded or compiled.
+        Time allowed in all, not counting the time in which kernels are loaded or compiled.
     bytes : int or None
-        Allowed at any one time; most of what is free, if None.
+        Memory allowed at any one time; most of what is free, if None.
     report : callable or None
         Told how far the work has come: (phase, done, total, facts).
+
+    Examples
+    --------
+    >>> with ResourceMonitor(seconds=60, bytes=1000) as monitor:
+    ...     monitor.reserve(600, "the first array")
+    ...     monitor.release(600)
+    ...     monitor.reserve(900, "the second array")
+    >>> monitor.used, monitor.peak
+    (900, 900)
     """
 
     seconds: float | None = None
@@ -96,12 +151,35 @@ class Allowance:
     began: float = field(default_factory=time.perf_counter)
     used: int = 0
     peak: int = 0
-    prepared: float = field(default_factory=preparation_seconds)
+    clock: PreparationClock = field(default_factory=preparation_clock, repr=False)
+    prepared: float = -1.0
+    _flag: NDArray[np.bool_] | None = field(default=None, repr=False)
+    _alarm: _Alarm | None = field(default=None, repr=False)
+    _free: int | None = None
+    _asked_at: int = -1
+
+    def __post_init__(self) -> None:
+        if self.prepared < 0:
+            self.prepared = self.clock.seconds
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+        if isinstance(error, MemoryError) or (isinstance(error, _STARVED) and is_starved()):
+            raise LimitReached(out_of_memory(error)) from None
+
+    def close(self) -> None:
+        """Stop the clock's thread."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
 
     @property
     def elapsed(self) -> float:
         """Seconds since the work began, without those in which kernels were loaded or compiled."""
-        return time.perf_counter() - self.began - (preparation_seconds() - self.prepared)
+        return time.perf_counter() - self.began - (self.clock.seconds - self.prepared)
 
     @property
     def left(self) -> float | None:
@@ -113,6 +191,29 @@ class Allowance:
         """Whether there is a clock to watch or somebody to tell."""
         return self.seconds is not None or self.report is not None
 
+    @property
+    def halt(self) -> NDArray[np.bool_]:
+        """A flag for kernels, shape (1,): raised once time is up. A kernel that sees it returns at once.
+
+        What such a kernel has written is of no use: `check_time` must follow every kernel that is given the flag.
+        """
+        if self.seconds is None or self.seconds == math.inf:
+            return _NEVER
+        if self._flag is None:
+            self._flag = np.zeros(1, bool)
+            self._alarm = _Alarm(self, self._flag)
+        return self._flag
+
+    def within(self, size: int | None) -> ResourceMonitor:
+        """Return a monitor of the same clock for a part of the work, with a memory limit and an account of its own."""
+        part = ResourceMonitor(
+            self.seconds, size, self.report, self.began, clock=self.clock, prepared=self.prepared, _flag=self.halt
+        )
+        if self.seconds is None:
+            # the clock is read all the same, so that no piece of work is long
+            part.seconds = math.inf
+        return part
+
     def pieces(self, count: int) -> list[tuple[int, int]]:
         """Cut work on so many nodes into pieces between which the clock is read; one piece if there is no clock."""
         size = count if self.seconds is None else _PIECE
@@ -120,8 +221,18 @@ class Allowance:
 
     def check_time(self) -> None:
         """Raise `LimitReached` once time is up."""
-        if self.seconds is not None and self.elapsed > self.seconds:
+        if self.seconds is not None and (self.elapsed > self.seconds or (self._flag is not None and self._flag[0])):
             raise LimitReached(f"the time limit of {self.seconds:g} s was reached")
+
+    def each(self, items: Iterable[T], every: int = 256) -> Iterable[T]:
+        """Return the same items; with a clock, it is read before every so many of them."""
+        return items if self.seconds is None else self._timed(items, every)
+
+    def _timed(self, items: Iterable[T], every: int) -> Iterator[T]:
+        for i, item in enumerate(items):
+            if i % every == 0:
+                self.check_time()
+            yield item
 
     def has_time_for(self, evaluations: float, rate: float) -> bool:
         """Whether so many evaluations, at so many a second, fit into the time that is left."""
@@ -134,23 +245,68 @@ class Allowance:
         if not self.has_time_for(evaluations, _FASTEST):
             raise LimitReached(f"{what} would take longer than is left of the time limit of {self.seconds:g} s")
 
-    def take(self, size: int, what: str) -> None:
-        """Reserve memory before it is used, or raise `LimitReached`."""
-        if self.bytes is None and self.used + size > _NO_MATTER:
-            self.bytes = int(_SHARE_OF_FREE * free_memory()) + self.used
-        if self.bytes is not None and self.used + size > self.bytes:
+    def reserve(self, size: int, what: str) -> None:
+        """Reserve memory before it is allocated, or raise `LimitReached`.
+
+        Without a memory limit, or beyond what is left by a container or `ulimit -v`, free memory is the limit.
+        """
+        total = self.used + size
+        if self.bytes is not None and total > self.bytes:
             raise LimitReached(
-                f"{what} would need {_megabytes(self.used + size)}, more than the memory limit of "
-                f"{_megabytes(self.bytes)}"
+                f"{what} would need {_megabytes(total)}, more than the memory limit of {_megabytes(self.bytes)}"
             )
-        self.used += size
+        if total > max(_NO_MATTER, 2 * self._asked_at):
+            self._ask(total)
+        if self._free is not None and total > self._free:
+            self._ask(total)
+            if self._free is not None and total > self._free:
+                raise LimitReached(
+                    f"{what} would need {_megabytes(total)}, more than the {_megabytes(self._free)} of free memory"
+                )
+        self.used = total
         self.peak = max(self.peak, self.used)
 
-    def give_back(self, size: int) -> None:
+    def _ask(self, total: int) -> None:
+        """Find out how much memory is free; asked again when twice as much is wanted."""
+        self._asked_at = total
+        free = free_memory() if self.bytes is None else hard_memory()
+        self._free = None if free is None else int(_SHARE_OF_FREE * free) + self.used
+
+    @property
+    def room(self) -> int:
+        """How many more bytes can be reserved, as far as is known."""
+        ends = [end for end in (self.bytes, self._free) if end is not None]
+        return min(ends, default=2**62) - self.used
+
+    def release(self, size: int) -> None:
         """Release reserved memory."""
         self.used -= size
+
+    @contextlib.contextmanager
+    def borrowed(self, size: int, what: str) -> Iterator[None]:
+        """Reserve memory for temporary arrays and release it at the end."""
+        self.reserve(size, what)
+        try:
+            yield
+        finally:
+            self.release(size)
 
     def tell(self, phase: str, done: int, total: int, **facts: Any) -> None:
         """Report progress, if anyone listens."""
         if self.report is not None:
             self.report(phase, done, total, facts)
+
+
+def is_starved() -> bool:
+    """Whether the limits of the process (`ulimit -v`) leave so little that libraries fail in whatever way they do."""
+    left = process_memory()
+    return left is not None and left < LOADING
+
+
+def out_of_memory(error: BaseException) -> str:
+    """Return what to say when memory ran out although it was reserved, or could not be."""
+    if isinstance(error, AddressSpaceError):
+        return str(error)
+    left = process_memory()
+    where = "" if left is None else f" within the limits of this process (ulimit -v), which leave {_megabytes(left)}"
+    return f"memory ran out{where}"

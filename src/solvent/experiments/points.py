@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.experiments import families
 from solvent.model.cmdp import CMDP
 from solvent.plan import frontier as frontiers
@@ -45,9 +45,9 @@ def count(model: CMDP) -> Points:
     Points(points=7, total=13)
     """
     cost = np.ascontiguousarray(model.cost[0].ticks, np.int64)
-    most = max(0, frontiers.settled_need(model, cost))
+    most = max(0, frontiers.settled_need(model, cost, ResourceMonitor()))
     purse = frontiers.Purse(cost, np.zeros(model.horizon, np.int64), None, most)
-    found = frontiers.build(model, purse, Allowance())
+    found = frontiers.build(model, purse, ResourceMonitor())
     return Points(len(found.start_need), sum(found.layer_sizes))
 
 

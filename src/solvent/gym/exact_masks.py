@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.limits import Allowance, LimitReached, read_memory
+from solvent.core.limits import LimitReached, ResourceMonitor, read_memory
 from solvent.errors import LimitError, ModelError, UnmodelledOutcome, quote
 from solvent.gym.account import Account
 from solvent.model.budget import BudgetLike, Limits
@@ -52,7 +52,7 @@ class OneSided:
     def __init__(self, model: CMDP, limits: Limits, memory_limit: int | str | None = None) -> None:
         self._model, self._lattice = model, Lattice.fit(model, limits)
         try:
-            self._bounds = bounds_of(model, self._lattice, Allowance(bytes=read_memory(memory_limit)))
+            self._bounds = bounds_of(model, self._lattice, ResourceMonitor(bytes=read_memory(memory_limit)))
         except LimitReached as reached:
             raise LimitError(f"the masks were not made: {reached}; raise memory_limit") from None
         self._known: dict[tuple[int, int], list[tuple[int, int, int]]] = {}

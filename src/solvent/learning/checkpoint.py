@@ -88,7 +88,7 @@ def _restore(learner: Learner, arrays: dict[str, NDArray[Any]], header: dict[str
             learner.seen.add(row, after, amounts)
             learner.play_in.learn_of(row, after, amounts)
         if header["seen"]:
-            learner.graph = Graph.of(learner.seen.problem())
+            learner.graph = Graph.of(learner.seen.problem(), learner.monitor)
     learner.counts = counts = Counts.of(learner.graph, pool=learner.settings.pool)
     for name in _ARRAYS:
         _fill(getattr(counts, name), arrays[name], name)

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.limits import Allowance, LimitReached
+from solvent.core.limits import REACHED, ResourceMonitor, reason_of
 from solvent.errors import LimitError
 from solvent.model.cmdp import CMDP
 from solvent.plan.augment import expand
@@ -50,13 +50,13 @@ class Graph:
     entry_next: NDArray[np.uint32]
 
     @classmethod
-    def of(cls, problem: Problem) -> Graph:
-        """Return the graph of a problem.
+    def of(cls, problem: Problem, monitor: ResourceMonitor | None = None) -> Graph:
+        """Return the graph of a problem; memory for it stays reserved.
 
         Raises
         ------
         LimitError
-            If there is not enough memory for it.
+            If there is not enough time or memory for it.
 
         Examples
         --------
@@ -67,15 +67,23 @@ class Graph:
         >>> graph.entry_next.tolist()
         [1, 2, 3, 3, 3]
         """
+        monitor = monitor or ResourceMonitor()
         try:
-            mdp = expand(problem.model, problem.limits, problem.lattice, Allowance())
-        except LimitReached as reached:
-            hint = "give the costs a coarser unit (epsilon_cost), or shorten the horizon"
-            raise LimitError(f"learning stopped: {reached}; {hint}") from None
-        row_model = _model_rows(mdp)
-        sizes = np.diff(problem.model.outcome_indptr)[row_model]
-        entry_indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return cls(problem, mdp, row_model, entry_indptr, _next_nodes(mdp, row_model, entry_indptr))
+            mdp = expand(problem.model, problem.limits, problem.lattice, monitor)
+            monitor.reserve(32 * mdp.n_rows, "the rows of the graph")
+            row_model = _model_rows(mdp)
+            sizes = np.diff(problem.model.outcome_indptr)[row_model]
+            entry_indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+            # entries and what is counted of them; while one step is looked up, keys and amounts
+            assert mdp.layer_indptr is not None
+            per_step = np.diff(entry_indptr[mdp.row_indptr[mdp.layer_indptr]])
+            temporary = int(per_step.max(initial=0)) * (64 + 48 * len(problem.lattice.resources))
+            monitor.reserve(12 * int(entry_indptr[-1]) + 48 * mdp.n_nodes, "the entries of the graph")
+            with monitor.borrowed(temporary, "the entries of a step"):
+                return cls(problem, mdp, row_model, entry_indptr, _next_nodes(mdp, row_model, entry_indptr, monitor))
+        except REACHED as reached:
+            hint = "raise the limit, give the costs a coarser unit (epsilon_cost), or shorten the horizon"
+            raise LimitError(f"learning stopped: {reason_of(reached)}; {hint}") from None
 
     @property
     def feasible(self) -> bool:
@@ -148,7 +156,9 @@ def _model_rows(mdp: AugmentedMDP) -> NDArray[np.int64]:
     return found
 
 
-def _next_nodes(mdp: AugmentedMDP, row_model: NDArray[np.int64], entry_indptr: NDArray[np.int64]) -> NDArray[np.uint32]:
+def _next_nodes(
+    mdp: AugmentedMDP, row_model: NDArray[np.int64], entry_indptr: NDArray[np.int64], monitor: ResourceMonitor
+) -> NDArray[np.uint32]:
     """Return the node that each outcome of each row leads to."""
     model, layers, cost_OD = mdp.model, mdp.layer_indptr, mdp.lattice.cost_OD
     assert layers is not None
@@ -158,6 +168,7 @@ def _next_nodes(mdp: AugmentedMDP, row_model: NDArray[np.int64], entry_indptr: N
     after = np.full(int(entry_indptr[-1]), mdp.n_nodes - 1, np.uint32)
     for step in range(model.horizon - 1):
         begin, end = (int(mdp.row_indptr[layers[step + i]]) for i in (0, 1))
+        monitor.check_time()
         if begin == end:
             continue
         first, last = int(layers[step + 1]), int(layers[step + 2])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from solvent.core.exact import Number
+from solvent.core.limits import ResourceMonitor, read_memory, read_seconds
 from solvent.errors import ModelError, quote
 from solvent.learning.arguments import (
     CostSupport,
@@ -62,6 +63,8 @@ def learn(
     random_rewards: bool | None = None,
     replan: Replan = "doubling",
     max_episodes: int = 1_000_000,
+    time_limit: float | None = None,
+    memory_limit: int | str | None = None,
     seed: int = 0,
     progress: bool = False,
     callback: Callback | None = None,
@@ -131,6 +134,10 @@ def learn(
         Plan when some count has doubled, or after every episode.
     max_episodes : int
         In all, those before a checkpoint included.
+    time_limit : float, optional
+        Seconds after which to stop, with what was learned by then and status "limit".
+    memory_limit : int or str, optional
+        Bytes, or text such as "8GB"; most of what is free, if not given. It is checked before memory is used.
     seed : int
         Random seed. The same seed gives the same run, bit for bit, on every CPU.
     progress : bool
@@ -155,6 +162,8 @@ def learn(
     UnmodelledOutcome
         If something happens that a known support does not have, or an action costs more than its bound: the promise
         has ended, and so does learning.
+    LimitError
+        If the graph of what is known from the beginning does not fit into the time or memory allowed.
 
     Notes
     -----
@@ -180,19 +189,23 @@ def learn(
         env, horizon, budget, cost_support, support, cost_bound, cost, epsilon_cost,
         bool(read_switch("strict", strict)), stationary, settings,
     )  # fmt: skip
-    learner = how.learner()
-    if resume:
-        from solvent.learning.checkpoint import resume as restore
+    with ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit)) as how.monitor:
+        learner = how.learner()
+        learner.monitor = how.monitor
+        if resume:
+            from solvent.learning.checkpoint import resume as restore
 
-        assert path is not None
-        restore(learner, path)
-    return learner.run(
-        max_episodes, callback=callback, progress=progress, checkpoint=path, checkpoint_every=checkpoint_every
-    )
+            assert path is not None
+            restore(learner, path)
+        return learner.run(
+            max_episodes, callback=callback, progress=progress, checkpoint=path, checkpoint_every=checkpoint_every
+        )
 
 
 class _How:
     """What is known, put together."""
+
+    monitor: ResourceMonitor
 
     def __init__(
         self, env: Any, horizon: int | None, budget: BudgetLike | None, cost_support: CostSupport | None,
@@ -261,10 +274,10 @@ class _How:
         problem = self._problem(unrolled(model) if self.stationary is False else model, limits)
         field = ModelField(problem, known=self.known)
         if self.known:
-            return Learner(self.settings, model, Graph.of(problem), field)
+            return Learner(self.settings, model, Graph.of(problem, self.monitor), field)
         refuse_lower(limits)
         seen = Seen(problem.model, self.horizon, limits, units=problem.lattice.units, counting=problem.counting)
-        return Learner(self.settings, model, Graph.of(seen.problem()), field, seen)
+        return Learner(self.settings, model, Graph.of(seen.problem(), self.monitor), field, seen)
 
     def _in_world(self) -> Learner:
         settings, stationary = self.settings, self.stationary is not False
@@ -290,7 +303,7 @@ class _How:
                 first, last = world.actions[0], world.actions[-1]
                 raise ModelError("support, actions", f"those of the environment, {first} to {last}", quote(strange[0]))
             split = unrolled(model) if self.stationary is False else model
-            graph = Graph.of(self._problem(split, limits))
+            graph = Graph.of(self._problem(split, limits), self.monitor)
             field = WorldField(world, model, settings.reward_range, same_rewards=same)
             return Learner(settings, model, graph, field)
         refuse_lower(limits)
@@ -309,7 +322,7 @@ class _How:
             refuse_unasked(self.cost_support)
         seen = Seen(names, self.horizon, limits, stationary=stationary, units=units, counting=counting, worst=worst)
         field = WorldField(world, seen, settings.reward_range, same_rewards=same)
-        return Learner(settings, None, Graph.of(seen.problem()), field, seen)
+        return Learner(settings, None, Graph.of(seen.problem(), self.monitor), field, seen)
 
     def _problem(self, model: CMDP, limits: Limits) -> Problem:
         if self.epsilon_cost is None:

@@ -7,14 +7,16 @@ had happened.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.limits import ResourceMonitor
 from solvent.core.progress import Progress
+from solvent.errors import LimitError
 from solvent.learning.bonus import Bonus, BonusName
 from solvent.learning.counts import Counts
 from solvent.learning.fields import Field, Surprise
@@ -25,6 +27,8 @@ from solvent.learning.result import Learned, LearnStatus, Moment
 from solvent.learning.support import Seen
 from solvent.model.cmdp import CMDP
 
+#: Steps of an episode up to which a whole chunk of episodes is played before the clock is read.
+_STEPS = 20
 #: Told of every plan; it ends the learning by returning True.
 Callback = Callable[[Moment], Any]
 Replan = Literal["doubling", "episode"]
@@ -70,6 +74,8 @@ class Learner:
     play_in : Field
     seen : Seen or None
         The support, if it is learned.
+    monitor : ResourceMonitor
+        Time and memory limits.
     """
 
     settings: Settings
@@ -77,6 +83,7 @@ class Learner:
     graph: Graph
     play_in: Field
     seen: Seen | None = None
+    monitor: ResourceMonitor = field(default_factory=ResourceMonitor)
     counts: Counts = field(init=False)
     row_N: NDArray[np.int64] = field(init=False)
     rng: NDArray[np.uint64] = field(init=False)
@@ -99,10 +106,10 @@ class Learner:
         checkpoint: Path | None = None,
         checkpoint_every: int = 100_000,
     ) -> Learned:
-        """Learn until the gap is at most epsilon, the callback or Ctrl-C says so, or episodes are used up."""
+        """Learn until the gap is at most epsilon, the callback or Ctrl-C says so, or episodes, time or memory end."""
         from solvent.learning.checkpoint import save
 
-        closed, stopped = False, ""
+        closed, stopped, limited = False, "", ""
         saved = self.episodes
         with Progress(show=progress) as bar, Interrupt() as interrupt:
             while self.graph.feasible:
@@ -116,9 +123,16 @@ class Learner:
                 bar.report("learning", self.episodes, max_episodes, {"gap": self.history[-1].gap}, unit="episode")
                 if interrupt.pressed:
                     stopped = "interrupted"
+                if self.monitor.left is not None and self.monitor.left <= 0:
+                    stopped = limited = f"the time limit of {self.monitor.seconds:g} s was reached"
                 if closed or stopped or self.episodes >= max_episodes:
                     break
-                self._play(min(self.play_in.chunk, max_episodes - self.episodes))
+                try:
+                    self._play(min(self._chunk, max_episodes - self.episodes))
+                except LimitError as error:
+                    # the graph of what was seen last does not fit; what was learned before it stays
+                    stopped, limited, checkpoint = str(error), str(error), None
+                    break
                 if checkpoint is not None and self.episodes - saved >= checkpoint_every:
                     save(self, checkpoint)
                     saved = self.episodes
@@ -126,7 +140,15 @@ class Learner:
             save(self, checkpoint)
         if not self.graph.feasible:
             return self._nothing()
-        return self._answer(closed=closed, stopped=stopped)
+        return replace(self._answer(closed=closed, stopped=stopped), limit_reached=bool(limited) and not closed)
+
+    @property
+    def _chunk(self) -> int:
+        """How many episodes to play before the clock is read, at most; how many does not change what is learned."""
+        chunk = self.play_in.chunk
+        if self.monitor.seconds is None:
+            return chunk
+        return min(chunk, max(1, chunk * _STEPS // self.graph.problem.model.horizon))
 
     def _plan(self) -> Moment:
         """Plan on what was counted so far; return how far that is."""
@@ -179,7 +201,8 @@ class Learner:
     def rebuild(self, row: int, *, first: bool) -> None:
         """Make the graph of the support as it is now, whose row has one more outcome than the counts know of."""
         assert self.seen is not None
-        self.graph = Graph.of(self.seen.problem())
+        # only memory counts here: the clock is read between episodes, where what was learned can be returned
+        self.graph = Graph.of(self.seen.problem(), ResourceMonitor(None, self.monitor.bytes))
         self.counts = self.counts.regrown(self.graph, row, first=first)
         self.row_N = np.zeros(self.graph.mdp.n_nodes, np.int64)
 

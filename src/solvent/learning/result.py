@@ -82,6 +82,8 @@ class Learned:
         One for each plan.
     message : str
         What happened, and what to try.
+    limit_reached : bool
+        Whether `time_limit` or `memory_limit` ended it.
     """
 
     status: LearnStatus
@@ -94,6 +96,7 @@ class Learned:
     history: tuple[Moment, ...]
     message: str
     _make_policy: Callable[[], AugmentedPolicy] | None = field(default=None, repr=False)
+    limit_reached: bool = False
 
     @cached_property
     def policy(self) -> AugmentedPolicy:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import MAX_TICKS, ExactColumn, Number, exact
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import BudgetError, ModelError, quote
 from solvent.model.assemble import MAX_HORIZON, MOST_EARNED, check_horizon
 from solvent.model.budget import Budget, BudgetLike, read_budgets
@@ -188,17 +189,26 @@ class DiscountedCMDP:
             steps += 1
         return steps
 
-    def unrolled(self, horizon: int) -> CMDP:
+    def unrolled(self, horizon: int, monitor: ResourceMonitor | None = None) -> CMDP:
         """Return the model of the first steps: at step t rewards and costs are g^t times those of the base, exactly.
+
+        Parameters
+        ----------
+        horizon : int
+        monitor : ResourceMonitor, optional
+            What time and memory there is for it; memory for the result stays reserved.
 
         Raises
         ------
         ModelError
             If the horizon is no number of steps, or floats cannot tell the ends of a scaled law apart.
+        LimitReached
+            If the monitor says so.
         """
         horizon = check_horizon(horizon)
-        base = self.base
-        laws, law_DO = self._scaled_laws(horizon)
+        base, monitor = self.base, monitor or ResourceMonitor()
+        monitor.reserve(self.unrolled_bytes(horizon), f"a model of {horizon:,} steps")
+        laws, law_DO = self._scaled_laws(horizon, monitor)
         scales = np.array([float(self.discount**step) for step in range(horizon)])
         return CMDP(
             horizon=horizon,
@@ -213,7 +223,7 @@ class DiscountedCMDP:
             outcome_indptr=repeat_indptr(base.outcome_indptr, horizon),
             probability=np.tile(base.probability, horizon),
             next_state=np.tile(base.next_state, horizon),
-            cost=tuple(self._scaled_column(column, horizon) for column in base.cost),
+            cost=tuple(self._scaled_column(column, horizon, monitor) for column in base.cost),
             laws=laws,
             law_DO=law_DO,
             budget=base.budget,
@@ -221,27 +231,52 @@ class DiscountedCMDP:
             about=base.about,
         )
 
-    def _scaled_column(self, column: ExactColumn, horizon: int) -> ExactColumn:
+    def unrolled_bytes(self, horizon: int) -> int:
+        """Return about how much memory the model of so many steps takes: its arrays, and the long numbers of costs."""
+        base = self.base
+        per_outcome = 20 + 8 * base.n_resources + (0 if base.law_DO is None else 12 * base.n_resources)
+        size = horizon * (base.n_outcomes * per_outcome + base.n_rows * 28 + base.n_states * 8)
+        for column in base.cost:
+            if column.ticks.any() and not self._fits(column, horizon):
+                size += horizon * len(np.unique(column.ticks)) * self.digits_bytes(horizon)
+        return size + horizon * len(base.laws) * (400 + 4 * self.digits_bytes(horizon))
+
+    def digits_bytes(self, horizon: int) -> int:
+        """Return about how much memory a long number takes that counts a cost of so many steps."""
+        return 64 + math.ceil(horizon * math.log2(self.discount.denominator) / 7.5)
+
+    def _fits(self, column: ExactColumn, horizon: int) -> bool:
+        bits = (horizon - 1) * math.log2(self.discount.denominator)
+        return (
+            column.fits
+            and bits < 64
+            and (int(np.abs(column.ticks).max()) * self.discount.denominator ** (horizon - 1) <= MAX_TICKS)
+        )
+
+    def _scaled_column(self, column: ExactColumn, horizon: int, monitor: ResourceMonitor) -> ExactColumn:
         """Return the costs of all steps; the unit is the greatest, since p^t and q^t have no common factor."""
         if not column.ticks.any():
             return ExactColumn(np.zeros(horizon * len(column), np.int64), Fraction(1), column.decimal_digits)
         p, q, last = self.discount.numerator, self.discount.denominator, horizon - 1
-        factors = [p**step * q ** (last - step) for step in range(horizon)]
-        fits = column.fits and int(np.abs(column.ticks).max()) * q**last <= MAX_TICKS
-        kind = np.int64 if fits else object
+        factors = [p**step * q ** (last - step) for step in monitor.each(range(horizon), 16)]
+        kind = np.int64 if self._fits(column, horizon) else object
         # long numbers are made once for each distinct cost, and shared
         distinct, inverse = np.unique(column.ticks, return_inverse=True)
-        ticks = np.multiply.outer(np.array(factors, kind), distinct.astype(kind))[:, inverse].ravel()
-        return ExactColumn(ticks, column.unit / q**last, column.decimal_digits)
+        costs, ticks = distinct.astype(kind), np.empty((horizon, len(column)), kind)
+        for step, factor in enumerate(monitor.each(factors, 1)):
+            ticks[step] = (costs * factor)[inverse]
+        return ExactColumn(ticks.ravel(), column.unit / q**last, column.decimal_digits)
 
-    def _scaled_laws(self, horizon: int) -> tuple[tuple[CostLaw, ...], NDArray[np.int32] | None]:
+    def _scaled_laws(
+        self, horizon: int, monitor: ResourceMonitor
+    ) -> tuple[tuple[CostLaw, ...], NDArray[np.int32] | None]:
         base = self.base
         if base.law_DO is None:
             return (), None
         places = [base.place_of(int(np.flatnonzero((base.law_DO == i).any(0))[0])) for i in range(len(base.laws))]
         laws = tuple(
             law.scaled(self.discount**step, f"{place} at step {step}, cost")
-            for step in range(horizon)
+            for step in monitor.each(range(horizon), 1)
             for law, place in zip(base.laws, places, strict=True)
         )
         shift = len(base.laws) * np.arange(horizon, dtype=np.int32)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import MAX_TICKS, common_unit
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import LatticeOverflowError, ModelError
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
@@ -47,8 +48,8 @@ class Lattice:
     lower_HD: NDArray[np.int64]
 
     @classmethod
-    def fit(cls, model: CMDP, limits: Limits) -> Lattice:
-        """Return the lattice of a problem.
+    def fit(cls, model: CMDP, limits: Limits, monitor: ResourceMonitor | None = None) -> Lattice:
+        """Return the lattice of a problem; with a monitor, as long as it leaves time for that.
 
         Raises
         ------
@@ -76,8 +77,8 @@ class Lattice:
             _refuse_laws(model, resource)
             column = model.cost[resource]
             reach = max(model.cost_sums[resource]) * column.unit + limits.largest(d)
-            unit = _choose_unit(model, resource, limits, d, reach)
-            cost_OD[:, d] = round_to(column, unit, up=False)
+            unit = _choose_unit(model, resource, limits, d, reach, monitor or ResourceMonitor())
+            cost_OD[:, d] = round_to(column, unit, up=False, monitor=monitor)
             upper_HD[:, d] = limit_ticks(limits.upper[d], unit, NO_UPPER)
             lower_HD[:, d] = limit_ticks(limits.lower[d], unit, NO_LOWER)
             units.append(unit)
@@ -101,7 +102,9 @@ def _refuse_laws(model: CMDP, resource: int) -> None:
         )
 
 
-def _choose_unit(model: CMDP, resource: int, limits: Limits, d: int, reach: Fraction) -> Fraction:
+def _choose_unit(
+    model: CMDP, resource: int, limits: Limits, d: int, reach: Fraction, monitor: ResourceMonitor
+) -> Fraction:
     column = model.cost[resource]
     bounds = limits.distinct(d)
     # a limit between two whole numbers of cost units is as good as the nearest one inside
@@ -109,12 +112,17 @@ def _choose_unit(model: CMDP, resource: int, limits: Limits, d: int, reach: Frac
     for unit in candidates:
         if reach <= MAX_TICKS * unit:
             return unit
-    raise LatticeOverflowError(_overflow_message(model, resource, limits, d, reach))
+    raise LatticeOverflowError(_overflow_message(model, resource, limits, d, reach, monitor))
 
 
-def _overflow_message(model: CMDP, resource: int, limits: Limits, d: int, reach: Fraction) -> str:
+def _overflow_message(
+    model: CMDP, resource: int, limits: Limits, d: int, reach: Fraction, monitor: ResourceMonitor
+) -> str:
     column = model.cost[resource]
-    values = [(column.value(i), i) for i in range(len(column))]
+    first = {ticks: i for i, ticks in reversed(list(enumerate(column.ticks.tolist())))}
+    values = [
+        (column.value(first[ticks]), first[ticks]) for ticks in monitor.each(sorted(first, key=first.__getitem__))
+    ]
     finest, finest_at = max(values, key=lambda x: (x[0] != 0, x[0].denominator))
     largest, largest_at = max(values, key=lambda x: abs(x[0]))
     limit = limits.largest(d)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import MAX_TICKS, ExactColumn
+from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import is_constant
 
 #: Stands for an open side of a limit; every tick compares with it as it should.
@@ -16,10 +17,13 @@ NO_UPPER = np.iinfo(np.int64).max
 NO_LOWER = np.iinfo(np.int64).min
 
 
-def round_to(column: ExactColumn, unit: Fraction, *, up: bool) -> NDArray[np.int64]:
+def round_to(
+    column: ExactColumn, unit: Fraction, *, up: bool, monitor: ResourceMonitor | None = None
+) -> NDArray[np.int64]:
     """Return a column in whole multiples of another unit, each entry rounded down or up, exactly.
 
-    Floats decide where they leave no doubt; the few that lie close to a whole number are worked out in full.
+    Floats decide where they leave no doubt; the few that lie close to a whole number are worked out in full, as long
+    as the monitor leaves time for it.
 
     Examples
     --------
@@ -47,9 +51,16 @@ def round_to(column: ExactColumn, unit: Fraction, *, up: bool) -> NDArray[np.int
     # the product of two rounded numbers is off by less than 2**-51 of itself
     doubtful = np.abs(scaled - nearest) <= 2.0**-48 * (np.abs(scaled) + 1)
     rounded = (np.ceil(scaled) if up else np.floor(scaled)).astype(np.int64)
-    for i in np.flatnonzero(doubtful).tolist():
-        product = int(column.ticks[i]) * above
-        rounded[i] = -(-product // below) if up else product // below
+    ticks, found = column.ticks, dict[int, int]()  # entries that are one long number are worked out once
+    for i in (monitor or ResourceMonitor()).each(np.flatnonzero(doubtful).tolist()):
+        key = id(ticks[i]) if ticks.dtype == object else -1
+        exactly = found.get(key)
+        if exactly is None:
+            product = int(ticks[i]) * above
+            exactly = -(-product // below) if up else product // below
+            if key >= 0:
+                found[key] = exactly
+        rounded[i] = exactly
     return rounded
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from solvent.core.limits import Allowance, LimitReached
+from solvent.core.limits import REACHED, ResourceMonitor, reason_of
 from solvent.errors import LatticeOverflowError, ModelError
 from solvent.model.amounts import format_amount, short_amount
 from solvent.model.budget import Limits
@@ -47,20 +47,20 @@ class Approximation:
 
 
 def approximate(
-    model: CMDP, limits: Limits, asked: Approximation, allowance: Allowance, *, prune: bool = True
+    model: CMDP, limits: Limits, asked: Approximation, monitor: ResourceMonitor, *, prune: bool = True
 ) -> Solution:
     """Solve a problem on rounded costs; see `solve`."""
 
     def attempt(scheme: Scheme) -> tuple[Problem, Answer]:
-        problem = project(model, limits, asked.lengths(limits, model.horizon, scheme), scheme, allowance)
-        return problem, run(problem, "auto", allowance, options=Options(prune=prune))
+        problem = project(model, limits, asked.lengths(limits, model.horizon, scheme), scheme, monitor)
+        return problem, run(problem, "auto", monitor, options=Options(prune=prune))
 
     try:
         problem, relaxed = attempt("relaxed")
-    except LimitReached as reached:
-        return _stopped(asked.method, relaxed_value(model), allowance, str(reached))
+    except REACHED as reached:
+        return _stopped(asked.method, relaxed_value(model, monitor.seconds), monitor, reason_of(reached))
     if not relaxed.feasible:
-        return infeasible(model, limits, asked.method, relaxed.stats, allowance)
+        return infeasible(model, limits, asked.method, relaxed.stats, monitor)
     solution = _relaxed(problem, relaxed, asked)
     if not asked.strict or solution.status is Status.OPTIMAL:
         return solution
@@ -69,15 +69,17 @@ def approximate(
     found: list[tuple[Scheme, Problem, Answer]] = []
     stopped = ""
     for scheme in schemes:
+        used = monitor.used
         try:
             found.append((scheme, *attempt(scheme)))
-        except LimitReached as reached:
-            stopped = str(reached)
+        except REACHED as reached:
+            stopped = reason_of(reached)
+            monitor.release(monitor.used - used)
     best = max(found, key=lambda each: each[2].value, default=None)
     if best is None or not best[2].feasible:
         if stopped:
-            return _stopped(asked.method, relaxed.upper, allowance, stopped)
-        return _none_found(asked, relaxed, allowance)
+            return _stopped(asked.method, relaxed.upper, monitor, stopped)
+        return _none_found(asked, relaxed, monitor)
     return _strict(*best, asked, relaxed)
 
 
@@ -129,36 +131,36 @@ def _strict(scheme: Scheme, problem: Problem, answer: Answer, asked: Approximati
     )  # fmt: skip
 
 
-def _none_found(asked: Approximation, relaxed: Answer, allowance: Allowance) -> Solution:
+def _none_found(asked: Approximation, relaxed: Answer, monitor: ResourceMonitor) -> Solution:
     used = ", ".join(format_amount(epsilon) for epsilon in dict.fromkeys(asked.epsilons))
     message = (
         f"stopped: with epsilon {used} no policy was found that is never over, though there may be one; "
         "use a smaller epsilon, a gap, or an exact method"
     )
-    stats = replace(relaxed.stats, peak_bytes=allowance.peak)
+    stats = replace(relaxed.stats, peak_bytes=monitor.peak)
     return Solution(Status.LIMIT, -math.inf, -math.inf, relaxed.upper, {}, asked.method, message, stats)
 
 
 def infeasible(
-    model: CMDP, limits: Limits, method: str, stats: Stats, allowance: Allowance, problem: Problem | None = None
+    model: CMDP, limits: Limits, method: str, stats: Stats, monitor: ResourceMonitor, problem: Problem | None = None
 ) -> Solution:
     """Return the answer that nothing is feasible, and why, as far as exact costs can tell."""
     diagnosis: Diagnosis | None = None
     try:
-        problem = problem or Problem.exact(model, limits)
-    except (LatticeOverflowError, ModelError):
+        problem = problem or Problem.exact(model, limits, monitor=monitor)
+    except (LatticeOverflowError, ModelError, *REACHED):
         message = "infeasible: no policy keeps the budget, not even with costs rounded in its favour"
     else:
         # the answer is there; saying why may take as long again, and a second
-        elapsed = allowance.elapsed
-        left = math.inf if allowance.seconds is None else allowance.seconds - elapsed
-        more = Allowance(max(min(1 + elapsed, left), 0.1), allowance.bytes)
-        diagnosis = diagnose(problem.model, problem.lattice, limits, more)
+        elapsed = monitor.elapsed
+        left = math.inf if monitor.seconds is None else monitor.seconds - elapsed
+        with ResourceMonitor(max(min(1 + elapsed, left), 0.1), monitor.bytes) as more:
+            diagnosis = diagnose(problem.model, problem.lattice, limits, more)
         message = f"infeasible: {diagnosis}"
     return Solution(Status.INFEASIBLE, -math.inf, -math.inf, -math.inf, {}, method, message, stats, diagnosis)
 
 
-def _stopped(method: str, upper: float, allowance: Allowance, reason: str) -> Solution:
+def _stopped(method: str, upper: float, monitor: ResourceMonitor, reason: str) -> Solution:
     message = f"stopped: {reason}; raise the limit, or epsilon"
-    stats = Stats(0.0, 0, (), None, allowance.peak, "nodes")
+    stats = Stats(0.0, 0, (), None, monitor.peak, "nodes")
     return Solution(Status.LIMIT, -math.inf, -math.inf, upper, {}, method, message, stats)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from solvent.core.limits import Allowance, LimitReached, read_memory, read_seconds
+from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.errors import LimitError, ModelError
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
@@ -78,19 +78,27 @@ def augment(
     """
     check_model(model)
     limits = resolve(model, budget)
-    lattice = Lattice.fit(model, limits)
-    if stationary:
-        _check_stationary(model, lattice)
-    allowance = Allowance(read_seconds(time_limit), read_memory(memory_limit))
+    seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     try:
-        return expand(model, limits, lattice, allowance, stationary=stationary, prune=prune and not stationary)
+        with ResourceMonitor(seconds, memory) as monitor:
+            monitor.reserve(16 * len(limits.resources) * model.n_outcomes, "costs in ticks")
+            lattice = Lattice.fit(model, limits, monitor)
+            if stationary:
+                _check_stationary(model, lattice)
+            return expand(model, limits, lattice, monitor, stationary=stationary, prune=prune and not stationary)
     except LimitReached as reached:
         hint = "raise the limit, give the costs a coarser unit (fewer digits), or shorten the horizon"
         raise LimitError(f"augment stopped: {reached}; {hint}") from None
 
 
 def expand(
-    model: CMDP, limits: Limits, lattice: Lattice, allowance: Allowance, *, stationary: bool = False, prune: bool = True
+    model: CMDP,
+    limits: Limits,
+    lattice: Lattice,
+    monitor: ResourceMonitor,
+    *,
+    stationary: bool = False,
+    prune: bool = True,
 ) -> AugmentedMDP:
     """Return the MDP on the nodes of a problem whose costs are already in ticks, rounded or not.
 
@@ -99,8 +107,8 @@ def expand(
     LimitReached
         If the memory or time allowed is not enough.
     """
-    steps = Steps(model, lattice, bounds_of(model, lattice, allowance, prune=prune))
-    parts = _stationary(steps, allowance) if stationary else _expanded(steps, allowance, prune=prune)
+    steps = Steps(model, lattice, bounds_of(model, lattice, monitor, prune=prune), monitor)
+    parts = _stationary(steps, monitor) if stationary else _expanded(steps, monitor, prune=prune)
     shape = (len(parts.row), len(parts.state))
     transitions = sparse.csr_array((parts.probability, parts.next_node, parts.entry_indptr), shape=shape)
     transitions.sort_indices()
@@ -184,18 +192,18 @@ class _Nodes:
 
     @classmethod
     def of(cls, steps: Steps, layer: Layer, alive: NDArray[np.bool_]) -> _Nodes:
-        return cls(layer.state, layer.spent, steps.grid.table(layer), alive)
+        return cls(layer.state, layer.spent, steps.grid.table(layer, steps.monitor.halt), alive)
 
 
 class _Rows:
     """Rows as they are written, with room for a known number and for one more that is tried and not kept."""
 
-    def __init__(self, model: CMDP, n_rows: int, n_entries: int, n_nodes: int, allowance: Allowance) -> None:
+    def __init__(self, model: CMDP, n_rows: int, n_entries: int, n_nodes: int, monitor: ResourceMonitor) -> None:
         n_entries += int(np.diff(model.outcome_indptr).max(initial=1))
         index = np.int32 if max(n_entries, n_nodes) < np.iinfo(np.int32).max else np.int64
         width = np.dtype(index).itemsize
         # actions and rewards of the rows are taken from the model when all are written
-        allowance.take(n_rows * (16 + width) + n_entries * (8 + width), "the rows of the augmented MDP")
+        monitor.reserve(n_rows * (16 + width) + n_entries * (8 + width), "the rows of the augmented MDP")
         self.row, self.indptr = np.empty(n_rows, np.int32), np.zeros(n_rows + 1, index)
         self.next, self.probability = np.empty(n_entries, index), np.empty(n_entries)
         self.n_rows = self.n_entries = 0
@@ -220,8 +228,9 @@ class _Rows:
             steps.lattice.cost_OD, now["row_low"], now["row_high"], bounds.settled_low[h + 1],
             bounds.settled_high[h + 1], now["first_row"], after.state, after.spent, after.slots, steps.grid.facts,
             after.alive, keep_all, self.n_rows, self.n_entries, count, self.row, self.indptr, self.next,
-            self.probability, reached,
+            self.probability, reached, steps.monitor.halt,
         )  # fmt: skip
+        steps.monitor.check_time()
         self.counts.append(count[wanted])
         return reached
 
@@ -253,34 +262,35 @@ def _judge(
         state, spent, now["row_indptr"], m.outcome_indptr, m.next_state, steps.lattice.cost_OD, now["row_low"],
         now["row_high"], bounds.safe_low[h], bounds.safe_high[h], bounds.settled_low[h + 1],
         bounds.settled_high[h + 1], now["first_row"], after.state, after.spent, after.slots, steps.grid.facts,
-        after.alive, keep_all, alive, stuck,
+        after.alive, keep_all, alive, stuck, steps.monitor.halt,
     )  # fmt: skip
+    steps.monitor.check_time()
     return alive, stuck, n_rows, n_entries
 
 
-def _expanded(steps: Steps, allowance: Allowance, *, prune: bool) -> _Parts:
+def _expanded(steps: Steps, monitor: ResourceMonitor, *, prune: bool) -> _Parts:
     """Return the time-expanded form; with `prune`, without anything that leads to a dead end."""
     horizon, n_resources = steps.model.horizon, len(steps.lattice.resources)
-    layers = forward(steps, allowance)
+    layers = forward(steps, monitor)
     total = sum(map(len, layers)) + 1
     largest = max(map(len, layers)) + 1
     table_bytes = 4 * (steps.grid.size or 4 * largest) + 12 * largest
-    allowance.take(total * (22 + 8 * n_resources) + table_bytes, "the nodes of the augmented MDP")
+    monitor.reserve(total * (22 + 8 * n_resources) + table_bytes, "the nodes of the augmented MDP")
     alive, stuck = [np.empty(0, bool)] * horizon, [np.empty(0, bool)] * horizon
     n_rows = n_entries = 0
     after = _Nodes.end(n_resources)
     for h in range(horizon - 1, -1, -1):
-        allowance.check_time()
+        monitor.check_time()
         layer = layers[h]
         alive[h], stuck[h], *sizes = _judge(steps, h, layer.state, layer.spent, after, keep_all=not prune)
         n_rows, n_entries = n_rows + sizes[0], n_entries + sizes[1]
         after = _Nodes.of(steps, layer, alive[h])
 
-    rows = _Rows(steps.model, n_rows, n_entries, total, allowance)
+    rows = _Rows(steps.model, n_rows, n_entries, total, monitor)
     wanted, dead_ends, layer_indptr = np.ones(1, bool), [], np.zeros(horizon + 2, np.int64)
     states, spents = [], []
     for h in range(horizon):
-        allowance.check_time()
+        monitor.check_time()
         last = h == horizon - 1
         after = _Nodes.end(n_resources) if last else _Nodes.of(steps, layers[h + 1], alive[h + 1])
         state, spent, written = layers[h].state, layers[h].spent, rows.n_entries
@@ -304,13 +314,13 @@ def _expanded(steps: Steps, allowance: Allowance, *, prune: bool) -> _Parts:
     )
 
 
-def _stationary(steps: Steps, allowance: Allowance) -> _Parts:
+def _stationary(steps: Steps, monitor: ResourceMonitor) -> _Parts:
     """Return the form without steps: all nodes that can be met, and rows for those met before the end."""
-    nodes, n_inner = _explore(steps, allowance)
+    nodes, n_inner = _explore(steps, monitor)
     n_nodes, state, spent = len(nodes.state), nodes.state[:n_inner], nodes.spent[:n_inner]
-    allowance.take(20 * n_nodes, "the nodes of the augmented MDP")
+    monitor.reserve(20 * n_nodes, "the nodes of the augmented MDP")
     _, stuck, n_rows, n_entries = _judge(steps, 0, state, spent, nodes, keep_all=True)
-    rows = _Rows(steps.model, n_rows, n_entries, n_nodes, allowance)
+    rows = _Rows(steps.model, n_rows, n_entries, n_nodes, monitor)
     rows.add(steps, 0, state, spent, np.ones(n_inner, bool), nodes, keep_all=True)
     rows.counts.append(np.zeros(n_nodes - n_inner, np.int64))
     parts, dead_ends = rows.parts(), np.flatnonzero(stuck)
@@ -319,12 +329,12 @@ def _stationary(steps: Steps, allowance: Allowance) -> _Parts:
         spent_ND=nodes.spent,
         layer_indptr=None,
         dead_ends=dead_ends,
-        feasible=_is_feasible(parts, dead_ends, steps.model.horizon, allowance),
+        feasible=_is_feasible(parts, dead_ends, steps.model.horizon, monitor),
         **parts,
     )
 
 
-def _explore(steps: Steps, allowance: Allowance) -> tuple[_Nodes, int]:
+def _explore(steps: Steps, monitor: ResourceMonitor) -> tuple[_Nodes, int]:
     """Return all (state, spent) by the step they are first met, and how many are met before the last one is over."""
     m, now, first = steps.model, steps.at(0), steps.first_layer()
     state, spent, slots = first.state, first.spent, np.empty(0, np.int32)
@@ -332,33 +342,35 @@ def _explore(steps: Steps, allowance: Allowance) -> tuple[_Nodes, int]:
     for _ in range(m.horizon):
         n_inner = count
         while begin < n_inner:
-            allowance.check_time()
+            monitor.check_time()
             if 2 * count > len(state):
                 room = max(1024, 4 * count)
                 # a hash table is a power of two long, so at most four times the room
                 needed = room * (4 + 8 * spent.shape[1]) + 4 * (steps.grid.size or 4 * room)
-                allowance.take(needed, "the nodes of the augmented MDP")
+                monitor.reserve(needed, "the nodes of the augmented MDP")
                 state, spent = np.resize(state[:count], room), np.resize(spent[:count], (room, spent.shape[1]))
                 slots = steps.grid.empty(room)
-                kernels.fill_slots(state, spent, count, slots, steps.grid.facts)
-                allowance.give_back(taken)
+                kernels.fill_slots(state, spent, count, slots, steps.grid.facts, monitor.halt)
+                monitor.release(taken)
                 taken = needed
             count, begin = augment_kernels.explore(
                 begin, n_inner, now["row_indptr"], m.outcome_indptr, m.next_state, steps.lattice.cost_OD,
                 now["row_low"], now["row_high"], steps.bounds.settled_low[1], steps.bounds.settled_high[1],
-                now["first_row"], count, state, spent, slots, steps.grid.facts,
+                now["first_row"], count, state, spent, slots, steps.grid.facts, monitor.halt,
             )  # fmt: skip
         if count == n_inner:
             break
     return _Nodes(state[:count].copy(), spent[:count].copy(), slots, np.ones(count, bool)), n_inner
 
 
-def _is_feasible(parts: dict[str, Any], dead_ends: NDArray[np.int64], horizon: int, allowance: Allowance) -> bool:
+def _is_feasible(parts: dict[str, Any], dead_ends: NDArray[np.int64], horizon: int, monitor: ResourceMonitor) -> bool:
     """Whether the start can be continued from for so many steps; what cannot only grows, so a fixed point ends it."""
     dead = np.zeros(len(parts["row_indptr"]) - 1, bool)
     dead[dead_ends] = True
     for _ in range(horizon - 1):
-        allowance.check_time()
-        if not augment_kernels.spread_dead(parts["row_indptr"], parts["entry_indptr"], parts["next_node"], dead):
+        monitor.check_time()
+        arrays = parts["row_indptr"], parts["entry_indptr"], parts["next_node"]
+        if not augment_kernels.spread_dead(*arrays, dead, monitor.halt):
             break
+    monitor.check_time()
     return not dead[0]

@@ -32,17 +32,19 @@ def _has_way_on(
 def judge(
     node_state, node_spent, row_indptr, outcome_indptr, next_state, cost_OD, row_low_RD, row_high_RD, ends_low_SD,
     ends_high_SD, settled_low_SD, settled_high_SD, first_row, next_node_state, next_node_spent, next_slots, grid,
-    next_alive, keep_all, out_alive, out_stuck,
+    next_alive, keep_all, out_alive, out_stuck, halt,
 ):  # fmt: skip
     """Write which nodes of a layer are alive, that is can be continued from, and which have no safe row at all.
 
     Returns how many rows the layer is to have, and a bound on their transitions: those that lead only to nodes that
-    are alive or, with `keep_all`, all safe ones.
+    are alive or, with `keep_all`, all safe ones. Ends early once `halt[0]` is set.
     """
     n_rows = n_entries = 0
     last = next_slots.shape[0] == 0
     scratch = np.empty((1, node_spent.shape[1]), np.int64)
     for i in range(node_state.shape[0]):
+        if halt[0]:
+            break
         s = node_state[i]
         if row_indptr[s] == row_indptr[s + 1]:
             out_alive[i] = allows(node_spent, i, ends_low_SD, ends_high_SD, s)
@@ -69,12 +71,13 @@ def emit(
     node_state, node_spent, wanted, row_indptr, outcome_indptr, probability, next_state, cost_OD, row_low_RD,
     row_high_RD, settled_low_SD, settled_high_SD, first_row, next_node_state, next_node_spent, next_slots, grid,
     next_alive, keep_all, n_rows, n_entries, out_n_rows, out_row, out_indptr, out_next, out_probability, out_reached,
+    halt,
 ):  # fmt: skip
     """Append the rows of the wanted nodes, as `judge` counts them, to those already written.
 
     Per row writes the model's row and its transitions, one for each node it can lead to, by position in the next
     layer; marks these in `out_reached`. Returns the number of rows and of transitions written so far. As a row is
-    written before it is known to be kept, transitions need room for one row more.
+    written before it is known to be kept, transitions need room for one row more. Ends early once `halt[0]` is set.
     """
     last = next_slots.shape[0] == 0
     scratch = np.empty((1, node_spent.shape[1]), np.int64)
@@ -83,6 +86,8 @@ def emit(
     tries = 0
     for i in range(node_state.shape[0]):
         out_n_rows[i] = 0
+        if halt[0]:
+            break
         if not wanted[i]:
             continue
         s = node_state[i]
@@ -123,14 +128,16 @@ def emit(
 @jit
 def explore(
     begin, end, row_indptr, outcome_indptr, next_state, cost_OD, row_low_RD, row_high_RD, settled_low_SD,
-    settled_high_SD, first_row, count, node_state, node_spent, slots, grid,
+    settled_high_SD, first_row, count, node_state, node_spent, slots, grid, halt,
 ):  # fmt: skip
     """Add to a set of `count` nodes everything that safe rows of those from `begin` to `end` can lead to.
 
-    Returns the number of nodes and the node at which room ran out, or `end`.
+    Returns the number of nodes and the node at which room ran out, or `end`. Ends early once `halt[0]` is set.
     """
     room = node_state.shape[0]
     for i in range(begin, end):
+        if halt[0]:
+            return count, i
         s = node_state[i]
         for r in range(row_indptr[s], row_indptr[s + 1]):
             if not allows(node_spent, i, row_low_RD, row_high_RD, r - first_row):
@@ -147,11 +154,16 @@ def explore(
 
 
 @jit
-def spread_dead(row_indptr, entry_indptr, next_node, dead):
-    """Mark in `dead` the nodes all of whose rows can lead to a dead one so far; return whether there were any."""
+def spread_dead(row_indptr, entry_indptr, next_node, dead, halt):
+    """Mark in `dead` the nodes all of whose rows can lead to a dead one so far; return whether there were any.
+
+    Ends early once `halt[0]` is set.
+    """
     found = np.zeros(dead.shape[0], np.bool_)
     changed = False
     for i in range(dead.shape[0]):
+        if halt[0]:
+            return changed
         if dead[i] or row_indptr[i] == row_indptr[i + 1]:
             continue
         stuck = True

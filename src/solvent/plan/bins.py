@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import MAX_TICKS, ExactColumn, common_unit
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.distributions import CostLaw
 from solvent.model.rounding import round_to
@@ -74,7 +74,7 @@ class Parts:
     error: float
 
 
-def split(model: CMDP, measures: tuple[Measure, ...], allowance: Allowance | None = None) -> Parts:
+def split(model: CMDP, measures: tuple[Measure, ...], monitor: ResourceMonitor | None = None) -> Parts:
     """Return the model on coarse ticks.
 
     Parameters
@@ -82,33 +82,35 @@ def split(model: CMDP, measures: tuple[Measure, ...], allowance: Allowance | Non
     model : CMDP
     measures : tuple of Measure
         One for each tracked resource.
-    allowance : Allowance, optional
-        What memory there is for it.
+    monitor : ResourceMonitor, optional
+        What time and memory there is for it; memory for the result stays reserved.
 
     Raises
     ------
     LimitReached
         If the bins would not fit into the memory allowed.
     """
-    if allowance is not None:
-        size = _size(model, measures)
-        allowance.take(size, "the bins of continuous costs")
-        allowance.expect(float(size * _WORK_PER_BYTE), "the bins of continuous costs")
-        allowance.give_back(size)
+    monitor, size = monitor or ResourceMonitor(), _size(model, measures)
+    what = "costs in ticks" if model.law_DO is None else "the bins of continuous costs"
+    monitor.reserve(size, what)
+    if model.law_DO is not None:
+        monitor.expect(float(size * _WORK_PER_BYTE), what)
     units, columns, exact = [], Columns.of(model), True
     for measure in measures:
         unit, is_exact = _true_unit(model, measure)
         column = model.cost[measure.resource]
-        columns.ticks.append(round_to(column, measure.unit, up=measure.counting == "up"))
-        columns.high.append(round_to(column, unit, up=True))
-        columns.low.append(columns.high[-1] if is_exact else round_to(column, unit, up=False))
+        columns.ticks.append(round_to(column, measure.unit, up=measure.counting == "up", monitor=monitor))
+        columns.high.append(round_to(column, unit, up=True, monitor=monitor))
+        columns.low.append(columns.high[-1] if is_exact else round_to(column, unit, up=False, monitor=monitor))
+        monitor.check_time()
         units.append(unit)
         exact &= is_exact
     error = 0.0
     for d, measure in enumerate(measures):
-        columns, wrong = _split_laws(model, measure, d, units[d], columns)
+        columns, wrong = _split_laws(model, measure, d, units[d], columns, monitor)
         error += wrong
     columns = merge(model, columns)
+    monitor.check_time()
     n_tracked = len(measures)
     ticks_OD, high_OD, low_OD = (
         np.stack(group, axis=1) if n_tracked else np.zeros((len(columns.source), 0), np.int64)
@@ -119,7 +121,9 @@ def split(model: CMDP, measures: tuple[Measure, ...], allowance: Allowance | Non
         for each in measures
         for i in _used_laws(model, each.resource)
     )
-    return Parts(rebuilt(model, columns), ticks_OD, Truth(tuple(units), high_OD, low_OD, exact), lumped, error)
+    parts = Parts(rebuilt(model, columns), ticks_OD, Truth(tuple(units), high_OD, low_OD, exact), lumped, error)
+    monitor.release(size - min(size, len(columns.source) * (20 + 24 * n_tracked)))
+    return parts
 
 
 def _used_laws(model: CMDP, resource: int) -> list[int]:
@@ -138,7 +142,7 @@ def _size(model: CMDP, measures: tuple[Measure, ...]) -> int:
             first, last = _range(model.laws[i], measure)
             bins += last - first + 1
             outcomes[model.law_DO[measure.resource] == i] *= float(last - first + 1)
-    return 0 if bins == 0 else int(outcomes.sum()) * _BYTES_PER_OUTCOME * (1 + len(measures)) + bins * _BYTES_PER_BIN
+    return int(outcomes.sum()) * _BYTES_PER_OUTCOME * (1 + len(measures)) + bins * _BYTES_PER_BIN
 
 
 def _true_unit(model: CMDP, measure: Measure) -> tuple[Fraction, bool]:
@@ -157,13 +161,18 @@ def _true_unit(model: CMDP, measure: Measure) -> tuple[Fraction, bool]:
     return unit, False
 
 
-def _split_laws(model: CMDP, measure: Measure, d: int, true_unit: Fraction, columns: Columns) -> tuple[Columns, float]:
+def _split_laws(
+    model: CMDP, measure: Measure, d: int, true_unit: Fraction, columns: Columns, monitor: ResourceMonitor
+) -> tuple[Columns, float]:
     """Return the outcomes with those of continuous cost of one resource split into bins, and the error of these."""
     used = _used_laws(model, measure.resource)
     if not used:
         return columns, 0.0
     assert model.law_DO is not None
-    bins = {i: _bins(model.laws[i], measure, true_unit) for i in used}
+    bins = {}
+    for i in used:
+        monitor.check_time()
+        bins[i] = _bins(model.laws[i], measure, true_unit)
     law = model.law_DO[measure.resource][columns.source]
     sizes = np.ones(len(law), np.int64)
     for i in used:

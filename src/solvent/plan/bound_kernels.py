@@ -40,14 +40,14 @@ def row_bounds(
 @jit
 def fill_bounds(
     table_of_step, row_indptr, outcome_indptr, next_state, cost_OD, upper_HD, lower_HD, tail_upper_HD, tail_lower_HD,
-    out_safe_high, out_safe_low, out_settled_high, out_settled_low,
+    out_safe_high, out_safe_low, out_settled_high, out_settled_low, halt,
 ):  # fmt: skip
     """Write what may have been spent at each (step, state), resource by resource; arrays of shape (H + 1, S, D).
 
     Outside [safe_low, safe_high] even the most careful continuation breaks a limit: the node is doomed. Inside
     [settled_low, settled_high] even the most careless cannot: the resource is settled. Once an episode is over, the
     tightest limit from each step on binds, which is written to `tail_upper_HD` and `tail_lower_HD`. What holds after
-    the last step is to be there already.
+    the last step is to be there already. Ends early once `halt[0]` is set.
     """
     n_steps, n_resources = upper_HD.shape
     n_states = out_safe_high.shape[1]
@@ -58,6 +58,8 @@ def fill_bounds(
             tail_upper_HD[h, d] = min(tail_upper_HD[h, d], tail_upper_HD[later, d])
             tail_lower_HD[h, d] = max(tail_lower_HD[h, d], tail_lower_HD[later, d])
         for s in range(n_states):
+            if halt[0]:
+                return
             first = table_of_step[h] * n_states + s
             terminal = row_indptr[first] == row_indptr[first + 1]
             for d in range(n_resources):
@@ -82,11 +84,18 @@ def fill_bounds(
 
 
 @jit
-def unlimited_value(table_of_step, row_indptr, outcome_indptr, probability, next_state, row_reward, n_states, start):
-    """Return an upper bound on the value of the start if there were no limits, outward by more than rounding errs."""
+def unlimited_value(
+    table_of_step, row_indptr, outcome_indptr, probability, next_state, row_reward, n_states, start, halt
+):
+    """Return an upper bound on the value of the start if there were no limits, outward by more than rounding errs.
+
+    Infinity, if it was ended early by `halt[0]`.
+    """
     now, after = np.zeros(n_states), np.zeros(n_states)
     for h in range(table_of_step.shape[0] - 1, -1, -1):
         for s in range(n_states):
+            if halt[0]:
+                return np.inf
             first = table_of_step[h] * n_states + s
             best = 0.0 if row_indptr[first] == row_indptr[first + 1] else -np.inf
             for r in range(row_indptr[first], row_indptr[first + 1]):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.plan.bound_kernels import DOWN, UP, fill_bounds
@@ -27,9 +27,21 @@ class Bounds:
 
 
 def look_ahead(
-    model: CMDP, cost_OD: NDArray[np.int64], upper_HD: NDArray[np.int64], lower_HD: NDArray[np.int64]
+    model: CMDP,
+    cost_OD: NDArray[np.int64],
+    upper_HD: NDArray[np.int64],
+    lower_HD: NDArray[np.int64],
+    monitor: ResourceMonitor,
 ) -> tuple[NDArray[np.int64], ...]:
-    """Return what may have been spent at each (step, state): the arrays of `Bounds`, in their order."""
+    """Return what may have been spent at each (step, state): the arrays of `Bounds`, in their order.
+
+    Memory for them is to be reserved already.
+
+    Raises
+    ------
+    LimitReached
+        If time is up.
+    """
     shape = (model.horizon + 1, model.n_states, cost_OD.shape[1])
     found = np.empty((4, *shape), np.int64)
     # nothing binds after the last step
@@ -37,8 +49,9 @@ def look_ahead(
     safe_low, safe_high, settled_low, settled_high = found
     fill_bounds(
         model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, cost_OD, upper_HD, lower_HD,
-        np.empty_like(upper_HD), np.empty_like(lower_HD), safe_high, safe_low, settled_high, settled_low,
+        np.empty_like(upper_HD), np.empty_like(lower_HD), safe_high, safe_low, settled_high, settled_low, monitor.halt,
     )  # fmt: skip
+    monitor.check_time()
     return safe_low, safe_high, settled_low, settled_high
 
 
@@ -50,7 +63,7 @@ def _tails(upper_HD: NDArray[np.int64], lower_HD: NDArray[np.int64]) -> Interval
 def bounds_of(
     model: CMDP,
     lattice: Lattice,
-    allowance: Allowance,
+    monitor: ResourceMonitor,
     *,
     prune: bool = True,
     truncation: Interval | None = None,
@@ -62,9 +75,9 @@ def bounds_of(
     and state, arrays of shape (H, S, D), is doomed for other reasons.
     """
     shape = (model.horizon + 1, model.n_states, len(lattice.resources))
-    allowance.take(4 * 8 * int(np.prod(shape)), "bounds per step and state")
+    monitor.reserve(4 * 8 * int(np.prod(shape)), "bounds per step and state")
     if prune:
-        bounds = look_ahead(model, lattice.cost_OD, lattice.upper_HD, lattice.lower_HD)
+        bounds = look_ahead(model, lattice.cost_OD, lattice.upper_HD, lattice.lower_HD, monitor)
         safe_low, safe_high, settled_low, settled_high = bounds
     else:
         safe_low, safe_high = np.full(shape, DOWN), np.full(shape, UP)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import exact as exact_number
-from solvent.core.limits import Allowance, LimitReached
+from solvent.core.limits import REACHED, LimitReached, ResourceMonitor, reason_of
 from solvent.errors import LatticeOverflowError, ModelError, quote
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
@@ -74,16 +74,19 @@ class _Bracket:
         No policy is worth more than `upper`, and the best one found is worth at least `lower`.
     noise_above, noise_below : float
         How much of the distance of these bounds the errors of the two answers can make up.
+    held : int
+        Bytes that the best answer so far keeps reserved.
     """
 
     gap: float
     upper: float
-    allowance: Allowance
+    monitor: ResourceMonitor
     announce: Callable[[Round], None] | None
     lower: float = -math.inf
     noise_above: float = 0.0
     noise_below: float = 0.0
     best: tuple[Problem, Answer] | None = None
+    held: int = 0
     rounds: list[Round] = field(default_factory=list)
     is_infeasible: bool = False
 
@@ -105,6 +108,13 @@ class _Bracket:
         else:
             self.is_infeasible = True
 
+    def close_part(self, used: int, answer: Answer) -> None:
+        """Release what was reserved for an answer, beyond what was in use before, unless it is the best so far."""
+        taken = self.monitor.used - used
+        if self.best is not None and self.best[1] is answer:
+            taken, self.held = self.held, taken
+        self.monitor.release(taken)
+
     @property
     def met(self) -> bool:
         """Whether the bounds are no further apart than rounding errors make them."""
@@ -116,31 +126,29 @@ class _Bracket:
 
     def close_round(self, nodes: int) -> None:
         gap = 0.0 if self.met else relative_gap(self.lower, self.upper)
-        found = Round(self.lower, self.upper, gap, nodes, time.perf_counter() - self.allowance.began)
+        found = Round(self.lower, self.upper, gap, nodes, time.perf_counter() - self.monitor.began)
         self.rounds.append(found)
-        # what a round has taken is free again
-        self.allowance.used = 0
         if self.announce is not None:
             self.announce(found)
 
 
 def certify(
-    model: CMDP, limits: Limits, gap: float, allowance: Allowance, announce: Callable[[Round], None] | None = None
+    model: CMDP, limits: Limits, gap: float, monitor: ResourceMonitor, announce: Callable[[Round], None] | None = None
 ) -> Solution:
     """Find a policy that is never over and bounds on the optimum that are close; see `solve`.
 
     `announce` is told of each round. On an interrupt, the best so far is returned.
     """
-    bracket = _Bracket(gap, relaxed_value(model), allowance, announce)
+    bracket = _Bracket(gap, relaxed_value(model, monitor.seconds), monitor, announce)
     stopped = ""
     try:
         for nodes in _rounds(model, limits, bracket):
             bracket.close_round(nodes)
             if bracket.done:
                 break
-            allowance.check_time()
-    except LimitReached as reached:
-        stopped = str(reached)
+            monitor.check_time()
+    except REACHED as reached:
+        stopped = reason_of(reached)
     except KeyboardInterrupt:
         stopped = "interrupted"
     return _conclude(model, limits, bracket, stopped)
@@ -150,7 +158,7 @@ def _rounds(model: CMDP, limits: Limits, bracket: _Bracket) -> Iterator[int]:
     """Narrow the bracket round by round; yields how many nodes or points each took."""
     exact: Problem | None
     try:
-        exact = Problem.exact(model, limits)
+        exact = Problem.exact(model, limits, monitor=bracket.monitor)
     except (LatticeOverflowError, ModelError):
         exact = None
     if exact is not None:
@@ -168,17 +176,14 @@ def _rounds(model: CMDP, limits: Limits, bracket: _Bracket) -> Iterator[int]:
 
 def _try_exactly(exact: Problem, bracket: _Bracket) -> int | None:
     """Solve the problem itself if it is small; returns how many nodes that took, or None."""
-    whole = bracket.allowance
-    allowed = _FIRST_TRY if whole.bytes is None else min(whole.bytes, _FIRST_TRY)
-    # the clock is read, so that a piece of work is never long
-    seconds = whole.seconds if whole.seconds is not None else math.inf
-    trial = Allowance(seconds, allowed, whole.report, whole.began, prepared=whole.prepared)
+    whole = bracket.monitor
+    trial = whole.within(max(min(whole.room, _FIRST_TRY), 0))
     try:
         answer = run(exact, "auto", trial, options=Options(follow=_FOLLOW))
     except LimitReached:
         whole.check_time()
         return None
-    whole.peak = max(whole.peak, trial.peak)
+    whole.peak = max(whole.peak, whole.used + trial.peak)
     bracket.settle(exact, answer)
     return answer.stats.nodes
 
@@ -190,14 +195,19 @@ _FOLLOW = 200_000
 def _by_lengths(
     model: CMDP, limits: Limits, bracket: _Bracket, *, one_sided: bool, until_stalled: bool
 ) -> Iterator[int]:
-    spans = _spans(model, limits)
+    spans = _spans(model, limits, bracket.monitor)
     finest = finest_lengths(model, limits)
+    monitor = bracket.monitor
     amounts, before, known = _FIRST_AMOUNTS[not one_sided], math.inf, None
+    # what a round knows of dead ends, and the same in the ticks of the next
+    boxes = 0 if one_sided else 6 * 8 * model.horizon * model.n_states * len(limits.resources)
+    monitor.reserve(boxes, "bounds per step and state")
     options = Options(arrays=True if one_sided else None, follow=_FOLLOW)
     while True:
         lengths = tuple(max(_power_of_two(span / amounts), least) for span, least in zip(spans, finest, strict=True))
-        relaxed = project(model, limits, lengths, "relaxed", bracket.allowance)
-        bound = run(relaxed, "auto", bracket.allowance, options=_within(options, known, relaxed))
+        used = monitor.used
+        relaxed = project(model, limits, lengths, "relaxed", monitor)
+        bound = run(relaxed, "auto", monitor, options=_within(options, known, relaxed))
         nodes = bound.stats.nodes
         if relaxed.is_exact or not bound.feasible:
             bracket.settle(relaxed, bound)
@@ -205,13 +215,19 @@ def _by_lengths(
             bracket.lower_upper(bound.upper, bound.noise_above)
             if not any(true_extremes(relaxed, bound)[1].values()):
                 bracket.settle(relaxed, bound)
-        if not bracket.done:
-            bracket.allowance.used = 0
-            rounded = project(model, limits, lengths, "rounded", bracket.allowance)
+        is_done = bracket.done
+        if not is_done:
             known = _Known.of(relaxed, bound)
-            answer = run(rounded, "auto", bracket.allowance, options=_within(options, known, rounded))
+        bracket.close_part(used, bound)
+        del relaxed, bound
+        if not is_done:
+            used = monitor.used
+            rounded = project(model, limits, lengths, "rounded", monitor)
+            answer = run(rounded, "auto", monitor, options=_within(options, known, rounded))
             nodes += answer.stats.nodes
             bracket.raise_lower(rounded, answer)
+            bracket.close_part(used, answer)
+            del rounded, answer
         yield nodes
         closed = relative_gap(bracket.lower, bracket.upper)
         if lengths == finest or (until_stalled and (closed > _STALLED * before or amounts >= _MOST_AMOUNTS)):
@@ -272,11 +288,13 @@ def _within(options: Options, known: _Known | None, problem: Problem) -> Options
     return options if known is None else replace(options, within=known.inside(problem))
 
 
-def _spans(model: CMDP, limits: Limits) -> tuple[Fraction, ...]:
+def _spans(model: CMDP, limits: Limits, monitor: ResourceMonitor) -> tuple[Fraction, ...]:
     """Return how far apart the amounts of each tracked resource can be that need be told apart."""
     # a hundredth of what sums can reach is fine enough for that
     trial = tuple(length * 2**53 for length in finest_lengths(model, limits))
-    problem = project(model, limits, trial, "relaxed")
+    used = monitor.used
+    problem = project(model, limits, trial, "relaxed", monitor)
+    monitor.release(monitor.used - used)
     pairs = zip(problem.ends, problem.lattice.units, strict=True)
     return tuple((high - low + 1) * unit for (low, high), unit in pairs)
 
@@ -290,25 +308,31 @@ def _power_of_two(least: Fraction) -> Fraction:
 
 def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
     purse, _ = purse_of(exact.lattice)
-    work = frontier.Work(exact.model, purse)
+    work = frontier.Work(exact.model, purse, bracket.monitor)
     horizon = exact.model.horizon
     distance = bracket.upper - bracket.lower
     value = max(abs(bracket.upper), abs(bracket.lower) if math.isfinite(bracket.lower) else 0.0)
     # with no gap to aim at, the bounds are brought closer by some factor each time, down to what rounding hides
     delta = (bracket.gap * value or (distance if math.isfinite(distance) else value) / 64) / horizon
     while True:
-        answer = run(exact, "frontier", bracket.allowance, options=Options(False, delta, _FOLLOW), work=work)
+        used = bracket.monitor.used
+        answer = run(exact, "frontier", bracket.monitor, options=Options(False, delta, _FOLLOW), work=work)
         nodes = answer.stats.nodes
         if not answer.feasible:
             bracket.settle(exact, answer)
             yield nodes
             return
         bracket.raise_lower(exact, answer)
-        bracket.allowance.used = 0
-        found = frontier.build(exact.model, purse, bracket.allowance, work, arrays=False, resolution=delta, up=True)
+        bracket.close_part(used, answer)
+        del answer
+        used = bracket.monitor.used
+        found = frontier.build(exact.model, purse, bracket.monitor, work, arrays=False, resolution=delta, up=True)
         above = found.above(found.value(0), exact.rounding(pooled=False))
         bracket.lower_upper(found.value(0) + above, above)
-        yield nodes + sum(found.layer_sizes)
+        nodes += sum(found.layer_sizes)
+        del found
+        bracket.monitor.release(bracket.monitor.used - used)
+        yield nodes
         gap = relative_gap(bracket.lower, bracket.upper)
         delta *= min(0.5, _AIM * bracket.gap / gap) if bracket.gap > 0 and math.isfinite(gap) else 0.125
 
@@ -316,9 +340,9 @@ def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
 def _conclude(model: CMDP, limits: Limits, bracket: _Bracket, stopped: str) -> Solution:
     rounds = tuple(bracket.rounds)
     nodes = sum(each.nodes for each in rounds)
-    stats = Stats(0.0, nodes, (), None, bracket.allowance.peak, "nodes")
+    stats = Stats(0.0, nodes, (), None, bracket.monitor.peak, "nodes")
     if bracket.is_infeasible:
-        return replace(infeasible(model, limits, "gap", stats, bracket.allowance), rounds=rounds)
+        return replace(infeasible(model, limits, "gap", stats, bracket.monitor), rounds=rounds)
     if bracket.best is None:
         message = f"stopped: {stopped or 'costs cannot be told apart any finer'}, before any policy was found"
         return Solution(Status.LIMIT, -math.inf, -math.inf, bracket.upper, {}, "gap", message, stats, rounds=rounds)
@@ -334,7 +358,7 @@ def _conclude(model: CMDP, limits: Limits, bracket: _Bracket, stopped: str) -> S
     else:
         status = Status.FEASIBLE
         message = f"stopped: {stopped or 'costs cannot be told apart any finer'}, with a gap of {closed:.3g}"
-    stats = replace(answer.stats, nodes=nodes, peak_bytes=bracket.allowance.peak)
+    stats = replace(answer.stats, nodes=nodes, peak_bytes=bracket.monitor.peak)
     return Solution(
         status, answer.value, bracket.lower, max(bracket.upper, answer.value), worst, f"gap, {answer.method}", message,
         stats, worst_is_exact=answer.worst_is_exact, excess=excess, value_checked=answer.checked, rounds=rounds,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import Number, exact
-from solvent.core.limits import Allowance, LimitReached, read_memory, read_seconds
+from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.progress import Progress
 from solvent.errors import BudgetError, LimitError, ModelError, SolventError, quote
 from solvent.model.amounts import as_typed, format_amount
@@ -182,23 +182,22 @@ def frontier(
     name = _read_resource(model, resource)
     if not ignore_limits:
         _refuse_other_limits(model, name)
-    dearest = _dearest(model, _only(model, name, Fraction(0)))
-    most = dearest if up_to is None else exact(up_to, "up_to")
-    problem = Problem.exact(model, _only(model, name, most))
-    lattice = problem.lattice
-    first_high = int(most // lattice.units[0])
-    purse = frontiers.Purse(
-        np.ascontiguousarray(lattice.cost_OD[:, 0]),
-        np.zeros(model.horizon, np.int64),
-        None,
-        first_high,
-    )
-    with Progress(show=progress) as bar:
-        allowance = Allowance(read_seconds(time_limit), read_memory(memory_limit), bar.report if progress else None)
-        try:
-            points = frontiers.build(problem.model, purse, allowance)
-        except LimitReached as reached:
-            raise LimitError(f"the curve was not finished: {reached}; raise the limit or lower up_to") from None
+    given = None if up_to is None else exact(up_to, "up_to")
+    seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
+    try:
+        with Progress(show=progress) as bar, ResourceMonitor(seconds, memory, bar.report if progress else None) as m:
+            dearest = _dearest(model, _only(model, name, Fraction(0)), m)
+            most = dearest if given is None else given
+            problem = Problem.exact(model, _only(model, name, most), monitor=m)
+            lattice = problem.lattice
+            floor = np.zeros(model.horizon, np.int64)
+            m.reserve(8 * len(lattice.cost_OD), "costs in ticks")
+            purse = frontiers.Purse(
+                np.ascontiguousarray(lattice.cost_OD[:, 0]), floor, None, int(most // lattice.units[0])
+            )
+            points = frontiers.build(problem.model, purse, m)
+    except LimitReached as reached:
+        raise LimitError(f"the curve was not finished: {reached}; raise the limit or lower up_to") from None
     unit = lattice.units[0]
     budgets = tuple(int(need) * unit for need in points.start_need)
     error = _error(problem, points)
@@ -243,8 +242,9 @@ def _error(problem: Problem, points: frontiers.Frontier) -> float:
     return max(points.above(least, rounding), points.extremes.below(rounding))
 
 
-def _dearest(model: CMDP, limits: Limits) -> Fraction:
+def _dearest(model: CMDP, limits: Limits, monitor: ResourceMonitor) -> Fraction:
     """Return the most that any course could ever have spent; no budget beyond it can matter."""
-    lattice = Lattice.fit(model, limits)
-    settled = frontiers.settled_need(model, np.ascontiguousarray(lattice.cost_OD[:, 0]))
+    with monitor.borrowed(24 * model.n_outcomes, "costs in ticks"):
+        lattice = Lattice.fit(model, limits, monitor)
+        settled = frontiers.settled_need(model, np.ascontiguousarray(lattice.cost_OD[:, 0]), monitor)
     return max(settled, 0) * lattice.units[0]

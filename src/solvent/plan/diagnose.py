@@ -2,40 +2,58 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import math
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
-from solvent.core.limits import Allowance, LimitReached
+from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.plan import reduction
+from solvent.plan.accuracy import ROUNDOFF
 from solvent.plan.bound_kernels import DOWN, UP, unlimited_value
 from solvent.plan.bounds import bounds_of
 from solvent.plan.solution import Diagnosis
 
+#: Seconds, and the part of a time limit, that finding an upper bound may take when the limit has been reached.
+_GRACE, _GRACE_SHARE = 0.1, 0.03
 
-def relaxed_value(model: CMDP) -> float:
-    """Return the optimal value without any limits: an upper bound, whatever the budget."""
-    return float(
-        unlimited_value(
+
+def relaxed_value(model: CMDP, seconds: float | None = None) -> float:
+    """Return an upper bound on the value, whatever the budget: the optimal value without any limits.
+
+    Under a time limit of so many seconds that takes a small part of it at most; if that is not enough, the bound is
+    the sum of the largest rewards of all steps.
+    """
+    value = np.inf
+    grace = None if seconds is None else max(_GRACE, _GRACE_SHARE * seconds)
+    with contextlib.suppress(LimitReached), ResourceMonitor(grace) as monitor:
+        value = unlimited_value(
             model.table_of_step, model.row_indptr, model.outcome_indptr, model.probability, model.next_state,
-            model.row_reward, model.n_states, model.start_index,
-        )
-    )  # fmt: skip
+            model.row_reward, model.n_states, model.start_index, monitor.halt,
+        )  # fmt: skip
+    if value < np.inf:
+        return float(value)
+    ends = model.row_indptr[:: model.n_states][: model.n_tables + 1]
+    best = np.array([model.row_reward[a:b].max(initial=0.0) for a, b in itertools.pairwise(ends)])
+    total = math.fsum(best[model.table_of_step].tolist())
+    return total + 4 * ROUNDOFF * model.horizon * abs(total)
 
 
-def diagnose(model: CMDP, lattice: Lattice, limits: Limits, allowance: Allowance) -> Diagnosis:
-    """Say what stands in the way of any feasible policy, within an allowance for what is not cheap to find."""
+def diagnose(model: CMDP, lattice: Lattice, limits: Limits, monitor: ResourceMonitor) -> Diagnosis:
+    """Say what stands in the way of any feasible policy, within limits for what is not cheap to find."""
     least: dict[str, Fraction | None] = {}
     shortfall: dict[str, Fraction | None] = {}
     unknown: list[str] = []
     for d, name in enumerate(limits.resources):
         try:
-            missing = _missing_ticks(model, lattice, d, allowance)
+            missing = _missing_ticks(model, lattice, d, monitor)
         except LimitReached:
             unknown.append(name)
             continue
@@ -46,7 +64,7 @@ def diagnose(model: CMDP, lattice: Lattice, limits: Limits, allowance: Allowance
         if len(upper) == 1 and all(limit is None for limit in limits.lower[d]):
             ticks = int(lattice.upper_HD[:, d].min())
             least[name] = None if missing is None else lattice.amount(d, ticks + missing)
-    stuck, is_first = _stuck_step(model, lattice, allowance)
+    stuck, is_first = _stuck_step(model, lattice, monitor)
     return Diagnosis(least, shortfall, stuck, is_first, tuple(unknown))
 
 
@@ -62,12 +80,14 @@ def _alone(lattice: Lattice, d: int) -> Lattice:
     )
 
 
-def _missing_ticks(model: CMDP, lattice: Lattice, d: int, allowance: Allowance) -> int | None:
+def _missing_ticks(model: CMDP, lattice: Lattice, d: int, monitor: ResourceMonitor) -> int | None:
     """Return by how many ticks one resource's limits are too tight by themselves; None if slack cannot help."""
     alone = _alone(lattice, d)
     if (alone.upper_HD != NO_UPPER).any() and (alone.lower_HD != NO_LOWER).any():
-        return _missing_interval(model, alone, allowance)
-    bounds = bounds_of(model, alone, Allowance())
+        return _missing_interval(model, alone, monitor)
+    used = monitor.used
+    bounds = bounds_of(model, alone, monitor)
+    monitor.release(monitor.used - used)
     start = model.start_index
     # with limits on one side only one of these is finite: how far 0 lies outside of what is safe
     high, low = int(bounds.safe_high[0, start, 0]), int(bounds.safe_low[0, start, 0])
@@ -78,13 +98,13 @@ def _missing_ticks(model: CMDP, lattice: Lattice, d: int, allowance: Allowance) 
     return max(0, above, below)
 
 
-def _missing_interval(model: CMDP, alone: Lattice, allowance: Allowance) -> int | None:
+def _missing_interval(model: CMDP, alone: Lattice, monitor: ResourceMonitor) -> int | None:
     """Find, by bisection on exact solves, by how much an interval must be widened on both sides."""
 
     def feasible(extra: int) -> bool:
         upper = np.where(alone.upper_HD == NO_UPPER, NO_UPPER, alone.upper_HD + extra)
         lower = np.where(alone.lower_HD == NO_LOWER, NO_LOWER, alone.lower_HD - extra)
-        return _feasible(model, replace(alone, upper_HD=upper, lower_HD=lower), allowance)
+        return _feasible(model, replace(alone, upper_HD=upper, lower_HD=lower), monitor)
 
     if feasible(0):
         return 0
@@ -99,9 +119,12 @@ def _missing_interval(model: CMDP, alone: Lattice, allowance: Allowance) -> int 
     return high
 
 
-def _feasible(model: CMDP, lattice: Lattice, allowance: Allowance) -> bool:
-    allowance.used = 0
-    return reduction.reduce(model, lattice, allowance).value > -np.inf
+def _feasible(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> bool:
+    used = monitor.used
+    try:
+        return reduction.reduce(model, lattice, monitor).value > -np.inf
+    finally:
+        monitor.release(monitor.used - used)
 
 
 def _until(lattice: Lattice, steps: int) -> Lattice:
@@ -111,7 +134,7 @@ def _until(lattice: Lattice, steps: int) -> Lattice:
     return replace(lattice, upper_HD=upper, lower_HD=lower)
 
 
-def _stuck_step(model: CMDP, lattice: Lattice, allowance: Allowance) -> tuple[int, bool]:
+def _stuck_step(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> tuple[int, bool]:
     """Return the first step that no policy is sure to survive, and whether an earlier one can be ruled out.
 
     The limits are cut off after some step; the more of them are left, the less can survive them, so bisection will do.
@@ -119,23 +142,25 @@ def _stuck_step(model: CMDP, lattice: Lattice, allowance: Allowance) -> tuple[in
     """
 
     def start_is_safe(steps: int) -> bool:
-        bounds = bounds_of(model, _until(lattice, steps), Allowance())
+        used = monitor.used
+        bounds = bounds_of(model, _until(lattice, steps), monitor)
+        monitor.release(monitor.used - used)
         start = model.start_index
         return bool((bounds.safe_low[0, start] <= 0).all() and (bounds.safe_high[0, start] >= 0).all())
 
     good, bad = 0, model.horizon
-    if not start_is_safe(bad):
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            good, bad = (middle, bad) if start_is_safe(middle) else (good, middle)
-    good = 0
     try:
+        if not start_is_safe(bad):
+            while bad - good > 1:
+                middle = (good + bad) // 2
+                good, bad = (middle, bad) if start_is_safe(middle) else (good, middle)
+        good = 0
         if len(lattice.resources) > 1 or (
             (lattice.lower_HD != NO_LOWER).any() and (lattice.upper_HD != NO_UPPER).any()
         ):
             while bad - good > 1:
                 middle = (good + bad) // 2
-                survives = _feasible(model, _until(lattice, middle), allowance)
+                survives = _feasible(model, _until(lattice, middle), monitor)
                 good, bad = (middle, bad) if survives else (good, middle)
     except LimitReached:
         return bad - 1, False

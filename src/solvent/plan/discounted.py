@@ -20,15 +20,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from solvent.core.limits import Allowance, read_seconds
+from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
+from solvent.core.progress import Progress
 from solvent.errors import BudgetError, LatticeOverflowError, ModelError, did_you_mean, quote
 from solvent.model.amounts import as_typed, short_amount
 from solvent.model.assemble import MAX_HORIZON
-from solvent.model.budget import Budget, BudgetLike, Limits
+from solvent.model.budget import Budget, BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, constant_limits
 from solvent.plan.projection import read_epsilon
-from solvent.plan.solution import Solution, Status
+from solvent.plan.solution import Solution, Stats, Status
 from solvent.plan.tail import Rules, Tail, make_rules
 from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.tail import TailRule, close
@@ -53,15 +54,17 @@ class _Task:
     epsilons : dict of str to Fraction
     method : str
         "additive", or an exact one, with which nothing is rounded.
-    options : callable
-        Returns what is left of time and memory, as `solve` takes it.
+    options : dict
+        Whether to `prune`, as `solve` takes it.
+    monitor : ResourceMonitor
     """
 
     model: DiscountedCMDP
     limits: dict[str, Sides]
     epsilons: dict[str, Fraction]
     method: str
-    options: Callable[[], dict[str, Any]]
+    options: dict[str, Any]
+    monitor: ResourceMonitor
 
     def steps(self) -> int:
         """Return the effective horizon: the least T after which the tail is at most half of each epsilon."""
@@ -141,23 +144,31 @@ def solve_discounted(
         )
     if gap is not None:
         raise ModelError("gap", "epsilon= for a discounted model, which has no last step", f"gap={quote(gap)}")
-    allowance = Allowance(read_seconds(time_limit), began=began)
-
-    def options() -> dict[str, Any]:
-        left = None if allowance.left is None else max(allowance.left, 1e-3)
-        return {"prune": prune, "time_limit": left, "memory_limit": memory_limit, "progress": progress}
-
     limits = read_limits(model, budget)
     if epsilon is None:
         raise ModelError("epsilon", "how far a policy of a discounted model may be off", "none", "pass epsilon=...")
     known = Limits(tuple(limits), ((None,),) * len(limits), ((None,),) * len(limits))
     epsilons = dict(zip(limits, read_epsilon(epsilon, known), strict=True))
-    task = _Task(model, limits, epsilons, "additive" if method == "auto" else method, options)
-    rules = make_rules(model, limits)
-    solution = _relaxed(task, rules)
-    if strict and solution.status is Status.RELAXED:
-        solution = _strict(task, rules, solution)
+    seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
+    chosen = "additive" if method == "auto" else method
+    with Progress(show=progress) as bar, ResourceMonitor(seconds, memory, bar.report if progress else None, began) as m:
+        task = _Task(model, limits, epsilons, chosen, {"prune": prune}, m)
+        try:
+            rules = make_rules(model, limits, m)
+            solution = _relaxed(task, rules)
+            if strict and solution.status is Status.RELAXED:
+                solution = _strict(task, rules, solution)
+        except REACHED as reached:
+            solution = _stopped(task, reason_of(reached))
     return replace(solution, stats=replace(solution.stats, seconds=time.perf_counter() - began))
+
+
+def _stopped(task: _Task, reason: str) -> Solution:
+    """Return the answer that a limit was reached before the planned steps were planned."""
+    most = max(float(task.model.base.row_reward.max(initial=0.0)), 0.0) / float(1 - task.model.discount)
+    message = f"stopped: {reason}; raise the limit, or epsilon"
+    stats = Stats(0.0, 0, (), None, task.monitor.peak, "nodes")
+    return Solution(Status.LIMIT, -math.inf, -math.inf, most * (1 + 2.0**-50), {}, task.method, message, stats)
 
 
 def read_limits(model: DiscountedCMDP, budget: BudgetLike | None) -> dict[str, Sides]:
@@ -183,18 +194,21 @@ def plan_finite(
     closed: CMDP, budgets: dict[str, Budget | None], epsilons: dict[str, Fraction], strict: bool, task: _Task
 ) -> Solution:
     """Solve the planned steps, and one more for the tail, as a problem with a last step."""
-    from solvent.plan.solve import solve
+    from solvent.plan.solve import solve_within
 
+    limits = resolve(closed, budgets)
     if task.method != "additive":
-        return solve(closed, budgets, method=task.method, **task.options())
-    return solve(closed, budgets, method="additive", epsilon=epsilons or 1, strict=strict, **task.options())
+        return solve_within(closed, limits, task.monitor, method=task.method, **task.options)
+    return solve_within(
+        closed, limits, task.monitor, method="additive", epsilon=epsilons or 1, strict=strict, **task.options
+    )
 
 
 def _relaxed(task: _Task, rules: Rules) -> Solution:
     model, steps = task.model, task.steps()
     used = rules.rules[:1]
     finite = plan_finite(
-        close(model, steps, used), task.budgets(steps, strict=False), task.rounding(steps), False, task
+        close(model, steps, used, task.monitor), task.budgets(steps, strict=False), task.rounding(steps), False, task
     )
     zero = Fraction(0)
     ranges = {name: model.tail_range(name, steps) for name in task.limits}
@@ -245,11 +259,15 @@ def _strict(task: _Task, rules: Rules, relaxed: Solution) -> Solution:
     steps, share = task.steps(), Fraction(1)
     reason = ""
     for attempt in range(ATTEMPTS):
+        used = task.monitor.used
         epsilons = {name: share * left for name, left in task.rounding(steps).items()}
         reason = f"{steps} planned steps" + (f", epsilon {float(share):g} of that asked for" if share < 1 else "")
         try:
-            closed = close(task.model, steps, rules.rules)
+            closed = close(task.model, steps, rules.rules, task.monitor)
             finite = plan_finite(closed, task.budgets(steps, strict=True), epsilons, True, task)
+        except REACHED as reached:
+            reason += f": {reason_of(reached)}"
+            break
         except (LatticeOverflowError, ModelError) as error:
             if attempt == 0:
                 raise
@@ -260,6 +278,8 @@ def _strict(task: _Task, rules: Rules, relaxed: Solution) -> Solution:
         reason += f": {finite.message}"
         if finite.status is Status.LIMIT and not finite.stats.nodes:  # out of time or memory
             break
+        del closed
+        task.monitor.release(task.monitor.used - used)
         if finite.status is Status.INFEASIBLE and 2 * steps < MAX_HORIZON:
             steps *= 2
         else:

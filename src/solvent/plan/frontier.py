@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.core.threads import run_by_states
 from solvent.model.cmdp import CMDP
 from solvent.plan import frontier_kernels as kernels
@@ -171,7 +171,7 @@ class Frontier:
 def build(
     model: CMDP,
     purse: Purse,
-    allowance: Allowance,
+    monitor: ResourceMonitor,
     work: Work | None = None,
     *,
     arrays: bool | None = None,
@@ -184,7 +184,7 @@ def build(
     ----------
     model : CMDP
     purse : Purse
-    allowance : Allowance
+    monitor : ResourceMonitor
     work : Work, optional
         Saves time if it was made already.
     arrays : bool, optional
@@ -199,35 +199,50 @@ def build(
     LimitReached
         If a layer would not fit into the memory allowed, or time is up.
     """
-    work = work or Work(model, purse)
-    allowance.take(6 * 8 * work.need_HS.size, "bounds per step and state")
+    work = work or Work(model, purse, monitor)
     if arrays is None:
         arrays = resolution == 0 and work.pays_as_arrays
     if arrays:
-        return _sweep(work, allowance)
-    return _merge(work, resolution, allowance, up=up)
+        return _sweep(work, monitor)
+    return _merge(work, resolution, monitor, up=up)
 
 
 class Work:
-    """Bounds on `left`, and the model's arrays step by step."""
+    """Bounds on `left`, and the model's arrays step by step.
 
-    def __init__(self, model: CMDP, purse: Purse) -> None:
+    Memory for them stays reserved.
+
+    Raises
+    ------
+    LimitReached
+        If they would not fit into the memory allowed, or time is up.
+    """
+
+    #: Arrays of one number per step and state: while they are made, and afterwards.
+    _MADE, _KEPT = 12, 5
+
+    def __init__(self, model: CMDP, purse: Purse, monitor: ResourceMonitor) -> None:
         self.model, self.purse = model, purse
         n_steps, n_states = model.horizon, model.n_states
+        self.bytes = 8 * self._KEPT * (n_steps + 1) * n_states
+        temporary = 8 * self._MADE * (n_steps + 1) * n_states - self.bytes
+        monitor.reserve(self.bytes + temporary, "bounds per step and state")
         cost = purse.cost[:, None]
         upper = np.where(purse.floor == DOWN, UP, -purse.floor)[:, None]
         lower = np.full((n_steps, 1), DOWN, np.int64)
-        _, safe_high, _, settled_high = look_ahead(model, cost, upper, lower)
+        _, safe_high, _, settled_high = look_ahead(model, cost, upper, lower, monitor)
         self.settled_HS = _negated(settled_high[:n_steps, :, 0])
         need_HS = _negated(safe_high[:, :, 0])
+        del safe_high, settled_high
         least_need = int(need_HS[0, model.start_index])
         lowest, highest = np.full((n_steps, n_states), UP), np.full((n_steps, n_states), DOWN)
         lowest[0, model.start_index] = least_need if purse.first_low is None else purse.first_low
         highest[0, model.start_index] = purse.first_high
         kernels.fill_reach(
             model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, purse.cost, purse.floor,
-            need_HS, lowest, highest,
+            need_HS, lowest, highest, monitor.halt,
         )  # fmt: skip
+        monitor.check_time()
         need_HS, self.lowest_HS, self.highest_HS = need_HS[:n_steps], lowest, highest
         live = (highest != DOWN) & (need_HS <= highest) & (lowest <= highest)
         # from the least there can be to where more of it makes no difference
@@ -238,6 +253,7 @@ class Work:
         # in floats: only to decide whether arrays would be small
         widths = self.top_HS.astype(float) - self.need_HS.astype(float) + 1
         self.widest, self.amounts = float(widths.max(initial=0.0)), float(widths.sum())
+        monitor.release(temporary)
 
     def is_quicker_by_nodes(self) -> bool:
         """Whether the reduction is likely to be much quicker: few nodes from the start, many points for all amounts.
@@ -270,10 +286,12 @@ class Work:
         return np.ascontiguousarray(np.maximum.accumulate(self.purse.floor[::-1])[::-1])
 
 
-def settled_need(model: CMDP, cost: NDArray[np.int64]) -> int:
+def settled_need(model: CMDP, cost: NDArray[np.int64], monitor: ResourceMonitor) -> int:
     """Return the ticks with which the start cannot run short whatever is done, if nothing may be overspent."""
     floor = np.zeros(model.horizon, np.int64)
-    return int(Work(model, Purse(cost, floor, 0, 0)).settled_HS[0, model.start_index])
+    work = Work(model, Purse(cost, floor, 0, 0), monitor)
+    monitor.release(work.bytes)
+    return int(work.settled_HS[0, model.start_index])
 
 
 def _grow(first: NDArray[np.float64], caps: NDArray[np.float64], growth: float) -> NDArray[np.float64]:
@@ -289,32 +307,43 @@ def _negated(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(ticks == UP, DOWN, np.where(ticks == DOWN, UP, -np.where(ticks == DOWN, 0, ticks)))
 
 
-def _merge(work: Work, resolution: float, allowance: Allowance, *, up: bool) -> Frontier:
+def _merge(work: Work, resolution: float, monitor: ResourceMonitor, *, up: bool) -> Frontier:
     m, horizon, n_states = work.model, work.model.horizon, work.model.n_states
     indptr = np.zeros((horizon + 1, n_states + 1), np.int64)
     # after the last step everything is worth 0, whatever is left
     indptr[horizon] = np.arange(n_states + 1)
     room = 1024 + 16 * n_states
-    allowance.take(12 * room + 8 * indptr.size, "the points of all steps")
+    # the values of a step, those of the step after it, and a copy of them
+    monitor.reserve(12 * room + 8 * indptr.size + 24 * room, "the points of all steps")
     need, row = np.empty(room, np.int64), np.empty(room, np.int32)
     need[:n_states], row[:n_states] = DOWN, TERMINAL
     step, value, wide = horizon, np.zeros(n_states), 1024 + 16 * n_states
     extremes = Extremes.none(horizon)
     while step > 0:
-        allowance.check_time()
-        allowance.tell("backward", horizon - step, horizon, points=int(indptr[step, -1]))
+        monitor.check_time()
+        monitor.tell("backward", horizon - step, horizon, points=int(indptr[step, -1]))
         # a few steps at a time, if there is a clock to watch or somebody to tell
-        stop = max(0, step - 16) if allowance.watched and room > 1 << 20 else 0
+        stop = max(0, step - 16) if monitor.watched and room > 1 << 20 else 0
         before = step
         step, value = kernels.merge(
             m.table_of_step, m.row_indptr, m.outcome_indptr, m.probability, m.next_state, m.row_reward,
             work.purse.cost, work.purse.floor, work.end_need, work.lowest_HS, work.highest_HS, SAME_POINT, resolution,
             up, value, before, stop, indptr, need, row, np.empty(wide), extremes.top, extremes.bottom, extremes.reward,
+            monitor.halt,
         )  # fmt: skip
+        monitor.check_time()
         if step > stop:
-            allowance.take(12 * room + 8 * wide, f"the points of step {step - 1}")
-            need, row = grown(need, 2 * room), grown(row, 2 * room)
-            room, wide = 2 * room, 2 * wide
+            # what has run out is doubled: places for the points of all steps, for the values of one, or both
+            free, what = room - int(indptr[step, -1]), f"the points of step {step - 1}"
+            if wide < 2 * free:
+                monitor.reserve(24 * wide, what)
+                wide *= 2
+            if free < wide:
+                monitor.reserve(24 * room, what)
+                need, row = grown(need, 2 * room), grown(row, 2 * room)
+                monitor.release(12 * room)
+                room *= 2
+    monitor.release(24 * wide - 8 * len(value))
     at = slice(int(indptr[0, m.start_index]), int(indptr[0, m.start_index + 1]))
     start = slice(at.start - int(indptr[0, 0]), at.stop - int(indptr[0, 0]))
     return Frontier(
@@ -322,28 +351,34 @@ def _merge(work: Work, resolution: float, allowance: Allowance, *, up: bool) -> 
     )
 
 
-def _sweep(work: Work, allowance: Allowance) -> Frontier:
+def _sweep(work: Work, monitor: ResourceMonitor) -> Frontier:
     m, horizon = work.model, work.model.horizon
-    layers = _Layers(work)
+    layers = _Layers(work, monitor)
+    monitor.reserve(8 * horizon * (m.n_states + 1), "the points of all steps")
     indptr_HS = np.zeros((horizon, m.n_states + 1), np.int64)
     pieces: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
     made, point_value, step = 0, np.empty(0), horizon
     while step > 0:
-        allowance.check_time()
-        allowance.tell("backward", horizon - step, horizon, points=made)
-        stop = layers.stretch(step, watched=allowance.watched)
+        monitor.check_time()
+        monitor.tell("backward", horizon - step, horizon, points=made)
+        stop = layers.stretch(step, watched=monitor.watched)
         room = layers.bytes_of(stop, step)
         what = f"of step {stop}" if step - stop == 1 else f"of steps {stop} to {step - 1}"
-        allowance.take(room, f"the values {what}")
-        allowance.expect(float(layers.evaluations_H[stop:step].sum()), f"the sweep {what}")
+        monitor.reserve(room, f"the values {what}")
+        monitor.expect(float(layers.evaluations_H[stop:step].sum()), f"the sweep {what}")
         need, row, point_value = layers.sweep(stop, step, indptr_HS)
+        monitor.check_time()
         indptr_HS[stop:step] += made
         made += len(need)
         pieces.append((need, row))
-        allowance.give_back(room)
-        allowance.take(12 * len(need), f"the points {what}")
+        monitor.release(room)
+        monitor.reserve(12 * len(need), f"the points {what}")
         step = stop
+    layers.forget()
+    monitor.reserve(12 * made, "the points of all steps")
     all_needs, all_rows = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    del pieces
+    monitor.release(12 * made + layers.bytes)
     at = slice(int(indptr_HS[0, m.start_index]), int(indptr_HS[0, m.start_index + 1]))
     start = slice(at.start - int(indptr_HS[0, 0]), at.stop - int(indptr_HS[0, 0]))
     live = work.top_HS >= work.need_HS
@@ -359,9 +394,13 @@ def _sweep(work: Work, allowance: Allowance) -> Frontier:
 class _Layers:
     """The arrays of a sweep: many small steps in one call, so that little time is lost between them, or a large one."""
 
-    def __init__(self, work: Work) -> None:
-        m = work.model
-        self.work, self.pooled, self.extremes = work, pool(m, work.purse.cost), Extremes.none(m.horizon)
+    def __init__(self, work: Work, monitor: ResourceMonitor) -> None:
+        m, used = work.model, monitor.used
+        self.work, self.halt, self.extremes = work, monitor.halt, Extremes.none(m.horizon)
+        self.pooled = pool(m, work.purse.cost, monitor)
+        # offsets, and the widths they are summed from
+        monitor.reserve(2 * 8 * m.horizon * (m.n_states + 1), "bounds per step and state")
+        self.bytes = monitor.used - used
         widths_HS = work.top_HS - work.need_HS + 1
         self.offset_HS = np.zeros((m.horizon, m.n_states + 1), np.int64)
         np.cumsum(widths_HS, axis=1, out=self.offset_HS[:, 1:])
@@ -370,6 +409,10 @@ class _Layers:
         self.evaluations_H = np.einsum("hs,hs->h", widths_HS, outcomes_TS[m.table_of_step], dtype=float)
         most_rows = int(np.diff(m.row_indptr).max(initial=1))
         self.row_type = np.uint8 if most_rows <= 256 else np.int32
+        self.later_L = np.empty((0, 0))
+
+    def forget(self) -> None:
+        """Let go of the values of the last step that was swept."""
         self.later_L = np.empty((0, 0))
 
     def stretch(self, begin: int, *, watched: bool) -> int:
@@ -383,9 +426,11 @@ class _Layers:
         return begin - min(count, 16 if watched else count)
 
     def bytes_of(self, stop: int, begin: int) -> int:
-        """Return how much memory sweeping these steps takes."""
+        """Return how much memory sweeping these steps takes, the values of the step after them included."""
         largest, total = int(self.sizes[stop:begin].max()), int(self.sizes[stop:begin].sum())
-        return (20 + 8 * (1 + self.pooled.n_laws) * (1 + (begin - stop > 1))) * largest + 12 * total
+        rows = 1 + self.pooled.n_laws
+        # points are copied out of arrays that have room for one at each amount
+        return (20 + 8 * rows * (1 + (begin - stop > 1))) * largest + 24 * total + self.later_L.nbytes
 
     def sweep(
         self, stop: int, begin: int, out_indptr_HS: NDArray[np.int64]
@@ -400,7 +445,7 @@ class _Layers:
                 m.table_of_step, m.row_indptr, p.indptr, p.probability, p.next_state, p.cost, p.law, m.row_reward,
                 p.law_indptr, p.law_cost, p.law_probability, work.purse.floor, work.need_HS, work.top_HS,
                 self.offset_HS, SAME_POINT, begin, stop, self.later_L, spare_L, value, row,
-                out_indptr_HS, need, point_value, point_row, e.top, e.bottom, e.reward,
+                out_indptr_HS, need, point_value, point_row, e.top, e.bottom, e.reward, self.halt,
             )  # fmt: skip
             return need[:made].copy(), point_row[:made].copy(), point_value
         rows, after = m.row_indptr_at(stop), min(begin, m.horizon - 1)
@@ -408,6 +453,7 @@ class _Layers:
         arrays = (
             rows, p.indptr, p.probability, p.next_state, p.cost, p.law, m.row_reward, work.purse.floor[stop], *here,
             work.need_HS[after], work.top_HS[after], self.offset_HS[after], self.later_L, value, row, reward_S,
+            self.halt,
         )  # fmt: skip
         widths_S = np.maximum(np.diff(self.offset_HS[stop]), 0)
         run_by_states(
@@ -417,8 +463,8 @@ class _Layers:
         e.top[stop], e.bottom[stop] = sweep_kernels.span(*here, value)
         e.reward[stop] = reward_S.max()
         made = sweep_kernels.compress_layer(
-            rows, *here, value, row, SAME_POINT, stop > 0, out_indptr_HS[stop], need, point_value, point_row
+            rows, *here, value, row, SAME_POINT, stop > 0, out_indptr_HS[stop], need, point_value, point_row, self.halt
         )
-        average(*here, p.law_indptr, p.law_cost, p.law_probability, value, spare_L)
+        average(*here, p.law_indptr, p.law_cost, p.law_probability, value, spare_L, self.halt)
         self.later_L = spare_L
         return need[:made].copy(), point_row[:made].copy(), point_value

@@ -22,17 +22,20 @@ def more(need, cost):
 
 @jit
 def fill_reach(
-    table_of_step, row_indptr, outcome_indptr, next_state, cost, floor_H, need_HS, out_lowest_HS, out_highest_HS
+    table_of_step, row_indptr, outcome_indptr, next_state, cost, floor_H, need_HS, out_lowest_HS, out_highest_HS, halt
 ):
     """Write the least and the most that can be left at each (step, state) if only safe rows are taken.
 
     `need_HS`, of shape (H + 1, S), is what must be left for limits to be kept. What there may be at first is in the
-    entries of the start, and everything else is UP and DOWN, which stays so where nothing leads to.
+    entries of the start, and everything else is UP and DOWN, which stays so where nothing leads to. Ends early once
+    `halt[0]` is set.
     """
     n_steps, n_states = out_lowest_HS.shape
     for h in range(n_steps - 1):
         for s in range(n_states):
             highest = out_highest_HS[h, s]
+            if halt[0]:
+                return
             if highest == DOWN:
                 continue
             first = table_of_step[h] * n_states + s
@@ -103,7 +106,7 @@ def is_rise(value, held, same, resolution):
 @jit(inline="always")
 def _merge_single(
     first, last, outcome_indptr, next_state, row_reward, cost, floor, lowest, highest, next_indptr, next_need,
-    next_value, value_base, same, resolution, up, at, end, key, out_need, out_value, out_row, count, out_reward,
+    next_value, value_base, same, resolution, up, at, end, key, out_need, out_value, out_row, count, out_reward, halt,
 ):  # fmt: skip
     """Merge the points of rows that have one outcome each; returns the new number of points.
 
@@ -123,7 +126,7 @@ def _merge_single(
         now = UP
         for k in range(n_rows):
             now = min(now, key[k])
-        if now > highest or now == UP:
+        if now > highest or now == UP or halt[0]:
             return count
         best, best_row = -np.inf, TERMINAL
         for k in range(n_rows):
@@ -147,7 +150,7 @@ def _merge_single(
 def _merge_many(
     first, last, outcome_indptr, probability, next_state, row_reward, cost, floor, lowest, highest,
     next_indptr, next_need, next_value, value_base, same, resolution, up, key, item, at, row_of, started,
-    out_need, out_value, out_row, count, out_reward,
+    out_need, out_value, out_row, count, out_reward, halt,
 ):  # fmt: skip
     """Merge the points of all outcomes of all rows; returns the new number of points.
 
@@ -180,7 +183,7 @@ def _merge_many(
         _push(key, item, size, start, r - first)
         size += 1
     fresh, held = True, -np.inf
-    while size > 0:
+    while size > 0 and not halt[0]:
         now = key[0]
         best, best_row = -np.inf, TERMINAL
         while size > 0 and key[0] == now:
@@ -222,7 +225,7 @@ def _merge_many(
 def merge(
     table_of_step, row_indptr, outcome_indptr, probability, next_state, row_reward, cost, floor_H, end_need_H,
     lowest_HS, highest_HS, same, resolution, up, next_value, begin, stop, indptr_HS, need, row, value,
-    out_top_H, out_bottom_H, out_reward_H,
+    out_top_H, out_bottom_H, out_reward_H, halt,
 ):  # fmt: skip
     """Write the points of steps `begin` - 1 down to `stop`, state by state, each step behind the one after it.
 
@@ -245,6 +248,8 @@ def merge(
     out_top_H, out_bottom_H, out_reward_H : ndarray
         The largest and the smallest value of each step, and the largest reward of a row that can be afforded there;
         0 where that is larger, or smaller.
+    halt : ndarray of bool, shape (1,)
+        Once this is set it ends early, and nothing that was written is of use.
 
     Returns
     -------
@@ -268,6 +273,8 @@ def merge(
         made = np.int64(0)  # a plain 0 has a type of its own, for which all calls would be compiled once more
         for s in range(n_states):
             indptr_HS[h, s] = count + made
+            if halt[0]:
+                return h + 1, next_value
             if highest_HS[h, s] == DOWN:
                 continue
             first, last = row_indptr[table_of_step[h] * n_states + s], row_indptr[table_of_step[h] * n_states + s + 1]
@@ -285,13 +292,13 @@ def merge(
                 made = _merge_single(
                     first, last, outcome_indptr, next_state, row_reward, cost, floor_H[h], lowest, highest,
                     later, need, next_value, base, same, resolution, up, at, end, key, out, value, out_row, made,
-                    out_reward_H[h : h + 1],
+                    out_reward_H[h : h + 1], halt,
                 )  # fmt: skip
             else:
                 made = _merge_many(
                     first, last, outcome_indptr, probability, next_state, row_reward, cost, floor_H[h], lowest, highest,
                     later, need, next_value, base, same, resolution, up, key, item, at, row_of, started, out, value,
-                    out_row, made, out_reward_H[h : h + 1],
+                    out_row, made, out_reward_H[h : h + 1], halt,
                 )  # fmt: skip
         indptr_HS[h, n_states] = count + made
         next_value = value[:made].copy()

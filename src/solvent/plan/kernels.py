@@ -86,9 +86,11 @@ def enter(i, node_state, node_spent, slots, grid):
 
 
 @jit
-def fill_slots(node_state, node_spent, count, slots, grid):
-    """Enter the first `count` nodes, all different, into an empty table."""
+def fill_slots(node_state, node_spent, count, slots, grid, halt):
+    """Enter the first `count` nodes, all different, into an empty table; ends early once `halt[0]` is set."""
     for i in range(count):
+        if halt[0]:
+            return
         enter(i, node_state, node_spent, slots, grid)
 
 
@@ -176,11 +178,12 @@ def _averaged_amounts(grid, law_indptr):
 def mark(
     begin_state, end_state, node_indptr, node_spent, row_indptr, outcome_indptr, next_state, cost_OD, row_low_RD,
     row_high_RD, settled_low_SD, settled_high_SD, first_row, grid,
-    law, mix_count, mix_state, mix_probability, law_indptr, law_cost_KD, law_probability, marks,
+    law, mix_count, mix_state, mix_probability, law_indptr, law_cost_KD, law_probability, marks, halt,
 ):  # fmt: skip
     """Mark on the grid everything that safe rows of the nodes of some states can lead to.
 
-    Of rows with a law of costs of their own, each amount is taken to all next states once.
+    Of rows with a law of costs of their own, each amount is taken to all next states once. Ends early once `halt[0]`
+    is set.
     """
     n_amounts = _averaged_amounts(grid, law_indptr)
     safe = np.empty(widest(node_indptr, begin_state, end_state), np.int64)
@@ -194,6 +197,8 @@ def mark(
                 now += 1
                 first = outcome_indptr[r]
                 for k in range(count):
+                    if halt[0]:
+                        return
                     for c in range(law_indptr[law[r]], law_indptr[law[r] + 1]):
                         amount = _amount_after(node_spent, safe[k], law_cost_KD, c, grid)
                         if stamp[amount] == now:
@@ -207,6 +212,8 @@ def mark(
                             marks[key] = True
                 continue
             for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                if halt[0]:
+                    return
                 after = next_state[o]
                 for k in range(count):
                     key = _key_after(node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, grid)
@@ -244,11 +251,12 @@ def collect(marks, grid, out_indptr, out_spent):
 @jit
 def expand(
     begin_state, node_indptr, node_spent, row_indptr, outcome_indptr, next_state, cost_OD, row_low_RD, row_high_RD,
-    settled_low_SD, settled_high_SD, first_row, grid, count, out_state, out_spent, slots,
+    settled_low_SD, settled_high_SD, first_row, grid, count, out_state, out_spent, slots, halt,
 ):  # fmt: skip
     """Add to the next layer, by hash, everything that safe rows of the nodes of states from `begin_state` on lead to.
 
     Returns the number of nodes in the next layer and the state at which room ran out (or the number of states).
+    Ends early once `halt[0]` is set.
     """
     room = min(out_state.shape[0], slots.shape[0] // 2)
     n_states = node_indptr.shape[0] - 1
@@ -259,6 +267,8 @@ def expand(
                 node_indptr[s], node_indptr[s + 1], node_spent, row_low_RD, row_high_RD, r - first_row, safe
             )
             for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                if halt[0]:
+                    return count, s
                 after = next_state[o]
                 for k in range(n_safe):
                     if count >= room:
@@ -283,7 +293,7 @@ def sweep(
     begin_state, end_state, node_indptr, node_spent, row_indptr, outcome_indptr, probability, next_state, row_reward,
     cost_OD, row_low_RD, row_high_RD, ends_low_SD, ends_high_SD, settled_low_SD, settled_high_SD, first_row, last,
     law, mix_count, mix_state, mix_probability, law_indptr, law_cost_KD, law_probability,
-    grid, next_node_state, next_node_spent, next_slots, next_value, out_value, out_row, out_reward_S,
+    grid, next_node_state, next_node_spent, next_slots, next_value, out_value, out_row, out_reward_S, halt,
 ):  # fmt: skip
     """Write the value and the best row of each node of some states, from the values of the next layer.
 
@@ -292,7 +302,7 @@ def sweep(
 
     On a grid, `next_value` holds them by key, and rows with a law of costs of their own are averaged over next states
     once for each amount, then over costs. Else it holds them by position, which `next_slots` gives. After the `last`
-    step everything is worth 0.
+    step everything is worth 0. Ends early once `halt[0]` is set.
     """
     most = widest(node_indptr, begin_state, end_state)
     n_amounts = _averaged_amounts(grid, law_indptr)
@@ -318,6 +328,8 @@ def sweep(
                 now += 1
                 begin_mix = outcome_indptr[r]
                 for k in range(count):
+                    if halt[0]:
+                        return
                     for c in range(law_indptr[law[r]], law_indptr[law[r] + 1]):
                         amount = _amount_after(node_spent, safe[k], law_cost_KD, c, grid)
                         if stamp[amount] != now:
@@ -331,6 +343,8 @@ def sweep(
                         total[k] += law_probability[c] * average[amount]
             elif not last:
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                    if halt[0]:
+                        return
                     after, p = next_state[o], probability[o]
                     if grid[0] > 0:
                         for k in range(count):
@@ -356,17 +370,19 @@ def sweep(
 def follow(
     node_spent, node_row, weight, most_ND, least_ND, outcome_indptr, probability, next_state, cost_OD, high_OD, low_OD,
     settled_low_SD, settled_high_SD, next_node_state, next_node_spent, next_slots, grid,
-    out_weight, out_most, out_least, peak_D, trough_D, ended_most_D, ended_least_D,
+    out_weight, out_most, out_least, peak_D, trough_D, ended_most_D, ended_least_D, halt,
 ):  # fmt: skip
     """Carry probability and the extremes of true spending from a layer to the next along the chosen rows.
 
     Nodes go by `cost_OD`; what is truly spent lies between `low_OD` and `high_OD`, in ticks of its own. Writes the
     extremes over all nodes after this step into `peak_D` and `trough_D`, and those of episodes that are over into
-    `ended_most_D` and `ended_least_D`. The next layer is empty at the last step.
+    `ended_most_D` and `ended_least_D`. The next layer is empty at the last step. Ends early once `halt[0]` is set.
     """
     n_resources = node_spent.shape[1]
     spent = np.empty((1, n_resources), np.int64)
     for i in range(node_row.shape[0]):
+        if halt[0]:
+            return
         if weight[i] == 0.0:
             continue
         r = node_row[i]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.limits import Allowance, LimitReached
+from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import ModelError, SolventError, quote
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER
@@ -114,7 +114,7 @@ _USUAL = Options()
 def run(
     problem: Problem,
     method: str,
-    allowance: Allowance,
+    monitor: ResourceMonitor,
     *,
     options: Options = _USUAL,
     work: frontier.Work | None = None,
@@ -130,13 +130,13 @@ def run(
     ModelError
         If the method does not fit the problem.
     """
-    chosen, made = _choose(problem, method, options)
-    allowance.check_time()
+    monitor.check_time()
+    chosen, made = _choose(problem, method, options, monitor)
     if chosen == "paths":
-        return _by_paths(problem, allowance, options)
+        return _by_paths(problem, monitor, options)
     if chosen == "frontier":
-        return _by_frontier(problem, allowance, work or made, options)
-    return _by_reduction(problem, allowance, options)
+        return _by_frontier(problem, monitor, work or made, options)
+    return _by_reduction(problem, monitor, options)
 
 
 def is_one_sided(lattice: Lattice) -> bool:
@@ -146,7 +146,9 @@ def is_one_sided(lattice: Lattice) -> bool:
     return bool((lattice.lower_HD == NO_LOWER).all() or (lattice.upper_HD == NO_UPPER).all())
 
 
-def _choose(problem: Problem, method: str, options: Options) -> tuple[str, frontier.Work | None]:
+def _choose(
+    problem: Problem, method: str, options: Options, monitor: ResourceMonitor
+) -> tuple[str, frontier.Work | None]:
     """Return the method to use, and the frontier's bounds if they were needed to decide."""
     lattice = problem.lattice
     if method in ("frontier", "paths"):
@@ -157,10 +159,11 @@ def _choose(problem: Problem, method: str, options: Options) -> tuple[str, front
         return "reduction", None
     if problem.model.is_certain and not problem.lumped and options.arrays is None and options.resolution == 0:
         return "paths", None
-    work = frontier.Work(problem.model, purse_of(lattice)[0])
-    if options.arrays:
+    work = frontier.Work(problem.model, purse_of(lattice)[0], monitor)
+    if options.arrays or not work.is_quicker_by_nodes():
         return "frontier", work
-    return ("reduction", None) if work.is_quicker_by_nodes() else ("frontier", work)
+    monitor.release(work.bytes)
+    return "reduction", None
 
 
 def _check_fits(problem: Problem, method: str) -> None:
@@ -203,16 +206,16 @@ def purse_of(lattice: Lattice) -> tuple[frontier.Purse, bool]:
     return frontier.Purse(cost, np.where(upper == NO_UPPER, DOWN, -upper), 0, 0), False
 
 
-def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | None, options: Options) -> Answer:
+def _by_frontier(problem: Problem, monitor: ResourceMonitor, work: frontier.Work | None, options: Options) -> Answer:
     purse, turned = purse_of(problem.lattice)
-    found = frontier.build(problem.model, purse, allowance, work, arrays=options.arrays, resolution=options.resolution)
+    found = frontier.build(problem.model, purse, monitor, work, arrays=options.arrays, resolution=options.resolution)
     sizes = found.layer_sizes
     amounts = None
     if not problem.is_exact:
         low, high = problem.ends[0]
         amounts = found.distinct_amounts(*((low, high) if turned else (-high, -low)))
     stats = Stats(
-        0.0, sum(sizes), sizes, None, allowance.peak, "arrays" if found.dense else "points", amounts,
+        0.0, sum(sizes), sizes, None, monitor.peak, "arrays" if found.dense else "points", amounts,
         problem.most_amounts,
     )  # fmt: skip
     value = found.value(0)
@@ -221,9 +224,9 @@ def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | N
     # the answer is there: following it to its worst case must not take it away
     most = float(np.diff(problem.model.outcome_indptr).max(initial=0)) * (work.amounts if work else 0.0)
     follow = MOST_FOLLOWED if options.follow is None else options.follow
-    if not (problem.is_exact or allowance.has_time_for(most, _USUAL_RATE)):
+    if not (problem.is_exact or monitor.has_time_for(most, _USUAL_RATE)):
         follow = 0
-    visited = visit(problem.model, purse, found, 0, *_truth_of(problem, turned), follow)
+    visited = visit(problem.model, purse, found, 0, *_truth_of(problem, turned), follow, monitor)
     peak, trough = (-visited.trough, -visited.peak) if turned else (visited.peak, visited.trough)
     if problem.is_exact:
         _check_limits(problem.lattice, peak[:, None], trough[:, None])
@@ -251,13 +254,13 @@ def _by_frontier(problem: Problem, allowance: Allowance, work: frontier.Work | N
     )  # fmt: skip
 
 
-def _by_paths(problem: Problem, allowance: Allowance, options: Options) -> Answer:
+def _by_paths(problem: Problem, monitor: ResourceMonitor, options: Options) -> Answer:
     model, lattice = problem.model, problem.lattice
-    path = best_path(model, purse_of(lattice)[0], allowance, problem.drift)
+    path = best_path(model, purse_of(lattice)[0], monitor, problem.drift)
     if path.stopped and not options.unfinished:
         raise LimitReached(path.stopped)
     amounts = None if problem.is_exact else max(path.sizes, default=0)
-    stats = Stats(0.0, sum(path.sizes), path.sizes, None, allowance.peak, "labels", amounts, problem.most_amounts)
+    stats = Stats(0.0, sum(path.sizes), path.sizes, None, monitor.peak, "labels", amounts, problem.most_amounts)
     if path.value == -np.inf:
         return _nothing("paths", stats, problem)
     taken = path.row_H[path.row_H >= 0]
@@ -300,17 +303,15 @@ def _truth_of(problem: Problem, turned: bool) -> tuple[NDArray[np.int64], NDArra
     return np.ascontiguousarray(pair[0]), np.ascontiguousarray(pair[1])
 
 
-def _by_reduction(problem: Problem, allowance: Allowance, options: Options) -> Answer:
+def _by_reduction(problem: Problem, monitor: ResourceMonitor, options: Options) -> Answer:
     model, lattice, prune = problem.model, problem.lattice, options.prune
-    found = reduction.reduce(
-        model, lattice, allowance, prune=prune, truncation=problem.truncation, within=options.within
-    )
+    found = reduction.reduce(model, lattice, monitor, prune=prune, truncation=problem.truncation, within=options.within)
     sizes = tuple(len(layer) for layer in found.layers)
     amounts = None if problem.is_exact else max(layer.distinct_amounts(problem.settled_as) for layer in found.layers)
-    stats = Stats(0.0, sum(sizes), sizes, found.cost_diversity, allowance.peak, "nodes", amounts, problem.most_amounts)
+    stats = Stats(0.0, sum(sizes), sizes, found.cost_diversity, monitor.peak, "nodes", amounts, problem.most_amounts)
     if found.value == -np.inf:
         return _nothing("reduction", stats, problem)
-    traced = reduction.trace(model, lattice, found, problem.truth.high_OD, problem.truth.low_OD)
+    traced = reduction.trace(model, lattice, found, problem.truth.high_OD, problem.truth.low_OD, monitor)
     if problem.is_exact:
         _check_limits(lattice, traced.peak_HD, traced.trough_HD)
     rounding = problem.rounding(pooled=found.pooled)

@@ -19,14 +19,19 @@ STEP, LABELS, BEST_LABEL, BEST_ROW, BEST_PRICE = 0, 1, 2, 3, 4
 
 
 @jit
-def fill_needs(table_of_step, row_indptr, next_state, cost, floor, out_need_HS):
-    """Write the least that must be left at each (step, state), shape (H + 1, S); UP if no path from there will do."""
+def fill_needs(table_of_step, row_indptr, next_state, cost, floor, out_need_HS, halt):
+    """Write the least that must be left at each (step, state), shape (H + 1, S); UP if no path from there will do.
+
+    Ends early once `halt[0]` is set.
+    """
     n_steps, n_states = out_need_HS.shape[0] - 1, out_need_HS.shape[1]
     out_need_HS[n_steps] = DOWN
     tail = DOWN
     for h in range(n_steps - 1, -1, -1):
         tail = max(tail, floor[h])
         for s in range(n_states):
+            if halt[0]:
+                return
             first = table_of_step[h] * n_states + s
             begin, end = row_indptr[first], row_indptr[first + 1]
             least = tail if begin == end else UP
@@ -45,18 +50,20 @@ def _is_safe(left, cost, floor, need):
 
 @jit
 def fill_highest(
-    table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, start, out_highest_HS, out_reward_H
+    table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, start, out_highest_HS, out_reward_H, halt
 ):
     """Write the most that a path within the floors can have left at each (step, state).
 
     Where no path comes, DOWN is left, which is to be there at first. Also the largest reward of a row that such a path
-    could take at each step, or 0.
+    could take at each step, or 0. Ends early once `halt[0]` is set.
     """
     n_steps, n_states = need_HS.shape[0] - 1, need_HS.shape[1]
     out_highest_HS[0, start] = 0
     for h in range(n_steps):
         out_reward_H[h] = 0.0
         for s in range(n_states):
+            if halt[0]:
+                return
             left, first = out_highest_HS[h, s], table_of_step[h] * n_states + s
             for r in range(row_indptr[first], row_indptr[first + 1]):
                 after = next_state[r]
@@ -74,14 +81,14 @@ def _worth_at_most(reward, paid, later):
 @jit
 def fill_values(
     table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, highest_HS, last, price, out_value_HS,
-    out_earned_HS, out_want_HS,
+    out_earned_HS, out_want_HS, halt,
 ):  # fmt: skip
     """Write the most that can be earned from each (step, state) if every tick costs so much and none is forbidden.
 
     Only rows are looked at that some path within the floors could take, at the step alone or by what it has left.
 
     These are upper bounds: each step adds more than rounding can have taken off. Also what the path that does so earns
-    before that cost, and what must be left for it to keep the floors.
+    before that cost, and what must be left for it to keep the floors. Ends early once `halt[0]` is set.
     """
     n_steps, n_states = out_value_HS.shape[0] - 1, out_value_HS.shape[1]
     out_value_HS[n_steps] = out_earned_HS[n_steps] = 0.0
@@ -89,6 +96,8 @@ def fill_values(
     for h in range(n_steps - 1, -1, -1):
         toll = price if h <= last else 0.0
         for s in range(n_states):
+            if halt[0]:
+                return
             first = table_of_step[h] * n_states + s
             begin, end = row_indptr[first], row_indptr[first + 1]
             if begin == end:
@@ -149,7 +158,7 @@ def follow(
 @jit
 def fill_prices(
     table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, highest_HS, last, start, same, out_price_K,
-    out_value_KHS, out_earned_KHS, out_want_KHS, out_row_H,
+    out_value_KHS, out_earned_KHS, out_want_KHS, out_row_H, halt,
 ):  # fmt: skip
     """Find the price of a tick that bounds the optimum best, and write all prices that were tried with their values.
 
@@ -157,7 +166,7 @@ def fill_prices(
     the start this is convex in p: the lines of two paths, one too dear and one within the floor, meet at the next price
     to try, until no path lies above. Bounds count as equal if they differ by less than `same`, relative to the terms of
     the best path known. Returns how many prices were tried, the reward of a path that keeps all floors, written to
-    `out_row_H`, and the tolerance that goes with it.
+    `out_row_H`, and the tolerance that goes with it. Ends early once `halt[0]` is set.
     """
     span = -floor[last] if last >= 0 else 0
     first, careful, careless = np.int64(0), np.bool_(True), np.bool_(False)  # variables, as constants have own types
@@ -169,9 +178,11 @@ def fill_prices(
         out_price_K[k] = price
         fill_values(
             table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, highest_HS, last, price,
-            value_HS, out_earned_KHS[k], out_want_KHS[k],
+            value_HS, out_earned_KHS[k], out_want_KHS[k], halt,
         )  # fmt: skip
         k += 1
+        if halt[0]:
+            return k, best, tolerance
         earned, spent, size = follow(
             table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, highest_HS, last, price, value_HS,
             first, start, careful, row_H,
@@ -313,14 +324,15 @@ def search(
     table_of_step, row_indptr, next_state, row_reward, cost, floor, need_HS, arrival_indptr, arrival_row, row_state,
     last, price_K, value_KHS, earned_KHS, want_KHS, tolerance, width, best, cut, begin, stop, place, indptr_S,
     left, value, label, new_indptr_S, new_left, new_value, new_parent, new_row, new_bound, heap_left, heap_value,
-    heap_parent, heap_row, out_parent, out_row, out_size_H,
+    heap_parent, heap_row, out_parent, out_row, out_size_H, halt,
 ):  # fmt: skip
     """Carry labels forward, a step at a time: (state, left, value), none of them poorer and worth less than another.
 
     A label is left out if even the bound on what it can still earn does not make it better than the best path known,
     and, where more than `width` remain, those of the least bounds. Ends before `stop` if `out_parent` is too small for
     another step. The `new_` arrays and the two rows of the `heap_` arrays have room for every row of `width` labels.
-    Returns the best value and the highest bound among those left out for want of width.
+    Returns the best value and the highest bound among those left out for want of width. Ends early once `halt[0]` is
+    set.
     """
     n_states, n_prices = indptr_S.shape[0] - 1, price_K.shape[0]
     at_K, earned_K, want_K = np.empty(n_prices), np.empty(n_prices), np.empty(n_prices, np.int64)
@@ -337,6 +349,9 @@ def search(
                     best = value[final]
                     place[BEST_LABEL], place[BEST_ROW], place[BEST_PRICE] = label[final], -1, -1
         for s in range(n_states):
+            if halt[0]:
+                place[STEP] = h
+                return best, cut
             need, size, side = max(floor[h], need_HS[h + 1, s]), np.int64(0), 0
             for a in range(arrival_indptr[first + s], arrival_indptr[first + s + 1] if need != UP else 0):
                 r = arrival_row[a]

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.limits import Allowance, LimitReached
+from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import SolventError
 from solvent.model.cmdp import CMDP
 from solvent.plan import path_kernels as kernels
@@ -72,7 +72,7 @@ class Path:
     stopped: str = ""
 
 
-def best_path(model: CMDP, purse: Purse, allowance: Allowance, drift: float = 0.0) -> Path:
+def best_path(model: CMDP, purse: Purse, monitor: ResourceMonitor, drift: float = 0.0) -> Path:
     """Return the best path of a model in which nothing is left to chance; if a limit ends it, the best so far.
 
     `drift` is by how much the probability of a row's outcome, which should be 1, can differ from it: it may be a sum.
@@ -87,10 +87,10 @@ def best_path(model: CMDP, purse: Purse, allowance: Allowance, drift: float = 0.
     >>> from solvent.model import instances
     >>> model = instances.knapsack([60, 100, 120], [10, 20, 30])
     >>> cost = np.array([int(model.cost_of(0, o)) for o in range(model.n_outcomes)])
-    >>> best_path(model, Purse(cost, np.full(3, -50), 0, 0), Allowance()).value
+    >>> best_path(model, Purse(cost, np.full(3, -50), 0, 0), ResourceMonitor()).value
     220.0
     """
-    search = _Search(model, purse, allowance, drift)
+    search = _Search(model, purse, monitor, drift)
     if not search.feasible:
         return Path(-np.inf, np.full(model.horizon, -1), (0,) * model.horizon, -np.inf, -np.inf)
     search.find_prices()
@@ -108,20 +108,23 @@ def best_path(model: CMDP, purse: Purse, allowance: Allowance, drift: float = 0.
 class _Search:
     """Bounds, and searches that get wider."""
 
-    def __init__(self, model: CMDP, purse: Purse, allowance: Allowance, drift: float) -> None:
+    def __init__(self, model: CMDP, purse: Purse, monitor: ResourceMonitor, drift: float) -> None:
         self._drift = drift
-        self._model, self._purse, self._allowance = model, purse, allowance
+        self._model, self._purse, self._monitor = model, purse, monitor
         shape = (model.horizon + 1, model.n_states)
-        allowance.take((2 + 3 * _PRICES) * 8 * shape[0] * shape[1], "bounds per step and state")
+        # prices are sorted at the end, for which the arrays of all of them are copied one after the other
+        monitor.reserve((2 + 4 * _PRICES) * 8 * shape[0] * shape[1], "bounds per step and state")
         self._need_HS = np.empty(shape, np.int64)
         kernels.fill_needs(
-            model.table_of_step, model.row_indptr, model.next_state, purse.cost, purse.floor, self._need_HS
-        )
+            model.table_of_step, model.row_indptr, model.next_state, purse.cost, purse.floor, self._need_HS,
+            monitor.halt,
+        )  # fmt: skip
         self._highest_HS, self._reward_H = np.full(shape, DOWN, np.int64), np.empty(model.horizon)
         kernels.fill_highest(
             model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
-            self._need_HS, model.start_index, self._highest_HS, self._reward_H,
+            self._need_HS, model.start_index, self._highest_HS, self._reward_H, monitor.halt,
         )  # fmt: skip
+        monitor.check_time()
         limited = np.flatnonzero(purse.floor != DOWN)
         self._last = int(limited[-1]) if len(limited) else -1
         # bounds are computed outward, so that those of equals differ by as much as that adds in all steps
@@ -145,8 +148,9 @@ class _Search:
         count, self.value, tolerance = kernels.fill_prices(
             model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
             self._need_HS, self._highest_HS, self._last, model.start_index, self._same, self._price_K, self._value_KHS,
-            self._earned_KHS, self._want_KHS, self.row_H,
+            self._earned_KHS, self._want_KHS, self.row_H, self._monitor.halt,
         )  # fmt: skip
+        self._monitor.check_time()
         span = -float(purse.floor[self._last]) if self._last >= 0 else 0.0
         ends, paid = self._value_KHS[:count, 0, model.start_index], self._price_K[:count] * span
         ends = ends + paid + 4 * ROUNDOFF * (np.abs(ends) + np.abs(paid))
@@ -154,7 +158,9 @@ class _Search:
         # the price that bounds the start best is asked first
         order = np.argsort(ends, kind="stable")
         self._price_K, self._value_KHS = self._price_K[order], self._value_KHS[order]
-        self._earned_KHS, self._want_KHS = self._earned_KHS[order], self._want_KHS[order]
+        self._earned_KHS = self._earned_KHS[order]
+        self._want_KHS = self._want_KHS[order]
+        self._monitor.release((4 * _PRICES - 3 * count) * 8 * self._need_HS.size)
         self.tolerance = self._at_most_a_unit(tolerance)
 
     def _tolerance(self) -> float:
@@ -190,35 +196,38 @@ class _Search:
 
     def run(self, width: int) -> None:
         """Search with so many labels at each step; improve the path, and the bound on what is better than it."""
-        model, purse, allowance, horizon = self._model, self._purse, self._allowance, self._model.horizon
+        model, purse, monitor, horizon = self._model, self._purse, self._monitor, self._model.horizon
         arrival_indptr, arrival_row, row_state = self._model.arrivals
         room = width * int(np.diff(model.row_indptr).max(initial=1))
         taken = 24 * width + 101 * room
-        allowance.take(taken, f"{width:,} labels at each step")
+        monitor.reserve(taken, f"{width:,} labels at each step")
         left, value, label = np.zeros(width, np.int64), np.zeros(width), np.full(width, -1)
         new = [np.empty(room, kind) for kind in (np.int64, float, np.int64, np.int32, float)]
         heap = [np.empty((2, room), kind) for kind in (np.int64, float, np.int64, np.int32)]
         stored = max(width, min(width * horizon, _ROOM))
-        allowance.take(12 * stored, "labels")
+        monitor.reserve(12 * stored, "labels")
         parent, row = np.empty(stored, np.int64), np.empty(stored, np.int32)
         indptr_S, new_indptr_S = np.zeros((2, model.n_states + 1), np.int64)
         indptr_S[model.start_index + 1 :] = 1
         place, best, cut = np.array([0, 0, -1, -1, -1]), self.value, -np.inf
         while place[kernels.STEP] < horizon:
-            allowance.check_time()
+            monitor.check_time()
             begin = int(place[kernels.STEP])
-            allowance.tell("forward", begin, horizon, labels=int(place[kernels.LABELS]))
-            stop = min(begin + max(_STRETCH // room, 1), horizon) if allowance.watched else horizon
+            monitor.tell("forward", begin, horizon, labels=int(place[kernels.LABELS]))
+            stop = min(begin + max(_STRETCH // room, 1), horizon) if monitor.watched else horizon
             best, cut = kernels.search(
                 model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
                 self._need_HS, arrival_indptr, arrival_row, row_state, self._last, self._price_K, self._value_KHS,
                 self._earned_KHS, self._want_KHS, self.tolerance, width, best, cut, begin, stop, place,
                 indptr_S, left, value, label, new_indptr_S, *new, *heap, parent, row, self.size_H,
+                monitor.halt,
             )  # fmt: skip
+            monitor.check_time()
             if place[kernels.STEP] < stop:
-                allowance.take(12 * stored, "labels")
+                monitor.reserve(24 * stored, "labels")
+                parent, row = grown(parent, 2 * stored), grown(row, 2 * stored)
+                monitor.release(12 * stored)
                 stored *= 2
-                parent, row = grown(parent, stored), grown(row, stored)
         self._used = self.tolerance
         if best > self.value:
             self.value = best
@@ -226,7 +235,7 @@ class _Search:
             self.tolerance = self._tolerance()
         # what was dropped for a tolerance that is far too large by now must be looked at again
         self.bound = max(cut, best + self._used) if self._used > 2 * self.tolerance else cut
-        allowance.give_back(taken + 12 * stored)
+        monitor.release(taken + 12 * stored)
 
     def _retrace(self, parent: NDArray[np.int64], row: NDArray[np.int32], label: int, then: int, price: int) -> None:
         """Write the rows that lead to a label, one row after it, and those that are best at a price from there."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP
 from solvent.plan.pooling_kernels import factor_rows
 from solvent.policy.search import pack
@@ -19,6 +20,8 @@ from solvent.policy.search import pack
 #: Models with more distinct laws than this are not pooled beyond them.
 MOST_LAWS = 64
 _MOST_COSTS = 64
+#: Memory that taking rows apart takes in all: copies of costs, their order, and what is found.
+_BYTES_PER_OUTCOME, _BYTES_PER_ROW = 72, 48
 
 
 @dataclass(frozen=True)
@@ -52,13 +55,20 @@ class Pooled:
         return len(self.law_indptr) - 1
 
 
-def pool(model: CMDP, cost: NDArray[np.int64]) -> Pooled:
+def pool(model: CMDP, cost: NDArray[np.int64], monitor: ResourceMonitor) -> Pooled:
     """Take out the laws that are shared by enough rows to be worth it.
 
     Independence is judged to rounding: a joint probability must be the product of its margins to a few units in the
-    last place.
+    last place. Memory for the result stays reserved.
+
+    Raises
+    ------
+    LimitReached
+        If it would not fit into the memory allowed, or time is up.
     """
-    found = _factor(model, cost)
+    size = model.n_outcomes * _BYTES_PER_OUTCOME + model.n_rows * _BYTES_PER_ROW
+    monitor.reserve(size, "the outcomes of the model")
+    found = _factor(model, cost, monitor)
     law_of_row, mix_count, law_indptr, n_laws = found.law, found.mix_count, found.indptr, found.n_laws
     sizes = np.diff(model.outcome_indptr)
     used = law_of_row >= 0
@@ -72,6 +82,7 @@ def pool(model: CMDP, cost: NDArray[np.int64]) -> Pooled:
     mixed = np.repeat(used, lengths)
     law = np.repeat(law_of_row + 1, lengths).astype(np.int32)
     dearest = np.concatenate([[0], found.cost[law_indptr[:n_laws]]])
+    monitor.release(size - 24 * int(indptr[-1]) - 8 * model.n_rows)
     return Pooled(
         indptr,
         np.where(mixed, found.mix_probability[source], model.probability[source]),
@@ -98,7 +109,7 @@ class _Factors:
     n_laws: int
 
 
-def _factor(model: CMDP, cost: NDArray[np.int64]) -> _Factors:
+def _factor(model: CMDP, cost: NDArray[np.int64], monitor: ResourceMonitor) -> _Factors:
     n_rows, n_outcomes = model.n_rows, model.n_outcomes
     law_of_row = np.full(n_rows, -1, np.int32)
     mix_count = np.zeros(n_rows, np.int64)
@@ -108,8 +119,9 @@ def _factor(model: CMDP, cost: NDArray[np.int64]) -> _Factors:
     law_probability = np.empty(MOST_LAWS * _MOST_COSTS)
     n_laws = factor_rows(
         model.outcome_indptr, model.probability, model.next_state, cost, _MOST_COSTS, law_of_row, mix_count, mix_state,
-        mix_probability, law_indptr, law_cost, law_probability,
+        mix_probability, law_indptr, law_cost, law_probability, monitor.halt,
     )  # fmt: skip
+    monitor.check_time()
     return _Factors(law_of_row, mix_count, mix_state, mix_probability, law_indptr, law_cost, law_probability, n_laws)
 
 
@@ -138,11 +150,22 @@ class IndependentRows:
     law_probability: NDArray[np.float64]
 
 
-def independent_rows(model: CMDP, cost_OD: NDArray[np.int64]) -> IndependentRows:
-    """Find the rows for which averaging over costs and over next states one after the other saves work."""
+def independent_rows(model: CMDP, cost_OD: NDArray[np.int64], monitor: ResourceMonitor) -> IndependentRows:
+    """Find the rows for which averaging over costs and over next states one after the other saves work.
+
+    Memory for the result stays reserved.
+
+    Raises
+    ------
+    LimitReached
+        If it would not fit into the memory allowed, or time is up.
+    """
+    size = model.n_outcomes * _BYTES_PER_OUTCOME + model.n_rows * _BYTES_PER_ROW
+    monitor.reserve(size, "the outcomes of the model")
     packed = pack(list(cost_OD.T)) if cost_OD.shape[1] else np.zeros(len(cost_OD), np.int64)
     _, first, label = np.unique(packed, return_index=True, return_inverse=True)
-    found = _factor(model, label.astype(np.int64))
+    found = _factor(model, label.astype(np.int64), monitor)
+    monitor.release(size - 12 * model.n_outcomes - 12 * model.n_rows)
     sizes = np.diff(model.outcome_indptr)
     lengths = np.append(np.diff(found.indptr[: found.n_laws + 1]), 1)
     worth = (found.law >= 0) & (sizes >= 2 * (found.mix_count + lengths[found.law]))

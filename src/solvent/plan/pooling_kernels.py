@@ -33,13 +33,13 @@ def _sort_down(values, count, out_order):
 @jit
 def factor_rows(
     outcome_indptr, probability, next_state, cost, most_costs, out_law, out_mix_count, out_mix_state,
-    out_mix_probability, out_law_indptr, out_law_cost, out_law_probability,
+    out_mix_probability, out_law_indptr, out_law_cost, out_law_probability, halt,
 ):  # fmt: skip
     """Find the rows whose costs are independent of the next state, and the distinct laws of these costs.
 
     A row is independent if its outcomes are all pairs of a cost and a next state, each pair once, and the probability
     of each is the product of its margins. The margins over next states are written where the outcomes of the row stand.
-    Returns the number of laws.
+    Returns the number of laws. Ends early once `halt[0]` is set.
     """
     n_laws, most_laws = 0, out_law_indptr.shape[0] - 1
     law_cost, law_probability = np.empty(most_costs, np.int64), np.empty(most_costs)
@@ -50,6 +50,8 @@ def factor_rows(
     seen_in = np.full(longest, -1, np.int64)
     order = np.empty(most_costs, np.int64)
     for r in range(outcome_indptr.shape[0] - 1):
+        if halt[0]:
+            return n_laws
         begin, end = outcome_indptr[r], outcome_indptr[r + 1]
         states, masses = out_mix_state[begin:end], out_mix_probability[begin:end]
         n_states = n_costs = 0
@@ -107,10 +109,11 @@ def factor_rows(
 
 
 @jit
-def average(need_S, top_S, offset_S, law_indptr, law_cost, law_probability, value, out_value_L):
+def average(need_S, top_S, offset_S, law_indptr, law_cost, law_probability, value, out_value_L, halt):
     """Write the values themselves as row 0, and below it their average over each law; the rows may be longer.
 
-    In row `law + 1` an entry speaks of having as much more left as the law's dearest cost, which comes first.
+    In row `law + 1` an entry speaks of having as much more left as the law's dearest cost, which comes first. Ends
+    early once `halt[0]` is set.
     """
     for i in range(value.shape[0]):
         out_value_L[0, i] = value[i]
@@ -124,6 +127,8 @@ def average(need_S, top_S, offset_S, law_indptr, law_cost, law_probability, valu
             for i in range(base, base + width):
                 out_value_L[law + 1, i] = law_probability[first] * value[i]
             for k in range(first + 1, law_indptr[law + 1]):
+                if halt[0]:
+                    return
                 p = law_probability[k]
                 spared = min(law_cost[first] - law_cost[k], width)
                 for i in range(base, base + width - spared):

@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import Limits, is_constant
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
@@ -86,12 +87,27 @@ class Problem:
     bin_error: float = 0.0
 
     @classmethod
-    def exact(cls, model: CMDP, limits: Limits, *, merge: bool = True) -> Problem:
-        """Return a problem with nothing rounded and, if asked, equal outcomes merged; errors as of `Lattice.fit`."""
-        lattice = Lattice.fit(model, limits)
+    def exact(
+        cls, model: CMDP, limits: Limits, *, merge: bool = True, monitor: ResourceMonitor | None = None
+    ) -> Problem:
+        """Return a problem with nothing rounded and, if asked, equal outcomes merged; errors as of `Lattice.fit`.
+
+        Memory for costs in ticks, and for merged outcomes, stays reserved.
+        """
+        monitor = monitor or ResourceMonitor()
+        per_outcome = 8 * len(limits.resources)
+        monitor.reserve(2 * per_outcome * model.n_outcomes, "costs in ticks")
+        lattice = Lattice.fit(model, limits, monitor)
+        monitor.release(per_outcome * model.n_outcomes)
+        monitor.check_time()
         merged = model
         if merge and not model.is_certain:
-            merged, ticks_OD = merge_twins(model, lattice.cost_OD)
+            # what sorting and merging takes, if there is anything to be merged
+            with monitor.borrowed((80 + 5 * per_outcome) * model.n_outcomes, "merging outcomes"):
+                merged, ticks_OD = merge_twins(model, lattice.cost_OD)
+            if merged is not model:
+                monitor.reserve((20 + per_outcome) * merged.n_outcomes, "merged outcomes")
+            monitor.check_time()
             lattice = lattice if merged is model else replace(lattice, cost_OD=ticks_OD)
         truth = Truth(lattice.units, lattice.cost_OD, lattice.cost_OD, exact=True)
         exactly: Counting = "exact"

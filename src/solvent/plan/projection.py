@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import MAX_TICKS, exact
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
@@ -153,7 +153,7 @@ def project(
     limits: Limits,
     lengths: tuple[Fraction, ...],
     scheme: Scheme,
-    allowance: Allowance | None = None,
+    monitor: ResourceMonitor | None = None,
 ) -> Problem:
     """Return a problem on costs that are rounded to whole multiples of a length for each tracked resource.
 
@@ -188,7 +188,7 @@ def project(
         upper_HD[:, d] = limit_ticks(limits.upper[d], unit, NO_UPPER, move_upper)
         lower_HD[:, d] = limit_ticks(limits.lower[d], unit, NO_LOWER, move_lower)
         measures.append(Measure(r, unit, counting, bottom, reach))
-    parts = split(model, tuple(measures), allowance)
+    parts = split(model, tuple(measures), monitor)
     lattice = Lattice(limits.resources, tuple(each.unit for each in measures), parts.ticks_OD, upper_HD, lower_HD)
     spans = [_Span.of(lattice, d) for d in range(len(measures))]
     settled = [span.truncation() for span in spans]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.limits import Allowance
+from solvent.core.limits import ResourceMonitor
 from solvent.core.threads import run_by_states
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
@@ -33,6 +33,8 @@ from solvent.policy.search import pack
 
 #: A grid of at most so many keys is used to look up nodes; a larger one would not stay in the caches.
 _GRID_KEYS = 8_000_000
+#: Memory that counting distinct amounts takes, per node.
+_COUNTING = 48
 #: Layers with at least this many nodes are swept on all cores.
 PARALLEL_FROM = 20_000
 
@@ -100,11 +102,15 @@ class Grid:
                 return cls(np.zeros(1, np.int64), 0)
         return cls(np.array([keys, *lows, *strides], np.int64), keys * n_states)
 
-    def table(self, layer: Layer) -> NDArray[np.int32]:
-        """Return a lookup table that holds a layer's nodes."""
+    def table(self, layer: Layer, halt: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """Return a lookup table that holds a layer's nodes; not all of them if `halt[0]` was set meanwhile."""
         slots = self.empty(len(layer))
-        kernels.fill_slots(layer.state, layer.spent, len(layer), slots, self.facts)
+        kernels.fill_slots(layer.state, layer.spent, len(layer), slots, self.facts, halt)
         return slots
+
+    def table_bytes(self, room: int) -> int:
+        """Return how much memory a table takes that has room for so many nodes."""
+        return 4 * (self.size or _power_of_two(2 * room))
 
     def empty(self, room: int) -> NDArray[np.int32]:
         """Return a table without nodes; off the grid, one with room for so many."""
@@ -168,7 +174,7 @@ class Sweep:
 def reduce(
     model: CMDP,
     lattice: Lattice,
-    allowance: Allowance,
+    monitor: ResourceMonitor,
     *,
     prune: bool = True,
     truncation: Interval | None = None,
@@ -184,15 +190,19 @@ def reduce(
     LimitReached
         If a layer would not fit into the memory allowed, or time is up.
     """
-    bounds = bounds_of(model, lattice, allowance, prune=prune, truncation=truncation, within=within)
-    steps = Steps(model, lattice, bounds)
-    layers = forward(steps, allowance)
-    value, rows, extremes = _backward(steps, layers, allowance)
+    bounds = bounds_of(model, lattice, monitor, prune=prune, truncation=truncation, within=within)
+    steps = Steps(model, lattice, bounds, monitor)
+    layers = forward(steps, monitor)
+    value, rows, extremes = _backward(steps, layers, monitor)
     diversity = None
     if not prune:
         # the paper counts amounts after the last step too
-        counted = [*layers, next_layer(steps, model.horizon - 1, layers[-1], allowance)]
-        diversity = max(layer.distinct_amounts() for layer in counted)
+        counted = [*layers, next_layer(steps, model.horizon - 1, layers[-1], monitor)]
+        with monitor.borrowed(_COUNTING * max(map(len, counted)), "counting amounts"):
+            diversity = max(layer.distinct_amounts() for layer in counted)
+    if steps.marks is not None:
+        monitor.release(steps.grid.size)
+    monitor.release(steps.bytes)
     return Sweep(value, layers, rows, steps.bounds, diversity, extremes, steps.pooled)
 
 
@@ -203,13 +213,19 @@ class Steps:
     model: CMDP
     lattice: Lattice
     bounds: Bounds
+    monitor: ResourceMonitor
     marks: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         self.grid = Grid.over(self.bounds, self.model.n_states)
         # ticks of each resource, and the row to be taken
         self.bytes_per_node = 8 * len(self.lattice.resources) + 4
-        rows = independent_rows(self.model, self.lattice.cost_OD)
+        used = self.monitor.used
+        rows = independent_rows(self.model, self.lattice.cost_OD, self.monitor)
+        # bounds of the rows of a step, and what was found of independent costs
+        widest = int(np.diff(self.model.row_indptr[:: self.model.n_states]).max(initial=0))
+        self.monitor.reserve(16 * widest * len(self.lattice.resources), "bounds per row")
+        self.bytes = self.monitor.used - used
         self.independent = tuple(getattr(rows, each.name) for each in fields(rows))
         self.pooled = bool((rows.law >= 0).any())
 
@@ -260,66 +276,82 @@ def _power_of_two(least: int) -> int:
     return 1 << max(4, (least - 1).bit_length())
 
 
-def forward(steps: Steps, allowance: Allowance) -> list[Layer]:
+def forward(steps: Steps, monitor: ResourceMonitor) -> list[Layer]:
     """Return the layers of safe nodes at each of the H steps."""
     layers = [steps.first_layer()]
     for h in range(steps.model.horizon - 1):
-        allowance.check_time()
-        allowance.tell("forward", h + 1, steps.model.horizon, nodes=len(layers[-1]))
-        layers.append(next_layer(steps, h, layers[-1], allowance))
+        monitor.check_time()
+        monitor.tell("forward", h + 1, steps.model.horizon, nodes=len(layers[-1]))
+        layers.append(next_layer(steps, h, layers[-1], monitor))
     return layers
 
 
-def next_layer(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> Layer:
+def next_layer(steps: Steps, h: int, layer: Layer, monitor: ResourceMonitor) -> Layer:
     """Return what safe rows of the layer of step h lead to."""
     if steps.grid.size:
-        return _next_on_grid(steps, h, layer, allowance)
-    return _next_by_hash(steps, h, layer, allowance)
+        return _next_on_grid(steps, h, layer, monitor)
+    return _next_by_hash(steps, h, layer, monitor)
 
 
-def _next_on_grid(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> Layer:
+def _next_on_grid(steps: Steps, h: int, layer: Layer, monitor: ResourceMonitor) -> Layer:
     if steps.marks is None:
-        allowance.take(steps.grid.size, "a grid of all amounts")
+        monitor.reserve(steps.grid.size, "a grid of all amounts")
         steps.marks = np.zeros(steps.grid.size, bool)
     marks = steps.marks
     moves = steps.moves(h)
-    for begin, end in allowance.pieces(len(layer)):
-        allowance.check_time()
-        steps.run(kernels.mark, h, np.clip(layer.indptr, begin, end), layer.spent, *moves, *steps.independent, marks)
+    for begin, end in monitor.pieces(len(layer)):
+        monitor.check_time()
+        steps.run(
+            kernels.mark,
+            h,
+            np.clip(layer.indptr, begin, end),
+            layer.spent,
+            *moves,
+            *steps.independent,
+            marks,
+            monitor.halt,
+        )
+    monitor.check_time()
     count = int(kernels.count_marks(marks))
-    allowance.take(steps.bytes_per_node * count, f"the nodes of step {h + 1}")
+    monitor.reserve(steps.bytes_per_node * count, f"the nodes of step {h + 1}")
     indptr, spent = np.empty_like(layer.indptr), np.empty((count, layer.spent.shape[1]), np.int64)
     kernels.collect(marks, steps.grid.facts, indptr, spent)
     return Layer(indptr, spent)
 
 
-def _next_by_hash(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> Layer:
-    moves, pieces = steps.moves(h), allowance.pieces(len(layer))
+def _next_by_hash(steps: Steps, h: int, layer: Layer, monitor: ResourceMonitor) -> Layer:
+    moves, pieces = steps.moves(h), monitor.pieces(len(layer))
     room, count, begin, taken = max(64, 2 * len(layer)), 0, 0, 0
     state, spent = np.empty(0, np.int32), np.empty((0, layer.spent.shape[1]), np.int64)
     while True:
-        needed = room * (steps.bytes_per_node + 4) + 4 * _power_of_two(2 * room)
-        allowance.take(needed, f"the nodes of step {h + 1}")
+        # states and amounts, the table, and what is listed of the layer before while it is expanded
+        needed = room * (steps.bytes_per_node + 4) + 4 * _power_of_two(2 * room) + 8 * len(layer)
+        monitor.reserve(needed, f"the nodes of step {h + 1}")
         state, spent = grown(state, room), grown(spent, room)
         slots = steps.grid.empty(room)
-        kernels.fill_slots(state, spent, count, slots, steps.grid.facts)
-        allowance.give_back(taken)
+        kernels.fill_slots(state, spent, count, slots, steps.grid.facts, monitor.halt)
+        monitor.release(taken)
         taken = needed
         while pieces:
             indptr = np.clip(layer.indptr, *pieces[0])
-            count, begin = kernels.expand(begin, indptr, layer.spent, *moves, count, state, spent, slots)
-            allowance.check_time()
+            count, begin = kernels.expand(begin, indptr, layer.spent, *moves, count, state, spent, slots, monitor.halt)
+            monitor.check_time()
             if begin < steps.model.n_states:
                 break
             pieces, begin = pieces[1:], 0
         if not pieces:
             break
         room *= 2
+    slots = slots[:0]
+    monitor.release(4 * _power_of_two(2 * room))
+    taken -= 4 * _power_of_two(2 * room)
+    # the order, what sorting takes besides, and the nodes in that order
+    monitor.reserve((16 + steps.bytes_per_node) * count, f"the nodes of step {h + 1}")
     order = np.argsort(state[:count], kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(state[:count], minlength=steps.model.n_states))])
-    allowance.give_back(taken)
-    allowance.take(steps.bytes_per_node * count, f"the nodes of step {h + 1}")
-    return Layer(indptr.astype(np.int64), spent[order])
+    layer_after = Layer(indptr.astype(np.int64), spent[order])
+    monitor.release(taken + 16 * count)
+    return layer_after
 
 
 def grown(array: NDArray[Any], room: int) -> NDArray[Any]:
@@ -330,40 +362,47 @@ def grown(array: NDArray[Any], room: int) -> NDArray[Any]:
 
 
 def _backward(
-    steps: Steps, layers: list[Layer], allowance: Allowance
+    steps: Steps, layers: list[Layer], monitor: ResourceMonitor
 ) -> tuple[float, list[NDArray[np.int32]], Extremes]:
     m, horizon, grid = steps.model, steps.model.horizon, steps.grid
     no_state, no_spent = np.empty(0, np.int32), np.empty((0, layers[0].spent.shape[1]), np.int64)
     after_state, after_spent, slots, after_value = no_state, no_spent, np.empty(0, np.int32), np.empty(0)
+    monitor.reserve(8 * grid.size, "a grid of all amounts")
     on_grid = np.empty(grid.size)
-    allowance.take(8 * grid.size, "a grid of all amounts")
     rows: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * horizon
     value, extremes = np.empty(0), Extremes.none(horizon)
     for h in range(horizon - 1, -1, -1):
-        allowance.check_time()
-        allowance.tell("backward", horizon - h, horizon, nodes=len(layers[h]))
+        monitor.check_time()
+        monitor.tell("backward", horizon - h, horizon, nodes=len(layers[h]))
         layer = layers[h]
-        size = 20 * len(layer) + 4 * len(slots)
-        allowance.take(size, f"the values of step {h}")
+        # rows are kept; values of this step and the next, what is listed of a state's nodes, and tables are not
+        monitor.reserve(4 * len(layer), f"the values of step {h}")
+        size = 33 * len(layer) + 20 * len(after_value) + 4 * len(slots)
+        if not grid.size and h:
+            size += grid.table_bytes(len(layer)) + 4 * len(layer)
+        monitor.reserve(size, f"the values of step {h}")
         value, row, reward_S = np.empty(len(layer)), np.empty(len(layer), np.int32), np.zeros(m.n_states)
         indptr, outcome_indptr, next_state, cost_OD, low, high, settled_low, settled_high, first, facts = steps.moves(h)
-        for begin, end in allowance.pieces(len(layer)):
-            allowance.check_time()
+        for begin, end in monitor.pieces(len(layer)):
+            monitor.check_time()
             steps.run(
                 kernels.sweep, h, np.clip(layer.indptr, begin, end), layer.spent, indptr, outcome_indptr, m.probability,
                 next_state, m.row_reward, cost_OD, low, high, steps.bounds.safe_low[h], steps.bounds.safe_high[h],
                 settled_low, settled_high, first, h == horizon - 1, *steps.independent, facts, after_state, after_spent,
-                slots, on_grid if grid.size else after_value, value, row, reward_S,
+                slots, on_grid if grid.size else after_value, value, row, reward_S, monitor.halt,
             )  # fmt: skip
+            monitor.check_time()
         rows[h] = row
         extremes.top[h], extremes.reward[h] = value.max(initial=0.0), reward_S.max()
         extremes.bottom[h] = value[value > -np.inf].min(initial=0.0)
         if grid.size:
             kernels.put_values(layer.indptr, layer.spent, value, facts, on_grid)
         elif h:
-            after_state, after_spent, slots, after_value = layer.state, layer.spent, grid.table(layer), value
-        allowance.give_back(size)
-    allowance.give_back(8 * grid.size)
+            slots = grid.table(layer, monitor.halt)
+            monitor.check_time()
+            after_state, after_spent, slots, after_value = layer.state, layer.spent, slots, value
+        monitor.release(size)
+    monitor.release(8 * grid.size)
     return float(value[0]), rows, extremes
 
 
@@ -387,7 +426,14 @@ class Trace:
     followed: Followed
 
 
-def trace(model: CMDP, lattice: Lattice, sweep: Sweep, high_OD: NDArray[np.int64], low_OD: NDArray[np.int64]) -> Trace:
+def trace(
+    model: CMDP,
+    lattice: Lattice,
+    sweep: Sweep,
+    high_OD: NDArray[np.int64],
+    low_OD: NDArray[np.int64],
+    monitor: ResourceMonitor,
+) -> Trace:
     """Follow the chosen rows from the start, carrying the extremes of what is truly spent.
 
     Parameters
@@ -398,6 +444,12 @@ def trace(model: CMDP, lattice: Lattice, sweep: Sweep, high_OD: NDArray[np.int64
         What was found for them.
     high_OD, low_OD : ndarray of int64, shape (O, D)
         The most and the least that each outcome truly costs, in ticks of their own.
+    monitor : ResourceMonitor
+
+    Raises
+    ------
+    LimitReached
+        If time or memory runs out.
     """
     n_resources, horizon = len(lattice.resources), model.horizon
     weights = [np.ones(1)]
@@ -407,6 +459,11 @@ def trace(model: CMDP, lattice: Lattice, sweep: Sweep, high_OD: NDArray[np.int64
     ended_most, ended_least = np.full(n_resources, DOWN), np.full(n_resources, UP)
     no_slots = np.empty(0, np.int32)
     grid = Grid.over(sweep.bounds, model.n_states)
+    largest = max(map(len, sweep.layers))
+    # probabilities are kept; extremes of two layers and a table of one are not
+    monitor.reserve(8 * sum(map(len, sweep.layers)), "the probabilities of nodes")
+    temporary = (4 * 8 * n_resources + 32) * largest + grid.table_bytes(largest)
+    monitor.reserve(temporary, "the extremes of nodes")
     for h in range(horizon):
         after = sweep.layers[h + 1] if h + 1 < horizon else Layer(np.zeros(1, np.int64), least[:0])
         weight = np.zeros(len(after))
@@ -415,12 +472,15 @@ def trace(model: CMDP, lattice: Lattice, sweep: Sweep, high_OD: NDArray[np.int64
         kernels.follow(
             sweep.layers[h].spent, sweep.rows[h], weights[-1], most, least, model.outcome_indptr, model.probability,
             model.next_state, lattice.cost_OD, high_OD, low_OD, sweep.bounds.settled_low[h + 1],
-            sweep.bounds.settled_high[h + 1], after.state, after.spent, grid.table(after) if len(after) else no_slots,
-            grid.facts, weight, next_most, next_least, peak_HD[h], trough_HD[h], ended_most, ended_least,
+            sweep.bounds.settled_high[h + 1], after.state, after.spent,
+            grid.table(after, monitor.halt) if len(after) else no_slots, grid.facts, weight, next_most, next_least,
+            peak_HD[h], trough_HD[h], ended_most, ended_least, monitor.halt,
         )  # fmt: skip
+        monitor.check_time()
         peak_HD[h], trough_HD[h] = np.maximum(peak_HD[h], ended_most), np.minimum(trough_HD[h], ended_least)
         weights.append(weight)
         most, least = next_most, next_least
+    monitor.release(temporary)
     weights = weights[:horizon]
     earned = Followed(np.zeros(horizon), np.zeros(horizon), float(np.abs(model.row_reward).max(initial=0.0)))
     for h, (weight, row) in enumerate(zip(weights, sweep.rows, strict=True)):

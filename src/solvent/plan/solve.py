@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from solvent.core.limits import Allowance, LimitReached, read_memory, read_seconds
+from solvent.core.limits import REACHED, LimitReached, ResourceMonitor, read_memory, read_seconds, reason_of
 from solvent.core.progress import Progress
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
@@ -111,16 +112,38 @@ def solve(
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     check_model(model)
     limits = resolve(model, budget)
-    with Progress(show=progress) as bar:
-        allowance = Allowance(seconds, memory, bar.report if progress else None, began)
-        if method in APPROXIMATE:
-            asked = Approximation.read(method, epsilon, limits, strict=strict)
-            solution = approximate(model, limits, asked, allowance, prune=prune)
-        elif gap is not None:
-            solution = certify(model, limits, read_gap(gap), allowance, _RoundLog(bar) if progress else None)
-        else:
-            solution = _exactly(model, limits, method, allowance, prune=prune)
+    monitor = ResourceMonitor(seconds, memory, None, began)
+    try:
+        with Progress(show=progress) as bar, monitor:
+            monitor.report = bar.report if progress else None
+            solution = solve_within(
+                model, limits, monitor, method=method, epsilon=epsilon, strict=strict, gap=gap, prune=prune,
+                log=_RoundLog(bar) if progress else None,
+            )  # fmt: skip
+    except LimitReached as reached:
+        solution = _stopped(model, method, monitor, str(reached))
     return replace(solution, stats=replace(solution.stats, seconds=time.perf_counter() - began))
+
+
+def solve_within(
+    model: CMDP,
+    limits: Limits,
+    monitor: ResourceMonitor,
+    *,
+    method: str = "auto",
+    epsilon: Any = None,
+    strict: bool = False,
+    gap: Any = None,
+    prune: bool = True,
+    log: Callable[[Round], None] | None = None,
+) -> Solution:
+    """Solve a problem with resolved limits within what is left of time and memory; see `solve`."""
+    if method in APPROXIMATE:
+        asked = Approximation.read(method, epsilon, limits, strict=strict)
+        return approximate(model, limits, asked, monitor, prune=prune)
+    if gap is not None:
+        return certify(model, limits, read_gap(gap), monitor, log)
+    return _exactly(model, limits, method, monitor, prune=prune)
 
 
 class _RoundLog:
@@ -148,14 +171,14 @@ def _check_options(method: str, epsilon: Any, strict: bool, gap: Any) -> None:
         raise ModelError("gap", 'method="auto" with it, which chooses how to close it', f"method={quote(method)}")
 
 
-def _exactly(model: CMDP, limits: Limits, method: str, allowance: Allowance, *, prune: bool) -> Solution:
-    problem = Problem.exact(model, limits)
+def _exactly(model: CMDP, limits: Limits, method: str, monitor: ResourceMonitor, *, prune: bool) -> Solution:
     try:
-        answer = run(problem, method, allowance, options=Options(prune=prune, unfinished=True))
-    except LimitReached as reached:
-        return _stopped(model, method, allowance, str(reached))
+        problem = Problem.exact(model, limits, monitor=monitor)
+        answer = run(problem, method, monitor, options=Options(prune=prune, unfinished=True))
+    except REACHED as reached:
+        return _stopped(model, method, monitor, reason_of(reached))
     if not answer.feasible:
-        return infeasible(model, limits, answer.method, answer.stats, allowance, problem)
+        return infeasible(model, limits, answer.method, answer.stats, monitor, problem)
     worst, excess = true_extremes(problem, answer)
     status, message = Status.OPTIMAL, "optimal"
     if answer.stopped:
@@ -168,8 +191,9 @@ def _exactly(model: CMDP, limits: Limits, method: str, allowance: Allowance, *, 
     )  # fmt: skip
 
 
-def _stopped(model: CMDP, method: str, allowance: Allowance, reason: str) -> Solution:
-    stats = Stats(0.0, 0, (), None, allowance.peak, "nodes" if method == "reduction" else "points")
+def _stopped(model: CMDP, method: str, monitor: ResourceMonitor, reason: str) -> Solution:
+    stats = Stats(0.0, 0, (), None, monitor.peak, "nodes" if method == "reduction" else "points")
     return Solution(
-        Status.LIMIT, -math.inf, -math.inf, relaxed_value(model), {}, method, f"stopped: {reason}; {_MORE}", stats
-    )
+        Status.LIMIT, -math.inf, -math.inf, relaxed_value(model, monitor.seconds), {}, method,
+        f"stopped: {reason}; {_MORE}", stats,
+    )  # fmt: skip

@@ -22,7 +22,7 @@ _TILE = 1024
 @jit
 def sweep_layer(
     begin_state, end_state, row_indptr, outcome_indptr, probability, next_state, cost, law, row_reward, floor, need_S,
-    top_S, offset_S, next_need_S, next_top_S, next_offset_S, next_value_L, out_value, out_row, out_reward_S,
+    top_S, offset_S, next_need_S, next_top_S, next_offset_S, next_value_L, out_value, out_row, out_reward_S, halt,
 ):  # fmt: skip
     """Write the value and best row for every `left` from need_S to top_S, for some states.
 
@@ -30,7 +30,7 @@ def sweep_layer(
 
     After the step at least `floor` must be left. Each outcome takes its values from the row of `next_value_L` that its
     law names. That is empty at the last step. Beyond `top` the value does not change any more; where `top` lies below
-    `need`, there is nothing.
+    `need`, there is nothing. Ends early once `halt[0]` is set.
     """
     last = next_value_L.shape[0] == 0
     total = np.empty(_TILE)
@@ -63,6 +63,8 @@ def sweep_layer(
         for tile in range(0, width, _TILE):
             stop = min(tile + _TILE, width)
             for r in range(first, end):
+                if halt[0]:
+                    return
                 skip = max(starts[r - first], tile)
                 for i in range(skip, stop):
                     total[i - tile] = row_reward[r]
@@ -101,11 +103,16 @@ def span(need_S, top_S, offset_S, value):
 
 @jit
 def compress_layer(
-    row_indptr, need_S, top_S, offset_S, value, row, same, by_row, out_indptr, out_need, out_value, out_row
+    row_indptr, need_S, top_S, offset_S, value, row, same, by_row, out_indptr, out_need, out_value, out_row, halt
 ):
-    """Turn a swept layer into points, where the value rises or, `by_row`, the best row changes; returns how many."""
+    """Turn a swept layer into points, where the value rises or, `by_row`, the best row changes; returns how many.
+
+    Ends early once `halt[0]` is set.
+    """
     count = 0
     for s in range(need_S.shape[0]):
+        if halt[0]:
+            return count
         fresh = True
         for i in range(top_S[s] - need_S[s] + 1):
             v = value[offset_S[s] + i]
@@ -125,38 +132,41 @@ def compress_layer(
 def sweep_layers(
     table_of_step, row_indptr, outcome_indptr, probability, next_state, cost, law, row_reward, law_indptr, law_cost,
     law_probability, floor_H, need_HS, top_HS, offset_HS, same, begin, stop, later, spare, value, row,
-    out_indptr_HS, out_need, out_value, out_row, out_top_H, out_bottom_H, out_reward_H,
+    out_indptr_HS, out_need, out_value, out_row, out_top_H, out_bottom_H, out_reward_H, halt,
 ):  # fmt: skip
     """Sweep the steps from `begin - 1` down to `stop` and write their points one after another.
 
     The values of step `begin`, averaged by law, are in `later`, which is empty after the last step. `spare`, `value`,
     `row` and `out_value` have room for the largest step, `out_need` and `out_row` for all of them together. Returns how
     many points there are, and the values of `stop`, averaged; those of its points are in `out_value`. The largest and
-    the smallest value of each step and the largest reward that can be had there are kept beside 0 in the last three.
+    the smallest value of each step and the largest reward that can be had there are kept beside 0 in `out_top_H`,
+    `out_bottom_H` and `out_reward_H`. Ends early once `halt[0]` is set.
     """
     n_states = need_HS.shape[1]
     made, after, first_state = 0, min(begin, need_HS.shape[0] - 1), np.int64(0)
     reward_S = np.empty(n_states)
     for h in range(begin - 1, stop - 1, -1):
+        if halt[0]:
+            break
         first = table_of_step[h] * n_states
         rows = row_indptr[first : first + n_states + 1]
         size = offset_HS[h, n_states]
         sweep_layer(
             first_state, n_states, rows, outcome_indptr, probability, next_state, cost, law, row_reward, floor_H[h],
             need_HS[h], top_HS[h], offset_HS[h], need_HS[after], top_HS[after], offset_HS[after], later, value, row,
-            reward_S,
+            reward_S, halt,
         )  # fmt: skip
         out_top_H[h], out_bottom_H[h] = span(need_HS[h], top_HS[h], offset_HS[h], value)
         for s in range(n_states):
             out_reward_H[h] = max(out_reward_H[h], reward_S[s])
         count = compress_layer(
             rows, need_HS[h], top_HS[h], offset_HS[h], value, row, same, h > 0,
-            out_indptr_HS[h], out_need[made:], out_value, out_row[made:],
+            out_indptr_HS[h], out_need[made:], out_value, out_row[made:], halt,
         )  # fmt: skip
         for s in range(n_states + 1):
             out_indptr_HS[h, s] += made
         made += count
-        average(need_HS[h], top_HS[h], offset_HS[h], law_indptr, law_cost, law_probability, value[:size], spare)
+        average(need_HS[h], top_HS[h], offset_HS[h], law_indptr, law_cost, law_probability, value[:size], spare, halt)
         if h == begin - 1:  # what came from before need not be wide enough
             later = np.empty_like(spare)
         later, spare = spare, later

@@ -20,6 +20,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
 from solvent.model.distributions import CostLaw
@@ -30,6 +31,8 @@ from solvent.policy.tail import TailRule
 
 #: Bounds are whole multiples of this share of a unit: fine enough, and short when written down.
 _GRID = 4096
+#: Memory that sweeps over all states take, as measured: the matrix of transitions, its factors, and a few copies.
+_BYTES_PER_OUTCOME = 250
 _MOST_SWEEPS = 5000
 _MOST_ROUNDS = 1000
 #: Rows whose worth, or worst case, differs by less than this relatively count as equal.
@@ -80,17 +83,36 @@ class Rules:
     size: float
 
 
-def make_rules(model: DiscountedCMDP, limited: dict[str, tuple[Fraction | None, Fraction | None]]) -> Rules:
+def make_rules(
+    model: DiscountedCMDP,
+    limited: dict[str, tuple[Fraction | None, Fraction | None]],
+    monitor: ResourceMonitor | None = None,
+) -> Rules:
     """Return the rule of the best reward, and careful ones for each side that is limited and for all together.
 
     Parameters
     ----------
     limited : dict of str to (Fraction or None, Fraction or None)
         The upper and the lower limit of each limited resource.
+    monitor : ResourceMonitor, optional
+
+    Raises
+    ------
+    LimitReached
+        If time or memory runs out.
     """
-    sweep = _Sweep(model)
+    monitor, base = monitor or ResourceMonitor(), model.base
+    size = base.n_outcomes * (_BYTES_PER_OUTCOME + 200 * len(limited)) + base.n_rows * 40
+    with monitor.borrowed(size, "rules for after the planned steps"):
+        return _make_rules(model, limited, monitor)
+
+
+def _make_rules(
+    model: DiscountedCMDP, limited: dict[str, tuple[Fraction | None, Fraction | None]], monitor: ResourceMonitor
+) -> Rules:
+    sweep = _Sweep(model, monitor)
     rows_S, value_S, slack, shortfall = sweep.best_reward(np.ones(model.base.n_rows, bool))
-    rules = [_rule(model, "best reward", rows_S, value_S)]
+    rules = [_rule(model, "best reward", rows_S, value_S, monitor)]
     sides: list[tuple[str, NDArray[np.float64]]] = []
     for name, (upper, lower) in limited.items():
         d = model.base.resource_index(name)
@@ -105,7 +127,7 @@ def make_rules(model: DiscountedCMDP, limited: dict[str, tuple[Fraction | None, 
     for name, cost_O in sides:
         rows_S, value_S, _, short = sweep.best_reward(sweep.careful_rows(cost_O))
         shortfall = max(shortfall, short)
-        rule = _rule(model, name, rows_S, value_S)
+        rule = _rule(model, name, rows_S, value_S, monitor)
         if not any(np.array_equal(rule.action_S, other.action_S) for other in rules):
             rules.append(rule)
     size = float(np.abs(rules[0].value_S[sweep.reached_S]).max(initial=0.0))
@@ -115,9 +137,10 @@ def make_rules(model: DiscountedCMDP, limited: dict[str, tuple[Fraction | None, 
 class _Sweep:
     """One step of a model in arrays, for sweeps over all states."""
 
-    def __init__(self, model: DiscountedCMDP) -> None:
+    def __init__(self, model: DiscountedCMDP, monitor: ResourceMonitor) -> None:
         from scipy import sparse
 
+        self.monitor = monitor
         self.base, self.g = model.base, float(model.discount)
         base = self.base
         self.acting = np.flatnonzero(np.diff(base.row_indptr_at(0)) > 0)
@@ -135,6 +158,7 @@ class _Sweep:
         reached_S = np.zeros(base.n_states, bool)
         reached_S[base.start_index] = True
         while True:
+            self.monitor.check_time()
             found = np.unique(base.next_state[reached_S[source]])
             if reached_S[found].all():
                 return reached_S
@@ -142,7 +166,7 @@ class _Sweep:
 
     def cost_ends(self, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the most and the least that each outcome can cost, in floats."""
-        ends = [_ends(self.base, d, o) for o in range(self.base.n_outcomes)]
+        ends = [_ends(self.base, d, o) for o in self.monitor.each(range(self.base.n_outcomes))]
         low = [-math.inf if low is None else float(low) for _, low in ends]
         return np.array([float(high) for high, _ in ends]), np.array(low)
 
@@ -160,6 +184,7 @@ class _Sweep:
         )
         excess, shortfall, seen = 0.0, 0.0, set[bytes]()
         for _ in range(_MOST_ROUNDS):
+            self.monitor.check_time()
             value_S = self._worth(rows_S)
             now = value_S[self.acting]
             worth_R = np.where(allowed_R, base.row_reward + self.g * (self.transitions @ value_S), -np.inf)
@@ -207,7 +232,7 @@ class _Sweep:
         base = self.base
         bound_S = np.zeros(base.n_states)
         scale = max(float(np.abs(cost_O).max(initial=0.0)), 1e-300)
-        for _ in range(_MOST_SWEEPS):
+        for _ in self.monitor.each(range(_MOST_SWEEPS), 1):
             worst_R = np.maximum.reduceat(cost_O + self.g * bound_S[base.next_state], self.first_outcome)
             least = np.maximum(np.minimum.reduceat(worst_R, self.first_row), 0.0)
             moved = float(np.abs(least - bound_S[self.acting]).max(initial=0.0))
@@ -220,7 +245,13 @@ class _Sweep:
         return worst_R <= least[owner] + 1e-9 * scale
 
 
-def _rule(model: DiscountedCMDP, name: str, rows_S: NDArray[np.int64], value_S: NDArray[np.float64]) -> TailRule:
+def _rule(
+    model: DiscountedCMDP,
+    name: str,
+    rows_S: NDArray[np.int64],
+    value_S: NDArray[np.float64],
+    monitor: ResourceMonitor,
+) -> TailRule:
     base = model.base
     action_S = np.where(rows_S == NO_ROW, UNDECIDED, base.row_action[np.maximum(rows_S, 0)]).astype(np.int32)
     most, least = [], []
@@ -228,12 +259,12 @@ def _rule(model: DiscountedCMDP, name: str, rows_S: NDArray[np.int64], value_S: 
         acting = np.flatnonzero(rows_S != NO_ROW)
         owner, outcomes = spread(base.outcome_indptr, rows_S[acting])
         states, after = acting[owner], base.next_state[outcomes].astype(np.int64)
-        ends = [_ends(base, d, int(o)) for o in outcomes.tolist()]
+        ends = [_ends(base, d, int(o)) for o in monitor.each(outcomes.tolist())]
         highs, lows = [high for high, _ in ends], [low for _, low in ends]
-        most.append(_bound(model, d, states, after, highs))
+        most.append(_bound(model, d, states, after, highs, monitor))
         below = [-low for low in lows if low is not None]
         bounded = len(below) == len(lows) and base.cost_range(d)[0] is not None
-        least.append(tuple(-x for x in _bound(model, d, states, after, below)) if bounded else None)
+        least.append(tuple(-x for x in _bound(model, d, states, after, below, monitor)) if bounded else None)
     return TailRule(name, action_S, value_S, tuple(most), tuple(least))
 
 
@@ -243,7 +274,12 @@ def _ends(base: CMDP, d: int, outcome: int) -> tuple[Fraction, Fraction | None]:
 
 
 def _bound(
-    model: DiscountedCMDP, d: int, states: NDArray[np.int64], after: NDArray[np.int64], costs: list[Fraction]
+    model: DiscountedCMDP,
+    d: int,
+    states: NDArray[np.int64],
+    after: NDArray[np.int64],
+    costs: list[Fraction],
+    monitor: ResourceMonitor,
 ) -> tuple[Fraction, ...]:
     """Return numbers, one per state, that are at least 0 and at least c + g times that of the next state, always."""
     p, q = model.discount.numerator, model.discount.denominator
@@ -255,13 +291,14 @@ def _bound(
     if model.base.law_DO is not None:
         grid = min(grid, top / _GRID)
     rough = _settle(
-        np.array([float(cost / grid) for cost in costs]), states, after, float(model.discount), model.n_states
-    )
+        np.array([float(cost / grid) for cost in monitor.each(costs)]), states, after, float(model.discount),
+        model.n_states, monitor,
+    )  # fmt: skip
     whole = [math.ceil(x) for x in rough.tolist()]
     scaled = {cost: q * cost / grid for cost in dict.fromkeys(costs)}
     missed = max(
         scaled[cost] + p * whole[there] - q * whole[here]
-        for cost, here, there in zip(costs, states.tolist(), after.tolist(), strict=True)
+        for cost, here, there in monitor.each(zip(costs, states.tolist(), after.tolist(), strict=True))
     )
     lift = max(0, math.ceil(missed / (q - p)))
     acting = set(states.tolist())
@@ -271,13 +308,18 @@ def _bound(
 
 
 def _settle(
-    cost: NDArray[np.float64], states: NDArray[np.int64], after: NDArray[np.int64], g: float, n_states: int
+    cost: NDArray[np.float64],
+    states: NDArray[np.int64],
+    after: NDArray[np.int64],
+    g: float,
+    n_states: int,
+    monitor: ResourceMonitor,
 ) -> NDArray[np.float64]:
     """Return about the least bound, by sweeps; the outcomes of a state lie together."""
     bound = np.zeros(n_states)
     first = np.flatnonzero(np.diff(states, prepend=-1))
     acting = states[first]
-    for _ in range(_MOST_SWEEPS):
+    for _ in monitor.each(range(_MOST_SWEEPS), 1):
         worst = np.maximum(np.maximum.reduceat(cost + g * bound[after], first), 0.0)
         moved = float(np.abs(worst - bound[acting]).max(initial=0.0))
         bound[acting] = worst

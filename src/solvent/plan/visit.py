@@ -8,11 +8,18 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP
 from solvent.plan.accuracy import Followed
 from solvent.plan.bound_kernels import DOWN
 from solvent.plan.frontier import FAR, Frontier, Purse
 from solvent.plan.visit_kernels import carry_by_hash, carry_on_grid, follow_on_grid
+
+#: Nodes are told apart by position while a table of all states and amounts has no more entries than this.
+_GRID_KEYS = 4_000_000
+#: Memory that an entry of such tables takes, and a node in a hash table, both of this step and of the next one.
+_BYTES_PER_KEY = 48
+_BYTES_PER_NODE = 128
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,7 @@ def visit(
     high: NDArray[np.int64],
     low: NDArray[np.int64],
     most_nodes: int = 2_000_000,
+    monitor: ResourceMonitor | None = None,
 ) -> Visit:
     """Follow a frontier's policy from the start with `left` ticks, merging equal nodes.
 
@@ -60,7 +68,12 @@ def visit(
         The most and the least that each outcome truly costs; the purse's own costs unless those were rounded.
     most_nodes : int
         How many nodes of a step are followed before giving up; with 0 nothing is followed.
+    monitor : ResourceMonitor, optional
+        Fewer nodes are followed if there is no memory for so many, and none any more once time is up.
     """
+    monitor = monitor or ResourceMonitor()
+    most_nodes = min(most_nodes, max(monitor.room, 0) // _BYTES_PER_NODE)
+    most_keys = min(_GRID_KEYS, max(monitor.room, 0) // _BYTES_PER_KEY)
     used = np.zeros(len(frontier.need), bool)
     peak, trough = np.empty(model.horizon, np.int64), np.empty(model.horizon, np.int64)
     largest = float(np.abs(model.row_reward).max(initial=0.0))
@@ -72,14 +85,18 @@ def visit(
     exact = np.array_equal(high, purse.cost) and np.array_equal(low, purse.cost)
     complete = False
     if most_nodes > 0 and exact:
-        complete = follow_on_grid(*followed, used, earned.reward, earned.size, trough, peak)
+        complete = follow_on_grid(*followed, most_keys, used, earned.reward, earned.size, trough, peak, monitor.halt)
         # this writes what is left; the most is left where the least was spent
         peak, trough = left - trough, left - peak
     elif most_nodes > 0:
-        complete = carry_on_grid(*followed, high, low, used, earned.reward, earned.size, peak, trough)
+        complete = carry_on_grid(
+            *followed, high, low, most_keys, used, earned.reward, earned.size, peak, trough, monitor.halt
+        )
     if most_nodes > 0 and not complete:
         used[:] = False
-        complete = carry_by_hash(*followed, high, low, most_nodes, used, earned.reward, earned.size, peak, trough)
+        complete = carry_by_hash(
+            *followed, high, low, most_nodes, used, earned.reward, earned.size, peak, trough, monitor.halt
+        )
     if complete:
         return Visit(used, peak, trough, complete=True, followed=earned)
     everything = np.ones(len(frontier.need), bool)

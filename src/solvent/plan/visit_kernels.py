@@ -16,8 +16,6 @@ from solvent.plan.kernels import EMPTY, enter, find
 
 #: A probability may underflow, but what can be reached stays reachable.
 _LEAST = 5e-324
-#: Nodes are told apart by position while a table of all states and amounts is no larger than this.
-_GRID_KEYS = 4_000_000
 
 
 @jit(inline="always")
@@ -31,13 +29,14 @@ def _span(cost):
 
 @jit
 def follow_on_grid(
-    start, left, indptr_HS, need, row, outcome_indptr, probability, next_state, row_reward, cost, out_used,
-    out_reward_H, out_size_H, out_least_H, out_most_H,
+    start, left, indptr_HS, need, row, outcome_indptr, probability, next_state, row_reward, cost, most_keys, out_used,
+    out_reward_H, out_size_H, out_least_H, out_most_H, halt,
 ):  # fmt: skip
     """Mark the points that are followed from the start with `left`, and write what can be left after each step.
 
     Nodes are entries of a table of all states and amounts; amounts and points of a state both increase, so that one
-    walk finds the point of each. Returns False, with nothing of use written, if the table would be too large.
+    walk finds the point of each. Returns False, with nothing of use written, if the table would have more than
+    `most_keys` entries or `halt[0]` is set.
     """
     n_steps, n_states = out_least_H.shape[0], indptr_HS.shape[1] - 1
     cheapest, dearest = _span(cost)
@@ -49,11 +48,13 @@ def follow_on_grid(
         reward = size = 0.0
         next_lowest = lowest - dearest
         next_width = width + (dearest - cheapest)
-        if next_width < 1 or next_width > _GRID_KEYS // n_states:
+        if next_width < 1 or next_width > most_keys // n_states:
             return False
         after = np.zeros(n_states * next_width if h + 1 < n_steps else 0)
         least, most = UP, DOWN
         for s in range(n_states):
+            if halt[0]:
+                return False
             j, end = indptr_HS[h, s], indptr_HS[h, s + 1]
             for place in range(width):
                 w = weight[s * width + place]
@@ -95,12 +96,13 @@ def follow_on_grid(
 
 @jit
 def carry_on_grid(
-    start, left, indptr_HS, need, row, outcome_indptr, probability, next_state, row_reward, cost, high, low, out_used,
-    out_reward_H, out_size_H, out_peak_H, out_trough_H,
+    start, left, indptr_HS, need, row, outcome_indptr, probability, next_state, row_reward, cost, high, low,
+    most_keys, out_used, out_reward_H, out_size_H, out_peak_H, out_trough_H, halt,
 ):  # fmt: skip
     """Mark the points that are followed, and write the most and the least truly spent after each step.
 
-    Returns False, with nothing of use written, if the table would be too large.
+    Returns False, with nothing of use written, if the table would have more than `most_keys` entries or `halt[0]` is
+    set.
     """
     n_steps, n_states = out_peak_H.shape[0], indptr_HS.shape[1] - 1
     cheapest, dearest = _span(cost)
@@ -112,12 +114,14 @@ def carry_on_grid(
     for h in range(n_steps):
         out_reward_H[h] = out_size_H[h] = 0.0
         next_lowest, next_width = lowest - dearest, width + (dearest - cheapest)
-        if next_width < 1 or next_width > _GRID_KEYS // n_states:
+        if next_width < 1 or next_width > most_keys // n_states:
             return False
         size = n_states * next_width if h + 1 < n_steps else 0
         after, after_most, after_least = np.zeros(size), np.full(size, DOWN), np.full(size, UP)
         peak, trough, first, last = DOWN, UP, UP, DOWN
         for s in range(n_states):
+            if halt[0]:
+                return False
             j, end = indptr_HS[h, s], indptr_HS[h, s + 1]
             for place in range(width):
                 i = s * width + place
@@ -162,11 +166,11 @@ def carry_on_grid(
 @jit
 def carry_by_hash(
     start, left, indptr_HS, need, row, outcome_indptr, probability, next_state, row_reward, cost, high, low, most_nodes,
-    out_used, out_reward_H, out_size_H, out_peak_H, out_trough_H,
+    out_used, out_reward_H, out_size_H, out_peak_H, out_trough_H, halt,
 ):  # fmt: skip
     """Do the same with nodes in a hash table.
 
-    Returns whether that was possible with at most `most_nodes` distinct nodes in a step.
+    Returns whether that was possible with at most `most_nodes` distinct nodes in a step and before `halt[0]` was set.
     """
     n_steps = out_peak_H.shape[0]
     node_state, node_left = np.full(1, start, np.int32), np.full((1, 1), left, np.int64)
@@ -178,6 +182,8 @@ def carry_by_hash(
         indptr, room = indptr_HS[h], 0
         taken = np.empty(node_state.shape[0], np.int32)
         for i in range(node_state.shape[0]):
+            if halt[0]:
+                return False
             s = node_state[i]
             j = last_within(need, indptr[s], indptr[s + 1], node_left[i, 0])
             out_used[j] = True
@@ -193,6 +199,8 @@ def carry_by_hash(
         after, after_most, after_least = np.empty(room), np.empty(room, np.int64), np.empty(room, np.int64)
         count, peak, trough = 0, DOWN, UP
         for i in range(node_state.shape[0]):
+            if halt[0]:
+                return False
             r = taken[i]
             if r < 0:
                 ended_most, ended_least = max(ended_most, most[i]), min(ended_least, least[i])

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.errors import PolicyError, quote
+from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
+from solvent.errors import LimitError, PolicyError, quote
 from solvent.model.cmdp import CMDP
 from solvent.policy.choices import NO_ROW, Choices, find_rows, is_terminal, spread
 from solvent.policy.lapsing import LapsingPolicy
@@ -35,12 +36,22 @@ class _Layer(NamedTuple):
 
 
 @overload
-def derandomize(model: CMDP, policy: MarkovPolicy) -> MarkovPolicy: ...
+def derandomize(
+    model: CMDP, policy: MarkovPolicy, *, time_limit: float | None = None, memory_limit: int | str | None = None
+) -> MarkovPolicy: ...
 @overload
-def derandomize(model: CMDP, policy: RandomisedPolicy | AugmentedPolicy) -> AugmentedPolicy: ...
+def derandomize(
+    model: CMDP,
+    policy: RandomisedPolicy | AugmentedPolicy,
+    *,
+    time_limit: float | None = None,
+    memory_limit: int | str | None = None,
+) -> AugmentedPolicy: ...
 
 
-def derandomize(model: CMDP, policy: Any) -> Any:
+def derandomize(
+    model: CMDP, policy: Any, *, time_limit: float | None = None, memory_limit: int | str | None = None
+) -> Any:
     """Return a deterministic policy that never spends more at worst and is never worth less.
 
     Parameters
@@ -48,6 +59,10 @@ def derandomize(model: CMDP, policy: Any) -> Any:
     model : CMDP
     policy : MarkovPolicy, RandomisedPolicy or AugmentedPolicy
         Where it decides nothing, neither does the result.
+    time_limit : float, optional
+        Give up after so many seconds.
+    memory_limit : int or str, optional
+        Bytes, or text such as "8GB"; most of what is free, if not given. It is checked before memory is used.
 
     Returns
     -------
@@ -58,6 +73,8 @@ def derandomize(model: CMDP, policy: Any) -> Any:
     ------
     PolicyError
         If the policy may take an action that is not available, is for another model, or tracks continuous costs.
+    LimitError
+        If the time or memory allowed is not enough.
 
     Notes
     -----
@@ -81,8 +98,12 @@ def derandomize(model: CMDP, policy: Any) -> Any:
         cost_OD = policy.cost_ticks(model)
     else:
         raise PolicyError("policy", "a MarkovPolicy, a RandomisedPolicy or an AugmentedPolicy", quote(policy))
-    layers = _explore(model, policy, cost_OD)
-    chosen = _choose(model, layers)
+    try:
+        with ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit)) as monitor:
+            layers = _explore(model, policy, cost_OD, monitor)
+            chosen = _choose(model, layers, monitor)
+    except LimitReached as reached:
+        raise LimitError(f"derandomize stopped: {reached}; raise the limit") from None
     if isinstance(policy, MarkovPolicy):
         table = np.full((model.horizon, model.n_states), UNDECIDED, np.int32)
         for step, (layer, best) in enumerate(zip(layers, chosen, strict=True)):
@@ -97,7 +118,7 @@ def derandomize(model: CMDP, policy: Any) -> Any:
     return AugmentedPolicy.from_nodes(model, policy, policy.limits, layers=nodes, counting=policy.counting)
 
 
-def _explore(model: CMDP, policy: Any, cost_OD: NDArray[np.int64]) -> list[_Layer]:
+def _explore(model: CMDP, policy: Any, cost_OD: NDArray[np.int64], monitor: ResourceMonitor) -> list[_Layer]:
     """Return the layers of nodes the policy can lead to; terminal ones are left out, they are worth nothing."""
     states = np.array([model.start_index], np.int64)
     ticks = np.zeros((1, cost_OD.shape[1]), np.int64)
@@ -112,6 +133,12 @@ def _explore(model: CMDP, policy: Any, cost_OD: NDArray[np.int64]) -> list[_Laye
             state = model.states[int(states[choices.node[bad]])]
             action = model.actions[int(choices.action[bad])]
             raise PolicyError(f"step {step}, state {quote(state)}", "an available action", quote(action))
+        monitor.check_time()
+        per_outcome = 24 + 8 * cost_OD.shape[1]
+        n_outcomes = int((model.outcome_indptr[rows + 1] - model.outcome_indptr[rows]).sum())
+        # places of outcomes are kept; next states, amounts, keys and their order are not
+        monitor.reserve(24 * n_outcomes + 40 * len(rows), f"the nodes of step {step}")
+        monitor.reserve(3 * per_outcome * n_outcomes, f"the nodes of step {step}")
         owner, outcome = spread(model.outcome_indptr, rows)
         next_states = model.next_state[outcome].astype(np.int64)
         next_ticks = ticks[choices.node[owner]] + cost_OD[outcome]
@@ -120,14 +147,16 @@ def _explore(model: CMDP, policy: Any, cost_OD: NDArray[np.int64]) -> list[_Laye
         example = np.zeros(len(keys), np.int64)
         example[following] = np.arange(len(following))
         states, ticks = next_states[example], next_ticks[example]
+        monitor.release(3 * per_outcome * n_outcomes)
     return layers
 
 
-def _choose(model: CMDP, layers: list[_Layer]) -> list[NDArray[np.int64]]:
+def _choose(model: CMDP, layers: list[_Layer], monitor: ResourceMonitor) -> list[NDArray[np.int64]]:
     """Return, per layer, the best choice of each node that has any."""
     chosen: list[NDArray[np.int64]] = []
     value = np.zeros(0)
     for step in range(len(layers) - 1, -1, -1):
+        monitor.check_time()
         layer = layers[step]
         later = value[layer.following] if step < len(layers) - 1 else np.zeros(len(layer.following))
         worth = model.row_reward[layer.rows] + np.bincount(

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError, quote
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
@@ -55,8 +56,15 @@ class DiscountedPolicy:
         """How many steps are planned before a rule takes over."""
         return self.finite.horizon - 1
 
-    def closed(self, model: DiscountedCMDP | None = None) -> CMDP:
+    def closed(self, model: DiscountedCMDP | None = None, monitor: ResourceMonitor | None = None) -> CMDP:
         """Return the finite model that `finite` is a policy for; see `solvent.policy.tail.close`.
+
+        Parameters
+        ----------
+        model : DiscountedCMDP, optional
+            The policy's own, if not given.
+        monitor : ResourceMonitor, optional
+            What time and memory there is for it.
 
         Raises
         ------
@@ -64,8 +72,10 @@ class DiscountedPolicy:
             If `model` is not the one this policy was made for, or there is none.
         """
         if model is None or model is self.model:
+            if self.model is not None and "_closed" not in self.__dict__:
+                self.__dict__["_closed"] = _closed(self, self.model, monitor)
             return self._closed
-        return _closed(self, model)
+        return _closed(self, model, monitor)
 
     @cached_property
     def _closed(self) -> CMDP:
@@ -105,13 +115,13 @@ class DiscountedPolicy:
         return f"DiscountedPolicy({len(self.finite):,} nodes over {self.steps} steps, then {rules} for ever)"
 
 
-def _closed(policy: DiscountedPolicy, model: Any) -> CMDP:
+def _closed(policy: DiscountedPolicy, model: Any, monitor: ResourceMonitor | None = None) -> CMDP:
     if not isinstance(model, DiscountedCMDP):
         raise PolicyError("model", "the DiscountedCMDP that the policy was made for", quote(model))
     fits = model.discount == policy.discount and all(
         len(rule.action_S) == model.n_states and len(rule.most_DS) == model.n_resources for rule in policy.rules
     )
-    closed = close(model, policy.steps, policy.rules) if fits else None
+    closed = close(model, policy.steps, policy.rules, monitor) if fits else None
     if closed is None or closed.fingerprint != policy.finite.fingerprint:
         raise PolicyError("policy", f"a policy for this model ({quote(model.name or 'unnamed')})", "one for another")
     return closed

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import MAX_TICKS, ExactColumn, common_unit
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError, quote
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.discounted import DiscountedCMDP
@@ -104,20 +105,39 @@ def tail_actions(base: CMDP, names: Sequence[str]) -> tuple[Hashable, ...]:
     return tuple((*prefix, name) for name in names)
 
 
-def close(model: DiscountedCMDP, steps: int, rules: Sequence[TailRule]) -> CMDP:
+def close(model: DiscountedCMDP, steps: int, rules: Sequence[TailRule], monitor: ResourceMonitor | None = None) -> CMDP:
     """Return the first steps of a discounted model, and one more that stands for all the rest.
 
     In that last step the only actions are to hand over to one of the rules. Its reward is what the rule is worth from
     there. It costs the most, or else the least, that the rule can ever add: two outcomes, so that a policy that keeps
     its limits in this model keeps them for ever.
+
+    Parameters
+    ----------
+    model : DiscountedCMDP
+    steps : int
+    rules : sequence of TailRule
+    monitor : ResourceMonitor, optional
+        What time and memory there is for it; memory for the result stays reserved.
+
+    Raises
+    ------
+    LimitReached
+        If the monitor says so.
     """
-    first = model.unrolled(steps)
+    monitor, used = monitor or ResourceMonitor(), 0 if monitor is None else monitor.used
     base = model.base
-    scale = model.discount**steps
     acting = np.flatnonzero(np.diff(base.row_indptr_at(0)) > 0)
+    # the same model once more, and while it is made its numbers in lists; in the last step, two amounts for each rule
+    size = model.unrolled_bytes(steps)
+    ends = 2 * len(acting) * len(rules) * base.n_resources * (3 * model.digits_bytes(steps) + 200)
+    lists = (16 + 8 * base.n_resources) * steps * base.n_outcomes + 2 * size
+    monitor.reserve(lists + ends, f"a model of {steps:,} steps")
+    first = model.unrolled(steps, monitor)
+    scale = model.discount**steps
     n_rules, per_row = len(rules), 2 * np.ones(len(acting) * len(rules), np.int64)
     spread: list[list[Fraction]] = [[] for _ in base.resources]
-    for state in acting.tolist():
+    for state in monitor.each(acting.tolist(), 16):
         for rule in rules:
             for d, column in enumerate(spread):
                 most, lows = rule.most_DS[d][state], rule.least_DS[d]
@@ -125,7 +145,7 @@ def close(model: DiscountedCMDP, steps: int, rules: Sequence[TailRule]) -> CMDP:
     rows_per_state = np.zeros(base.n_states, np.int64)
     rows_per_state[acting] = n_rules
     value = np.array([[rule.value_S[state] for rule in rules] for state in acting.tolist()], np.float64)
-    return replace(
+    closed = replace(
         first,
         horizon=steps + 1,
         actions=(*base.actions, *tail_actions(base, [rule.name for rule in rules])),
@@ -136,9 +156,11 @@ def close(model: DiscountedCMDP, steps: int, rules: Sequence[TailRule]) -> CMDP:
         outcome_indptr=_append(first.outcome_indptr, per_row),
         probability=_join(first.probability, np.full(int(per_row.sum()), 0.5)),
         next_state=_join(first.next_state, np.repeat(acting, 2 * n_rules)),
-        cost=tuple(_extend(column, extra) for column, extra in zip(first.cost, spread, strict=True)),
+        cost=tuple(_extend(column, extra, monitor) for column, extra in zip(first.cost, spread, strict=True)),
         law_DO=None if first.law_DO is None else _no_laws(first.law_DO, int(per_row.sum())),
     )
+    monitor.release(monitor.used - used - size - ends)
+    return closed
 
 
 def _append(indptr: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -153,16 +175,17 @@ def _no_laws(law_DO: NDArray[np.int32], n_outcomes: int) -> NDArray[np.int32]:
     return np.concatenate([law_DO, np.full((len(law_DO), n_outcomes), NO_LAW, np.int32)], axis=1)
 
 
-def _extend(column: ExactColumn, extra: list[Fraction]) -> ExactColumn:
+def _extend(column: ExactColumn, extra: list[Fraction], monitor: ResourceMonitor) -> ExactColumn:
     """Return a column with more entries; its unit stays the greatest, as it divides the old one and each of them."""
-    distinct = list(dict.fromkeys(extra))
+    distinct = list(dict.fromkeys(monitor.each(extra)))
     costs = [column.unit] if column.ticks.any() else []
-    unit = common_unit([*costs, *distinct])
-    place = {amount: int(amount / unit) for amount in distinct}
+    unit = common_unit(monitor.each([*costs, *distinct], 16))
+    place = {amount: int(amount / unit) for amount in monitor.each(distinct, 16)}
     factor = int(column.unit / unit) if costs else 0
     ticks = column.ticks.tolist()
     # entries that share one long number go on doing so
-    scaled = {id(each): each * factor for each in {id(each): each for each in ticks}.values()}
-    whole = [*(scaled[id(each)] for each in ticks), *(place[amount] for amount in extra)]
-    fits = max(map(abs, whole), default=0) <= MAX_TICKS
-    return ExactColumn(np.array(whole, np.int64 if fits else object), unit, column.decimal_digits)
+    known = {id(each): each for each in monitor.each(ticks)}
+    scaled = {key: each * factor for key, each in monitor.each(known.items())}
+    whole = [*(scaled[id(each)] for each in monitor.each(ticks)), *(place[amount] for amount in extra)]
+    longest = max((abs(each) for each in monitor.each([*scaled.values(), *place.values()])), default=0)
+    return ExactColumn(np.array(whole, np.int64 if longest <= MAX_TICKS else object), unit, column.decimal_digits)

@@ -174,6 +174,7 @@ def learned_record(told: Told) -> dict[str, Any]:
         "violations": learned.violations,
         "plans": len(learned.history),
         "message": learned.message,
+        "limit_reached": learned.limit_reached,
     }
 
 

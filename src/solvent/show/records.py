@@ -216,6 +216,7 @@ def simulation_record(model: CMDP, simulation: Simulation, seed: int) -> dict[st
         "max_spent": _amounts(simulation.max_spent),
         "levels": list(LEVELS),
         "spent_quantiles": {key: values.tolist() for key, values in simulation.spent_quantiles.items()},
+        "stopped": simulation.stopped or None,
     }
 
 

@@ -1,0 +1,169 @@
+"""Every public function that can run long keeps limits of time and memory, and says so in its own way.
+
+`python -m bench.limits_table` measures how closely; here the allowance is generous, as machines that run tests are busy.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import solvent
+from bench import limits_table as table
+from solvent import LimitError, instances
+from solvent.core.limits import ResourceMonitor
+from solvent.core.preparation import preparation_seconds, preparing
+from solvent.plan.diagnose import relaxed_value
+
+#: Beyond the limit, on a busy machine.
+SPARE = 4.0
+SLOW = ("reduction, real costs", "additive, continuous", "relative, strict", "gap 0, no unit", "augment, stationary",
+        "simulate")  # fmt: skip
+
+
+def ends(call, model, **limits):
+    """Return what a call says about how it ended."""
+    try:
+        found = call.function(model, **limits)
+    except LimitError as error:
+        return str(error)
+    told = [getattr(found, "message", ""), getattr(found, "stopped", "")]
+    return "; ".join([*told, *(row.message for row in getattr(found, "rows", []))])
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in table.TIMED]
+)
+def test_time(name):
+    call = table.TIMED[name]
+    call.warm_up()
+    model = call.model()
+    began, prepared = time.perf_counter(), preparation_seconds()
+    assert "time limit of 0.4 s" in ends(call, model, time_limit=0.4)
+    assert time.perf_counter() - began - (preparation_seconds() - prepared) < 0.4 + SPARE
+
+
+@pytest.mark.parametrize(
+    "name",
+    [each if each in ("gap", "discounted") else pytest.param(each, marks=pytest.mark.slow) for each in table.SIZED],
+)
+def test_memory(name):
+    used = table.measure_apart(f"memory: {name}")
+    assert used.kept, used
+
+
+def test_the_same_with_and_without_limits():
+    """A clock that is read does not change a bit."""
+    limits = {"time_limit": 1000, "memory_limit": "4GB"}
+    for model, options in [
+        (table.near(20, 30), {"method": "frontier"}),
+        (table.far(6, 8), {"method": "frontier"}),
+        (table.far(6, 8), {"method": "reduction"}),
+        (table.near(6, 8, resources=2), {}),
+        (table.knapsack(20), {"method": "paths"}),
+        (table.far(6, 8), {"gap": 1e-6}),
+        (table.forever(6, "0.6"), {"epsilon": 0.1, "strict": True}),
+    ]:
+        free, bound = solvent.solve(model, **options), solvent.solve(model, **options, **limits)
+        assert (free.status, free.value, free.value_upper) == (bound.status, bound.value, bound.value_upper)
+        assert free.policy == bound.policy
+    model = table.near(6, 8)
+    policy = table.uniform(model)
+    assert solvent.verify(model, policy).value == solvent.verify(model, policy, **limits).value
+    played = [solvent.simulate(model, policy, 1000, **given).rewards for given in ({}, limits)]
+    np.testing.assert_array_equal(*played)
+
+
+def test_simulate_returns_what_was_played(monkeypatch):
+    monkeypatch.setattr("solvent.check.simulate._BATCH", 100)
+    model = instances.fuel_grid(3)
+    policy = solvent.solve(model).policy
+    whole = solvent.simulate(model, policy, 1000, seed=3)
+    looks = iter(range(10**6))
+    usual = ResourceMonitor.check_time
+
+    def check_time(self):
+        if next(looks) == 3 * model.horizon + 2:
+            self.seconds = 1e-9
+        usual(self)
+
+    monkeypatch.setattr(ResourceMonitor, "check_time", check_time)
+    part = solvent.simulate(model, policy, 1000, seed=3, time_limit=1000)
+    assert "time limit" in part.stopped
+    assert part.episodes == 300
+    np.testing.assert_array_equal(part.rewards, whole.rewards[:300])
+    assert whole.stopped == ""
+    assert all(sum(each.counts) == 1000 for each in whole.distributions["fuel"])
+
+
+def test_compare_marks_what_is_not_finished():
+    found = solvent.compare(instances.fuel_grid(3), time_limit=1e-9)
+    assert {row.status for row in found.rows} == {"limit"}
+    assert all("time limit" in row.message for row in found.rows)
+    small = solvent.compare(instances.fuel_grid(3), memory_limit=100, methods=["exact", "chance", "unconstrained"])
+    assert {row.status for row in small.rows} == {"limit"}
+
+
+def test_learn_returns_what_was_learned():
+    learned = solvent.learn(instances.fuel_grid(3), epsilon=1e-9, time_limit=0.2, max_episodes=10**9)
+    assert (learned.status.value, learned.limit_reached) == ("limit", True)
+    assert learned.message.startswith("the time limit of 0.2 s was reached after ")
+    assert solvent.verify(instances.fuel_grid(3), learned.policy).feasible
+    with pytest.raises(LimitError, match=r"learning stopped: .* more than the memory limit of"):
+        solvent.learn(instances.fuel_grid(3), memory_limit=1000)
+
+
+@pytest.mark.parametrize("limit", [{"time_limit": 1e-9}, {"memory_limit": 100}])
+def test_what_proves_nothing_is_an_error(limit):
+    model = instances.fuel_grid(3)
+    policy = solvent.solve(model).policy
+    for function, given in [
+        (solvent.verify, (model, policy)), (solvent.simulate, (model, policy)), (solvent.augment, (model,)),
+        (solvent.frontier, (model,)), (solvent.derandomize, (model, policy)),
+    ]:  # fmt: skip
+        with pytest.raises(LimitError, match="limit of"):
+            function(*given, **limit)
+
+
+def test_gap_0_ends_at_free_memory(monkeypatch):
+    """Costs without a unit that fits 64 bits can be halved until memory ends."""
+    monkeypatch.setattr("solvent.core.limits.free_memory", lambda: 100_000_000)
+    solution = solvent.solve(table.unitless(12), gap=0)
+    assert solution.status.value in ("feasible", "optimal")
+    assert solution.stats.peak_bytes < 300_000_000
+
+
+def test_kernels_see_the_flag_while_they_run():
+    monitor = ResourceMonitor(0.05)
+    flag = monitor.halt
+    assert not flag[0]
+    deadline = time.perf_counter() + 10
+    while not flag[0] and time.perf_counter() < deadline:
+        time.sleep(0.01)
+    assert flag[0]
+    with pytest.raises(Exception, match=r"time limit of 0\.05 s"):
+        monitor.check_time()
+
+
+def test_time_spent_on_kernels_does_not_raise_the_flag():
+    with ResourceMonitor(0.1) as monitor:
+        flag = monitor.halt
+        with preparing():
+            time.sleep(0.3)
+            assert not flag[0]
+
+
+def test_a_clock_that_is_stopped_raises_no_flag():
+    with ResourceMonitor(0.05) as monitor:
+        flag = monitor.halt
+    time.sleep(0.15)
+    assert not flag[0]
+    assert not ResourceMonitor().halt[0]
+    assert ResourceMonitor().halt is ResourceMonitor(float("inf")).halt
+
+
+def test_a_bound_that_takes_no_time():
+    model = table.near(300, 400)
+    assert relaxed_value(model, 1e-9) >= relaxed_value(model)
