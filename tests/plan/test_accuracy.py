@@ -233,3 +233,28 @@ def test_bins_far_from_zero_are_in_the_bounds() -> None:
     solution = solvent.solve(b.build(), gap=1e-9)
     optimum = (threshold - low) / (high - low)
     assert Fraction(solution.value_lower) <= optimum <= Fraction(solution.value_upper)
+
+
+@pytest.mark.parametrize("method", ["auto", "frontier", "reduction"])
+@pytest.mark.parametrize(("chance", "reward"), [(0.5, -5e-324), (0.75, -5e-324), (0.5, 5e-324), (5e-324, -0.25)])
+def test_products_that_underflow_are_in_the_bounds(method: str, chance: float, reward: float) -> None:
+    b = CMDP.builder(horizon=2, start="s", resources=["c"], budget=5)
+    b.add("s", "go", outcomes=[(chance, "a", 1), (1 - chance, "b", 0)], steps=[0])
+    b.add("a", "go", reward=reward, outcomes=[(1, "a", 0)], steps=[1])
+    b.add("b", "go", outcomes=[(1, "b", 0)], steps=[1])
+    b.terminal("s", steps=[1])
+    model = b.build()
+    optimum = Fraction(chance) * Fraction(reward)
+    solution = solvent.solve(model, method=method)
+    assert Fraction(solution.value_lower) <= optimum <= Fraction(solution.value_upper)
+    assert optimum <= Fraction(solvent.solve(model, memory_limit=1).value_upper)
+
+
+def test_nothing_underflows_where_nothing_is_earned() -> None:
+    b = CMDP.builder(horizon=2, start="s", resources=["c"], budget=0)
+    b.add("s", "dear", reward=1, outcomes=[(1, "s", 1)])
+    b.add("s", "rest", outcomes=[(0.5, "s", 0), (0.5, "t", 0)])
+    b.add("t", "rest", outcomes=[(1, "s", 0)])
+    for method in ("frontier", "reduction"):
+        solution = solvent.solve(b.build(), method=method)
+        assert (solution.value_lower, solution.value_upper) == (0, 0)

@@ -191,3 +191,43 @@ def test_ending_in_debt():
 def test_the_relaxed_value_is_the_optimum_without_limits(model):
     free = oracle.optimum(model, dict.fromkeys(model.resources))
     assert relaxed_value(model) == pytest.approx(float(free), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("budget", "shortfall"),
+    [
+        ("-1e-300", "1e-300"),
+        (Budget(upper=[1, "-1e-300"]), "1e-300"),
+        (Budget(lower="2.5e-300", upper=["0.5", "0.5"]), "2.5e-300"),
+    ],
+)
+def test_the_shortfall_is_exact_where_limits_have_a_finer_unit_than_fits(budget, shortfall):
+    b = CMDP.builder(horizon=2, start=0, resources=["x"])
+    b.add(0, "pay", reward=1, outcomes=[(1, 0, 1)])
+    b.add(0, "wait", outcomes=[(1, 0, 0)])
+    assert solve(b.build(), budget).diagnosis.shortfall == {"x": Fraction(shortfall)}
+
+
+@given(strategies.problems("number upper lower box final", max_resources=1, min_resources=1, rest=False), st.data())
+@settings(max_examples=100)
+def test_shortfalls_of_limits_between_ticks(tiny, data):
+    model, budget = tiny.model, tiny.budget
+    limits = resolve(model, budget)
+    if not limits.resources:
+        return
+    small = st.integers(0, 3).map(lambda k: Fraction(k, 10**30))
+
+    def shifted(side):
+        return [None if x is None else x + data.draw(small) for x in side]
+
+    uneven = {model.resources[0]: Budget(upper=shifted(limits.upper[0]), lower=shifted(limits.lower[0]))}
+    solution = solve(model, uneven)
+    if solution.status != "infeasible":
+        return
+    extra = solution.diagnosis.shortfall.get(model.resources[0])
+    if extra is None:
+        return
+    event("has a shortfall")
+    assert oracle.feasible(model, moved(model, model.resources[0], uneven[model.resources[0]], extra))
+    less = extra - Fraction(1, 10**40)
+    assert not oracle.feasible(model, moved(model, model.resources[0], uneven[model.resources[0]], less))

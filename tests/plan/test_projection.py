@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from solvent import CMDP, Budget, ModelError, instances, law
 from solvent.core.exact import MAX_TICKS
-from solvent.core.limits import ResourceMonitor, LimitReached
+from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.model.budget import resolve
 from solvent.plan.problem import Problem
 from solvent.plan.projection import Scheme, finest_lengths, project

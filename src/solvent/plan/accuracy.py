@@ -22,7 +22,9 @@ both taken along its own histories. See docs/guarantees.md for the proofs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +127,8 @@ class Extremes:
         error = (
             float(errors.sum()) + horizon * (g + same) * max(float(self.top[0]) - value, 0.0) + self.shifted(rounding)
         )
-        return _with_underflow(error, horizon, rounding, bool(self.top.any() or self.reward.any()))
+        some = bool(self.top.any() or self.bottom.any() or self.reward.any())
+        return _with_underflow(error, horizon, rounding, some)
 
     def shifted(self, rounding: Rounding) -> float:
         """Return by how much wrong probabilities of bins can have moved the value at the start, either way."""
@@ -150,11 +153,25 @@ class Followed:
         Expected absolute reward of each step.
     largest : float
         The largest absolute reward of any row.
+    some : bool
+        Whether any reward on the way is other than 0, however unlikely it is.
     """
 
     reward: NDArray[np.float64]
     size: NDArray[np.float64]
     largest: float = 0.0
+    some: bool = True
+
+    @classmethod
+    def begun(cls, model: CMDP) -> Followed:
+        """Return rewards that are still to be filled in."""
+        return cls(np.zeros(model.horizon), np.zeros(model.horizon), float(np.abs(model.row_reward).max(initial=0.0)))
+
+    def along(self, model: CMDP, rows: Callable[[], Iterable[NDArray[Any]]]) -> Followed:
+        """Return these rewards, filled in, with what the rows that were taken (below 0: none) say of them."""
+        if self.size.any():
+            return self
+        return replace(self, some=any(bool(model.row_reward[row[row >= 0]].any()) for row in rows()))
 
     @property
     def floor(self) -> float:
@@ -177,7 +194,7 @@ class Followed:
         # a reward of step h is met in the sums of the steps up to h
         passes = float((self.size * np.arange(1, horizon + 1)).sum())
         lost = rounding.row * (passes + horizon * horizon * resolution)
-        return _with_underflow(lost, horizon, rounding, bool(self.size.any()))
+        return _with_underflow(lost, horizon, rounding, self.some)
 
 
 def _with_underflow(error: float, horizon: int, rounding: Rounding, some: bool) -> float:

@@ -12,6 +12,8 @@ DOWN = np.iinfo(np.int64).min
 
 #: What is added to a bound for each operation, relative to its terms: more than rounding can have taken off.
 _OUTWARD = 2.0**-51
+#: The least float above 0: what a product that underflows can have lost.
+_LEAST = 5e-324
 
 
 @jit(inner=True)
@@ -99,12 +101,14 @@ def unlimited_value(
             first = table_of_step[h] * n_states + s
             best = 0.0 if row_indptr[first] == row_indptr[first + 1] else -np.inf
             for r in range(row_indptr[first], row_indptr[first + 1]):
-                value, size = row_reward[r], abs(row_reward[r])
+                value, size, some = row_reward[r], abs(row_reward[r]), row_reward[r] != 0.0
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     value += probability[o] * after[next_state[o]]
                     size += probability[o] * abs(after[next_state[o]])
+                    some = some or after[next_state[o]] != 0.0
                 terms = outcome_indptr[r + 1] - outcome_indptr[r] + 2
-                best = max(best, value + terms * _OUTWARD * size)
+                value += terms * _OUTWARD * size
+                best = max(best, value + terms * _LEAST if some else value)
             now[s] = best
         now, after = after, now
     return after[start]

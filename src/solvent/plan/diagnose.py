@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import itertools
 import math
@@ -9,6 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.model.budget import Limits
@@ -54,12 +56,13 @@ def diagnose(model: CMDP, lattice: Lattice, limits: Limits, monitor: ResourceMon
     for d, name in enumerate(limits.resources):
         try:
             missing = _missing_ticks(model, lattice, d, monitor)
+            short = None if missing is None else _shortfall(model, lattice, limits, d, missing, monitor)
         except LimitReached:
             unknown.append(name)
             continue
         if missing == 0:
             continue
-        shortfall[name] = None if missing is None else lattice.amount(d, missing)
+        shortfall[name] = short
         upper = {limit for limit in limits.upper[d] if limit is not None}
         if len(upper) == 1 and all(limit is None for limit in limits.lower[d]):
             ticks = int(lattice.upper_HD[:, d].min())
@@ -96,6 +99,33 @@ def _missing_ticks(model: CMDP, lattice: Lattice, d: int, monitor: ResourceMonit
     above = 0 if high == UP else -high
     below = 0 if low == DOWN else low
     return max(0, above, below)
+
+
+def _shortfall(
+    model: CMDP, lattice: Lattice, limits: Limits, d: int, missing: int, monitor: ResourceMonitor
+) -> Fraction:
+    """Return the least amount by which one resource's limits are too tight, from the least number of ticks.
+
+    A limit that lies between two ticks was moved inside by some part of a tick. Widened by `missing` ticks less that
+    part, it has moved by `missing` ticks; those that were moved by less have then moved by one tick less.
+    """
+    unit, alone = lattice.units[d], _alone(lattice, d)
+    if missing == 0 or all(limit % unit == 0 for limit in limits.distinct(d)):
+        return missing * unit
+    upper = [None if limit is None else limit % unit for limit in limits.upper[d]]
+    lower = [None if limit is None else -limit % unit for limit in limits.lower[d]]
+    parts = sorted({part for part in (*upper, *lower) if part is not None}, reverse=True)
+
+    def enough(part: Fraction) -> bool:
+        def moved(side: list[Fraction | None]) -> NDArray[np.int64]:
+            return np.array([missing - (each is not None and each < part) for each in side])[:, None]
+
+        upper_HD = np.where(alone.upper_HD == NO_UPPER, NO_UPPER, alone.upper_HD + moved(upper))
+        lower_HD = np.where(alone.lower_HD == NO_LOWER, NO_LOWER, alone.lower_HD - moved(lower))
+        return _missing_ticks(model, replace(alone, upper_HD=upper_HD, lower_HD=lower_HD), 0, monitor) == 0
+
+    at = bisect.bisect_left(range(len(parts) - 1), True, key=lambda i: enough(parts[i]))
+    return missing * unit - parts[at]
 
 
 def _missing_interval(model: CMDP, alone: Lattice, monitor: ResourceMonitor) -> int | None:

@@ -482,9 +482,10 @@ def trace(
         most, least = next_most, next_least
     monitor.release(temporary)
     weights = weights[:horizon]
-    earned = Followed(np.zeros(horizon), np.zeros(horizon), float(np.abs(model.row_reward).max(initial=0.0)))
+    earned = Followed.begun(model)
     for h, (weight, row) in enumerate(zip(weights, sweep.rows, strict=True)):
         acting = row >= 0
         rewards = weight[acting] * model.row_reward[row[acting]]
         earned.reward[h], earned.size[h] = rewards.sum(), np.abs(rewards).sum()
+    earned = earned.along(model, lambda: (row[weight > 0] for weight, row in zip(weights, sweep.rows, strict=True)))
     return Trace(weights, peak_HD, trough_HD, earned)

@@ -76,8 +76,7 @@ def visit(
     most_keys = min(_GRID_KEYS, max(monitor.room, 0) // _BYTES_PER_KEY)
     used = np.zeros(len(frontier.need), bool)
     peak, trough = np.empty(model.horizon, np.int64), np.empty(model.horizon, np.int64)
-    largest = float(np.abs(model.row_reward).max(initial=0.0))
-    earned = Followed(np.zeros(model.horizon), np.zeros(model.horizon), largest)
+    earned = Followed.begun(model)
     followed = (
         model.start_index, left, frontier.indptr_HS, frontier.need, frontier.row, model.outcome_indptr,
         model.probability, model.next_state, model.row_reward, purse.cost,
@@ -98,6 +97,7 @@ def visit(
             *followed, high, low, most_nodes, used, earned.reward, earned.size, peak, trough, monitor.halt
         )
     if complete:
+        earned = earned.along(model, lambda: [frontier.row[used]])
         return Visit(used, peak, trough, complete=True, followed=earned)
     everything = np.ones(len(frontier.need), bool)
     dearest, cheapest = spent_at_most(model, high), -spent_at_most(model, -low)
