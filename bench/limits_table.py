@@ -33,6 +33,8 @@ from solvent.core.preparation import preparation_seconds
 from solvent.policy.markov import MarkovPolicy
 
 SECONDS, MEMORY = 3.0, 200_000_000
+#: Seconds after which a call under a memory limit is ended: by then it has grown as large as it will.
+LONGEST = 15.0
 #: What may be exceeded: a tenth, or this much if it is more.
 SPARE_SECONDS, SPARE_MEMORY = 0.5, 50_000_000
 
@@ -213,7 +215,7 @@ def resident(name: str) -> int:
 def measure(name: str, seconds: float = SECONDS, memory: int = MEMORY) -> Used:
     """Run a call in this process."""
     call, timed = CALLS[name], name.startswith("time")
-    limits: dict[str, Any] = {"time_limit": seconds} if timed else {"memory_limit": memory}
+    limits: dict[str, Any] = {"time_limit": seconds} if timed else {"memory_limit": memory, "time_limit": LONGEST}
     call.warm_up()
     model = call.model()
     gc.collect()

@@ -1,6 +1,6 @@
 """Every public function that can run long keeps limits of time and memory, and says so in its own way.
 
-`python -m bench.limits_table` measures how closely; here the allowance is generous, as machines that run tests are busy.
+`python -m bench.limits_table` measures how closely; here much is allowed for, as machines that run tests are busy.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import pytest
 import solvent
 from solvent.baselines.compare import METHODS
 from solvent.baselines.occupancy import ProgramError
+from solvent.check.verify import verify_within
 from solvent.model import instances
 
 VAN = Path(__file__).parents[2] / "examples" / "delivery-van.yaml"
@@ -118,7 +119,7 @@ def test_what_a_method_cannot_do_is_a_row_that_says_why() -> None:
 
 def test_a_check_that_stops_is_a_row_that_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     # by its module, since `baselines.compare` is the function
-    monkeypatch.setattr(sys.modules[solvent.compare.__module__], "verify", partial(solvent.verify, max_nodes=1))
+    monkeypatch.setattr(sys.modules[solvent.compare.__module__], "verify_within", partial(verify_within, max_nodes=1))
     row = solvent.compare(instances.markov_gap(), methods=["exact"])["exact"]
     assert row.status == "refused"
     assert row.message == "the check stopped: verify, step 0: expected at most 1 nodes, found more; raise max_nodes="

@@ -173,7 +173,7 @@ def test_simulate(van: Path) -> None:
     record = done.json
     assert keys(record) == HEAD | {
         *("model", "episodes", "seed", "mean_reward", "standard_error", "violations", "max_spent", "levels"),
-        *("spent_quantiles", "written"),
+        *("spent_quantiles", "stopped", "written"),
     }
     model = solvent.load("delivery-van.yaml")
     runs = solvent.simulate(model, solvent.load_policy("van.policy", model), 500, 4)

@@ -143,9 +143,9 @@ def test_the_command_line_says_so_before_it_starts(size):
 
 def test_what_libraries_raise_for_want_of_address_space(monkeypatch):
     monkeypatch.setattr(limits, "process_memory", lambda: 5 * MB)
-    with pytest.raises(LimitReached, match=r"memory ran out within the limits of this process \(ulimit -v\)"):
-        with ResourceMonitor():
-            raise SystemError("error return without exception set")
+    message = r"memory ran out within the limits of this process \(ulimit -v\)"
+    with pytest.raises(LimitReached, match=message), ResourceMonitor():
+        raise SystemError("error return without exception set")
     monkeypatch.setattr(limits, "process_memory", lambda: None)
     with pytest.raises(SystemError), ResourceMonitor():
         raise SystemError("something else")

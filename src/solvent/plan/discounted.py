@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -64,7 +64,7 @@ class _Task:
     epsilons: dict[str, Fraction]
     method: str
     options: dict[str, Any]
-    monitor: ResourceMonitor
+    monitor: ResourceMonitor = field(default_factory=ResourceMonitor)
 
     def steps(self) -> int:
         """Return the effective horizon: the least T after which the tail is at most half of each epsilon."""
@@ -207,9 +207,11 @@ def plan_finite(
 def _relaxed(task: _Task, rules: Rules) -> Solution:
     model, steps = task.model, task.steps()
     used = rules.rules[:1]
-    finite = plan_finite(
-        close(model, steps, used, task.monitor), task.budgets(steps, strict=False), task.rounding(steps), False, task
-    )
+    try:
+        closed = close(model, steps, used, task.monitor)
+        finite = plan_finite(closed, task.budgets(steps, strict=False), task.rounding(steps), False, task)
+    except REACHED as reached:
+        finite = _stopped(task, reason_of(reached))
     zero = Fraction(0)
     ranges = {name: model.tail_range(name, steps) for name in task.limits}
     cost = {name: high for name, (_, high) in ranges.items() if task.limits[name][0] is not None}

@@ -55,7 +55,7 @@ class Pooled:
         return len(self.law_indptr) - 1
 
 
-def pool(model: CMDP, cost: NDArray[np.int64], monitor: ResourceMonitor) -> Pooled:
+def pool(model: CMDP, cost: NDArray[np.int64], monitor: ResourceMonitor | None = None) -> Pooled:
     """Take out the laws that are shared by enough rows to be worth it.
 
     Independence is judged to rounding: a joint probability must be the product of its margins to a few units in the
@@ -66,6 +66,7 @@ def pool(model: CMDP, cost: NDArray[np.int64], monitor: ResourceMonitor) -> Pool
     LimitReached
         If it would not fit into the memory allowed, or time is up.
     """
+    monitor = monitor or ResourceMonitor()
     size = model.n_outcomes * _BYTES_PER_OUTCOME + model.n_rows * _BYTES_PER_ROW
     monitor.reserve(size, "the outcomes of the model")
     found = _factor(model, cost, monitor)
@@ -150,7 +151,9 @@ class IndependentRows:
     law_probability: NDArray[np.float64]
 
 
-def independent_rows(model: CMDP, cost_OD: NDArray[np.int64], monitor: ResourceMonitor) -> IndependentRows:
+def independent_rows(
+    model: CMDP, cost_OD: NDArray[np.int64], monitor: ResourceMonitor | None = None
+) -> IndependentRows:
     """Find the rows for which averaging over costs and over next states one after the other saves work.
 
     Memory for the result stays reserved.
@@ -160,6 +163,7 @@ def independent_rows(model: CMDP, cost_OD: NDArray[np.int64], monitor: ResourceM
     LimitReached
         If it would not fit into the memory allowed, or time is up.
     """
+    monitor = monitor or ResourceMonitor()
     size = model.n_outcomes * _BYTES_PER_OUTCOME + model.n_rows * _BYTES_PER_ROW
     monitor.reserve(size, "the outcomes of the model")
     packed = pack(list(cost_OD.T)) if cost_OD.shape[1] else np.zeros(len(cost_OD), np.int64)
