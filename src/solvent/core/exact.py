@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.loading import current_load, refuse
 from solvent.errors import ModelError, quote
 
 Number = int | float | Fraction | Decimal | str
@@ -33,6 +34,8 @@ TYPED_DIGITS = 15
 MAX_TICKS = 2**63 - 2
 
 _LONGEST = 400
+#: Bits of the denominator of a common unit: where it is longer, sums of amounts take more memory than machines have.
+_LONGEST_UNIT = 100_000
 #: Powers of ten that doubles hold exactly; `10.0 ** k` need not be, where it is computed for a whole array.
 _POWERS = np.array([float(10**k) for k in range(23)])
 _NUMBER = re.compile(r"[+-]?(\d+/\d+|(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?)", re.ASCII)
@@ -55,6 +58,8 @@ def exact(value: Any, where: str = "number") -> Fraction:
     True
     """
     if isinstance(value, bool | np.bool_):
+        raise ModelError(where, _EXPECTED, quote(value))
+    if isinstance(value, np.timedelta64) or value is np.ma.masked:  # NumPy takes them for numbers
         raise ModelError(where, _EXPECTED, quote(value))
     if isinstance(value, Rational | np.integer):
         # numpy registers its integers as Rational, but a Fraction made of them would overflow
@@ -96,8 +101,11 @@ def _from_decimal(value: Decimal, where: str) -> Fraction:
 
 def _bounded(value: Fraction, where: str) -> Fraction:
     """Return a number that any text form of it can be read back from; longer ones are refused in every form."""
-    if max(value.numerator.bit_length(), value.denominator.bit_length()) > 4 * _LONGEST:
+    bits = max(value.numerator.bit_length(), value.denominator.bit_length())
+    if bits > 4 * _LONGEST:
         raise ModelError(where, f"a number of at most {_LONGEST} digits", "one far longer")
+    if bits > 64 and (load := current_load()) is not None and bits > 4 * load.limits.digits:
+        refuse("digits", f"a number of at most {load.limits.digits} digits", "one far longer", where)
     return value
 
 
@@ -116,6 +124,11 @@ def _from_text(text: str, where: str) -> Fraction:
 def common_unit(values: Iterable[Fraction]) -> Fraction:
     """Return the greatest rational of which every value is a whole multiple; 1 if all are zero.
 
+    Raises
+    ------
+    ModelError
+        If its denominator has more than about 30,000 digits, as those of many long fractions together can.
+
     Examples
     --------
     >>> common_unit([Fraction(3, 4), Fraction(1, 2)])
@@ -124,10 +137,13 @@ def common_unit(values: Iterable[Fraction]) -> Fraction:
     numerator, denominator = 0, 1
     for value in values:
         if value:
-            numerator = math.gcd(numerator * value.denominator, value.numerator * denominator)
-            denominator *= value.denominator
-            shared = math.gcd(numerator, denominator)
-            numerator, denominator = numerator // shared, denominator // shared
+            # gcd(a/b, c/d) = gcd(a, c) / lcm(b, d) in lowest terms
+            numerator = math.gcd(numerator, value.numerator)
+            if denominator % value.denominator:
+                denominator = math.lcm(denominator, value.denominator)
+                if denominator.bit_length() > _LONGEST_UNIT:
+                    expected = f"numbers with a common unit of at most {_LONGEST_UNIT * 3 // 10:,} digits"
+                    raise ModelError("numbers", expected, "denominators that have no shorter one in common")
     return Fraction(numerator, denominator) if numerator else Fraction(1)
 
 

@@ -217,20 +217,35 @@ def write_schema() -> None:
     package.parents[2].joinpath("docs", "model.schema.json").write_text(text)
 
 
+def choose_entries_reader(data: Any, readers: Mapping[int, Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    """Return the reader for the format that a parsed file states.
+
+    Raises
+    ------
+    ModelError
+        If it states none, or one that is not known.
+    """
+    if not isinstance(data, Mapping):
+        raise ModelError("file", "a mapping with fields solvent, horizon, start, rows", quote(data))
+    if "solvent" not in data:
+        raise ModelError("file", f"a model, which begins with 'solvent: {FORMAT}'", "no field 'solvent'")
+    found = data["solvent"]
+    whole = isinstance(found, int) and not isinstance(found, bool)
+    if not whole or found not in readers:
+        newer = whole and found > max(readers)
+        hint = "it was written for a newer version of Solvent: pip install --upgrade solvent" if newer else ""
+        raise ModelError("solvent", " or ".join(map(str, sorted(readers))), quote(found), hint)
+    return readers[found]
+
+
 def read_entries(data: Any) -> ModelFile:
-    """Check the shape of a parsed file.
+    """Check the shape of a parsed file of format 1.
 
     Raises
     ------
     ModelError
         Naming the path of the first field that is not what it should be.
     """
-    if not isinstance(data, Mapping):
-        raise ModelError("file", "a mapping with fields solvent, horizon, start, rows", quote(data))
-    if "solvent" not in data:
-        raise ModelError("file", f"a model, which begins with 'solvent: {FORMAT}'", "no field 'solvent'")
-    if isinstance(data["solvent"], bool):  # which Python takes for 1
-        raise ModelError("solvent", str(FORMAT), quote(data["solvent"]))
     try:
         file = ModelFile.model_validate(data)
     except ValidationError as error:
