@@ -32,7 +32,9 @@ from solvent.errors import ModelError, SolventError, quote
 #: The format in which archives are written.
 FORMAT = 2
 #: Arrays may take this many bytes however small the file is.
-_ALWAYS_ALLOWED = 256 * 2**20
+_ALWAYS_ALLOWED = 64 * 2**20
+#: The same for the header, and how much larger than the file it may be otherwise.
+_HEADER_ALLOWED, _HEADER_EXPANSION = 8 * 2**20, 50
 #: Bytes that are unpacked at a time.
 _PIECE = 1 << 24
 #: The last field of a header is its checksum.
@@ -146,6 +148,8 @@ def _check_sizes(entries: list[zipfile.ZipInfo], size: int) -> None:
             found = f"one that expands to {total:,} bytes, more than {limit:,}"
             refuse(name, "an NPZ of reasonable size", found)
     for entry in entries:
+        if entry.filename.startswith("header") and entry.file_size > max(_HEADER_ALLOWED, _HEADER_EXPANSION * size):
+            refuse("expansion", "a header of reasonable size", f"one that expands to {entry.file_size:,} bytes")
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ModelError("file", "an NPZ of plain arrays", f"compression {entry.compress_type}")
 

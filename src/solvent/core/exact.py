@@ -34,8 +34,8 @@ TYPED_DIGITS = 15
 MAX_TICKS = 2**63 - 2
 
 _LONGEST = 400
-#: Bits of the denominator of a common unit: where it is longer, sums of amounts take more memory than machines have.
-_LONGEST_UNIT = 100_000
+#: Bits of the denominator of a common unit of anything, and of one of numbers in a file.
+_LONGEST_UNIT, LONGEST_FILE_UNIT = 2_000_000, 100_000
 #: Powers of ten that doubles hold exactly; `10.0 ** k` need not be, where it is computed for a whole array.
 _POWERS = np.array([float(10**k) for k in range(23)])
 _NUMBER = re.compile(r"[+-]?(\d+/\d+|(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?)", re.ASCII)
@@ -121,13 +121,19 @@ def _from_text(text: str, where: str) -> Fraction:
     return _bounded(Fraction(int(numerator), int(denominator)), where)
 
 
-def common_unit(values: Iterable[Fraction]) -> Fraction:
+def common_unit(values: Iterable[Fraction], longest: int = _LONGEST_UNIT) -> Fraction:
     """Return the greatest rational of which every value is a whole multiple; 1 if all are zero.
+
+    Parameters
+    ----------
+    values : iterable of Fraction
+    longest : int
+        Bits that its denominator may have. Those of many long fractions together have no bound.
 
     Raises
     ------
     ModelError
-        If its denominator has more than about 30,000 digits, as those of many long fractions together can.
+        If its denominator has more than `longest` bits.
 
     Examples
     --------
@@ -141,8 +147,8 @@ def common_unit(values: Iterable[Fraction]) -> Fraction:
             numerator = math.gcd(numerator, value.numerator)
             if denominator % value.denominator:
                 denominator = math.lcm(denominator, value.denominator)
-                if denominator.bit_length() > _LONGEST_UNIT:
-                    expected = f"numbers with a common unit of at most {_LONGEST_UNIT * 3 // 10:,} digits"
+                if denominator.bit_length() > longest:
+                    expected = f"numbers with a common unit of at most {longest * 3 // 10:,} digits"
                     raise ModelError("numbers", expected, "denominators that have no shorter one in common")
     return Fraction(numerator, denominator) if numerator else Fraction(1)
 
@@ -274,7 +280,7 @@ def _combine(floats: NDArray[np.float64], fixed: list[Fraction], steps: int) -> 
     """Put floats and fixed fractions on one unit, re-reading the longest decimals if none fits."""
     mantissa, exponent, digits = _decimal_parts(floats)
     binary_mantissa, binary_exponent = _binary_parts(floats)
-    fixed_unit = common_unit(fixed)
+    fixed_unit = common_unit(fixed, _LONGEST_UNIT if current_load() is None else LONGEST_FILE_UNIT)
     fallback = None
     for limit in range(TYPED_DIGITS, -1, -1):
         if limit < TYPED_DIGITS and not np.any(digits == limit + 1):

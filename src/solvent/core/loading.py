@@ -36,7 +36,7 @@ class LoadLimits:
     expanded_bytes : int
         Size of all arrays of a binary file once unpacked.
     expansion : int
-        Size of these arrays relative to that of the file, where they take more than 256 MiB.
+        Size of these arrays relative to that of the file, where they take more than 64 MiB.
     nodes : int
         Values in a YAML file once its aliases are expanded; ten times as many as the file has are always allowed.
     entries : int

@@ -24,7 +24,7 @@ from solvent.core.archives import (
     read_archive,
     write_archive,
 )
-from solvent.core.exact import ExactColumn, canonical, common_unit, exact
+from solvent.core.exact import LONGEST_FILE_UNIT, ExactColumn, canonical, common_unit, exact
 from solvent.core.loading import check_limit
 from solvent.errors import ModelError, quote
 from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
@@ -174,9 +174,11 @@ def _column(header: Header, arrays: Arrays, d: int, n_outcomes: int) -> ExactCol
     if array.shape != (n_outcomes,) or (array.dtype != np.int64 and array.dtype.kind != "U"):
         raise ModelError(name, f"{n_outcomes} whole numbers", f"{array.dtype} of shape {array.shape}")
     if array.dtype.kind == "U":
-        values = [exact(text, name) * unit for text in array.tolist()]
-        unit = common_unit(values)
-        return canonical(np.array([int(value / unit) for value in values], object), unit, digits[d])
+        texts = array.tolist()
+        values = {text: exact(text, name) * unit for text in dict.fromkeys(texts)}
+        unit = common_unit(values.values(), LONGEST_FILE_UNIT)
+        ticks = {text: int(value / unit) for text, value in values.items()}
+        return canonical(np.array([ticks[text] for text in texts], object), unit, digits[d])
     if len(array) and array.min() == np.iinfo(np.int64).min:
         raise ModelError(name, "numbers above -2**63", str(array.min()))
     return canonical(array, unit, digits[d])
