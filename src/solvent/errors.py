@@ -179,7 +179,10 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     >>> did_you_mean("feul", ["fuel", "risk"])
     "did you mean 'fuel'?"
     """
-    wanted = str(name)
+    try:
+        wanted = str(name)
+    except Exception:  # a number of too many digits, a list that is too deep, a foreign __str__
+        return ""
     if len(wanted) > _LONGEST_COMPARED:
         return ""
     by_text = {str(other): other for other in itertools.islice(known, _MOST_COMPARED)}

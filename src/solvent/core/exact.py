@@ -121,6 +121,20 @@ def _from_text(text: str, where: str) -> Fraction:
     return _bounded(Fraction(int(numerator), int(denominator)), where)
 
 
+def nearest_float(value: Fraction | int) -> float:
+    """Return the double nearest to a number; infinity where it is beyond all of them.
+
+    Examples
+    --------
+    >>> nearest_float(Fraction(1, 3)), nearest_float(-(10**400))
+    (0.3333333333333333, -inf)
+    """
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 def common_unit(values: Iterable[Fraction], longest: int = _LONGEST_UNIT) -> Fraction:
     """Return the greatest rational of which every value is a whole multiple; 1 if all are zero.
 

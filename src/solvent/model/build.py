@@ -429,7 +429,8 @@ def read_costs(cost: Any, resources: tuple[str, ...], where: str) -> list[Any]:
         return [cost.get(name, 0) for name in resources]
     if isinstance(cost, np.ndarray) and cost.ndim == 0:
         cost = cost[()]
-    if isinstance(cost, Sequence | np.ndarray) and not isinstance(cost, str | bytes):
+    scalar = isinstance(cost, str | bytes) or cost is np.ma.masked  # an array without length
+    if isinstance(cost, Sequence | np.ndarray) and not scalar:
         if len(cost) != len(resources):
             raise ModelError(
                 f"{where}, cost", f"{len(resources)} costs, one per resource", f"{len(cost)}: {quote(cost)}"
@@ -437,7 +438,7 @@ def read_costs(cost: Any, resources: tuple[str, ...], where: str) -> list[Any]:
         return list(cost)
     if len(resources) != 1:
         number = isinstance(cost, int | float | Fraction | Decimal | np.number) and not isinstance(cost, np.timedelta64)
-        if number and cost == 0 and cost is not False:
+        if number and not cost and cost is not False:
             return [0] * len(resources)
         names = ", ".join(map(quote, resources)) or "none"
         raise ModelError(f"{where}, cost", f"a cost for each resource ({names}), by name or in order", quote(cost))

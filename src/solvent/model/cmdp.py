@@ -388,7 +388,7 @@ def _bare(name: Any) -> Any:
 def _find(index: Mapping[Any, int], name: Any, kind: str) -> int:
     try:
         return index[name]
-    except (KeyError, TypeError):
+    except Exception:  # no such name, or one that cannot be looked up, whatever its __hash__ and __eq__ raise
         names = list(index)
         known = ", ".join(map(quote, names[:6])) + (", ..." if len(names) > 6 else "")
         raise ModelError(

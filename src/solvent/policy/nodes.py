@@ -269,7 +269,9 @@ class NodeTable:
                 if name not in spent:
                     raise PolicyError("spent", f"an amount of {quote(name)}", quote(dict(spent)))
             values = [spent[name] for name in self.resources]
-        elif isinstance(spent, Sequence | np.ndarray) and not isinstance(spent, str) and np.ndim(spent) == 1:
+        elif isinstance(spent, np.ndarray) and spent.ndim == 1:
+            values = list(spent)
+        elif isinstance(spent, Sequence) and not isinstance(spent, str | bytes):
             values = list(spent)
         else:
             values = [spent] if self.resources or spent else []
@@ -299,7 +301,7 @@ class NodeTable:
     def _find_state(self, state: Hashable) -> int:
         try:
             return self._state_index[state]
-        except (KeyError, TypeError):
+        except Exception:  # no such name, or one that cannot be looked up
             hint = did_you_mean(state, self.states)
             raise PolicyError("state", "a state of the policy's model", quote(state), hint) from None
 
