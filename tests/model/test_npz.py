@@ -84,7 +84,10 @@ def test_object_arrays_are_refused_and_nothing_runs(tmp_path: Path) -> None:
 
 
 HEADER: list[tuple[dict[str, Any], str]] = [
-    ({"solvent": 3}, r"header: expected a model of format 1 or 2, found 3; it was written by a newer version of Solvent"),
+    (
+        {"solvent": 3},
+        r"header: expected a model of format 1 or 2, found 3; it was written by a newer version",
+    ),
     ({"solvent": 0}, r"header: expected a model of format 1 or 2, found 0$"),
     ({"solvent": True}, r"header: expected a model of format 1 or 2, found True$"),
     ({"version": "9.9.9"}, r"header, version: expected a file of Solvent .* or older, found '9.9.9'; it was written"),

@@ -35,8 +35,9 @@ FORMAT = 2
 _ALWAYS_ALLOWED = 64 * 2**20
 #: The same for the header, and how much larger than the file it may be otherwise.
 _HEADER_ALLOWED, _HEADER_EXPANSION = 8 * 2**20, 50
-#: Bytes that are unpacked at a time.
-_PIECE = 1 << 24
+#: Bytes that are unpacked at a time, and at once.
+_PIECE, _SMALL = 1 << 24, 1 << 16
+_LONGEST_NPY_HEADER = 4096
 #: The last field of a header is its checksum.
 _END = b'"}'
 _CHECKSUM = re.compile(rb'.*"checksum": "([0-9a-f]{64})"\}', re.DOTALL)
@@ -52,7 +53,18 @@ Header = dict[str, Any]
 Reader = TypeVar("Reader", bound=Callable[..., Any])
 
 
-def write_archive(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> bytes:
+def compress(members: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return the content of an NPZ file with these arrays as they are."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **members)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def write_archive(
+    arrays: Mapping[str, NDArray[Any]],
+    header: Mapping[str, Any],
+    pack: Callable[[Mapping[str, NDArray[Any]]], bytes] = compress,
+) -> bytes:
     """Return the content of an archive, with a checksum in its header.
 
     Examples
@@ -66,13 +78,6 @@ def write_archive(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any])
     text = json.dumps({**named, "checksum": ""}).encode()
     text = text.removesuffix(_END) + _digest(text, arrays).encode() + _END
     return pack({"header": np.frombuffer(text, np.uint8), **arrays})
-
-
-def pack(members: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return the content of an NPZ file with these arrays as they are."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **members)  # type: ignore[arg-type]
-    return buffer.getvalue()
 
 
 def _digest(text: bytes, arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -158,29 +163,29 @@ def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) ->
     """Read one array after its own header and the directory agree on its size."""
     where = f"array {quote(name)}"
     with archive.open(entry) as file:
-        magic = file.read(10)
-        if magic[:6] != b"\x93NUMPY" or magic[6:8] not in (b"\x01\x00", b"\x02\x00"):
+        # at most as many bytes as the directory says, which were allowed; the last read compares ZIP's own checksum
+        begin = file.read(min(entry.file_size, _SMALL) + 1)
+        if begin[:6] != b"\x93NUMPY" or begin[6:8] not in (b"\x01\x00", b"\x02\x00"):
             raise ModelError("file", "an NPZ of plain arrays", f"an entry {quote(name)} that is none")
-        length = int.from_bytes(magic[8:10], "little")
-        if magic[6] == 2:
-            length += int.from_bytes(file.read(2), "little") << 16
-        if length > 4096:
+        first = 10 if begin[6] == 1 else 12
+        length = int.from_bytes(begin[8:first], "little")
+        if length > _LONGEST_NPY_HEADER:
             raise ModelError(where, "the header of an array", f"one of {length:,} bytes")
-        dtype, shape, fortran = _read_layout(file.read(length), where)
+        dtype, shape, fortran = _read_layout(begin[first : first + length], where)
         size = math.prod(shape) * dtype.itemsize
-        begun = 10 + length + (2 if magic[6] == 2 else 0)
-        if begun + size != entry.file_size:
+        at = first + length
+        if at + size != entry.file_size:
             expected = f"{size:,} bytes, as its type and shape say"
-            raise ModelError(where, expected, f"{entry.file_size - begun:,} in the directory of the file")
+            raise ModelError(where, expected, f"{entry.file_size - at:,} in the directory of the file")
         flat = np.empty(size, np.uint8)
-        view, at = memoryview(flat), 0
-        while at < size:
-            piece = file.read(min(_PIECE, size - at))
+        found, at = len(begin) - at, 0
+        flat[:found] = np.frombuffer(begin, np.uint8, found, first + length)
+        while (at := at + found) < size:
+            piece = file.read(min(_PIECE, size - at + 1))
+            found = len(piece)
             if not piece:
                 raise ModelError(where, f"{size:,} bytes", f"{at:,}")
-            view[at : at + len(piece)] = piece
-            at += len(piece)
-        file.read(1)  # compares the checksum that ZIP keeps
+            flat[at : at + found] = np.frombuffer(piece, np.uint8)
     if dtype.kind == "U" and size and flat.view(np.uint32).max() > _LARGEST_CODE_POINT:
         raise ModelError(where, "text in Unicode", "numbers beyond it")
     if dtype.kind == "b" and size and flat.max() > 1:

@@ -174,7 +174,7 @@ def _check_probabilities(names: Names, rows: Rows) -> Rows:
     if len(empty):
         raise ModelError(_place(names, rows, int(empty[0])), "at least one outcome", "none")
     row_of = np.repeat(np.arange(len(counts)), counts)
-    bad = np.flatnonzero(~(p >= 0) | np.isinf(p))
+    bad = np.flatnonzero(~((p >= 0) & (p <= 2)))  # a sum a little above one is forgiven below
     if len(bad):
         first = int(bad[0])
         row = int(row_of[first])
@@ -288,9 +288,7 @@ def _check_stranded(model: CMDP, terminal_at: Mapping[int, Steps]) -> None:
         reached = _follow(model, range(first, after), reached, stranded)
 
 
-def _follow(
-    model: CMDP, steps: range, reached: NDArray[np.bool_], stranded: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _follow(model: CMDP, steps: range, reached: NDArray[np.bool_], stranded: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return the states that can be reached after steps of one table; refuse those that must not be reached there.
 
     A set of states that comes back leads to the same ones again: whole rounds are then left out.

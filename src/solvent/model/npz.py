@@ -184,9 +184,7 @@ def _column(header: Header, arrays: Arrays, d: int, n_outcomes: int) -> ExactCol
     return canonical(array, unit, digits[d])
 
 
-def _laws_used(
-    arrays: Arrays, n_resources: int, n_outcomes: int, n_laws: int
-) -> NDArray[np.int32] | None:
+def _laws_used(arrays: Arrays, n_resources: int, n_outcomes: int, n_laws: int) -> NDArray[np.int32] | None:
     used = arrays.get("law_DO")
     if used is None:
         return None

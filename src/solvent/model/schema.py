@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -40,6 +40,8 @@ from solvent.model.fields import (
     read_resource,
     refused,
 )
+
+Reader = TypeVar("Reader", bound=Callable[..., Any])
 
 #: Version of the file format.
 FORMAT = 1
@@ -217,7 +219,7 @@ def write_schema() -> None:
     package.parents[2].joinpath("docs", "model.schema.json").write_text(text)
 
 
-def choose_entries_reader(data: Any, readers: Mapping[int, Callable[[Any], Any]]) -> Callable[[Any], Any]:
+def choose_entries_reader(data: Any, readers: Mapping[int, Reader]) -> Reader:
     """Return the reader for the format that a parsed file states.
 
     Raises

@@ -57,9 +57,7 @@ def _text(side: Fraction | None) -> str | None:
     return None if side is None else str(side)
 
 
-def discounted_from_parts(
-    arrays: Arrays, header: Header, model: DiscountedCMDP | None
-) -> DiscountedPolicy:
+def discounted_from_parts(arrays: Arrays, header: Header, model: DiscountedCMDP | None) -> DiscountedPolicy:
     """Return the policy of a file's arrays and header.
 
     Raises
@@ -105,9 +103,7 @@ def _check_work(policy: DiscountedPolicy, model: DiscountedCMDP) -> None:
         refuse("seconds", "few enough steps for exact powers of the discount", f"{policy.steps:,}")
 
 
-def _bounds(
-    arrays: Arrays, name: str, n_rules: int, n_states: int
-) -> list[tuple[tuple[Fraction, ...] | None, ...]]:
+def _bounds(arrays: Arrays, name: str, n_rules: int, n_states: int) -> list[tuple[tuple[Fraction, ...] | None, ...]]:
     array = arrays.get(name)
     if array is None or array.dtype.kind not in "U" or array.ndim != 3 or array.shape[::2] != (n_rules, n_states):
         raise PolicyError(name, f"numbers as text, of shape ({n_rules}, resources, {n_states})", "none")

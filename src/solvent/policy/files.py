@@ -146,7 +146,9 @@ def load_policy(
         try:
             content = read_plain(path)
         except FileNotFoundError:
-            raise PolicyError(str(path), "a policy file", "no such file", did_you_mean(path.name, _near(path))) from None
+            raise PolicyError(
+                str(path), "a policy file", "no such file", did_you_mean(path.name, _near(path))
+            ) from None
         except SolventError:
             raise
         except (OSError, ValueError) as error:
@@ -186,9 +188,7 @@ def from_bytes(content: bytes, model: CMDP | DiscountedCMDP | None = None) -> Au
         raise PolicyError("file", "a policy that fits into memory", "one that does not") from None
 
 
-def _read(
-    header: Header, arrays: Arrays, model: CMDP | DiscountedCMDP | None
-) -> AugmentedPolicy | DiscountedPolicy:
+def _read(header: Header, arrays: Arrays, model: CMDP | DiscountedCMDP | None) -> AugmentedPolicy | DiscountedPolicy:
     is_discounted = isinstance(model, DiscountedCMDP)
     if "discount" in header and (model is None or is_discounted):
         from solvent.policy.discounted_files import discounted_from_parts
@@ -243,7 +243,7 @@ def rebuild(header: Header, arrays: Arrays, model: CMDP | None) -> AugmentedPoli
     for name, most, least in zip(resources, upper, lower, strict=True):
         if any(m is not None and n is not None and n > m for m, n in zip(most, least, strict=True)):
             raise PolicyError(f"header, limits of {quote(name)}", "no lower limit above the upper one", "one that is")
-    lookup = header.get("lookup")
+    lookup: Any = header.get("lookup")
     if not isinstance(lookup, str) or lookup not in ("equal", "at_most", "at_least"):
         raise PolicyError("header, lookup", "equal, at_most or at_least", quote(lookup))
     counting = _field(header, "counting", list)
@@ -280,9 +280,7 @@ def _number(text: Any, where: str) -> Fraction:
     return exact(text, f"header, {where}")
 
 
-def _read_side(
-    header: Header, key: str, n_tracked: int, horizon: int
-) -> tuple[tuple[Fraction | None, ...], ...]:
+def _read_side(header: Header, key: str, n_tracked: int, horizon: int) -> tuple[tuple[Fraction | None, ...], ...]:
     sides = _field(header, key, list)
     if len(sides) != n_tracked or any(not isinstance(side, list) or len(side) != horizon for side in sides):
         raise PolicyError(f"header, {key}", f"{n_tracked} lists of {horizon} limits", quote(sides))

@@ -269,9 +269,9 @@ class NodeTable:
                 if name not in spent:
                     raise PolicyError("spent", f"an amount of {quote(name)}", quote(dict(spent)))
             values = [spent[name] for name in self.resources]
-        elif isinstance(spent, np.ndarray) and spent.ndim == 1:
-            values = list(spent)
-        elif isinstance(spent, Sequence) and not isinstance(spent, str | bytes):
+        elif (isinstance(spent, np.ndarray) and spent.ndim == 1) or (
+            isinstance(spent, Sequence) and not isinstance(spent, str | bytes)
+        ):
             values = list(spent)
         else:
             values = [spent] if self.resources or spent else []
