@@ -95,7 +95,9 @@ def _models() -> dict[str, Any]:
     b.add("home", "rest", outcomes=[(1, "home", 0)])
     b.add("away", "back", reward=1, outcomes=[(1, "home", 1)])
     b.add("away", "wait", outcomes=[(1, "away", 0)], steps=[1, 2])
-    two = solvent.CMDP.builder(horizon=2, start=0, resources=["x", "y"], budget={"x": "3/2", "y": solvent.Budget(2, lower=-1)})
+    two = solvent.CMDP.builder(
+        horizon=2, start=0, resources=["x", "y"], budget={"x": "3/2", "y": solvent.Budget(2, lower=-1)}
+    )
     two.add(0, 0, reward=0.5, outcomes=[(0.25, 0, ["1/2", 0]), (0.75, (1, "b"), [1, -1])])
     two.add(0, 1, outcomes=[(1, 0, [0, 1])])
     two.add((1, "b"), 0, reward=3, outcomes=[(1, 0, ["1/3", 1])])
@@ -120,7 +122,11 @@ def _policies() -> list[tuple[Seed, Any]]:
         ("frontier", models["van"], solvent.solve(models["van"], method="frontier").policy),
         ("two", models["two"], solvent.solve(models["two"]).policy),
         ("rounded", models["van"], solvent.solve(models["van"], method="additive", epsilon="3/2", strict=True).policy),
-        ("continuous", models["law"], solvent.solve(models["law"], method="additive", epsilon="1/2", strict=True).policy),
+        (
+            "continuous",
+            models["law"],
+            solvent.solve(models["law"], method="additive", epsilon="1/2", strict=True).policy,
+        ),
         ("discounted", models["ever"], solvent.solve(models["ever"], epsilon="1/2").policy),
     ]
     with TemporaryDirectory() as folder:
@@ -273,7 +279,9 @@ def _follow_by_names(model: Any, policy: AugmentedPolicy) -> str:
             if model.is_terminal(step, index):
                 after.add((state, spent))
                 continue
-            known = {name: amount for name, amount in zip(model.resources, spent, strict=True) if name in policy.resources}
+            known = {
+                name: amount for name, amount in zip(model.resources, spent, strict=True) if name in policy.resources
+            }
             action = policy.action(step, state, known or ())
             row = next(r for r in model.rows(step, index) if model.actions[model.row_action[r]] == action)
             for outcome in model.outcomes(row):

@@ -115,7 +115,9 @@ def flip(seed: Seed, other: Seed, random: Random) -> bytes:
             content[at:] = other.content[cut:]
         else:
             wide = random.choice((2, 4, 8))
-            content[at : at + wide] = random.choice((0, 1, 2**31 - 1, 2**16 - 1, 2**32 - 1)).to_bytes(8, "little")[:wide]
+            content[at : at + wide] = random.choice((0, 1, 2**31 - 1, 2**16 - 1, 2**32 - 1)).to_bytes(8, "little")[
+                :wide
+            ]
     return bytes(content)
 
 
@@ -268,7 +270,9 @@ def _entry(array: NDArray[Any], random: Random) -> Any:
     if array.dtype.kind == "U":
         return str(random.choice(HOSTILE))[: max(array.dtype.itemsize // 4, 1)]
     info = np.iinfo(array.dtype) if array.dtype.kind in "iu" else np.iinfo(np.int64)
-    near = int(random.choice(array.reshape(-1).tolist())) + random.choice((-1, 0, 1, 2)) if array.dtype.kind in "iu" else 1
+    near = (
+        int(random.choice(array.reshape(-1).tolist())) + random.choice((-1, 0, 1, 2)) if array.dtype.kind in "iu" else 1
+    )
     return min(max(random.choice((*_EXTREMES, near, near, near)), int(info.min)), int(info.max))
 
 
@@ -292,4 +296,3 @@ def _npy(array: NDArray[Any]) -> bytes:
     text = repr({"descr": array.dtype.str, "fortran_order": fortran, "shape": array.shape}).replace("}", ", }")
     text += " " * (-(len(text) + 11) % 64) + "\n"
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + array.tobytes("A")
-

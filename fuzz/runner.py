@@ -480,7 +480,9 @@ def _check_heap() -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the fuzzer from the command line; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m fuzz", description="Differential fuzzing of every solver, and hostile files.")
+    parser = argparse.ArgumentParser(
+        prog="python -m fuzz", description="Differential fuzzing of every solver, and hostile files."
+    )
     parser.add_argument("--minutes", type=float, default=10.0, help="how long to run (default: 10)")
     parser.add_argument("--seed", type=int, default=None, help="first seed (default: random)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")

@@ -202,7 +202,7 @@ def _read_layout(header: bytes, where: str) -> tuple[np.dtype[Any], tuple[int, .
     if "O" in text:
         raise ModelError("file", "an NPZ of plain arrays", f"Object arrays cannot be loaded ({quote(where)})")
     plain = _PLAIN_TYPE.fullmatch(text)
-    if plain is None or plain[1] == "b" and plain[2] != "1":
+    if plain is None or (plain[1] == "b" and plain[2] != "1"):
         raise ModelError(where, "an NPZ of plain arrays", f"the type {quote(text)}")
     if plain[3] is not None and not 0 < int(plain[3]) < 2**24:
         raise ModelError(where, "texts of reasonable length", plain[3])

@@ -292,9 +292,13 @@ def _read_mixed(values: list[Any], steps: int, where: Callable[[int], str]) -> E
 
 def _combine(floats: NDArray[np.float64], fixed: list[Fraction], steps: int) -> ExactColumn:
     """Put floats and fixed fractions on one unit, re-reading the longest decimals if none fits."""
+    fixed_unit = common_unit(fixed, _LONGEST_UNIT if current_load() is None else LONGEST_FILE_UNIT)
+    if not len(floats):
+        largest = max(map(abs, fixed), default=Fraction(0))
+        wide = largest / fixed_unit * max(steps, 1) > MAX_TICKS
+        return _place(0, [], fixed, fixed_unit, TYPED_DIGITS, wide=wide)
     mantissa, exponent, digits = _decimal_parts(floats)
     binary_mantissa, binary_exponent = _binary_parts(floats)
-    fixed_unit = common_unit(fixed, _LONGEST_UNIT if current_load() is None else LONGEST_FILE_UNIT)
     fallback = None
     for limit in range(TYPED_DIGITS, -1, -1):
         if limit < TYPED_DIGITS and not np.any(digits == limit + 1):

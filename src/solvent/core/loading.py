@@ -54,10 +54,9 @@ class LoadLimits:
     >>> solvent.LoadLimits(seconds=60).seconds
     60
     >>> from solvent.model.files import loads
-    >>> text = "solvent: 1\\nhorizon: 2\\nstart: a\\nrows: [{state: a, action: b, outcomes: [{probability: 1, next: a}]}]"
-    >>> loads(text, limits=LoadLimits(text_bytes=10))
+    >>> loads("{solvent: 1, horizon: 2}", limits=LoadLimits(text_bytes=10))
     Traceback (most recent call last):
-    solvent.errors.LoadLimitError: file: expected at most 10 bytes of text, found 99; raise it with
+    solvent.errors.LoadLimitError: file: expected at most 10 bytes of text, found 24; raise it with
     limits=LoadLimits(text_bytes=...) or SOLVENT_LOAD_LIMITS="text_bytes=..."
     """
 

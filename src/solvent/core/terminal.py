@@ -16,7 +16,7 @@ _NOT_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206
 
 
 def make_console(**options: Any) -> Console:
-    """Return a console of rich that prints text to the letter: no markup, and control characters as escapes.
+    r"""Return a console of rich that prints text to the letter: no markup, and control characters as escapes.
 
     Parameters
     ----------
@@ -25,8 +25,8 @@ def make_console(**options: Any) -> Console:
 
     Examples
     --------
-    >>> make_console(color_system=None).print("[b]home[/] \\x1b]52;c;aGk=\\x07")
-    [b]home[/] \\x1b]52;c;aGk=
+    >>> make_console(color_system=None).print("[b]home[/] \x1b]52;c;aGk=\x07")
+    [b]home[/] \x1b]52;c;aGk=
     """
     console: Console = _console_class()(**{"markup": False, "highlight": False, "emoji": False, **options})
     return console
@@ -55,7 +55,7 @@ def escape_json(text: str) -> str:
 
     Examples
     --------
-    >>> print(escape_json('{"name": "a\\x9b"}'))
-    {"name": "a\\u009b"}
+    >>> print(escape_json('{"name": "a\x9b"}'))
+    {"name": "a\u009b"}
     """
     return _NOT_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -222,8 +222,9 @@ def read_budgets(
             quote(budget),
             "a plain number will do only for a model of one resource",
         )
+    listed = set(resources)
     for name in by_name:
-        if name not in resources:
+        if name not in listed:
             known = ", ".join(map(quote, resources)) or "none"
             raise BudgetError(where, f"a resource of the model ({known})", quote(name), did_you_mean(name, resources))
     missing = [name for name in resources if name not in by_name]

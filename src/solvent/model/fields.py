@@ -12,7 +12,7 @@ from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from solvent.core.exact import exact
-from solvent.errors import ModelError, quote
+from solvent.errors import LoadLimitError, ModelError, quote
 from solvent.model.assemble import MAX_HORIZON
 from solvent.model.distributions import FAMILIES, CostLaw, law
 from solvent.model.steps import Steps as StepSet
@@ -64,8 +64,20 @@ def refused(error: ModelError) -> PydanticCustomError:
     return PydanticCustomError(
         "solvent",
         "expected {expected}, found {found}",
-        {"expected": error.expected, "found": error.found, "hint": error.hint, "inside": error.where},
+        {
+            "expected": error.expected,
+            "found": error.found,
+            "hint": error.hint,
+            "inside": error.where,
+            "limit": isinstance(error, LoadLimitError),
+        },
     )
+
+
+def raised(context: Mapping[str, Any], where: str) -> ModelError:
+    """Return the error of ours that pydantic passed on, at a place."""
+    kind = LoadLimitError if context["limit"] else ModelError
+    return kind(where, context["expected"], context["found"], context["hint"])
 
 
 def read_number(value: Any) -> Any:

@@ -34,6 +34,7 @@ from solvent.model.fields import (
     Number,
     Steps,
     bare_terminal,
+    raised,
     read_cost,
     read_number,
     read_plain_name,
@@ -121,7 +122,7 @@ def _budget(value: Any) -> Any:
         except PydanticCustomError as error:
             facts = dict(error.context or {})
             inside = ", ".join(part for part in (f".{name}", facts["inside"]) if part)
-            raise refused(ModelError(inside, facts["expected"], facts["found"], facts["hint"])) from None
+            raise refused(raised(facts, inside)) from None
     return limits
 
 
@@ -279,8 +280,7 @@ def _outside(reader: Callable[[Any], Any], value: Any, where: str) -> Any:
     try:
         return reader(value)
     except PydanticCustomError as error:
-        context = error.context or {}
-        raise ModelError(where, context["expected"], context["found"], context["hint"]) from None
+        raise raised(error.context or {}, where) from None
 
 
 def _first(error: ValidationError) -> ModelError:
@@ -301,7 +301,7 @@ def _first(error: ValidationError) -> ModelError:
     if kind == "solvent":
         inside = context["inside"].strip(", ")
         where = path + (inside if inside.startswith(".") else f", {inside}" if inside else "")
-        return ModelError(where, context["expected"], context["found"], context["hint"])
+        return raised(context, where)
     if kind == "missing":
         return ModelError(_path(detail["loc"][:-1]) or "file", f"a field {detail['loc'][-1]!r}", "none")
     if kind == "extra_forbidden":

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvent.core.archives import Arrays, Header, check_array, check_names_of_arrays, check_positions, write_archive
 from solvent.core.exact import exact

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
 from solvent.model.files import decode_name, encode_name
+from solvent.policy.nodes import Lookup
 from solvent.policy.table import AugmentedPolicy
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ def rebuild(header: Header, arrays: Arrays, model: CMDP | None) -> AugmentedPoli
     for name, most, least in zip(resources, upper, lower, strict=True):
         if any(m is not None and n is not None and n > m for m, n in zip(most, least, strict=True)):
             raise PolicyError(f"header, limits of {quote(name)}", "no lower limit above the upper one", "one that is")
-    lookup: Any = header.get("lookup")
+    lookup = header.get("lookup")
     if not isinstance(lookup, str) or lookup not in ("equal", "at_most", "at_least"):
         raise PolicyError("header, lookup", "equal, at_most or at_least", quote(lookup))
     counting = _field(header, "counting", list)
@@ -264,7 +265,7 @@ def rebuild(header: Header, arrays: Arrays, model: CMDP | None) -> AugmentedPoli
         units=units,
         limits=Limits(resources, upper, lower),
         action_N=actions,
-        lookup=lookup,
+        lookup=cast(Lookup, lookup),
         counting=tuple(counting),
         model=model,
         **parts,
