@@ -256,7 +256,7 @@ def _load_policy(each: Input) -> str:
     model = next(model for origin, model in _policies() if origin is each.origin)
     policy = from_bytes(each.content, model)
     repr(policy)
-    if each.content == each.origin.content or each.seed % 4:
+    if each.seed % 2:
         return ""
     if isinstance(policy, DiscountedPolicy):
         return _follow_discounted(model, policy, each.seed)
@@ -283,8 +283,10 @@ def _follow_by_names(model: Any, policy: AugmentedPolicy) -> str:
                 name: amount for name, amount in zip(model.resources, spent, strict=True) if name in policy.resources
             }
             action = policy.action(step, state, known or ())
-            row = next(r for r in model.rows(step, index) if model.actions[model.row_action[r]] == action)
-            for outcome in model.outcomes(row):
+            offered = {model.actions[model.row_action[r]]: r for r in model.rows(step, index)}
+            if action not in offered:
+                return "a policy called feasible that takes actions which are not there"
+            for outcome in model.outcomes(offered[action]):
                 total = tuple(s + c for s, c in zip(spent, outcome.cost.values(), strict=True))
                 after.add((outcome.next_state, total))
         layer = after

@@ -221,6 +221,10 @@ def _mutate_archive(seed: Seed, random: Random) -> bytes:
                 arrays.pop(name, None)
             else:
                 arrays[random.choice((name,) * 9 + ("strange",))] = changed
+    if random.random() < 0.15:  # names and limits that are as good as the true ones, but others
+        key = random.choice(("states", "actions", "resources", "upper", "lower", "units", "counting", "rules"))
+        if isinstance(header.get(key), list):
+            random.shuffle(header[key]) if random.random() < 0.7 else header[key].reverse()
     if random.random() < 0.1:
         header["solvent" if seed.kind == "npz" else f"solvent_{_FIELD[seed.kind]}"] = random.choice((1, 2, 3))
     if random.random() < 0.1:  # without a checksum, as in format 1

@@ -72,7 +72,7 @@ def test_mistakes_are_found() -> None:
     """With a check left out, the fuzzer fails."""
     with mock.patch("solvent.policy.nodes.NodeTable.check_model"):
         _, found = failures("policies", range(1200))
-    assert {why for _, _, why, _ in found} & {"a policy called feasible that goes over", "KeyError in action", "StopIteration in _follow_by_names"} or found
+    assert any("called feasible" in why for _, _, why, _ in found), found
     with mock.patch("solvent.model.npz.check_positions"):
         _, found = failures("files", range(1500))
     assert any("IndexError" in why for _, _, why, _ in found)
