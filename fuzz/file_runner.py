@@ -1,7 +1,7 @@
 """Runs inputs from outside on several processes, for as long as asked.
 
-Workers get ranges of seeds. Each notes the seed it is at in shared memory, so that an input that ends its worker, or does
-not come to an end, is known, made again, and saved.
+Workers get ranges of seeds. Each notes the seed it is at in shared memory, so that an input that ends its worker, or
+does not come to an end, is known, made again, and saved.
 """
 
 from __future__ import annotations
@@ -200,8 +200,8 @@ class FileFuzzer:
         rate = total / max(self.seconds, 1e-9)
         print(
             f"{self.target:<12} {total:>10,} inputs, {self.outcomes['loaded']:>9,} loaded, "
-            f"{self.outcomes['refused']:>10,} refused, {failed} failures; {rate:,.0f} a second on {self.jobs} processes; "
-            f"first seed {self.first_seed}",
+            f"{self.outcomes['refused']:>10,} refused, {failed} failures; {rate:,.0f} a second on {self.jobs} "
+            f"processes; first seed {self.first_seed}",
             flush=True,
         )
         for why, count in self.causes.most_common():

@@ -1,7 +1,7 @@
 """Files from outside: every input loads or raises a `SolventError`, soon and in little memory.
 
     files        models as JSON, YAML and NPZ
-    policies     policies with their model; one that loads and that `verify` calls feasible never goes over when followed
+    policies     policies with their model; one that `verify` calls feasible never goes over when it is followed
     checkpoints  learners; one that is resumed goes on
     flips        raw bytes of all of them
 

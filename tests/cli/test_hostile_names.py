@@ -79,15 +79,29 @@ def check(done: Run) -> None:
 
 
 LINES = [
-    "solvent info {m}.yaml", "solvent info {m}.npz --verbose", "solvent solve {m}.json", "solvent solve {m}.yaml --verbose",
-    "solvent solve {m}.yaml --method additive --epsilon 0.5", "solvent solve {m}.yaml --budget nothing=3",
-    "solvent solve {m}.yaml --gap 0.1", "solvent verify {m}.yaml {m}.policy", "solvent verify {m}.yaml {m}.policy --verbose",
-    "solvent simulate {m}.yaml {m}.policy --episodes 50", "solvent simulate {m}.yaml {m}.policy --episodes 50 --verbose",
-    "solvent compare {m}.yaml", "solvent learn {m}.yaml --max-episodes 20", "solvent learn {m}.yaml -n 9 --support learned",
-    "solvent convert {m}.yaml copy.json", "solvent schema", "solvent frontier {m}.yaml --resource nothing --up-to 3",
-    "solvent verify {m}.yaml {other}.policy", "solvent solve {m}.policy", "solvent info missing.yaml",
-    "solvent solve {m}.yaml --budget 0", "solvent warmup --help",
-]  # fmt: skip
+    "solvent info {m}.yaml",
+    "solvent info {m}.npz --verbose",
+    "solvent solve {m}.json",
+    "solvent solve {m}.yaml --verbose",
+    "solvent solve {m}.yaml --method additive --epsilon 0.5",
+    "solvent solve {m}.yaml --budget nothing=3",
+    "solvent solve {m}.yaml --gap 0.1",
+    "solvent verify {m}.yaml {m}.policy",
+    "solvent verify {m}.yaml {m}.policy --verbose",
+    "solvent simulate {m}.yaml {m}.policy --episodes 50",
+    "solvent simulate {m}.yaml {m}.policy --episodes 50 --verbose",
+    "solvent compare {m}.yaml",
+    "solvent learn {m}.yaml --max-episodes 20",
+    "solvent learn {m}.yaml -n 9 --support learned",
+    "solvent convert {m}.yaml copy.json",
+    "solvent schema",
+    "solvent frontier {m}.yaml --resource nothing --up-to 3",
+    "solvent verify {m}.yaml {other}.policy",
+    "solvent solve {m}.policy",
+    "solvent info missing.yaml",
+    "solvent solve {m}.yaml --budget 0",
+    "solvent warmup --help",
+]
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -140,7 +154,7 @@ def things() -> dict[str, Any]:
 def test_nothing_that_is_printed_in_python_has_control_characters() -> None:
     for what, thing in things().items():
         for text in (str(thing), repr(thing)):
-            found = HOSTILE.search(text) if what not in ("report", "over", "witness", "infeasible") or text == str(thing) else None
+            found = HOSTILE.search(text)
             assert found is None, (what, found, text[:300])
 
 

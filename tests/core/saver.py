@@ -37,9 +37,9 @@ def savers(kind: str) -> list[Callable[[Path], None]]:
         return found
     if kind == "checkpoint":
         from solvent.core.files import write_whole
+        from solvent.learning.arguments import read_settings
         from solvent.learning.checkpoint import to_bytes
         from solvent.learning.learn import _How
-        from solvent.learning.arguments import read_settings
 
         found = []
         for model in models():
@@ -56,7 +56,8 @@ def savers(kind: str) -> list[Callable[[Path], None]]:
         from solvent.show.files import save
 
         curves = [solvent.frontier(model, up_to=up_to) for model, up_to in zip(models(), (4, 9), strict=True)]
-        return [lambda path, axes=curve.plot(): save(axes, path) for curve in curves]
+        drawn = [curve.plot() for curve in curves]
+        return [lambda path, axes=axes: save(axes, path) for axes in drawn]
     assert kind == "log"
 
     def log(n: int) -> Callable[[Path], None]:

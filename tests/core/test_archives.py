@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import resource
 import struct
@@ -35,8 +36,7 @@ EXTREME = st.sampled_from([0, 1, 2, 3, -1, -2, 2**62, 2**63 - 1, -(2**63), -(2**
 def test_pointers_are_what_they_should_be_or_refused(entries: list[int], total: int, empty: bool) -> None:
     """Compared with Python's integers, which do not wrap around."""
     array = np.array(entries, np.int64)
-    pairs = list(zip(entries, entries[1:], strict=False))
-    rises = all(a <= b if empty else a < b for a, b in pairs)
+    rises = all(a <= b if empty else a < b for a, b in itertools.pairwise(entries))
     good = bool(entries) and entries[0] == 0 and entries[-1] == total and rises
     try:
         check_pointers("x", array, None, total, empty=empty)
@@ -60,7 +60,9 @@ def test_positions_are_within_bounds_or_refused(entries: list[int], size: int, l
 
 
 def example() -> bytes:
-    return write_archive({"a": np.arange(5), "b": np.array([["x", "yz"]]), "c": np.asfortranarray(np.ones((2, 3)))}, {"n": 1})
+    return write_archive(
+        {"a": np.arange(5), "b": np.array([["x", "yz"]]), "c": np.asfortranarray(np.ones((2, 3)))}, {"n": 1}
+    )
 
 
 def test_what_is_written_is_read() -> None:
@@ -170,14 +172,19 @@ def test_members_that_lie_are_refused(member: bytes) -> None:
 def test_bombs_are_refused_before_they_expand() -> None:
     content = npz(header=HEADER, a=npy("'<i8'", "(10000000,)", b"\0" * 80_000_000))
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
-    with pytest.raises(LoadLimitError, match=r"NPZ of reasonable size, found one that expands to 80.*limits=LoadLimits\(expansion"):
+    with pytest.raises(
+        LoadLimitError, match=r"NPZ of reasonable size, found one that expands to 80.*limits=LoadLimits\(expansion"
+    ):
         read_archive(content)
     assert time.perf_counter() - began < 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
     with loading(LoadLimits(expansion=10_000)):
         arrays, _ = read_archive(content)
     assert arrays["a"].shape == (10_000_000,)
-    with loading(LoadLimits(expanded_bytes=1000, expansion=10_000)), pytest.raises(LoadLimitError, match="expanded_bytes"):
+    with (
+        loading(LoadLimits(expanded_bytes=1000, expansion=10_000)),
+        pytest.raises(LoadLimitError, match="expanded_bytes"),
+    ):
         read_archive(content)
 
 

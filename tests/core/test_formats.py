@@ -54,7 +54,10 @@ def test_files_have_a_checksum_and_need_it(name: str, now: Path, tmp_path: Path)
     path = tmp_path / name
     for change, message in (
         ({"version": "9.9.9"}, "expected a file of Solvent .* or older, found '9.9.9'; it was written by a newer"),
-        ({next(key for key in header if key.startswith("solvent")): 3}, "of format 1 or 2, found 3; it was written by a"),
+        (
+            {next(key for key in header if key.startswith("solvent")): 3},
+            "of format 1 or 2, found 3; it was written by a",
+        ),
     ):
         path.write_bytes(write_archive(arrays, header | change))
         with pytest.raises(solvent.SolventError, match=message):

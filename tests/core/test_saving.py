@@ -62,7 +62,11 @@ for line in sys.stdin:
 """
     environment = os.environ | {"NUMBA_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-W", "ignore", "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
     )
     assert process.stdin is not None
     assert process.stdout is not None

@@ -37,8 +37,8 @@ def parts(tmp_path: Path) -> tuple[Path, dict[str, Any], dict[str, Any]]:
 
 
 SEEN: list[tuple[int, Any]] = [
-    (0, 10**8), (0, -1), (0, True), (0, "0"), (0, None), (0, 10**30), (1, 10**8), (1, -1), (1, 2**63), (1, [0]), (2, "1"),
-    (2, []), (2, ["1", "1"]), (2, [1]), (2, ["1e999999999"]), (2, ["1/0"]), (2, ["nan"]), (2, None),
+    (0, 10**8), (0, -1), (0, True), (0, "0"), (0, None), (0, 10**30), (1, 10**8), (1, -1), (1, 2**63), (1, [0]),
+    (2, "1"), (2, []), (2, ["1", "1"]), (2, [1]), (2, ["1e999999999"]), (2, ["1/0"]), (2, ["nan"]), (2, None),
 ]  # fmt: skip
 
 
@@ -56,7 +56,8 @@ def test_outcomes_that_cannot_have_been_seen(at: int, value: Any, parts: Any) ->
     [
         ("seen", None), ("seen", [[]]), ("seen", [3]), ("settings", []), ("settings", None), ("settings", {}),
         ("rng", "0x"), ("rng", 3), ("rng", "0x" + "f" * 17), ("rng", "-0x1"), ("episodes", -1), ("episodes", "3"),
-        ("episodes", True), ("episodes", 10**400), ("violations", 10**6), ("violations", None), ("due", 1), ("due", None),
+        ("episodes", True), ("episodes", 10**400), ("violations", 10**6), ("violations", None), ("due", 1),
+        ("due", None),
         ("problem", None), ("problem", []), ("solvent_learner", "2"), ("version", "9.9.9"),
     ],
 )  # fmt: skip

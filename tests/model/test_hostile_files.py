@@ -55,7 +55,9 @@ def test_pointers_that_wrap_around_are_refused() -> None:
 def test_long_ranges_of_steps_take_no_time() -> None:
     rows = document()["rows"]
     rows[0]["steps"] = ["0-999998"]
-    rows.append({"state": "a", "action": "end", "outcomes": [{"probability": 1, "next": "a"}], "steps": ["500000-999999"]})
+    rows.append(
+        {"state": "a", "action": "end", "outcomes": [{"probability": 1, "next": "a"}], "steps": ["500000-999999"]}
+    )
     with cheap(1.5, 200):
         model = loads(json.dumps(document(horizon=10**6, rows=rows)), "json")
     assert isinstance(model, CMDP)
@@ -84,7 +86,10 @@ def test_tables_that_multiply_are_refused() -> None:
     ] + [{"state": "a", "action": "go", "outcomes": [{"probability": 1, "next": "a"}]}]
     text = json.dumps({"solvent": 1, "horizon": 10**6, "start": "a", "rows": rows})
     limits = LoadLimits(entries=10**6)
-    with cheap(4, 300), pytest.raises(LoadLimitError, match=r"at most 1,000,000 rows, outcomes and costs .*entries=..."):
+    with (
+        cheap(4, 300),
+        pytest.raises(LoadLimitError, match=r"at most 1,000,000 rows, outcomes and costs .*entries=..."),
+    ):
         loads(text, "json", limits=limits)
 
 
@@ -100,7 +105,9 @@ def test_steps_mean_the_same_as_lists() -> None:
             spelt.append({**row, "steps": sorted({t for low, high in ranges for t in range(low, high + 1)})})
         for rows in (written, spelt):
             rows.append({"state": "a", "action": "always", "outcomes": [{"probability": 1, "next": "a"}]})
-        models = [loads(json.dumps(document(horizon=horizon, rows=rows, resources=[])), "json") for rows in (written, spelt)]
+        models = [
+            loads(json.dumps(document(horizon=horizon, rows=rows, resources=[])), "json") for rows in (written, spelt)
+        ]
         assert models[0] == models[1]
         for step in range(horizon):
             offered = {models[0].actions[models[0].row_action[r]] for r in models[0].rows(step, 0)}  # type: ignore[union-attr]
@@ -134,7 +141,10 @@ def test_states_without_actions_are_found_far_out() -> None:
     ]
     base = {"solvent": 1, "horizon": 10**6, "start": 0, "rows": rows}
     when = next(step for step in range(999_993, 10**6) if step % 7 == 3)
-    with cheap(2), pytest.raises(ModelError, match=f"state 3: expected an action at step {when}, where it can be reached"):
+    with (
+        cheap(2),
+        pytest.raises(ModelError, match=f"state 3: expected an action at step {when}, where it can be reached"),
+    ):
         loads(json.dumps(base), "json")
     with cheap(2):
         loads(json.dumps(base | {"terminal": [{"state": 3, "steps": [when]}]}), "json")
@@ -155,10 +165,15 @@ def test_long_denominators_without_a_common_unit_are_refused() -> None:
 
 def test_many_resources() -> None:
     names = [f"r{i}" for i in range(30_000)]
-    with cheap(2), pytest.raises(LoadLimitError, match=r"resources: expected at most 1,000 resources, found 30,000; raise"):
+    with (
+        cheap(2),
+        pytest.raises(LoadLimitError, match=r"resources: expected at most 1,000 resources, found 30,000; raise"),
+    ):
         loads(json.dumps(document(resources=names, rows=document()["rows"])), "json")
     names = names[:10_000]
-    rows = [{"state": "a", "action": "go", "outcomes": [{"probability": 1, "next": "a", "cost": dict.fromkeys(names, 1)}]}]
+    rows = [
+        {"state": "a", "action": "go", "outcomes": [{"probability": 1, "next": "a", "cost": dict.fromkeys(names, 1)}]}
+    ]
     budget = dict.fromkeys(names, 3)
     with cheap(6, 300):
         text = json.dumps(document(resources=names, rows=rows, budget=budget))
@@ -169,7 +184,8 @@ def test_many_resources() -> None:
 def test_aliases_are_limited() -> None:
     outcome = "{probability: 1, next: a}"
     rows = "\n".join(f"  - {{state: a, action: {i}, outcomes: *o}}" for i in range(1000))
-    text = f"solvent: 1\nhorizon: 1\nstart: a\nrows:\n  - &r {{state: a, action: x, outcomes: &o [{', '.join([outcome] * 900)}]}}\n"
+    text = "solvent: 1\nhorizon: 1\nstart: a\nrows:\n"
+    text += f"  - &r {{state: a, action: x, outcomes: &o [{', '.join([outcome] * 900)}]}}\n"
     with cheap(2), pytest.raises(LoadLimitError, match=r"aliases expand to more than 100,000 values; raise .*nodes"):
         loads(text + rows)
 
@@ -177,7 +193,9 @@ def test_aliases_are_limited() -> None:
 def test_sizes_and_digits_are_limited(tmp_path: Path) -> None:
     file = tmp_path / "m.json"
     file.write_text(json.dumps(document()) + " " * 5000)
-    with pytest.raises(LoadLimitError, match=r"m.json: expected at most 4,000 bytes of text, found 5,\d\d\d; raise it with"):
+    with pytest.raises(
+        LoadLimitError, match=r"m.json: expected at most 4,000 bytes of text, found 5,\d\d\d; raise it with"
+    ):
         solvent.load(file, limits=LoadLimits(text_bytes=4000))
     with pytest.raises(LoadLimitError, match=r"expected at most 4,000 bytes of text"):
         loads(file.read_bytes(), "json", limits=LoadLimits(text_bytes=4000))
@@ -242,9 +260,7 @@ def test_newer_formats_are_refused_with_a_hint() -> None:
 def test_large_models_are_let_through(tmp_path: Path) -> None:
     """A million outcomes of a regular model, which compress well."""
     n = 250_000
-    model = solvent.CMDP.from_arrays(
-        *_ring(n), horizon=2, resources=["x"], budget=3
-    )
+    model = solvent.CMDP.from_arrays(*_ring(n), horizon=2, resources=["x"], budget=3)
     model.save(tmp_path / "m.npz")
     assert model.n_outcomes >= n
     assert solvent.load(tmp_path / "m.npz") == model

@@ -36,10 +36,16 @@ def forged(**changes: Any) -> bytes:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"actions": ["rest", "go"]}, r"policy, actions: expected the model's, \('go', 'rest'\), found \('rest', 'go'\)"),
+        (
+            {"actions": ["rest", "go"]},
+            r"policy, actions: expected the model's, \('go', 'rest'\), found \('rest', 'go'\)",
+        ),
         ({"states": ["away", "home"]}, r"policy, states: expected the model's"),
         ({"start": "away"}, r"policy, start: expected the model's, 'home', found 'away'"),
-        ({"resources": ["wear"]}, r"policy, resources: expected resources of the model in its order, \['time', 'fuel'\]"),
+        (
+            {"resources": ["wear"]},
+            r"policy, resources: expected resources of the model in its order, \['time', 'fuel'\]",
+        ),
         ({"fingerprint": "0" * 32}, r"a policy for this model"),
         ({"fingerprint": "x"}, r"32 hexadecimal digits"),
         ({"units": ["2"]}, r"costs of fuel: expected whole multiples of the policy's unit"),

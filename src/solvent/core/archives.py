@@ -42,7 +42,8 @@ _LONGEST_NPY_HEADER = 4096
 _END = b'"}'
 _CHECKSUM = re.compile(rb'.*"checksum": "([0-9a-f]{64})"\}', re.DOTALL)
 _NPY = re.compile(
-    rb"\{'descr': '([^']{1,20})', 'fortran_order': (True|False), 'shape': \(((?:\d{1,18}, ?){0,7}(?:\d{1,18},?)?)\), \} *\n"
+    rb"\{'descr': '([^']{1,20})', 'fortran_order': (True|False), "
+    rb"'shape': \(((?:\d{1,18}, ?){0,7}(?:\d{1,18},?)?)\), \} *\n"
 )
 _PLAIN_TYPE = re.compile(r"[<|]([iufb])([1248])|[<]U(\d{1,9})")
 _LARGEST_CODE_POINT = 0x10FFFF

@@ -21,8 +21,8 @@ _PREFIX = ".solvent-"
 _TEMPORARY = re.compile(r"\.solvent-([A-Za-z0-9_]{1,64})-(\d{1,10})-(\d{1,10})\.tmp")
 #: A temporary file of another host is left over if nobody has written to it for this many seconds.
 _LEFT_OVER_SECONDS = 24 * 3600.0
-#: One of this host, once its process is gone and this many seconds have passed: numbers of processes mean nothing across
-#: containers, which may have the same name.
+#: One of this host, once its process is gone and this many seconds have passed: numbers of processes mean nothing
+#: across containers, which may have the same name.
 _DEAD_SECONDS = 60.0
 _numbers = count()
 
@@ -117,7 +117,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _remove_left_over(folder: Path) -> None:
-    """Remove temporary files that a killed process left: a minute old and of a process of this host that is gone, or old.
+    """Remove temporary files that killed processes left: a minute old and of a process of this host, or a day old.
 
     A file that is being written is locked, which counts on this host whatever its name says.
     """
