@@ -273,7 +273,7 @@ def _read_mixed(values: list[Any], steps: int, where: Callable[[int], str]) -> E
         key: Any = (type(value), value)
         try:
             known = place.get(key)
-        except TypeError:  # not hashable, and hardly a number: `exact` will say
+        except Exception:  # not hashable, and hardly a number: `exact` will say
             key, known = i, None
         if known is None:
             if isinstance(value, float):

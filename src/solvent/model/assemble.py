@@ -60,7 +60,8 @@ class Rows:
 
 def check_horizon(horizon: Any) -> int:
     """Return the horizon as an int, or raise."""
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+    whole = isinstance(horizon, int | np.integer) and not isinstance(horizon, bool | np.timedelta64)
+    if not whole or horizon < 1:
         raise ModelError("horizon", "a whole number of at least 1", quote(horizon))
     if horizon > MAX_HORIZON:
         raise ModelError("horizon", f"at most {MAX_HORIZON}", quote(horizon))

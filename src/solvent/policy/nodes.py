@@ -294,7 +294,8 @@ class NodeTable:
         return ", ".join(named) or "nothing tracked"
 
     def _check_step(self, step: int) -> int:
-        if isinstance(step, bool) or not isinstance(step, int | np.integer) or not 0 <= step < self.horizon:
+        whole = isinstance(step, int | np.integer) and not isinstance(step, bool | np.timedelta64)
+        if not whole or not 0 <= step < self.horizon:
             raise PolicyError("step", f"a step from 0 to {self.horizon - 1}", quote(step))
         return int(step)
 
