@@ -21,7 +21,8 @@ help:
 	@echo "make test-all  the same with the slow tests and those that need the extras 'bench', 'rl' and 'envs'"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  rewrite the code in the project's format"
-	@echo "make fuzz    compare every solver with oracles on random problems; MINUTES=10 SEED=1 choose how long and which"
+	@echo "make fuzz    compare every solver with oracles on random problems, and load hostile files; MINUTES=10 SEED=1 choose"
+	@echo "             how long and which; TARGET=problems, files, policies, checkpoints or flips choose one of them"
 	@echo "make bench   run every peer beside Solvent and rewrite docs/benchmarks.md (half an hour; QUICK=1: minutes)"
 	@echo "make bench-check  compare work and ratios of times with the committed baseline"
 	@echo "make docs    build the documentation into site/, without warnings"
@@ -77,7 +78,7 @@ format: $(READY)
 	$(RUN) -m ruff format .
 
 fuzz: $(READY)
-	$(RUN) -m fuzz --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+	$(RUN) -m fuzz --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(TARGET),--target $(TARGET))
 
 bench: $(EXTRAS)
 	$(RUN) -m bench.peers $(if $(QUICK),--quick,--page)

@@ -28,11 +28,15 @@ from pathlib import Path
 from random import Random, SystemRandom
 from typing import Any
 
+from fuzz.file_runner import run_targets
 from fuzz.generate import KINDS, WEIGHTS, generate
 from fuzz.ledger import Doing, Failure, Found, Run, Watch
 from fuzz.problems import Problem
 from fuzz.script import script
 
+#: What can be checked besides problems: files from outside (`fuzz.files`), and their share of the time.
+TARGETS = ("files", "policies", "checkpoints", "flips")
+_FILES_SHARE = 0.2
 #: A problem that takes longer than this hangs.
 HANG_SECONDS = 120.0
 #: A worker is replaced after this many problems: one that damaged its memory often fails only when it ends.
@@ -476,10 +480,18 @@ def _check_heap() -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the fuzzer from the command line; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m fuzz", description="Differential fuzzing of every solver.")
+    parser = argparse.ArgumentParser(
+        prog="python -m fuzz", description="Differential fuzzing of every solver, and hostile files."
+    )
     parser.add_argument("--minutes", type=float, default=10.0, help="how long to run (default: 10)")
     parser.add_argument("--seed", type=int, default=None, help="first seed (default: random)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    parser.add_argument(
+        "--target",
+        choices=["all", "problems", *TARGETS],
+        default="all",
+        help="what to check: solvers on problems, files from outside, or all, a fifth of the time for files (default)",
+    )
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="kinds of problems")
     parser.add_argument("--out", default="out/fuzz", help="directory for failures, as scripts (default: out/fuzz)")
     parser.add_argument("--slack", default="0", help="rounding forgiven in bounds, relative (default: 0)")
@@ -494,6 +506,16 @@ def main(arguments: list[str] | None = None) -> int:
     if options.boundscheck:
         cache = Path(tempfile.gettempdir()) / "solvent-fuzz-boundscheck"
         environment |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(cache)}
+    code, out = 0, Path(options.out)
+    if options.target != "problems":
+        share, targets = (_FILES_SHARE, list(TARGETS)) if options.target == "all" else (1.0, [options.target])
+        alone = options.target != "all"
+        record = Path(options.json) if options.json and alone else None
+        minutes = share * options.minutes
+        code = run_targets(targets, minutes=minutes, seed=options.seed, jobs=options.jobs, out=out, record=record)
+        if alone:
+            return code
+        options.minutes -= minutes
     _check_heap()
     settings = Settings(Fraction(options.slack), environment, 0.0 if options.no_shrink else SHRINK_SECONDS)
-    return Fuzzer(options, settings).run()
+    return max(code, Fuzzer(options, settings).run())

@@ -19,6 +19,7 @@ from solvent.errors import (
     BudgetError,
     LatticeOverflowError,
     LimitError,
+    LoadLimitError,
     ModelError,
     PolicyError,
     SolventError,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from solvent.baselines.compare import compare
     from solvent.check.simulate import simulate
     from solvent.check.verify import verify
+    from solvent.core.loading import LoadLimits
     from solvent.learning.learn import learn
     from solvent.learning.result import Learned
     from solvent.model import instances
@@ -60,6 +62,7 @@ _HOME = {
     "DiscountedCMDP": "solvent.model.discounted",
     "DiscountedPolicy": "solvent.policy.discounted",
     "Learned": "solvent.learning.result",
+    "LoadLimits": "solvent.core.loading",
     "MarkovPolicy": "solvent.policy.markov",
     "RandomisedPolicy": "solvent.policy.markov",
     "Solution": "solvent.plan.solution",
@@ -98,6 +101,8 @@ __all__ = [
     "LatticeOverflowError",
     "Learned",
     "LimitError",
+    "LoadLimitError",
+    "LoadLimits",
     "MarkovPolicy",
     "ModelError",
     "PolicyError",

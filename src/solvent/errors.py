@@ -15,10 +15,49 @@ from typing import Self
 
 _LONGEST_QUOTE = 80
 _MOST_COMPARED = 10_000
+#: Longer names are not compared with others: the time this takes grows with the square of their length.
+_LONGEST_COMPARED = 100
+
+#: Control characters (C0, DEL, C1), line and paragraph separators, marks that change the direction of text, and halves
+#: of surrogate pairs.
+_HOSTILE = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+_CONTROLS = re.compile(f"[{_HOSTILE}]")
+_CONTROLS_BUT_NEWLINE = re.compile(f"(?!\n)[{_HOSTILE}]")
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    r"""Return text that a terminal shows and does not obey: control characters are written as escapes.
+
+    Names and titles come from files. Some control characters move the cursor, write to the clipboard, or make text
+    read in another order than it has. Everything that Solvent prints passes through here.
+
+    Parameters
+    ----------
+    text : str
+    lines : bool
+        If True, keep newlines.
+
+    Examples
+    --------
+    >>> print(printable("home\x1b[2J"), printable("a\nb"), printable("a\u202eb"))
+    home\x1b[2J a\nb a\u202eb
+    """
+    if text.isprintable():
+        return text
+    return (_CONTROLS_BUT_NEWLINE if lines else _CONTROLS).sub(lambda found: _escape(found[0]), text)
+
+
+def _escape(character: str) -> str:
+    named = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
+    code = ord(character)
+    return named.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
 
 
 class SolventError(Exception):
     """Base of all errors raised by Solvent."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__(), lines=True)
 
 
 class LocatedError(SolventError, ValueError):
@@ -47,7 +86,7 @@ class LocatedError(SolventError, ValueError):
 
     def __str__(self) -> str:
         text = f"{self.where}: expected {self.expected}, found {self.found}"
-        return f"{text}; {self.hint}" if self.hint else text
+        return printable(f"{text}; {self.hint}" if self.hint else text)
 
     def within(self, place: str) -> Self:
         """Return the same error, seen from further out (a file, an enclosing field)."""
@@ -69,6 +108,10 @@ class LatticeOverflowError(SolventError, OverflowError):
 
 class LimitError(SolventError):
     """A limit of time, memory or size was reached before there was anything to return."""
+
+
+class LoadLimitError(ModelError, LimitError):
+    """A file that asks for more than may be spent on loading one; see `solvent.LoadLimits`."""
 
 
 class PolicyError(LocatedError):
@@ -108,6 +151,7 @@ def quote(value: object) -> str:
         text = str(value) if isinstance(value, Decimal) else repr(value)
     except Exception:  # a foreign __repr__ must not replace the message it was meant for
         text = f"an unprintable {type(value).__name__}"
+    text = printable(text)
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
 
 
@@ -119,6 +163,8 @@ def looks_misspelt(name: str, known: str) -> bool:
     >>> looks_misspelt("hmoe", "home"), looks_misspelt("stop1", "stop2"), looks_misspelt("end", "home")
     (True, False, False)
     """
+    if max(len(name), len(known)) > _LONGEST_COMPARED:
+        return False
     letters, others = (re.sub(r"\d", "", text).casefold() for text in (name, known))
     if letters == others:
         return False
@@ -133,6 +179,12 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     >>> did_you_mean("feul", ["fuel", "risk"])
     "did you mean 'fuel'?"
     """
+    try:
+        wanted = str(name)
+    except Exception:  # a number of too many digits, a list that is too deep, a foreign __str__
+        return ""
+    if len(wanted) > _LONGEST_COMPARED:
+        return ""
     by_text = {str(other): other for other in itertools.islice(known, _MOST_COMPARED)}
-    close = difflib.get_close_matches(str(name), list(by_text), n=1)
+    close = difflib.get_close_matches(wanted, [text for text in by_text if len(text) <= _LONGEST_COMPARED], n=1)
     return f"did you mean {quote(by_text[close[0]])}?" if close else ""

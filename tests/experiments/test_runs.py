@@ -285,3 +285,10 @@ def test_small_sizes_do_not_count_and_noise_is_stated() -> None:
 def test_what_cannot_be_fitted(sizes: list[float], amounts: list[float]) -> None:
     with pytest.raises(ModelError, match="expected"):
         fit_growth(sizes, amounts)
+
+
+def test_rows_that_are_no_csv_are_refused(tmp_path: Path) -> None:
+    from solvent.experiments.runs import _whole_lines
+
+    with pytest.raises(ModelError, match="a file of rows, found field larger than field limit"):
+        list(_whole_lines(b"a," + b"x" * 200_000 + b"\n", tmp_path / "rows.csv"))

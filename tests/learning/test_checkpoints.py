@@ -98,14 +98,13 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
         solvent.learn(small(), checkpoint=file, resume=True)
     solvent.learn(small(), max_episodes=10, checkpoint=file)
     arrays, header = read_archive(file.read_bytes())
-    arrays.pop("header")
     file.write_bytes(write_archive({**arrays, "count_K": np.zeros(1, np.int64)}, header))
     with pytest.raises(ModelError, match=r"count_K: expected int64 of shape \(4,\), found int64 of shape \(1,\)"):
         solvent.learn(small(), checkpoint=file, resume=True)
     header.pop("episodes")
     file.write_bytes(write_archive(arrays, header))
-    with pytest.raises(ModelError, match="expected a complete checkpoint, found KeyError"):
+    with pytest.raises(ModelError, match="header, episodes: expected a whole number of at least 0, found None"):
         solvent.learn(small(), checkpoint=file, resume=True)
     file.write_bytes(write_archive(arrays, {"solvent_learner": 99}))
-    with pytest.raises(ModelError, match="header: expected a checkpoint of format 1, found 99"):
+    with pytest.raises(ModelError, match="a checkpoint of format 1 or 2, found 99; it was written by a newer"):
         solvent.learn(small(), checkpoint=file, resume=True)

@@ -129,19 +129,11 @@ def test_a_failed_write_leaves_the_old_file(
 
 
 def test_writing_halfway_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full:
-        name = str(tmp_path / ".solvent-x")
+    def full(descriptor: int, content: bytes) -> int:
+        assert len(list(tmp_path.iterdir())) == 1
+        raise OSError(28, "No space left on device")
 
-        def __enter__(self) -> Full:
-            Path(self.name).write_bytes(b"half")
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def write(self, content: bytes) -> None:
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("tempfile.NamedTemporaryFile", lambda **_: Full())
+    monkeypatch.setattr("os.write", full)
     with pytest.raises(ModelError, match="No space left"):
         instances.knapsack([1], [1]).save(tmp_path / "m.json")
     assert list(tmp_path.iterdir()) == []

@@ -13,6 +13,7 @@ import pytest
 
 import solvent
 from solvent import CMDP, ModelError, instances
+from solvent.core.archives import write_archive
 from solvent.model.files import loads
 from solvent.model.npz import to_bytes
 
@@ -32,15 +33,14 @@ def unpack(model: CMDP) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def pack(header: Any, arrays: dict[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
-    return buffer.getvalue()
+    """Return a file whose checksum is right, so that what it says is looked at."""
+    return write_archive(arrays, header)
 
 
 def test_the_file_is_readable_without_us(tmp_path: Path) -> None:
     model = example()
     header, arrays = unpack(model)
-    assert header["solvent"] == 1
+    assert header["solvent"] == 2
     assert header["version"] == solvent.__version__
     assert header["states"] == ["a", "b"]
     assert [Fraction(unit) for unit in header["units"]] == [column.unit for column in model.cost]
@@ -84,7 +84,14 @@ def test_object_arrays_are_refused_and_nothing_runs(tmp_path: Path) -> None:
 
 
 HEADER: list[tuple[dict[str, Any], str]] = [
-    ({"solvent": 2}, r"header: expected a model of format 1"),
+    (
+        {"solvent": 3},
+        r"header: expected a model of format 1 or 2, found 3; it was written by a newer version",
+    ),
+    ({"solvent": 0}, r"header: expected a model of format 1 or 2, found 0$"),
+    ({"solvent": True}, r"header: expected a model of format 1 or 2, found True$"),
+    ({"version": "9.9.9"}, r"header, version: expected a file of Solvent .* or older, found '9.9.9'; it was written"),
+    ({"version": None}, r"header, version: expected the version of Solvent that wrote the file, found None"),
     ({"horizon": 0}, r"horizon: expected a whole number of at least 1, found 0"),
     ({"horizon": True}, r"horizon: expected a whole number"),
     ({"horizon": 2.0}, r"header, horizon: expected a int"),

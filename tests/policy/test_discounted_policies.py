@@ -150,10 +150,10 @@ def test_policies_of_other_models_are_refused(model: DiscountedCMDP, policy: Dis
         ({"limits": {}}, r"header, limits: expected limits of \['fuel'\], found \{\}"),
         ({"limits": {"fuel": ["4"]}}, r"header, limits, fuel: expected an upper and a lower limit as text"),
         ({"limits": {"fuel": ["x", None]}}, r"header, limits, fuel: expected a finite number"),
-        ({"tail_action": np.zeros((1, 1), np.int32)}, r"tail_action: expected int32 of shape \(2, 3\), found int32 of"),
-        ({"tail_action": None}, r"tail_action: expected int32 of shape \(2, 3\), found none"),
-        ({"tail_action": np.full((2, 3), 9, np.int32)}, r"tail_action: expected actions from -1 to 3"),
-        ({"tail_value": np.full((2, 3), np.nan)}, r"tail_action: expected actions .* each of finite worth"),
+        ({"tail_action": np.zeros((1, 1), np.int32)}, r"tail_action: expected shape \(2, 3\), found shape \(1, 1\)"),
+        ({"tail_action": None}, r"file: expected an array 'tail_action', found none"),
+        ({"tail_action": np.full((2, 3), 9, np.int32)}, r"tail_action: expected positions from -1 to 3, found 9 to 9"),
+        ({"tail_value": np.full((2, 3), np.nan)}, r"tail_value: expected numbers of at most 1e\+300 in size"),
         ({"tail_most": np.zeros((2, 1, 3))}, r"tail_most: expected numbers as text"),
         ({"tail_most": np.full((2, 1, 3), "x")}, r"tail_most: expected a finite number"),
         ({"tail_most": np.full((2, 1, 3), "")}, r"tail_most: expected a bound for each resource"),
@@ -166,7 +166,6 @@ def test_broken_files_are_refused(
     file = tmp_path / "van.policy"
     policy.save(file)
     arrays, header = read_archive(file.read_bytes())
-    arrays.pop("header")
     for key, value in changes.items():
         if isinstance(value, np.ndarray):
             arrays[key] = value

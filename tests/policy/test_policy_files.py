@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solvent
+from solvent.core.archives import write_archive
 from solvent.errors import PolicyError, SolventError
 from solvent.model import instances
 from solvent.model.budget import resolve
@@ -94,13 +95,15 @@ def parts_of(content):
 
 
 def rebuilt(arrays, header):
-    buffer = io.BytesIO()
-    np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
-    return buffer.getvalue()
+    """Return a file whose checksum is right, so that what it says is looked at."""
+    return write_archive(arrays, header)
 
 
 WRONG_HEADERS = {
-    "solvent_policy": [2, None],
+    "solvent_policy": [0, 3, None, True, "2"],
+    "version": ["9.9.9", None, "new", 1],
+    "counting": [["exact"], ["exact", "near"], None, [1, 2], [[], []]],
+    "lower": [[[None, "9"], [None, None]], None],
     "horizon": [3, -1, "2", True, 10**15],
     "start": ["nowhere", None, {}],
     "states": [["b"], "b", [["a", 1], "b", "b"], None],

@@ -19,7 +19,7 @@ from solvent.baselines.smaller import as_budget, smaller_budget
 from solvent.baselines.unconstrained import unconstrained
 from solvent.check.report import Report
 from solvent.check.verify import PolicyLike, verify_within
-from solvent.core.exact import Number
+from solvent.core.exact import Number, nearest_float
 from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
 from solvent.core.progress import Progress
 from solvent.errors import LatticeOverflowError, ModelError, PolicyError, SolventError, did_you_mean, quote
@@ -122,8 +122,8 @@ class Comparison:
         record: dict[str, Any] = {name: getattr(row, name) for name in ("method", "status", "claimed", "value")}
         for name in self.limits.resources:
             worst, least = row.worst_spent.get(name), row.least_spent.get(name)
-            record[f"worst_{name}"] = math.nan if worst is None else float(worst)
-            record[f"least_{name}"] = math.nan if least is None else float(least)
+            record[f"worst_{name}"] = math.nan if worst is None else nearest_float(worst)
+            record[f"least_{name}"] = math.nan if least is None else nearest_float(least)
         record["violation_probability"] = row.violation_probability
         for name in self.limits.resources:
             record[f"expected_excess_{name}"] = row.expected_excess.get(name)
@@ -186,10 +186,10 @@ class Comparison:
         return " to ".join(ends)
 
     def __str__(self) -> str:
-        from rich.console import Console
+        from solvent.core.terminal import make_console
 
         text = io.StringIO()
-        Console(file=text, width=140, color_system=None).print(self)
+        make_console(file=text, width=140, color_system=None).print(self)
         return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
 
 

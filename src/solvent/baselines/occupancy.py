@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
+from solvent.core.exact import nearest_float
 from solvent.core.limits import ResourceMonitor
-from solvent.errors import SolventError
+from solvent.errors import ModelError, SolventError
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.policy.choices import spread
 
@@ -253,7 +254,10 @@ def expected_cost(model: CMDP, resource: int) -> NDArray[np.float64]:
     """
     column = model.cost[resource]
     distinct, position = np.unique(column.ticks, return_inverse=True)
-    cost_O = np.array([float(int(ticks) * column.unit) for ticks in distinct.tolist()])[position]
+    amounts = np.array([nearest_float(int(ticks) * column.unit) for ticks in distinct.tolist()])
+    if not np.isfinite(amounts).all():
+        raise ModelError(f"costs of {model.resources[resource]}", "numbers that floats can hold", "larger ones")
+    cost_O = amounts[position]
     if model.law_DO is not None:
         used = model.law_DO[resource]
         for i in np.unique(used[used != NO_LAW]):

@@ -207,10 +207,10 @@ def _interval(lower: Fraction | None, upper: Fraction | None) -> str:
 
 def render(item: RenderableType) -> str:
     """Return what the console would show, as text."""
-    from rich.console import Console
+    from solvent.core.terminal import make_console
 
     text = io.StringIO()
-    Console(file=text, width=120, color_system=None).print(item)
+    make_console(file=text, width=120, color_system=None).print(item)
     return _strip(text.getvalue().rstrip().splitlines())
 
 

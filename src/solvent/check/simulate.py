@@ -20,6 +20,7 @@ from solvent.check.layers import NO_OUTCOME, Layer, Walk
 from solvent.check.parts import least_count
 from solvent.check.sweep import no_decision
 from solvent.check.verify import PolicyLike, limits_of, prepare
+from solvent.core.exact import nearest_float
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.errors import LimitError, ModelError, quote
 from solvent.model.budget import BudgetLike, Limits
@@ -91,7 +92,8 @@ class Simulation:
         """Of `mean_reward`; not a number for a single episode."""
         if self.episodes < 2:
             return float("nan")
-        return float(self.rewards.std(ddof=1) / np.sqrt(self.episodes))
+        scale = float(np.abs(self.rewards).max()) or 1.0  # squares of large rewards are not finite
+        return float((self.rewards / scale).std(ddof=1) / np.sqrt(self.episodes)) * scale
 
     def quantile(self, resource: str, level: float) -> NDArray[np.float64]:
         """Return a quantile of what was spent of a resource after each step, shape (H,).
@@ -256,7 +258,7 @@ class _Players:
                 broken |= (scaled.excess(step, fine[r], fine[r]) > 0).astype(bool)
                 top = fine[r].max()
                 most[r] = top if most[r] is None else max(most[r], top)
-                seen[r].append(_distribution(fine[r], float(scaled.unit)))
+                seen[r].append(_distribution(fine[r], scaled.unit))
             lapsed |= self._lapses(step, fine)
             state[still] = walk.ended
             state = walk.end(step + 1, state)
@@ -420,10 +422,10 @@ def _scale(ledger: Ledger, horizon: int) -> int:
     """Return into how many fine ticks a tick is divided, so that draws of continuous costs lose nothing that shows."""
     if not ledger.continuous:
         return 1
-    low = [float(x) for x in ledger.low_O.tolist() if x != -np.inf]
-    reach = max([abs(float(x)) for x in ledger.high_O.tolist()] + [abs(x) for x in low] + [1.0]) * (horizon + 1)
+    low = [nearest_float(x) for x in ledger.low_O.tolist() if x != -np.inf]
+    reach = max([abs(nearest_float(x)) for x in ledger.high_O.tolist()] + [abs(x) for x in low] + [1.0]) * (horizon + 1)
     limits = [abs(limit) for limit in (*ledger.upper, *ledger.lower) if limit is not None]
-    room = 2.0**60 / max([reach, *map(float, limits)])
+    room = 2.0**60 / max([reach, *map(nearest_float, limits)])
     return 2 ** max(0, min(40, int(np.log2(room)))) if room > 1 else 1
 
 
@@ -441,13 +443,15 @@ def _rescale(ledger: Ledger, scale: int) -> Ledger:
     )
 
 
-def _distribution(ticks: NDArray[Any], unit: float) -> Distribution:
+def _distribution(ticks: NDArray[Any], unit: Fraction) -> Distribution:
     if ticks.dtype == object:
         values, counts = np.unique(ticks, return_counts=True)
+        amounts = np.array([nearest_float(value * unit) for value in values.tolist()])
     else:
         values, position = compact(ticks)
         counts = np.bincount(position, minlength=len(values))
-    return _thinned(np.array([float(value) for value in values.tolist()]) * unit, counts)
+        amounts = values.astype(np.float64) * nearest_float(unit)
+    return _thinned(amounts, counts)
 
 
 def _thinned(amounts: NDArray[np.float64], counts: NDArray[np.int64]) -> Distribution:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from solvent.check.layers import NO_OUTCOME, Layer, Walk
 from solvent.check.report import CostPart, Witness, WitnessStep
 from solvent.check.sweep import Findings, no_decision
+from solvent.core.exact import nearest_float
 from solvent.errors import ModelError
 from solvent.model.distributions import CostLaw
 
@@ -108,7 +109,10 @@ class Trace:
     def _expectation(self, layer: Layer, r: int) -> float:
         unit = self.walk.ledgers[r].unit
         terms = zip(layer.probability.tolist(), layer.excess[r].tolist(), strict=True)
-        return math.fsum(p * float(ticks * unit) for p, ticks in terms if ticks)
+        try:
+            return math.fsum(p * nearest_float(ticks * unit) for p, ticks in terms if ticks)
+        except OverflowError:  # of a sum of finite numbers
+            return math.inf
 
     def _witness(self, trail: list[Layer], node: int) -> Witness:
         """Follow a node back to the start, and add up what that one history spends."""

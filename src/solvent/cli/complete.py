@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -89,31 +87,26 @@ def resource_names(path: Path) -> list[str]:
     OSError, ValueError
         If there is no such file or it is not what its ending says.
     """
+    from solvent.core.archives import read_header
+    from solvent.core.files import read_plain
+
     if path.stat().st_size > _LARGEST:
         return []
-    kind = path.suffix.lower()
+    kind, content = path.suffix.lower(), read_plain(path)
     found: Any = None
     if kind == ".json":
-        found = json.loads(path.read_bytes()).get("resources")
+        found = json.loads(content).get("resources")
     elif kind == ".npz":
-        found = _npz_header(path).get("resources")
+        found = read_header(content).get("resources")
     elif kind in (".yaml", ".yml"):
-        found = _yaml_field(path.read_text(encoding="utf-8"), "resources")
-    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
-
-
-def _npz_header(path: Path) -> dict[str, Any]:
-    with zipfile.ZipFile(path) as archive:
-        content = archive.read("header.npy")
-    wide = content[6] > 1  # the version of the array's own header decides how its length is written
-    (size,) = struct.unpack("<I" if wide else "<H", content[8 : 12 if wide else 10])
-    header: dict[str, Any] = json.loads(content[(12 if wide else 10) + size :])
-    return header
+        found = _yaml_field(content.decode(), "resources")
+    # a shell writes what it is offered to the terminal
+    return [name for name in found if isinstance(name, str) and name.isprintable()] if isinstance(found, list) else []
 
 
 def _yaml_field(text: str, name: str) -> Any:
     """Return one field at the top of a YAML file, from its own lines only."""
-    import yaml
+    from solvent.model.yaml12 import parse
 
     lines: list[str] = []
     for line in text.splitlines():
@@ -122,4 +115,4 @@ def _yaml_field(text: str, name: str) -> Any:
             break
         if lines or line.startswith(f"{name}:"):
             lines.append(line)
-    return (yaml.safe_load("\n".join(lines)) or {}).get(name)
+    return (parse("\n".join(lines).encode()) or {}).get(name)

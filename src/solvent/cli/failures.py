@@ -7,7 +7,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from solvent.cli.session import Code, Session
-from solvent.errors import LimitError, SolventError
+from solvent.errors import LimitError, SolventError, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,7 +18,7 @@ def fail(session: Session, error: Exception) -> int:
     from solvent.show import failures
 
     if session.debug:
-        traceback.print_exc(file=sys.stderr)
+        print(printable(traceback.format_exc(), lines=True), file=sys.stderr)
     code = Code.MISTAKE
     if isinstance(error, LimitError | MemoryError):
         code = Code.LIMIT

@@ -37,14 +37,14 @@ class Code(IntEnum):
 
 
 def console_for(stream: Any) -> Console:
-    """Return a console that prints text as it is: no markup, no colours that nobody asked for."""
+    """Return a console that prints text to the letter, no colors that nobody asked for."""
     import os
 
-    from rich.console import Console
+    from solvent.core.terminal import make_console
 
     watched = stream.isatty()
     width = None if watched or os.environ.get("COLUMNS", "").isdigit() else _PLAIN_WIDTH
-    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    return make_console(file=stream, width=width, soft_wrap=False)
 
 
 @dataclass
@@ -112,9 +112,11 @@ class Session:
     def print_json(self, record: dict[str, Any]) -> None:
         """Print one JSON object, the command and the version first."""
         from solvent._version import __version__
+        from solvent.core.terminal import escape_json
 
         head = {"command": self.command, "version": __version__}
-        print(json.dumps(head | record, indent=1, ensure_ascii=False, allow_nan=False), file=sys.stdout)
+        text = json.dumps(head | record, indent=1, ensure_ascii=False, allow_nan=False)
+        print(escape_json(text), file=sys.stdout)
 
     def note(self, text: str) -> None:
         """Say something beside the answer, unless asked to be quiet."""

@@ -1,66 +1,219 @@
-"""NPZ archives with a JSON header: plain arrays only, whatever is in the file."""
+"""NPZ archives with a JSON header: plain arrays only, whatever is in the file.
+
+An archive is looked at before it is unpacked: the directory of the ZIP file says how large each member is, the header
+of each array says the same by shape and type, and both are held against the limits in effect (`solvent.core.loading`).
+Format 2 adds a checksum, format 1 has none:
+
+    checksum = SHA-256 of the header, without the checksum itself, and of all arrays by name, type and shape
+
+It finds damage and careless edits. It is no signature: whoever changes a file can compute it anew, so readers check
+what arrays and names mean as if there were none.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
-import warnings
+import math
+import re
 import zipfile
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent._version import __version__
 from solvent.core.exact import decimal
-from solvent.errors import ModelError, quote
+from solvent.core.loading import current_limits, loading, refuse
+from solvent.errors import ModelError, SolventError, quote
+
+#: The format in which archives are written.
+FORMAT = 2
+#: Arrays may take this many bytes however small the file is.
+_ALWAYS_ALLOWED = 64 * 2**20
+#: The same for the header, and how much larger than the file it may be otherwise.
+_HEADER_ALLOWED, _HEADER_EXPANSION = 8 * 2**20, 50
+#: Bytes that are unpacked at a time, and at once.
+_PIECE, _SMALL = 1 << 24, 1 << 16
+_LONGEST_NPY_HEADER = 4096
+#: The last field of a header is its checksum.
+_END = b'"}'
+_CHECKSUM = re.compile(rb'.*"checksum": "([0-9a-f]{64})"\}', re.DOTALL)
+_NPY = re.compile(
+    rb"\{'descr': '([^']{1,20})', 'fortran_order': (True|False), "
+    rb"'shape': \(((?:\d{1,18}, ?){0,7}(?:\d{1,18},?)?)\), \} *\n"
+)
+_PLAIN_TYPE = re.compile(r"[<|]([iufb])([1248])|[<]U(\d{1,9})")
+_LARGEST_CODE_POINT = 0x10FFFF
+_VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})(\.\d{1,6})?[A-Za-z0-9.+-]{0,40}", re.ASCII)
+
+Arrays = dict[str, NDArray[Any]]
+Header = dict[str, Any]
+Reader = TypeVar("Reader", bound=Callable[..., Any])
 
 
-def write_archive(arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> bytes:
-    """Return the content of an archive."""
+def compress(members: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return the content of an NPZ file with these arrays as they are."""
     buffer = io.BytesIO()
-    entry = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    np.savez_compressed(buffer, header=entry, **arrays)  # type: ignore[arg-type]
+    np.savez_compressed(buffer, **members)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
-def read_archive(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def write_archive(
+    arrays: Mapping[str, NDArray[Any]],
+    header: Mapping[str, Any],
+    pack: Callable[[Mapping[str, NDArray[Any]]], bytes] = compress,
+) -> bytes:
+    """Return the content of an archive, with a checksum in its header.
+
+    Examples
+    --------
+    >>> content = write_archive({"price": np.array([3, 4])}, {"thing": 2})
+    >>> arrays, header = read_archive(content)
+    >>> arrays["price"].tolist(), header["thing"], len(header["checksum"])
+    ([3, 4], 2, 64)
+    """
+    named = {key: value for key, value in header.items() if key != "checksum"}
+    text = json.dumps({**named, "checksum": ""}).encode()
+    text = text.removesuffix(_END) + _digest(text, arrays).encode() + _END
+    return pack({"header": np.frombuffer(text, np.uint8), **arrays})
+
+
+def _digest(text: bytes, arrays: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256(text)
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"\n{name} {array.dtype.str} {arrays[name].shape}\n".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data if array.size else b"")
+    return digest.hexdigest()
+
+
+def read_archive(content: bytes) -> tuple[Arrays, Header]:
     """Return the arrays of an archive and its header.
 
     Raises
     ------
     ModelError
-        If it is not one, would expand beyond reason, or holds anything but plain arrays; nothing in it is run.
+        If it is not one, would expand beyond reason, holds anything but plain arrays, or does not match its checksum;
+        nothing in it is run.
     """
-    try:
-        _refuse_bombs(content)
-        with warnings.catch_warnings(), np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            warnings.simplefilter("ignore")  # of numpy, on headers it finds odd; they are checked by whoever reads them
-            arrays = {name: archive[name] for name in archive.files}
-    except ModelError:
-        raise
-    except Exception as error:  # zipfile, its decompressors and numpy know a dozen unrelated types
-        raise ModelError("file", "an NPZ of plain arrays", str(error).split("\n")[0] or "a broken one") from None
-    for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):
-            raise ModelError("file", "an NPZ of plain arrays", f"an entry {name!r} that is none")
-    return arrays, _read_header(arrays)
+    with loading(None):
+        try:
+            arrays = _read_members(content)
+        except SolventError:
+            raise
+        except MemoryError:
+            raise ModelError("file", "an archive that fits into memory", "one that does not") from None
+        except Exception as error:  # zipfile, its decompressors and numpy know a dozen unrelated types
+            raise ModelError("file", "an NPZ of plain arrays", str(error).split("\n")[0] or "a broken one") from None
+        text = arrays.pop("header").tobytes()
+        header = _parse_header(text)
+    _check_digest(text, header, arrays)
+    return arrays, header
 
 
-def _refuse_bombs(content: bytes) -> None:
+def read_header(content: bytes) -> Header:
+    """Return the header of an archive alone, not held against its checksum; errors as of `read_archive`."""
+    with loading(None):
+        try:
+            arrays = _read_members(content, only="header")
+        except SolventError:
+            raise
+        except Exception as error:  # as above
+            raise ModelError("file", "an NPZ of plain arrays", str(error).split("\n")[0] or "a broken one") from None
+        return _parse_header(arrays["header"].tobytes())
+
+
+def _read_members(content: bytes, only: str | None = None) -> Arrays:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        total = sum(entry.file_size for entry in archive.infolist())
-    if total > max(2**30, 1000 * len(content)):
-        raise ModelError("file", "an NPZ of reasonable size", f"one that expands to {total:,} bytes")
-
-
-def _read_header(arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    array = arrays.get("header")
-    if array is None:
+        entries = archive.infolist()
+        _check_sizes(entries, len(content))
+        arrays: Arrays = {}
+        for entry in entries:
+            name = entry.filename.removesuffix(".npy")
+            if only is None or name == only:
+                if name in arrays:
+                    raise ModelError("file", "each array once", f"{quote(name)} twice")
+                arrays[name] = _read_member(archive, entry, name)
+    header = arrays.get("header")
+    if header is None:
         raise ModelError("file", "an NPZ with an array 'header'", quote(list(arrays)))
-    if array.dtype != np.uint8 or array.ndim != 1:
-        raise ModelError("header", "JSON as bytes", f"{array.dtype} of shape {array.shape}")
+    if header.dtype != np.uint8 or header.ndim != 1:
+        raise ModelError("header", "JSON as bytes", f"{header.dtype} of shape {header.shape}")
+    return arrays
+
+
+def _check_sizes(entries: list[zipfile.ZipInfo], size: int) -> None:
+    total = sum(entry.file_size for entry in entries)
+    limits = current_limits()
+    most = max(_ALWAYS_ALLOWED, limits.expansion * size)
+    for name, limit in (("expansion", most), ("expanded_bytes", limits.expanded_bytes)):
+        if total > limit:
+            found = f"one that expands to {total:,} bytes, more than {limit:,}"
+            refuse(name, "an NPZ of reasonable size", found)
+    for entry in entries:
+        if entry.filename.startswith("header") and entry.file_size > max(_HEADER_ALLOWED, _HEADER_EXPANSION * size):
+            refuse("expansion", "a header of reasonable size", f"one that expands to {entry.file_size:,} bytes")
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ModelError("file", "an NPZ of plain arrays", f"compression {entry.compress_type}")
+
+
+def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> NDArray[Any]:
+    """Read one array after its own header and the directory agree on its size."""
+    where = f"array {quote(name)}"
+    with archive.open(entry) as file:
+        # at most as many bytes as the directory says, which were allowed; the last read compares ZIP's own checksum
+        begin = file.read(min(entry.file_size, _SMALL) + 1)
+        if begin[:6] != b"\x93NUMPY" or begin[6:8] not in (b"\x01\x00", b"\x02\x00"):
+            raise ModelError("file", "an NPZ of plain arrays", f"an entry {quote(name)} that is none")
+        first = 10 if begin[6] == 1 else 12
+        length = int.from_bytes(begin[8:first], "little")
+        if length > _LONGEST_NPY_HEADER:
+            raise ModelError(where, "the header of an array", f"one of {length:,} bytes")
+        dtype, shape, fortran = _read_layout(begin[first : first + length], where)
+        size = math.prod(shape) * dtype.itemsize
+        at = first + length
+        if at + size != entry.file_size:
+            expected = f"{size:,} bytes, as its type and shape say"
+            raise ModelError(where, expected, f"{entry.file_size - at:,} in the directory of the file")
+        flat = np.empty(size, np.uint8)
+        found, at = len(begin) - at, 0
+        flat[:found] = np.frombuffer(begin, np.uint8, found, first + length)
+        while (at := at + found) < size:
+            piece = file.read(min(_PIECE, size - at + 1))
+            found = len(piece)
+            if not piece:
+                raise ModelError(where, f"{size:,} bytes", f"{at:,}")
+            flat[at : at + found] = np.frombuffer(piece, np.uint8)
+    if dtype.kind == "U" and size and flat.view(np.uint32).max() > _LARGEST_CODE_POINT:
+        raise ModelError(where, "text in Unicode", "numbers beyond it")
+    if dtype.kind == "b" and size and flat.max() > 1:
+        raise ModelError(where, "truth values", "other bytes")
+    array: NDArray[Any] = flat.view(dtype).reshape(shape, order="F" if fortran else "C")
+    return array
+
+
+def _read_layout(header: bytes, where: str) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
+    found = _NPY.fullmatch(header)
+    if found is None:
+        raise ModelError("file", "an NPZ of plain arrays", f"{where} of another kind, {quote(header)}")
+    text = found[1].decode("latin-1")
+    if "O" in text:
+        raise ModelError("file", "an NPZ of plain arrays", f"Object arrays cannot be loaded ({quote(where)})")
+    plain = _PLAIN_TYPE.fullmatch(text)
+    if plain is None or (plain[1] == "b" and plain[2] != "1"):
+        raise ModelError(where, "an NPZ of plain arrays", f"the type {quote(text)}")
+    if plain[3] is not None and not 0 < int(plain[3]) < 2**24:
+        raise ModelError(where, "texts of reasonable length", plain[3])
+    shape = tuple(int(part) for part in found[3].decode().replace(",", " ").split())
+    return np.dtype(text), shape, found[2] == b"True"
+
+
+def _parse_header(text: bytes) -> Header:
     try:
-        header = json.loads(array.tobytes(), parse_float=decimal)
+        header = json.loads(text, parse_float=decimal)
     except ModelError as error:
         raise ModelError("header", error.expected, error.found) from None
     except (ValueError, RecursionError) as error:
@@ -68,3 +221,137 @@ def _read_header(arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     if not isinstance(header, dict):
         raise ModelError("header", "a JSON object", quote(header))
     return header
+
+
+def _check_digest(text: bytes, header: Header, arrays: Arrays) -> None:
+    """Compare with the checksum, if there is one; whether there must be, the format decides (`choose_reader`)."""
+    if header.get("checksum") is None:
+        return
+    last = _CHECKSUM.fullmatch(text)
+    if last is None:
+        raise ModelError("header, checksum", "64 hexadecimal digits in the last field", quote(header["checksum"]))
+    stated = last[1].decode()
+    found = _digest(text[: last.start(1)] + _END, arrays)
+    if found != stated:
+        raise ModelError(
+            "file", f"content with the checksum {stated[:12]}...", f"{found[:12]}...",
+            "the file was damaged or edited after it was written: take another copy, or write it anew",
+        )  # fmt: skip
+
+
+def choose_reader(header: Header, key: str, readers: Mapping[int, Reader], what: str) -> Reader:
+    """Return the reader for the format that a header states.
+
+    Parameters
+    ----------
+    header : dict
+    key : str
+        The field that holds the number of the format.
+    readers : mapping of int to callable
+        Readers by format.
+    what : str
+        What the file holds, for messages.
+
+    Raises
+    ------
+    ModelError
+        If the format is unknown, the file was written by a newer version of Solvent, or the checksum that the format
+        asks for is missing.
+    """
+    found = header.get(key)
+    known = " or ".join(map(str, sorted(readers)))
+    if isinstance(found, bool) or not isinstance(found, int) or found not in readers:
+        newer = isinstance(found, int) and not isinstance(found, bool) and found > max(readers)
+        hint = "it was written by a newer version of Solvent: pip install --upgrade solvent" if newer else ""
+        shown = quote(found) if key in header else f"no field {key!r}"
+        raise ModelError("header", f"{what} of format {known}", shown, hint)
+    if found >= FORMAT and header.get("checksum") is None:
+        raise ModelError("header", "a checksum, which files of this format have", "none")
+    _check_version(header)
+    return readers[found]
+
+
+def _check_version(header: Header) -> None:
+    """Refuse files of a later minor version, in which fields may mean something else; patches change no meaning."""
+    stated = header.get("version")
+    found = _VERSION.fullmatch(stated) if isinstance(stated, str) else None
+    if found is None:
+        raise ModelError("header, version", "the version of Solvent that wrote the file", quote(stated))
+    own = _VERSION.fullmatch(__version__)
+    assert own is not None
+    if (int(found[1]), int(found[2])) > (int(own[1]), int(own[2])):
+        raise ModelError(
+            "header, version", f"a file of Solvent {__version__} or older", quote(stated),
+            "it was written by a newer version of Solvent: pip install --upgrade solvent",
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# arrays of positions
+
+
+def check_array(arrays: Mapping[str, NDArray[Any]], name: str, dtype: Any, ndim: int = 1) -> NDArray[Any]:
+    """Return an array of the file if it has the type and the number of dimensions it should have."""
+    array = arrays.get(name)
+    expected = f"{np.dtype(dtype)} in {'one dimension' if ndim == 1 else f'{ndim} dimensions'}"
+    if array is None:
+        raise ModelError("file", f"an array {name!r}", "none")
+    if array.dtype != np.dtype(dtype) or array.ndim != ndim:
+        raise ModelError(name, expected, f"{array.dtype} of shape {array.shape}")
+    return array
+
+
+def check_names_of_arrays(arrays: Mapping[str, Any], known: set[str]) -> None:
+    """Refuse arrays that the format does not know."""
+    strange = sorted(set(arrays) - known)
+    if strange:
+        raise ModelError("file", "only arrays that the format has", quote(strange[0]))
+
+
+def check_length(name: str, array: NDArray[Any], size: int) -> None:
+    """Raise a `ModelError` unless an array has this many entries."""
+    if len(array) != size:
+        raise ModelError(name, f"{size} entries", f"{len(array)}")
+
+
+def check_positions(name: str, array: NDArray[Any], size: int, low: int = 0) -> None:
+    """Raise a `ModelError` unless all entries are positions from `low` to `size - 1`.
+
+    Examples
+    --------
+    >>> check_positions("next_state", np.array([0, 3]), 3)
+    Traceback (most recent call last):
+    solvent.errors.ModelError: next_state: expected positions from 0 to 2, found 0 to 3
+    """
+    if array.size and not low <= int(array.min()) <= int(array.max()) < size:
+        raise ModelError(name, f"positions from {low} to {size - 1}", f"{array.min()} to {array.max()}")
+
+
+def check_pointers(name: str, array: NDArray[Any], pieces: int | None, total: int, *, empty: bool = True) -> None:
+    """Raise a `ModelError` unless an array says where pieces of `total` entries begin and end.
+
+    Compares neighbors without subtracting them: a difference of 64-bit integers can wrap around.
+
+    Parameters
+    ----------
+    name : str
+    array : ndarray of int64, shape (pieces + 1,)
+    pieces : int or None
+        Number of pieces; any, if None.
+    total : int
+        What the pieces add up to.
+    empty : bool
+        Whether a piece may be empty.
+
+    Examples
+    --------
+    >>> check_pointers("row_indptr", np.array([0, -2**63, -2, 4]), 3, 4)
+    Traceback (most recent call last):
+    solvent.errors.ModelError: row_indptr: expected positions that never fall, from 0 to 4, found others
+    """
+    if pieces is not None and len(array) != pieces + 1:
+        raise ModelError(name, f"{pieces + 1} entries", f"{len(array)}")
+    rises = array[1:] >= array[:-1] if empty else array[1:] > array[:-1]
+    if not len(array) or array[0] != 0 or array[-1] != total or not rises.all():
+        order = "never fall" if empty else "rise"
+        raise ModelError(name, f"positions that {order}, from 0 to {total}", "others")

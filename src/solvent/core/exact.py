@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.loading import current_load, refuse
 from solvent.errors import ModelError, quote
 
 Number = int | float | Fraction | Decimal | str
@@ -33,6 +34,8 @@ TYPED_DIGITS = 15
 MAX_TICKS = 2**63 - 2
 
 _LONGEST = 400
+#: Bits of the denominator of a common unit of anything, and of one of numbers in a file.
+_LONGEST_UNIT, LONGEST_FILE_UNIT = 2_000_000, 100_000
 #: Powers of ten that doubles hold exactly; `10.0 ** k` need not be, where it is computed for a whole array.
 _POWERS = np.array([float(10**k) for k in range(23)])
 _NUMBER = re.compile(r"[+-]?(\d+/\d+|(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?)", re.ASCII)
@@ -55,6 +58,8 @@ def exact(value: Any, where: str = "number") -> Fraction:
     True
     """
     if isinstance(value, bool | np.bool_):
+        raise ModelError(where, _EXPECTED, quote(value))
+    if isinstance(value, np.timedelta64) or value is np.ma.masked:  # NumPy takes them for numbers
         raise ModelError(where, _EXPECTED, quote(value))
     if isinstance(value, Rational | np.integer):
         # numpy registers its integers as Rational, but a Fraction made of them would overflow
@@ -96,8 +101,11 @@ def _from_decimal(value: Decimal, where: str) -> Fraction:
 
 def _bounded(value: Fraction, where: str) -> Fraction:
     """Return a number that any text form of it can be read back from; longer ones are refused in every form."""
-    if max(value.numerator.bit_length(), value.denominator.bit_length()) > 4 * _LONGEST:
+    bits = max(value.numerator.bit_length(), value.denominator.bit_length())
+    if bits > 4 * _LONGEST:
         raise ModelError(where, f"a number of at most {_LONGEST} digits", "one far longer")
+    if bits > 64 and (load := current_load()) is not None and bits > 4 * load.limits.digits:
+        refuse("digits", f"a number of at most {load.limits.digits} digits", "one far longer", where)
     return value
 
 
@@ -113,8 +121,33 @@ def _from_text(text: str, where: str) -> Fraction:
     return _bounded(Fraction(int(numerator), int(denominator)), where)
 
 
-def common_unit(values: Iterable[Fraction]) -> Fraction:
+def nearest_float(value: Fraction | int) -> float:
+    """Return the double nearest to a number; infinity where it is beyond all of them.
+
+    Examples
+    --------
+    >>> nearest_float(Fraction(1, 3)), nearest_float(-(10**400))
+    (0.3333333333333333, -inf)
+    """
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def common_unit(values: Iterable[Fraction], longest: int = _LONGEST_UNIT) -> Fraction:
     """Return the greatest rational of which every value is a whole multiple; 1 if all are zero.
+
+    Parameters
+    ----------
+    values : iterable of Fraction
+    longest : int
+        Bits that its denominator may have. Those of many long fractions together have no bound.
+
+    Raises
+    ------
+    ModelError
+        If its denominator has more than `longest` bits.
 
     Examples
     --------
@@ -124,10 +157,13 @@ def common_unit(values: Iterable[Fraction]) -> Fraction:
     numerator, denominator = 0, 1
     for value in values:
         if value:
-            numerator = math.gcd(numerator * value.denominator, value.numerator * denominator)
-            denominator *= value.denominator
-            shared = math.gcd(numerator, denominator)
-            numerator, denominator = numerator // shared, denominator // shared
+            # gcd(a/b, c/d) = gcd(a, c) / lcm(b, d) in lowest terms
+            numerator = math.gcd(numerator, value.numerator)
+            if denominator % value.denominator:
+                denominator = math.lcm(denominator, value.denominator)
+                if denominator.bit_length() > longest:
+                    expected = f"numbers with a common unit of at most {longest * 3 // 10:,} digits"
+                    raise ModelError("numbers", expected, "denominators that have no shorter one in common")
     return Fraction(numerator, denominator) if numerator else Fraction(1)
 
 
@@ -237,7 +273,7 @@ def _read_mixed(values: list[Any], steps: int, where: Callable[[int], str]) -> E
         key: Any = (type(value), value)
         try:
             known = place.get(key)
-        except TypeError:  # not hashable, and hardly a number: `exact` will say
+        except Exception:  # not hashable, and hardly a number: `exact` will say
             key, known = i, None
         if known is None:
             if isinstance(value, float):
@@ -256,9 +292,13 @@ def _read_mixed(values: list[Any], steps: int, where: Callable[[int], str]) -> E
 
 def _combine(floats: NDArray[np.float64], fixed: list[Fraction], steps: int) -> ExactColumn:
     """Put floats and fixed fractions on one unit, re-reading the longest decimals if none fits."""
+    fixed_unit = common_unit(fixed, _LONGEST_UNIT if current_load() is None else LONGEST_FILE_UNIT)
+    if not len(floats):
+        largest = max(map(abs, fixed), default=Fraction(0))
+        wide = largest / fixed_unit * max(steps, 1) > MAX_TICKS
+        return _place(0, [], fixed, fixed_unit, TYPED_DIGITS, wide=wide)
     mantissa, exponent, digits = _decimal_parts(floats)
     binary_mantissa, binary_exponent = _binary_parts(floats)
-    fixed_unit = common_unit(fixed)
     fallback = None
     for limit in range(TYPED_DIGITS, -1, -1):
         if limit < TYPED_DIGITS and not np.any(digits == limit + 1):

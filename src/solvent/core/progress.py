@@ -6,6 +6,8 @@ import threading
 import time
 from typing import Any
 
+from solvent.core.terminal import make_console
+
 #: Work that takes less than so many seconds shows nothing.
 PATIENCE = 1.0
 #: Seconds between two looks at it.
@@ -103,11 +105,10 @@ def _fact(name: str, value: Any) -> str:
 
 def _make_bar() -> Any:
     """Return a bar on standard error, or None where that is no terminal."""
-    from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
     if not console.is_terminal or console.is_dumb_terminal:
         return None
     name, facts = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[facts]}"))

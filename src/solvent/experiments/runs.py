@@ -319,7 +319,10 @@ def _whole_lines(content: bytes, path: Path) -> Iterator[list[str]]:
         text = content[: content.rfind(b"\n") + 1].decode()
     except UnicodeDecodeError:
         raise ModelError(str(path), "a file of rows", "bytes that are no text", _ANEW) from None
-    yield from csv.reader(io.StringIO(text, newline=""))
+    try:
+        yield from csv.reader(io.StringIO(text, newline=""))
+    except csv.Error as error:
+        raise ModelError(str(path), "a file of rows", str(error), _ANEW) from None
 
 
 def _line(cells: list[str]) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any
 
 from solvent.core.exact import Number
 from solvent.core.limits import ResourceMonitor, read_memory, read_seconds
+from solvent.core.loading import LoadLimits
 from solvent.errors import ModelError, quote
 from solvent.learning.arguments import (
     CostSupport,
@@ -71,6 +72,7 @@ def learn(
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 100_000,
     resume: bool = False,
+    limits: LoadLimits | None = None,
 ) -> Learned:
     """Learn, by playing, a policy that never goes over budget and is within epsilon of the best of them.
 
@@ -150,6 +152,8 @@ def learn(
     checkpoint_every : int
     resume : bool
         Go on from the checkpoint, exactly as if the run had not been interrupted.
+    limits : LoadLimits, optional
+        What loading the checkpoint may cost at most; see `solvent.LoadLimits` for the defaults.
 
     Returns
     -------
@@ -196,7 +200,7 @@ def learn(
             from solvent.learning.checkpoint import resume as restore
 
             assert path is not None
-            restore(learner, path)
+            restore(learner, path, limits)
         return learner.run(
             max_episodes, callback=callback, progress=progress, checkpoint=path, checkpoint_every=checkpoint_every
         )

@@ -5,18 +5,21 @@ The checks run over whole arrays; only what is found wrong is put into words.
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Mapping, Sequence
+import itertools
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import ExactColumn
-from solvent.errors import ModelError, did_you_mean, quote
+from solvent.core.loading import check_time
+from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.budget import Budget, BudgetLike, read_budgets
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.distributions import CostLaw
+from solvent.model.steps import Steps
 
 #: How far the probabilities of a row may be from summing to one before that is an error.
 PROBABILITY_TOLERANCE = 1e-9
@@ -24,6 +27,8 @@ PROBABILITY_TOLERANCE = 1e-9
 MOST_EARNED = 1e300
 #: Limits and tables are kept per step, so a horizon without bound would be memory without bound.
 MAX_HORIZON = 10**6
+#: Sets of states that are remembered to find out whether one comes back.
+_MOST_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,8 @@ class Rows:
 
 def check_horizon(horizon: Any) -> int:
     """Return the horizon as an int, or raise."""
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+    whole = isinstance(horizon, int | np.integer) and not isinstance(horizon, bool | np.timedelta64)
+    if not whole or horizon < 1:
         raise ModelError("horizon", "a whole number of at least 1", quote(horizon))
     if horizon > MAX_HORIZON:
         raise ModelError("horizon", f"at most {MAX_HORIZON}", quote(horizon))
@@ -66,12 +72,13 @@ def check_resources(resources: Any) -> tuple[str, ...]:
     """Return the names of the resources, or raise."""
     if isinstance(resources, str) or not isinstance(resources, Sequence):
         raise ModelError("resources", "a list of names", quote(resources))
+    seen: set[str] = set()
     for name in resources:
         if not isinstance(name, str) or not name:
             raise ModelError("resources", "names that are non-empty text", quote(name))
-    repeated = [name for name in resources if list(resources).count(name) > 1]
-    if repeated:
-        raise ModelError("resources", "each name once", f"{quote(repeated[0])} twice")
+        if name in seen:
+            raise ModelError("resources", "each name once", f"{quote(name)} twice")
+        seen.add(name)
     return tuple(resources)
 
 
@@ -101,13 +108,13 @@ def assemble(
     horizon: int,
     table_of_step: NDArray[np.int32],
     budget: BudgetLike | None = None,
-    terminal_at: Mapping[int, Container[int]] | None = None,
+    terminal_at: Mapping[int, Steps] | None = None,
 ) -> CMDP:
     """Check everything, drop impossible outcomes, normalise, and return the model.
 
     Parameters
     ----------
-    terminal_at : mapping of state position to steps, optional
+    terminal_at : mapping of state position to Steps, optional
         Where a state that has actions at other steps is declared terminal.
 
     Raises
@@ -147,7 +154,7 @@ def assemble(
 
 def _place(names: Names, rows: Rows, row: int) -> str:
     state = (int(np.searchsorted(rows.row_indptr, row, side="right")) - 1) % len(names.states)
-    return f"{names.states[state]}/{names.actions[rows.row_action[row]]}"
+    return printable(f"{names.states[state]}/{names.actions[rows.row_action[row]]}")
 
 
 def _check_rewards(names: Names, rows: Rows, horizon: int) -> None:
@@ -168,7 +175,7 @@ def _check_probabilities(names: Names, rows: Rows) -> Rows:
     if len(empty):
         raise ModelError(_place(names, rows, int(empty[0])), "at least one outcome", "none")
     row_of = np.repeat(np.arange(len(counts)), counts)
-    bad = np.flatnonzero(~(p >= 0) | np.isinf(p))
+    bad = np.flatnonzero(~((p >= 0) & (p <= 2)))  # a sum a little above one is forgiven below
     if len(bad):
         first = int(bad[0])
         row = int(row_of[first])
@@ -261,7 +268,7 @@ def _renumber_laws(rows: Rows) -> Rows:
     return replace(rows, laws=laws, law_DO=number[rows.law_DO])
 
 
-def _check_stranded(model: CMDP, terminal_at: Mapping[int, Container[int]]) -> None:
+def _check_stranded(model: CMDP, terminal_at: Mapping[int, Steps]) -> None:
     """Refuse a state that can be reached at a step where it has no action, but has some at other steps."""
     if model.n_tables == 1:
         return
@@ -271,18 +278,51 @@ def _check_stranded(model: CMDP, terminal_at: Mapping[int, Container[int]]) -> N
         return
     reached = np.zeros(model.n_states, bool)
     reached[model.start_index] = True
-    for step, table in enumerate(model.table_of_step.tolist()):
-        for state in np.flatnonzero(reached & partial & ~has_rows[table]).tolist():
-            if step not in terminal_at.get(state, ()):
-                actions_at = np.flatnonzero(has_rows[model.table_of_step, state])[:6].tolist()
-                name = quote(model.states[state])
-                raise ModelError(
-                    f"state {name}",
-                    f"an action at step {step}, where it can be reached",
-                    f"actions only at steps {', '.join(map(str, actions_at))}",
-                    f"declare it terminal there if the episode ends: terminal({name}, steps=[{step}])",
-                )
+    declared = {state: terminal_at[state] for state in np.flatnonzero(partial).tolist() if state in terminal_at}
+    bounds = {0, model.horizon, *(np.flatnonzero(np.diff(model.table_of_step)) + 1).tolist()}
+    bounds.update(end for steps in declared.values() for each in steps.ranges for end in (each.start, each.stop))
+    for first, after in itertools.pairwise(sorted(bounds)):
+        stranded = partial & ~has_rows[model.table_of_step[first]]
+        for state, steps in declared.items():
+            if first in steps:
+                stranded[state] = False
+        reached = _follow(model, range(first, after), reached, stranded)
+
+
+def _follow(model: CMDP, steps: range, reached: NDArray[np.bool_], stranded: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the states that can be reached after steps of one table; refuse those that must not be reached there.
+
+    A set of states that comes back leads to the same ones again: whole rounds are then left out.
+    """
+    table = int(model.table_of_step[steps.start])
+    seen: dict[bytes, int] = {}
+    step = steps.start
+    while step < steps.stop:
+        for state in np.flatnonzero(reached & stranded).tolist():
+            _refuse_stranded(model, step, state)
+        key = np.packbits(reached).tobytes()
+        if key in seen:
+            step += (steps.stop - 1 - step) // (step - seen[key]) * (step - seen[key])
+            seen = {}
+        elif len(seen) < _MOST_REMEMBERED:
+            seen[key] = step
         reached = _successors(model, table, reached)
+        step += 1
+        if not step % 1024:
+            check_time()
+    return reached
+
+
+def _refuse_stranded(model: CMDP, step: int, state: int) -> NoReturn:
+    has_rows = np.diff(model.row_indptr).reshape(model.n_tables, model.n_states)[:, state] > 0
+    actions_at = np.flatnonzero(has_rows[model.table_of_step])[:6].tolist()
+    name = quote(model.states[state])
+    raise ModelError(
+        f"state {name}",
+        f"an action at step {step}, where it can be reached",
+        f"actions only at steps {', '.join(map(str, actions_at))}",
+        f"declare it terminal there if the episode ends: terminal({name}, steps=[{step}])",
+    )
 
 
 def _successors(model: CMDP, table: int, reached: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -139,6 +140,8 @@ def _read_side(side: Any, name: str, where: str = "budget") -> _Exact:
         return side  # type: ignore[no-any-return]
     if isinstance(side, np.ndarray) and side.ndim == 0:
         side = side[()]
+    if side is np.ma.masked:  # an array without entries or length
+        return _read_limit(side, f"{where}, {name}")
     if isinstance(side, Sequence | np.ndarray) and not isinstance(side, str | bytes):
         return tuple(
             None if limit is None else _read_limit(limit, f"{where}, {name} after step {step}")
@@ -151,7 +154,8 @@ def _read_limit(limit: Any, where: str) -> Fraction:
     try:
         return exact(limit, where)
     except ModelError as error:
-        hint = "use None for no limit" if str(limit).lstrip("+-").lower() in ("inf", "infinity") else ""
+        text = str(limit) if isinstance(limit, str | float | Decimal | np.floating) else ""
+        hint = "use None for no limit" if text.lstrip("+-").lower() in ("inf", "infinity") else ""
         raise BudgetError(error.where, error.expected, error.found, hint) from None
 
 
@@ -218,8 +222,9 @@ def read_budgets(
             quote(budget),
             "a plain number will do only for a model of one resource",
         )
+    listed = set(resources)
     for name in by_name:
-        if name not in resources:
+        if name not in listed:
             known = ", ".join(map(quote, resources)) or "none"
             raise BudgetError(where, f"a resource of the model ({known})", quote(name), did_you_mean(name, resources))
     missing = [name for name in resources if name not in by_name]

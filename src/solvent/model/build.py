@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
+import secrets
 import warnings
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from solvent.core.exact import exact, exact_column
-from solvent.errors import ModelError, did_you_mean, looks_misspelt, quote
+from solvent.core.loading import check_limit, check_time, current_load
+from solvent.errors import ModelError, did_you_mean, looks_misspelt, printable, quote
 from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.distributions import CostLaw, from_scipy, is_scipy
+from solvent.model.steps import Steps
 
+_NO_STEPS = Steps(())
 _OUTCOME = "(probability, next state), (probability, next state, cost) or (..., cost, reward)"
 
 
@@ -28,7 +33,7 @@ class _Row:
 
     state: Hashable
     action: Hashable
-    steps: tuple[int, ...] | None
+    steps: Steps | None
     reward: float
     probability: list[float]
     next_state: list[Hashable]
@@ -36,7 +41,7 @@ class _Row:
 
     @property
     def place(self) -> str:
-        return f"{self.state}/{self.action}"
+        return printable(f"{self.state}/{self.action}")
 
 
 class Builder:
@@ -87,8 +92,8 @@ class Builder:
         self._known = {"state": _as_set(self._states), "action": _as_set(self._actions)}
         self._check_known(start, "state", "start")
         self._rows: list[_Row] = []
-        self._taken: dict[tuple[Hashable, Hashable], set[int | None]] = {}
-        self._terminal: dict[Hashable, set[int] | None] = {}
+        self._taken: dict[tuple[Hashable, Hashable], Steps | None] = {}
+        self._terminal: dict[Hashable, Steps | None] = {}
 
     def add(
         self,
@@ -120,7 +125,7 @@ class Builder:
         ModelError
             If the row is there already, or anything in it is not what it should be.
         """
-        place = f"{state}/{action}"
+        place = printable(f"{state}/{action}")
         self._check_known(state, "state", place)
         self._check_known(action, "action", place)
         when = self._read_steps(steps, place)
@@ -153,8 +158,8 @@ class Builder:
         for state in states:
             self._check_known(state, "state", "terminal")
             when = self._read_steps(steps, f"terminal {quote(state)}")
-            known = self._terminal.get(state, set())
-            self._terminal[state] = None if when is None or known is None else known | set(when)
+            known = self._terminal.get(state, _NO_STEPS)
+            self._terminal[state] = None if when is None or known is None else known | when
 
     def build(self) -> CMDP:
         """Return the model.
@@ -191,31 +196,44 @@ class Builder:
         """Whether any row has been added."""
         return bool(self._rows)
 
-    def _read_steps(self, steps: Iterable[int] | None, place: str) -> tuple[int, ...] | None:
+    def _read_steps(self, steps: Iterable[int] | Steps | None, place: str) -> Steps | None:
         if steps is None:
             return None
         if isinstance(steps, int) and not isinstance(steps, bool):
             steps = [steps]
+        if not isinstance(steps, Steps):
+            steps = self._list_steps(steps, place)
+        for end in (steps.ranges[0].start, steps.ranges[-1].stop - 1):
+            if not 0 <= end < self.horizon:
+                raise ModelError(f"{place}, steps", f"steps from 0 to {self.horizon - 1}", quote(end))
+        return steps
+
+    def _list_steps(self, steps: Iterable[int], place: str) -> Steps:
         try:
             listed = list(steps)
         except TypeError:
             raise ModelError(f"{place}, steps", "a list of steps", quote(steps)) from None
         for step in listed:
-            whole = isinstance(step, int | np.integer) and not isinstance(step, bool)
+            whole = isinstance(step, int | np.integer) and not isinstance(step, bool | np.timedelta64)
             if not whole or not 0 <= step < self.horizon:
                 raise ModelError(f"{place}, steps", f"steps from 0 to {self.horizon - 1}", quote(step))
         if not listed:
             raise ModelError(f"{place}, steps", "at least one step", "none")
-        return tuple(sorted({int(step) for step in listed}))
+        return Steps.of(map(int, listed))
 
-    def _take(self, state: Hashable, action: Hashable, steps: tuple[int, ...] | None, place: str) -> None:
-        taken = self._taken.setdefault((state, action), set())
-        clash = taken & (set(steps) | {None}) if steps is not None else taken
-        if clash:
-            at = sorted(step for step in clash if step is not None)
-            when = f" for step {at[0]}" if at else ""
+    def _take(self, state: Hashable, action: Hashable, steps: Steps | None, place: str) -> None:
+        """Note that a row holds at these steps, all of them if None; refuse it where there is one already."""
+        if (state, action) not in self._taken:
+            self._taken[state, action] = steps
+            return
+        taken = self._taken[state, action]
+        both = steps if taken is None else taken
+        at = taken.first_shared(steps) if taken is not None and steps is not None else None
+        if taken is None or steps is None or at is not None:
+            first = at if at is not None else None if taken is None or both is None else both.ranges[0].start
+            when = f" for step {first}" if first is not None else ""
             raise ModelError(place, "each row once", f"a second one{when}")
-        taken.update(steps if steps is not None else [None])
+        self._taken[state, action] = taken | steps
 
     def _check_known(self, name: Hashable, kind: str, where: str) -> None:
         declared = self._known[kind]
@@ -262,28 +280,55 @@ class Builder:
                 stacklevel=4,
             )
 
-    def _terminal_at(self, state_at: Mapping[Hashable, int]) -> dict[int, Container[int]]:
+    def _terminal_at(self, state_at: Mapping[Hashable, int]) -> dict[int, Steps]:
+        always = Steps([range(self.horizon)])
         for row in self._rows:
-            declared = self._terminal.get(row.state, set())
-            steps = range(self.horizon) if row.steps is None else row.steps
-            clash = min(steps if declared is None else (step for step in declared if step in steps), default=None)
+            declared = self._terminal.get(row.state, _NO_STEPS)
+            clash = (always if declared is None else declared).first_shared(always if row.steps is None else row.steps)
             if clash is not None:
                 raise ModelError(row.place, f"no action in a terminal state at step {clash}", "this row")
-        always = range(self.horizon)
         return {state_at[name]: always if steps is None else steps for name, steps in self._terminal.items()}
 
     def _tables(self) -> tuple[list[list[int]], np.ndarray[Any, np.dtype[np.int32]]]:
-        """Return the rows of each distinct table, and the table of each step."""
-        special: dict[int, list[int]] = {}
+        """Return the rows of each distinct table, and the table of each step.
+
+        Rows begin and end to hold at few steps. Between two of these all steps have the same table.
+        """
+        begins: dict[int, list[int]] = {}
+        ends: dict[int, list[int]] = {}
         for i, row in enumerate(self._rows):
-            for step in row.steps or ():
-                special.setdefault(step, []).append(i)
+            for each in () if row.steps is None else row.steps.ranges:
+                begins.setdefault(each.start, []).append(i)
+                ends.setdefault(each.stop, []).append(i)
         always = [i for i, row in enumerate(self._rows) if row.steps is None]
-        known: dict[tuple[int, ...], int] = {} if len(special) == self.horizon else {(): 0}
+        n_always = sum(self._entries(self._rows[i]) for i in always)
+        bounds = sorted({0, *begins, *ends} - {self.horizon})
+        # a set of rows is known by the sum of random numbers of its rows, which takes no time to update
+        marks = [secrets.randbits(128) for _ in self._rows]
+        known: dict[int, int] = {}
+        tables: list[list[int]] = []
         table_of_step = np.zeros(self.horizon, np.int32)
-        for step in sorted(special):
-            table_of_step[step] = known.setdefault(tuple(special[step]), len(known))
-        return [sorted([*always, *rows]) for rows in known], table_of_step
+        holding: set[int] = set()
+        mark = size = 0
+        for first, after in pairwise([*bounds, self.horizon]):
+            for i in ends.get(first, ()):
+                holding.discard(i)
+                mark -= marks[i]
+            for i in begins.get(first, ()):
+                holding.add(i)
+                mark += marks[i]
+            if mark not in known:
+                size += n_always + sum(self._entries(self._rows[i]) for i in holding)
+                if current_load() is not None:  # what Python code states is its own affair
+                    check_limit("entries", size, "rows, outcomes and costs over all tables")
+                    check_time()
+                known[mark] = len(known)
+                tables.append(sorted([*always, *holding]))
+            table_of_step[first:after] = known[mark]
+        return tables, table_of_step
+
+    def _entries(self, row: _Row) -> int:
+        return 1 + len(row.probability) * (1 + len(self.resources))
 
     def _flatten(
         self,
@@ -375,7 +420,8 @@ def read_reward(value: Any, where: str) -> float:
 def read_costs(cost: Any, resources: tuple[str, ...], where: str) -> list[Any]:
     """Return one cost entry per resource from a number, a sequence or a dict by name."""
     if isinstance(cost, Mapping):
-        for name in cost:
+        strange = cost.keys() - set(resources) if len(cost) > 8 else [name for name in cost if name not in resources]
+        for name in cost if strange else ():
             if name not in resources:
                 known = ", ".join(map(quote, resources)) or "none"
                 hint = did_you_mean(name, resources)
@@ -383,14 +429,16 @@ def read_costs(cost: Any, resources: tuple[str, ...], where: str) -> list[Any]:
         return [cost.get(name, 0) for name in resources]
     if isinstance(cost, np.ndarray) and cost.ndim == 0:
         cost = cost[()]
-    if isinstance(cost, Sequence | np.ndarray) and not isinstance(cost, str | bytes):
+    scalar = isinstance(cost, str | bytes) or cost is np.ma.masked  # an array without length
+    if isinstance(cost, Sequence | np.ndarray) and not scalar:
         if len(cost) != len(resources):
             raise ModelError(
                 f"{where}, cost", f"{len(resources)} costs, one per resource", f"{len(cost)}: {quote(cost)}"
             )
         return list(cost)
     if len(resources) != 1:
-        if isinstance(cost, int | float | Fraction | Decimal | np.number) and cost == 0 and cost is not False:
+        number = isinstance(cost, int | float | Fraction | Decimal | np.number) and not isinstance(cost, np.timedelta64)
+        if number and not cost and cost is not False:
             return [0] * len(resources)
         names = ", ".join(map(quote, resources)) or "none"
         raise ModelError(f"{where}, cost", f"a cost for each resource ({names}), by name or in order", quote(cost))

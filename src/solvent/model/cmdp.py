@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import ExactColumn
-from solvent.errors import ModelError, did_you_mean, quote
+from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.budget import Budget
 from solvent.model.distributions import CostLaw
 from solvent.model.makers import Makers
@@ -162,6 +162,10 @@ class CMDP(Makers):
     def _action_index(self) -> dict[Hashable, int]:
         return {name: index for index, name in enumerate(self.actions)}
 
+    @cached_property
+    def _resource_index(self) -> dict[Hashable, int]:
+        return {name: index for index, name in enumerate(self.resources)}
+
     def state_index(self, name: Hashable) -> int:
         """Return the position of a state; a `ModelError` if there is none of that name."""
         return _find(self._state_index, name, "state")
@@ -172,7 +176,7 @@ class CMDP(Makers):
 
     def resource_index(self, name: str) -> int:
         """Return the position of a resource; a `ModelError` if there is none of that name."""
-        return _find({resource: index for index, resource in enumerate(self.resources)}, name, "resource")
+        return _find(self._resource_index, name, "resource")
 
     @property
     def start_index(self) -> int:
@@ -222,7 +226,7 @@ class CMDP(Makers):
         """Return where an outcome stands, for messages: state, action and, if they matter, its table."""
         row = int(np.searchsorted(self.outcome_indptr, outcome, side="right")) - 1
         table, state = divmod(int(np.searchsorted(self.row_indptr, row, side="right")) - 1, self.n_states)
-        place = f"{self.states[state]}/{self.actions[self.row_action[row]]}"
+        place = printable(f"{self.states[state]}/{self.actions[self.row_action[row]]}")
         if self.n_tables > 1:
             place += f" at step {int(np.flatnonzero(self.table_of_step == table)[0])}"
         return place
@@ -384,7 +388,7 @@ def _bare(name: Any) -> Any:
 def _find(index: Mapping[Any, int], name: Any, kind: str) -> int:
     try:
         return index[name]
-    except (KeyError, TypeError):
+    except Exception:  # no such name, or one that cannot be looked up, whatever its __hash__ and __eq__ raise
         names = list(index)
         known = ", ".join(map(quote, names[:6])) + (", ..." if len(names) > 6 else "")
         raise ModelError(

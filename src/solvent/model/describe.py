@@ -107,10 +107,10 @@ class Description:
         return f"at most 2^{self.diversity_bound_log2:.1f}"
 
     def __str__(self) -> str:
-        from rich.console import Console
+        from solvent.core.terminal import make_console
 
         text = io.StringIO()
-        Console(file=text, width=100, color_system=None).print(self)
+        make_console(file=text, width=100, color_system=None).print(self)
         return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
 
 

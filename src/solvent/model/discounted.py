@@ -174,7 +174,9 @@ class DiscountedCMDP:
             return 1
         ratio = share / total
         depth = math.log(ratio.denominator) - math.log(ratio.numerator)
-        guess = depth / -math.log1p(-float(1 - self.discount))
+        # log1p is exact near 1, log near 0
+        rate = math.log1p(-float(1 - self.discount)) if self.discount > Fraction(1, 2) else math.log(self.discount)
+        guess = depth / -rate
         if guess > MAX_HORIZON:
             raise ModelError(
                 "epsilon",

@@ -12,9 +12,10 @@ from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from solvent.core.exact import exact
-from solvent.errors import ModelError, quote
+from solvent.errors import LoadLimitError, ModelError, quote
 from solvent.model.assemble import MAX_HORIZON
 from solvent.model.distributions import FAMILIES, CostLaw, law
+from solvent.model.steps import Steps as StepSet
 
 NUMBER_SCHEMA = {
     "anyOf": [
@@ -63,8 +64,20 @@ def refused(error: ModelError) -> PydanticCustomError:
     return PydanticCustomError(
         "solvent",
         "expected {expected}, found {found}",
-        {"expected": error.expected, "found": error.found, "hint": error.hint, "inside": error.where},
+        {
+            "expected": error.expected,
+            "found": error.found,
+            "hint": error.hint,
+            "inside": error.where,
+            "limit": isinstance(error, LoadLimitError),
+        },
     )
+
+
+def raised(context: Mapping[str, Any], where: str) -> ModelError:
+    """Return the error of ours that pydantic passed on, at a place."""
+    kind = LoadLimitError if context["limit"] else ModelError
+    return kind(where, context["expected"], context["found"], context["hint"])
 
 
 def read_number(value: Any) -> Any:
@@ -121,19 +134,19 @@ def read_resource(value: Any) -> str:
     return value
 
 
-def _steps(value: Any) -> list[int]:
+def _steps(value: Any) -> StepSet:
     if not isinstance(value, list) or not value:
         raise refused(ModelError("", 'a list of steps or ranges, as in [0, 1, "4-9"]', quote(value)))
-    steps: list[int] = []
+    ranges: list[range] = []
     for entry in value:
         match = _STEPS.fullmatch(entry) if isinstance(entry, str) else None
-        if match and int(match[1]) <= int(match[2]) and len(steps) + int(match[2]) - int(match[1]) < MAX_HORIZON:
-            steps.extend(range(int(match[1]), int(match[2]) + 1))
+        if match and int(match[1]) <= int(match[2]) < MAX_HORIZON:
+            ranges.append(range(int(match[1]), int(match[2]) + 1))
         elif isinstance(entry, int) and not isinstance(entry, bool):
-            steps.append(entry)
+            ranges.append(range(entry, entry + 1))
         else:
             raise refused(ModelError("", 'a step or a range such as "4-9"', quote(entry)))
-    return steps
+    return StepSet(ranges)
 
 
 def bare_terminal(value: Any) -> Any:
@@ -144,4 +157,4 @@ def bare_terminal(value: Any) -> Any:
 Number = Annotated[Any, PlainValidator(read_number), WithJsonSchema(NUMBER_SCHEMA)]
 Name = Annotated[Any, PlainValidator(read_plain_name), WithJsonSchema(NAME_SCHEMA)]
 Cost = Annotated[Any, PlainValidator(_cost), WithJsonSchema(_COST_SCHEMA)]
-Steps = Annotated[list[int], PlainValidator(_steps), WithJsonSchema(STEPS_SCHEMA)]
+Steps = Annotated[StepSet, PlainValidator(_steps), WithJsonSchema(STEPS_SCHEMA)]

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from solvent.core.exact import decimal
-from solvent.core.files import write_whole
+from solvent.core.files import read_plain, write_whole
+from solvent.core.loading import LoadLimits, check_limit, check_time, loading
 from solvent.errors import ModelError, SolventError, did_you_mean, quote
 from solvent.model.amounts import as_typed
 from solvent.model.budget import Budget
@@ -33,13 +34,22 @@ AnyModel = CMDP | DiscountedCMDP
 _KINDS = ".yaml, .yml, .json or .npz"
 
 
-def load(path: str | Path) -> AnyModel:
+def load(path: str | Path, *, limits: LoadLimits | None = None) -> AnyModel:
     """Load a model from a .yaml, .json or .npz file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A plain file.
+    limits : LoadLimits, optional
+        What loading may cost at most; see `solvent.LoadLimits` for the defaults.
 
     Raises
     ------
     ModelError
         If there is no such file or it does not hold a model; the message names the field.
+    LoadLimitError
+        If loading it would cost more than `limits` allow.
 
     Examples
     --------
@@ -54,25 +64,42 @@ def load(path: str | Path) -> AnyModel:
     if not isinstance(path, str | Path):
         raise ModelError("load", "the path of a model file", quote(path))
     path = Path(path)
-    reader = _reader(path)
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        hint = did_you_mean(path.name, _neighbours(path))
-        raise ModelError(str(path), "a model file", "no such file", hint) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ModelError(str(path), "a model file that can be read", reason) from None
-    try:
-        return reader(content)
-    except ModelError as error:
-        raise error.within(str(path)) from None
+    with loading(limits):
+        reader = _reader(path)
+        try:
+            content = read_plain(path, _size_limit(path))
+        except FileNotFoundError:
+            hint = did_you_mean(path.name, _neighbours(path))
+            raise ModelError(str(path), "a model file", "no such file", hint) from None
+        except SolventError:
+            raise
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise ModelError(str(path), "a model file that can be read", reason) from None
+        except MemoryError:
+            raise ModelError(str(path), "a model that fits into memory", "one that does not") from None
+        try:
+            return reader(content)
+        except ModelError as error:
+            raise error.within(str(path)) from None
 
 
-def loads(text: str | bytes, kind: str = "yaml") -> AnyModel:
+def loads(text: str | bytes, kind: str = "yaml", *, limits: LoadLimits | None = None) -> AnyModel:
     """Load a model from text or bytes of the given kind: "yaml", "json" or "npz"."""
-    content = text.encode() if isinstance(text, str) else text
-    return _reader(Path(f"model.{kind}"))(content)
+    path = Path(f"model.{kind}")
+    with loading(limits):
+        reader = _reader(path)
+        try:
+            content = text.encode() if isinstance(text, str) else text
+        except UnicodeEncodeError as error:
+            raise ModelError("file", "text that UTF-8 can hold", quote(text[error.start : error.end])) from None
+        limit = _size_limit(path)
+        check_limit(limit, len(content), "bytes of text" if limit == "text_bytes" else "bytes")
+        return reader(content)
+
+
+def _size_limit(path: Path) -> str:
+    return "file_bytes" if path.suffix.lower() == ".npz" else "text_bytes"
 
 
 def save(model: AnyModel, path: str | Path) -> None:
@@ -172,9 +199,17 @@ def from_entries(data: Any) -> AnyModel:
     ModelError
         With the path of the field, or the state and action, at fault.
     """
+    from solvent.model.schema import choose_entries_reader
+
+    return choose_entries_reader(data, READERS)(data)
+
+
+def _from_entries_1(data: Any) -> AnyModel:
+    """Return the model of a parsed file of format 1."""
     from solvent.model.schema import read_entries
 
     file = read_entries(data)
+    check_limit("resources", len(file.resources), "resources", "resources")
     if file.resources and len(set(file.resources)) != len(file.resources):
         raise ModelError("resources", "each name once", quote(file.resources))
     options: dict[str, Any] = {key: getattr(file, key) for key in ("start", "resources", "states", "actions")}
@@ -191,7 +226,9 @@ def from_entries(data: Any) -> AnyModel:
         _refuse_strangers(file)
     for entry in file.terminal:
         builder.terminal(entry.state, steps=entry.steps)
-    for row in file.rows:
+    for i, row in enumerate(file.rows):
+        if not i % 256:
+            check_time()
         builder.add(
             row.state,
             row.action,
@@ -200,6 +237,10 @@ def from_entries(data: Any) -> AnyModel:
             outcomes=[(o.probability, o.next, o.cost, o.reward) for o in row.outcomes],
         )
     return builder.build()
+
+
+#: Readers of YAML and JSON files by format.
+READERS: dict[int, Callable[[Any], AnyModel]] = {1: _from_entries_1}
 
 
 def _read_budgets(limits: Mapping[str | None, Any], resources: list[str]) -> dict[str, Budget]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -10,12 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent._version import __version__
-from solvent.core.archives import read_archive, write_archive
-from solvent.core.exact import ExactColumn, canonical, common_unit, exact
+from solvent.core.archives import (
+    FORMAT,
+    Arrays,
+    Header,
+    check_array,
+    check_length,
+    check_names_of_arrays,
+    check_pointers,
+    check_positions,
+    choose_reader,
+    read_archive,
+    write_archive,
+)
+from solvent.core.exact import LONGEST_FILE_UNIT, ExactColumn, canonical, common_unit, exact
+from solvent.core.loading import check_limit
 from solvent.errors import ModelError, quote
 from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.model.discounted import DiscountedCMDP, read_discount
+from solvent.model.steps import Steps
 
 _ARRAYS = {
     "table_of_step": np.int32,
@@ -36,7 +51,7 @@ def to_bytes(model: CMDP | DiscountedCMDP) -> bytes:
     discount = model.discount if isinstance(model, DiscountedCMDP) else None
     model = model.base if isinstance(model, DiscountedCMDP) else model
     header = {
-        "solvent": 1,
+        "solvent": FORMAT,
         "version": __version__,
         "name": model.name,
         "about": model.about,
@@ -72,11 +87,11 @@ def from_bytes(content: bytes) -> CMDP | DiscountedCMDP:
     ModelError
         If it is not one; object arrays are refused, so nothing in it can run.
     """
-    from solvent.model.schema import FORMAT
-
     arrays, header = read_archive(content)
-    if header.get("solvent") != FORMAT:
-        raise ModelError("header", f"a model of format {FORMAT}", quote(header))
+    return choose_reader(header, "solvent", READERS, "a model")(header, arrays)
+
+
+def _read(header: Header, arrays: Arrays) -> CMDP | DiscountedCMDP:
     if header.get("discount") is None:
         return _rebuild(header, arrays)
     discount = read_discount(header.get("horizon"), header["discount"])
@@ -84,12 +99,17 @@ def from_bytes(content: bytes) -> CMDP | DiscountedCMDP:
     return DiscountedCMDP(_rebuild({**header, "horizon": 1}, arrays), discount)
 
 
-def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> CMDP:
+#: Readers by format. Format 2 is format 1 with a checksum.
+READERS: dict[int, Callable[[Header, Arrays], CMDP | DiscountedCMDP]] = {1: _read, 2: _read}
+
+
+def _rebuild(header: Header, arrays: Arrays) -> CMDP:
     from solvent.model.files import decode_name, read_budget
     from solvent.model.schema import read_law, read_limit
 
     horizon = check_horizon(_field(header, "horizon", int))
     resources = check_resources(_field(header, "resources", list))
+    check_limit("resources", len(resources), "resources")
     states = check_names([decode_name(name) for name in _field(header, "states", list)], "states") or ()
     actions = check_names([decode_name(name) for name in _field(header, "actions", list)], "actions") or ()
     names = Names(
@@ -100,7 +120,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> CMDP:
         _field(header, "name", str),
         _field(header, "about", str),
     )
-    parts = {name: _array(arrays, name, dtype) for name, dtype in _ARRAYS.items()}
+    parts = {name: check_array(arrays, name, dtype) for name, dtype in _ARRAYS.items()}
     n_outcomes = len(parts["probability"])
     laws = tuple(read_law(entry, f"laws[{i}]") for i, entry in enumerate(_field(header, "laws", list)))
     rows = Rows(
@@ -110,6 +130,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> CMDP:
         law_DO=_laws_used(arrays, len(resources), n_outcomes, len(laws)),
     )
     _check_layout(names, rows, parts["table_of_step"], horizon)
+    check_names_of_arrays(arrays, {*_ARRAYS, "law_DO", *(f"cost{d}" for d in range(len(resources)))})
     if rows.law_DO is not None:
         for d, column in enumerate(rows.cost):
             if column.ticks[rows.law_DO[d] != NO_LAW].any():
@@ -126,11 +147,11 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> CMDP:
         horizon=horizon,
         table_of_step=parts["table_of_step"],
         budget=limits,
-        terminal_at=dict.fromkeys(range(len(states)), range(horizon)),
+        terminal_at=dict.fromkeys(range(len(states)), Steps([range(horizon)])),
     )
 
 
-def _field(header: dict[str, Any], name: str, kind: type) -> Any:
+def _field(header: Header, name: str, kind: type) -> Any:
     if name not in header:
         raise ModelError("header", f"a field {name!r}", "none")
     if not isinstance(header[name], kind):
@@ -138,16 +159,7 @@ def _field(header: dict[str, Any], name: str, kind: type) -> Any:
     return header[name]
 
 
-def _array(arrays: dict[str, NDArray[Any]], name: str, dtype: Any) -> NDArray[Any]:
-    if name not in arrays:
-        raise ModelError("file", f"an array {name!r}", "none")
-    array = arrays[name]
-    if array.dtype != dtype or array.ndim != 1:
-        raise ModelError(name, f"{np.dtype(dtype)} in one dimension", f"{array.dtype} of shape {array.shape}")
-    return array
-
-
-def _column(header: dict[str, Any], arrays: dict[str, NDArray[Any]], d: int, n_outcomes: int) -> ExactColumn:
+def _column(header: Header, arrays: Arrays, d: int, n_outcomes: int) -> ExactColumn:
     units, digits = _field(header, "units", list), _field(header, "decimal_digits", list)
     name = f"cost{d}"
     array = arrays.get(name)
@@ -162,17 +174,17 @@ def _column(header: dict[str, Any], arrays: dict[str, NDArray[Any]], d: int, n_o
     if array.shape != (n_outcomes,) or (array.dtype != np.int64 and array.dtype.kind != "U"):
         raise ModelError(name, f"{n_outcomes} whole numbers", f"{array.dtype} of shape {array.shape}")
     if array.dtype.kind == "U":
-        values = [exact(text, name) * unit for text in array.tolist()]
-        unit = common_unit(values)
-        return canonical(np.array([int(value / unit) for value in values], object), unit, digits[d])
+        texts = array.tolist()
+        values = {text: exact(text, name) * unit for text in dict.fromkeys(texts)}
+        unit = common_unit(values.values(), LONGEST_FILE_UNIT)
+        ticks = {text: int(value / unit) for text, value in values.items()}
+        return canonical(np.array([ticks[text] for text in texts], object), unit, digits[d])
     if len(array) and array.min() == np.iinfo(np.int64).min:
         raise ModelError(name, "numbers above -2**63", str(array.min()))
     return canonical(array, unit, digits[d])
 
 
-def _laws_used(
-    arrays: dict[str, NDArray[Any]], n_resources: int, n_outcomes: int, n_laws: int
-) -> NDArray[np.int32] | None:
+def _laws_used(arrays: Arrays, n_resources: int, n_outcomes: int, n_laws: int) -> NDArray[np.int32] | None:
     used = arrays.get("law_DO")
     if used is None:
         return None
@@ -180,8 +192,7 @@ def _laws_used(
         raise ModelError(
             "law_DO", f"int32 of shape ({n_resources}, {n_outcomes})", f"{used.dtype} of shape {used.shape}"
         )
-    if used.size and (used.min() < NO_LAW or used.max() >= n_laws):
-        raise ModelError("law_DO", f"positions from {NO_LAW} to {n_laws - 1}", "others")
+    check_positions("law_DO", used, n_laws, NO_LAW)
     return used
 
 
@@ -191,26 +202,14 @@ def _check_layout(names: Names, rows: Rows, table_of_step: NDArray[np.int32], ho
     n_tables, rest = divmod(len(rows.row_indptr) - 1, n_states) if n_states else (0, 1)
     if n_tables < 1 or rest:
         raise ModelError("row_indptr", f"a multiple of {n_states} entries and one more", f"{len(rows.row_indptr)}")
-    positions: list[tuple[str, NDArray[Any], int, int]] = [
-        ("table_of_step", table_of_step, 0, n_tables - 1),
-        ("row_action", rows.row_action, 0, len(names.actions) - 1),
-        ("next_state", rows.next_state, 0, n_states - 1),
-    ]
-    for name, array, low, high in positions:
-        if len(array) and (array.min() < low or array.max() > high):
-            raise ModelError(name, f"positions from {low} to {high}", f"{array.min()} to {array.max()}")
-    pieces: list[tuple[str, NDArray[Any], int | None, int | None]] = [
-        ("table_of_step", table_of_step, horizon, None),
-        ("row_reward", rows.row_reward, n_rows, None),
-        ("row_indptr", rows.row_indptr, None, n_rows),
-        ("outcome_indptr", rows.outcome_indptr, n_rows + 1, len(rows.probability)),
-        ("next_state", rows.next_state, len(rows.probability), None),
-    ]
-    for name, array, size, total in pieces:
-        if size is not None and len(array) != size:
-            raise ModelError(name, f"{size} entries", f"{len(array)}")
-        if total is not None and (array[0] != 0 or array[-1] != total or (np.diff(array) < 0).any()):
-            raise ModelError(name, f"positions that never fall, from 0 to {total}", "others")
+    check_positions("table_of_step", table_of_step, n_tables)
+    check_positions("row_action", rows.row_action, len(names.actions))
+    check_positions("next_state", rows.next_state, n_states)
+    check_length("table_of_step", table_of_step, horizon)
+    check_length("row_reward", rows.row_reward, n_rows)
+    check_pointers("row_indptr", rows.row_indptr, None, n_rows)
+    check_pointers("outcome_indptr", rows.outcome_indptr, n_rows, len(rows.probability))
+    check_length("next_state", rows.next_state, len(rows.probability))
     owner = np.repeat(np.arange(len(rows.row_indptr) - 1), np.diff(rows.row_indptr))
     if n_rows > 1 and ((np.diff(rows.row_action) <= 0) & (np.diff(owner) == 0)).any():
         raise ModelError("row_action", "each action of a state once, in order", "others")

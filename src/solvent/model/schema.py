@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -34,12 +34,15 @@ from solvent.model.fields import (
     Number,
     Steps,
     bare_terminal,
+    raised,
     read_cost,
     read_number,
     read_plain_name,
     read_resource,
     refused,
 )
+
+Reader = TypeVar("Reader", bound=Callable[..., Any])
 
 #: Version of the file format.
 FORMAT = 1
@@ -119,7 +122,7 @@ def _budget(value: Any) -> Any:
         except PydanticCustomError as error:
             facts = dict(error.context or {})
             inside = ", ".join(part for part in (f".{name}", facts["inside"]) if part)
-            raise refused(ModelError(inside, facts["expected"], facts["found"], facts["hint"])) from None
+            raise refused(raised(facts, inside)) from None
     return limits
 
 
@@ -217,20 +220,35 @@ def write_schema() -> None:
     package.parents[2].joinpath("docs", "model.schema.json").write_text(text)
 
 
+def choose_entries_reader(data: Any, readers: Mapping[int, Reader]) -> Reader:
+    """Return the reader for the format that a parsed file states.
+
+    Raises
+    ------
+    ModelError
+        If it states none, or one that is not known.
+    """
+    if not isinstance(data, Mapping):
+        raise ModelError("file", "a mapping with fields solvent, horizon, start, rows", quote(data))
+    if "solvent" not in data:
+        raise ModelError("file", f"a model, which begins with 'solvent: {FORMAT}'", "no field 'solvent'")
+    found = data["solvent"]
+    whole = isinstance(found, int) and not isinstance(found, bool)
+    if not whole or found not in readers:
+        newer = whole and found > max(readers)
+        hint = "it was written for a newer version of Solvent: pip install --upgrade solvent" if newer else ""
+        raise ModelError("solvent", " or ".join(map(str, sorted(readers))), quote(found), hint)
+    return readers[found]
+
+
 def read_entries(data: Any) -> ModelFile:
-    """Check the shape of a parsed file.
+    """Check the shape of a parsed file of format 1.
 
     Raises
     ------
     ModelError
         Naming the path of the first field that is not what it should be.
     """
-    if not isinstance(data, Mapping):
-        raise ModelError("file", "a mapping with fields solvent, horizon, start, rows", quote(data))
-    if "solvent" not in data:
-        raise ModelError("file", f"a model, which begins with 'solvent: {FORMAT}'", "no field 'solvent'")
-    if isinstance(data["solvent"], bool):  # which Python takes for 1
-        raise ModelError("solvent", str(FORMAT), quote(data["solvent"]))
     try:
         file = ModelFile.model_validate(data)
     except ValidationError as error:
@@ -262,8 +280,7 @@ def _outside(reader: Callable[[Any], Any], value: Any, where: str) -> Any:
     try:
         return reader(value)
     except PydanticCustomError as error:
-        context = error.context or {}
-        raise ModelError(where, context["expected"], context["found"], context["hint"]) from None
+        raise raised(error.context or {}, where) from None
 
 
 def _first(error: ValidationError) -> ModelError:
@@ -284,7 +301,7 @@ def _first(error: ValidationError) -> ModelError:
     if kind == "solvent":
         inside = context["inside"].strip(", ")
         where = path + (inside if inside.startswith(".") else f", {inside}" if inside else "")
-        return ModelError(where, context["expected"], context["found"], context["hint"])
+        return raised(context, where)
     if kind == "missing":
         return ModelError(_path(detail["loc"][:-1]) or "file", f"a field {detail['loc'][-1]!r}", "none")
     if kind == "extra_forbidden":

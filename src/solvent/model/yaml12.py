@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 import yaml
 
 from solvent.core.exact import decimal
+from solvent.core.loading import check_time, current_limits, refuse
 from solvent.errors import ModelError, quote
 
 _MAX_DEPTH = 60
-#: Aliases may multiply a document by so much, and may make a small one so large.
-_MAX_GROWTH, _MAX_EXPANDED = 10, 1_000_000
+#: Aliases may always multiply a document by this much.
+_MAX_GROWTH = 10
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -131,6 +132,7 @@ def _measure(text: str) -> None:
     sizes: list[int] = [0]
     anchors: list[str | None] = [None]
     known: dict[str, int] = {}
+    most = current_limits().nodes
     for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in known:
@@ -148,9 +150,13 @@ def _measure(text: str) -> None:
             sizes[-1] += size
             if anchor:
                 known[anchor] = size
-        if len(sizes) > _MAX_DEPTH or sizes[-1] > _MAX_EXPANDED + _MAX_GROWTH * count:
-            found = "one nested too deeply" if len(sizes) > _MAX_DEPTH else "one whose aliases expand to far more"
-            raise ModelError("file", "a document of reasonable size", found)
+        if len(sizes) > _MAX_DEPTH:
+            raise ModelError("file", "a document of reasonable size", "one nested too deeply")
+        if sizes[-1] > most + _MAX_GROWTH * count:
+            found = f"one whose aliases expand to more than {most:,} values"
+            refuse("nodes", "a document of reasonable size", found)
+        if not count % 4096:
+            check_time()
 
 
 class _Dumper(_DUMPER):  # type: ignore[misc]

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from solvent.core.exact import exact
-from solvent.errors import ModelError, PolicyError, SolventError, quote
+from solvent.errors import ModelError, PolicyError, SolventError, printable, quote
 from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
@@ -104,7 +104,7 @@ class AugmentedMDP:
     def __repr__(self) -> str:
         form = "stationary, " if self.stationary else ""
         verdict = "" if self.feasible else ", infeasible"
-        tracked = ", ".join(self.lattice.resources) or "nothing"
+        tracked = printable(", ".join(self.lattice.resources)) or "nothing"
         return (
             f"AugmentedMDP({form}{self.n_nodes:,} nodes, {self.n_rows:,} rows, horizon {self.model.horizon}, "
             f"tracking {tracked}{verdict})"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import Number, exact
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.progress import Progress
-from solvent.errors import BudgetError, LimitError, ModelError, SolventError, quote
+from solvent.errors import BudgetError, LimitError, ModelError, SolventError, printable, quote
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
@@ -117,7 +117,7 @@ class Curve:
 
     def __repr__(self) -> str:
         least = "infeasible" if self.least_budget is None else f"least budget {format_amount(self.least_budget)}"
-        return f"Curve({self.resource} up to {format_amount(self.up_to)}, {len(self)} points, {least})"
+        return f"Curve({printable(self.resource)} up to {format_amount(self.up_to)}, {len(self)} points, {least})"
 
     def _ticks(self, budget: Number) -> int:
         amount = exact(budget, "budget")

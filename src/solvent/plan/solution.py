@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from solvent.errors import SolventError
+from solvent.errors import SolventError, printable
 from solvent.model.amounts import format_amount, short_amount
 from solvent.plan.tail import Tail
 from solvent.policy.table import AugmentedPolicy
@@ -68,7 +68,7 @@ class Diagnosis:
             parts.append(f"whether {name} is the reason by itself would have taken too long to find out")
         if not self.least_budget and not self.shortfall and not self.undetermined:
             parts.append("each resource could be kept by itself, but not all of them together")
-        return "; ".join(parts)
+        return printable("; ".join(parts))
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class Solution:
         return state
 
     def __repr__(self) -> str:
-        worst = ", ".join(f"{name} {short_amount(spent)}" for name, spent in self.worst_spent.items())
+        worst = printable(", ".join(f"{name} {short_amount(spent)}" for name, spent in self.worst_spent.items()))
         detail = f", worst spent {worst}" if worst else ""
         if self.status is Status.LIMIT:
             detail = f", at most {self.value_upper:.10g}"

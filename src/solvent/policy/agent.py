@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solvent.errors import ModelError, PolicyError, SolventError, UnmodelledOutcome, quote
+from solvent.errors import ModelError, PolicyError, SolventError, UnmodelledOutcome, printable, quote
 from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits, resolve
 from solvent.model.build import read_costs
@@ -180,7 +180,7 @@ class Agent:
         return next((row for row in rows if self.model.row_action[row] == action), None)
 
     def _place(self) -> str:
-        spent = ", ".join(f"{name} {format_amount(amount)}" for name, amount in self.spent.items())
+        spent = printable(", ".join(f"{name} {format_amount(amount)}" for name, amount in self.spent.items()))
         return f"step {self._step}, state {quote(self.state)}" + (f", spent {spent}" if spent else "")
 
     def observe(self, state: Hashable, cost: Any = 0) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from solvent.core.limits import ResourceMonitor
-from solvent.errors import PolicyError, quote
+from solvent.errors import PolicyError, printable, quote
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
 from solvent.policy.agent import Agent
@@ -111,7 +111,7 @@ class DiscountedPolicy:
         return hash((self.finite, self.discount))
 
     def __repr__(self) -> str:
-        rules = " or ".join(rule.name for rule in self.rules)
+        rules = printable(" or ".join(rule.name for rule in self.rules))
         return f"DiscountedPolicy({len(self.finite):,} nodes over {self.steps} steps, then {rules} for ever)"
 
 

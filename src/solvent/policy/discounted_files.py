@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solvent.core.archives import write_archive
+from solvent.core.archives import Arrays, Header, check_array, check_names_of_arrays, check_positions, write_archive
 from solvent.core.exact import exact
 from solvent.core.files import write_whole
+from solvent.core.loading import check_limit, current_limits, refuse
 from solvent.errors import PolicyError, quote
+from solvent.model.assemble import MOST_EARNED
 from solvent.model.discounted import DiscountedCMDP, read_factor
 from solvent.policy.discounted import DiscountedPolicy
-from solvent.policy.files import rebuild, to_parts
+from solvent.policy.files import KNOWN_ARRAYS, rebuild, to_parts
 from solvent.policy.markov import UNDECIDED
 from solvent.policy.tail import TailRule
 
+_TAIL_ARRAYS = {"tail_action", "tail_value", "tail_most", "tail_least"}
+#: How many bits of powers are worked out in a second.
+_BITS_PER_SECOND = 1e9
 #: In `tail_least`: there is no such bound.
 _UNBOUNDED = ""
 
@@ -52,9 +55,7 @@ def _text(side: Fraction | None) -> str | None:
     return None if side is None else str(side)
 
 
-def discounted_from_parts(
-    arrays: dict[str, NDArray[Any]], header: dict[str, Any], model: DiscountedCMDP | None
-) -> DiscountedPolicy:
+def discounted_from_parts(arrays: Arrays, header: Header, model: DiscountedCMDP | None) -> DiscountedPolicy:
     """Return the policy of a file's arrays and header.
 
     Raises
@@ -62,18 +63,21 @@ def discounted_from_parts(
     PolicyError, ModelError
         If they do not make one, or it was made for another model.
     """
+    check_names_of_arrays(arrays, KNOWN_ARRAYS | _TAIL_ARRAYS)
     finite = rebuild(header, arrays, None)
     names = header.get("rules")
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise PolicyError("header, rules", "names of tail rules", quote(names))
     n_rules, n_states, n_own = len(names), len(finite.states), len(finite.actions) - len(names)
-    action, value = arrays.get("tail_action"), arrays.get("tail_value")
-    _check(action, "tail_action", np.int32, (n_rules, n_states))
-    _check(value, "tail_value", np.float64, (n_rules, n_states))
-    assert action is not None
-    assert value is not None
-    if not UNDECIDED <= int(action.min()) <= int(action.max()) < n_own or not np.isfinite(value).all():
-        raise PolicyError("tail_action", f"actions from {UNDECIDED} to {n_own - 1}, each of finite worth", "others")
+    if n_own < 1 or len(set(names)) != n_rules:
+        raise PolicyError("header, rules", "different names, an action for each, and one action more", quote(names))
+    action, value = check_array(arrays, "tail_action", np.int32, 2), check_array(arrays, "tail_value", np.float64, 2)
+    for name, array in (("tail_action", action), ("tail_value", value)):
+        if array.shape != (n_rules, n_states):
+            raise PolicyError(name, f"shape {(n_rules, n_states)}", f"shape {array.shape}")
+    check_positions("tail_action", action, n_own, UNDECIDED)
+    if not (np.abs(value) <= MOST_EARNED).all():
+        raise PolicyError("tail_value", f"numbers of at most {MOST_EARNED:g} in size", "others")
     most, least = (_bounds(arrays, name, n_rules, n_states) for name in ("tail_most", "tail_least"))
     if len({len(of_rule) for of_rule in (*most, *least)}) != 1 or any(None in of_rule for of_rule in most):
         raise PolicyError("tail_most", "a bound for each resource, beside tail_least", "others")
@@ -83,19 +87,21 @@ def discounted_from_parts(
     )
     policy = DiscountedPolicy(finite, rules, read_factor(header["discount"]), _limits(header, finite.resources), model)
     if model is not None:
-        policy.closed(model)
+        _check_work(policy, model)
+        policy.finite.check_counting(policy.closed(model))
     return policy
 
 
-def _check(array: NDArray[Any] | None, name: str, dtype: Any, shape: tuple[int, ...]) -> None:
-    if array is None or array.dtype != dtype or array.shape != shape:
-        found = "none" if array is None else f"{array.dtype} of shape {array.shape}"
-        raise PolicyError(name, f"{np.dtype(dtype)} of shape {shape}", found)
+def _check_work(policy: DiscountedPolicy, model: DiscountedCMDP) -> None:
+    """Refuse a policy of so many steps that the powers of the discount take longer to work out than loading may."""
+    base = model.base
+    check_limit("entries", policy.steps * (base.n_rows + base.n_outcomes * (1 + base.n_resources)), "planned entries")
+    seconds = policy.steps**2 * policy.discount.denominator.bit_length() / _BITS_PER_SECOND
+    if seconds > current_limits().seconds:
+        refuse("seconds", "few enough steps for exact powers of the discount", f"{policy.steps:,}")
 
 
-def _bounds(
-    arrays: dict[str, NDArray[Any]], name: str, n_rules: int, n_states: int
-) -> list[tuple[tuple[Fraction, ...] | None, ...]]:
+def _bounds(arrays: Arrays, name: str, n_rules: int, n_states: int) -> list[tuple[tuple[Fraction, ...] | None, ...]]:
     array = arrays.get(name)
     if array is None or array.dtype.kind not in "U" or array.ndim != 3 or array.shape[::2] != (n_rules, n_states):
         raise PolicyError(name, f"numbers as text, of shape ({n_rules}, resources, {n_states})", "none")
@@ -108,7 +114,7 @@ def _bounds(
     ]
 
 
-def _limits(header: dict[str, Any], resources: tuple[str, ...]) -> dict[str, tuple[Fraction | None, Fraction | None]]:
+def _limits(header: Header, resources: tuple[str, ...]) -> dict[str, tuple[Fraction | None, Fraction | None]]:
     given = header.get("limits")
     if not isinstance(given, dict) or tuple(given) != resources:
         raise PolicyError("header, limits", f"limits of {quote(list(resources))}", quote(given))

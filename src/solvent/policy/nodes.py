@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import exact
-from solvent.errors import PolicyError, did_you_mean, quote
+from solvent.core.exact import MAX_TICKS, exact
+from solvent.errors import PolicyError, did_you_mean, printable, quote
 from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_LAW, same
@@ -115,7 +115,7 @@ class NodeTable:
         return hash((self.fingerprint, len(self)))
 
     def __repr__(self) -> str:
-        tracked = ", ".join(map(str, self.resources)) or "nothing"
+        tracked = printable(", ".join(self.resources)) or "nothing"
         return f"{type(self).__name__}({len(self):,} nodes over {self.horizon} steps, tracking {tracked})"
 
     @property
@@ -269,7 +269,9 @@ class NodeTable:
                 if name not in spent:
                     raise PolicyError("spent", f"an amount of {quote(name)}", quote(dict(spent)))
             values = [spent[name] for name in self.resources]
-        elif isinstance(spent, Sequence | np.ndarray) and not isinstance(spent, str) and np.ndim(spent) == 1:
+        elif (isinstance(spent, np.ndarray) and spent.ndim == 1) or (
+            isinstance(spent, Sequence) and not isinstance(spent, str | bytes)
+        ):
             values = list(spent)
         else:
             values = [spent] if self.resources or spent else []
@@ -292,25 +294,50 @@ class NodeTable:
         return ", ".join(named) or "nothing tracked"
 
     def _check_step(self, step: int) -> int:
-        if isinstance(step, bool) or not isinstance(step, int | np.integer) or not 0 <= step < self.horizon:
+        whole = isinstance(step, int | np.integer) and not isinstance(step, bool | np.timedelta64)
+        if not whole or not 0 <= step < self.horizon:
             raise PolicyError("step", f"a step from 0 to {self.horizon - 1}", quote(step))
         return int(step)
 
     def _find_state(self, state: Hashable) -> int:
         try:
             return self._state_index[state]
-        except (KeyError, TypeError):
+        except Exception:  # no such name, or one that cannot be looked up
             hint = did_you_mean(state, self.states)
             raise PolicyError("state", "a state of the policy's model", quote(state), hint) from None
 
     def check_model(self, model: CMDP) -> None:
-        """Raise a `PolicyError` unless `model` is the one this policy was made for."""
+        """Raise a `PolicyError` unless `model` is the one this policy was made for.
+
+        The fingerprint is compared, and all names in their order: a policy may come from a file in which they stand for
+        something else.
+        """
         if model.fingerprint != self.fingerprint:
             raise PolicyError(
                 "policy",
                 f"a policy for this model ({quote(model.name or 'unnamed')}, fingerprint {model.fingerprint})",
                 f"one made for the model with fingerprint {self.fingerprint}",
             )
+        for what, own, known in (
+            ("horizon", self.horizon, model.horizon),
+            ("start", self.start, model.start),
+            ("states", self.states, model.states),
+            ("actions", self.actions, model.actions),
+        ):
+            if own is not known and own != known:
+                raise PolicyError(f"policy, {what}", f"the model's, {quote(known)}", quote(own))
+        tracked = set(self.resources)
+        if self.resources != self.limits.resources or self.resources != tuple(
+            name for name in model.resources if name in tracked
+        ):
+            expected = f"resources of the model in its order, {quote(list(model.resources))}"
+            raise PolicyError("policy, resources", expected, quote(list(self.resources)))
+
+    def check_counting(self, model: CMDP) -> None:
+        """Raise a `PolicyError` unless `model` is the policy's own, and its costs can be counted as the policy does."""
+        self.check_model(model)
+        for d in range(len(self.resources)):
+            self.plain_ticks(model, d)
 
     def cost_ticks(self, model: CMDP) -> NDArray[np.int64]:
         """Return the cost of each of the model's outcomes in this policy's ticks, shape (O, D), as it counts them.
@@ -347,6 +374,10 @@ class NodeTable:
                 f"whole multiples of the policy's unit, {format_amount(self.units[d])}",
                 "a continuous law" if continuous else f"multiples of {format_amount(column.unit)}",
             )
+        # rounding moves each of the sum's terms by less than a tick
+        if max(model.cost_sums[r]) * column.unit / self.units[d] + model.horizon > MAX_TICKS:
+            expected = "a unit in which sums of costs fit 64 bits"
+            raise PolicyError(f"costs of {self.resources[d]}", expected, format_amount(self.units[d]))
         return round_to(column, self.units[d], up=self.counting[d] == "up")
 
     def count(self, d: int, amount: Fraction) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from solvent.errors import ModelError, did_you_mean, quote
+from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.amounts import format_amount
 
 _LONGEST_NAME = 28
@@ -20,7 +20,7 @@ def short_name(name: object, longest: int = _LONGEST_NAME) -> str:
     >>> short_name("to the village over the hill and back"), short_name((1, 2))
     ('to the village over the hil…', '(1, 2)')
     """
-    text = " ".join(str(name).split())
+    text = printable(" ".join(str(name).split()))
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 

@@ -1,0 +1,75 @@
+"""Sets of steps as ranges, so that a million steps in a row take no more than two numbers."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+
+class Steps:
+    """A set of steps, kept as ranges that neither touch nor overlap, in order.
+
+    Parameters
+    ----------
+    ranges : iterable of range
+        Of step 1, none empty; they may overlap.
+
+    Examples
+    --------
+    >>> steps = Steps.of([5, 0, 1, 2])
+    >>> steps.ranges, len(steps), list(steps), 3 in steps
+    ([range(0, 3), range(5, 6)], 4, [0, 1, 2, 5], False)
+    """
+
+    def __init__(self, ranges: Iterable[range]) -> None:
+        self.ranges: list[range] = []
+        for each in sorted(ranges, key=lambda one: one.start):
+            if self.ranges and each.start <= self.ranges[-1].stop:
+                if each.stop > self.ranges[-1].stop:
+                    self.ranges[-1] = range(self.ranges[-1].start, each.stop)
+            else:
+                self.ranges.append(each)
+
+    @classmethod
+    def of(cls, steps: Iterable[int]) -> Steps:
+        """Return a set of single steps."""
+        listed = sorted(set(steps))
+        ends = [i + 1 for i, (before, after) in enumerate(pairwise(listed)) if after != before + 1]
+        bounds = pairwise([0, *ends, len(listed)])
+        return cls(range(listed[first], listed[last - 1] + 1) for first, last in bounds if first < last)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.ranges))
+
+    def __iter__(self) -> Iterator[int]:
+        for each in self.ranges:
+            yield from each
+
+    def __contains__(self, step: object) -> bool:
+        if not isinstance(step, int):
+            return False
+        at = bisect_right(self.ranges, step, key=lambda one: one.start) - 1
+        return at >= 0 and step < self.ranges[at].stop
+
+    def __or__(self, other: Steps) -> Steps:
+        return Steps([*self.ranges, *other.ranges])
+
+    def first_shared(self, other: Steps) -> int | None:
+        """Return the first step that is in both; None if there is none.
+
+        Examples
+        --------
+        >>> Steps([range(0, 9)]).first_shared(Steps.of([11, 7])), Steps.of([1]).first_shared(Steps.of([2]))
+        (7, None)
+        """
+        mine, others, i, j = self.ranges, other.ranges, 0, 0
+        while i < len(mine) and j < len(others):
+            first = max(mine[i].start, others[j].start)
+            if first < min(mine[i].stop, others[j].stop):
+                return first
+            if mine[i].stop <= others[j].stop:
+                i += 1
+            else:
+                j += 1
+        return None

@@ -1,0 +1,124 @@
+"""Policy files that were changed: damage is found by the checksum, and what a forger can change by what it means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import solvent
+from solvent import CMDP, PolicyError, SolventError
+from solvent.core.archives import compress, read_archive, write_archive
+from solvent.policy.files import from_bytes, to_bytes
+from solvent.policy.table import AugmentedPolicy
+
+
+def van() -> CMDP:
+    b = CMDP.builder(horizon=3, start="home", resources=["time", "fuel"], budget={"fuel": 3, "time": None})
+    b.add("home", "go", reward=2, outcomes=[(0.5, "home", [1, 1]), (0.5, "away", [1, 2])])
+    b.add("home", "rest", outcomes=[(1, "home", 0)])
+    b.add("away", "go", reward=1, outcomes=[(1, "home", [1, 1])])
+    b.add("away", "rest", outcomes=[(1, "away", 0)])
+    return b.build()
+
+
+MODEL = van()
+POLICY = solvent.solve(MODEL, method="reduction").policy
+PARTS = read_archive(to_bytes(POLICY))
+
+
+def forged(**changes: Any) -> bytes:
+    """Return the policy with another header and a checksum that fits."""
+    return write_archive(PARTS[0], PARTS[1] | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"actions": ["rest", "go"]},
+            r"policy, actions: expected the model's, \('go', 'rest'\), found \('rest', 'go'\)",
+        ),
+        ({"states": ["away", "home"]}, r"policy, states: expected the model's"),
+        ({"start": "away"}, r"policy, start: expected the model's, 'home', found 'away'"),
+        (
+            {"resources": ["wear"]},
+            r"policy, resources: expected resources of the model in its order, \['time', 'fuel'\]",
+        ),
+        ({"fingerprint": "0" * 32}, r"a policy for this model"),
+        ({"fingerprint": "x"}, r"32 hexadecimal digits"),
+        ({"units": ["2"]}, r"costs of fuel: expected whole multiples of the policy's unit"),
+        ({"units": ["1e-390"]}, r"costs of fuel: expected a unit in which sums of costs fit 64 bits"),
+        ({"lower": [["9", None, None]]}, r"no lower limit above the upper one"),
+        ({"version": "9.9.9"}, r"newer version of Solvent"),
+        ({"horizon": 10**15}, r"horizon: expected at most"),
+    ],
+)
+def test_forged_headers_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SolventError, match=message):
+        from_bytes(forged(**changes), MODEL)
+
+
+def test_swapped_names_are_refused_wherever_the_model_comes_in() -> None:
+    """Once called feasible, since positions were right, while the names led over budget."""
+    policy = from_bytes(forged(actions=["rest", "go"]))
+    assert isinstance(policy, AugmentedPolicy)
+    for use in (solvent.verify, solvent.simulate, lambda model, policy: policy.agent(model)):
+        with pytest.raises(PolicyError, match="policy, actions: expected the model's"):
+            use(MODEL, policy)
+
+
+def test_a_policy_that_was_altered_without_its_checksum_is_refused() -> None:
+    arrays, _ = PARTS
+    with np.errstate(all="ignore"):
+        for name, array in arrays.items():
+            changed = array.copy()
+            changed.reshape(-1)[0] += 1
+            header = np.frombuffer(_raw_header(), np.uint8)
+            with pytest.raises(SolventError, match="damaged or edited"):
+                from_bytes(compress({**arrays, name: changed, "header": header}))
+    for old, new in ((b'"3"', b'"9"'), (b"exact", b"downn"), (b"fuel", b"time"), (b"home", b"HOME")):
+        header = np.frombuffer(_raw_header().replace(old, new), np.uint8)
+        with pytest.raises(SolventError, match="damaged or edited"):
+            from_bytes(compress({**arrays, "header": header}))
+
+
+def _raw_header() -> bytes:
+    import io
+
+    with np.load(io.BytesIO(to_bytes(POLICY))) as archive:
+        return archive["header"].tobytes()
+
+
+def test_a_raised_limit_with_a_fitting_checksum_is_what_it_says() -> None:
+    """Nobody can tell a policy for 3 from one for 1000 that spends at most 3: the check is against one's own budget."""
+    policy = from_bytes(forged(upper=[["1000"] * 3]), MODEL)
+    assert isinstance(policy, AugmentedPolicy)
+    report = solvent.verify(MODEL, policy, budget={"fuel": 3, "time": None})
+    assert report.feasible
+    assert report.worst_spent["fuel"][-1] <= 3
+
+
+def test_forged_actions_are_found_by_verify() -> None:
+    arrays, header = PARTS
+    greedy = write_archive({**arrays, "action_N": np.zeros_like(arrays["action_N"])}, header)
+    policy = from_bytes(greedy, MODEL)
+    assert isinstance(policy, AugmentedPolicy)
+    assert not solvent.verify(MODEL, policy).feasible
+
+
+@pytest.mark.parametrize("name", ["step_indptr", "node_indptr"])
+def test_pointers_that_wrap_around_are_refused(name: str) -> None:
+    arrays, header = PARTS
+    for at in range(len(arrays[name])):
+        for value in (-(2**63), 2**63 - 1, -1, 10**8):
+            changed = arrays[name].copy()
+            changed[at] = value
+            with pytest.raises(SolventError, match=name):
+                from_bytes(write_archive({**arrays, name: changed}, header), MODEL)
+
+
+def test_arrays_that_the_format_does_not_have_are_refused() -> None:
+    with pytest.raises(SolventError, match="only arrays that the format has, found 'strange'"):
+        from_bytes(write_archive({**PARTS[0], "strange": np.zeros(1)}, PARTS[1]))
