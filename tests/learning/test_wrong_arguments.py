@@ -94,6 +94,7 @@ FINE: dict[str, set[str]] = {
     "checkpoint": {"none", "text", "number as text"},
     "checkpoint_every": _LENGTH,
     "resume": set(),
+    "limits": {"none"},
 }  # fmt: skip
 #: What an error says if not the name of the argument.
 SAID = {"env": "learn: ", "checkpoint": "a place that can be written"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -38,9 +39,9 @@ ODD: list[Any] = [
     float("nan"), float("inf"), -float("inf"), 10**5000, -(10**400), 1e308, "1e999999999", "nan", "1/0", "", "\x1b[2J",
     "\ud800", Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), Decimal("1e999999"), np.float64("nan"),
     np.longdouble("inf"), np.timedelta64(1, "s"), np.timedelta64("NaT"), np.datetime64("2020-01-01"), np.ma.masked,
-    np.ma.array([1], mask=[True]), np.array("x"), np.array([[1]]), np.array([]), np.array([object()]), True, np.True_, None,
-    [], [[]], {}, {"x": 1}, {"cost": None}, {"cost": [1]}, b"1", 1j, set(), object(), BadHash(), BadEquals(), np.void(b"1"),
-    range(0), nested(), solvent.law("uniform", low=0, high=1), type, print,
+    np.ma.array([1], mask=[True]), np.array("x"), np.array([[1]]), np.array([]), np.array([object()]), True, np.True_,
+    None, [], [[]], {}, {"x": 1}, {"cost": None}, {"cost": [1]}, b"1", 1j, set(), object(), BadHash(), BadEquals(),
+    np.void(b"1"), range(0), nested(), solvent.law("uniform", low=0, high=1), type, print,
 ]  # fmt: skip
 
 
@@ -65,12 +66,13 @@ def test_agents_refuse_odd_observations(place: int) -> None:
             try:
                 agent.observe(state, cost)
             except SolventError as error:
-                assert str(error)
-                assert agent.step == 0
-                assert set(agent.spent.values()) == {Fraction(0)}
+                said = str(error)
             else:  # names of resources may be left out, and then cost nothing
-                assert agent.step == 1
+                said = "taken"
                 assert cost in ({}, {"cost": 1}, {"x": 1})
+            assert said
+            assert agent.step == (said == "taken")
+            assert said == "taken" or set(agent.spent.values()) == {Fraction(0)}
 
 
 def test_negative_zero_is_zero() -> None:
@@ -93,14 +95,13 @@ def test_amounts_that_are_none(place: int) -> None:
 
     calls: list[Any] = [
         lambda: exact(odd), lambda: Budget(odd), lambda: Budget(upper=[odd, odd]), lambda: Budget.final(odd), build,
-        lambda: policy.action(0, 0, odd), lambda: policy.action(0, 0, [odd]), lambda: policy.action(0, 0, {"cost": odd}),
-        lambda: policy.action(odd, odd, 0), lambda: model.state_index(odd), lambda: solvent.LoadLimits(seconds=odd),
+        lambda: policy.action(0, 0, odd), lambda: policy.action(0, 0, [odd]),
+        lambda: policy.action(0, 0, {"cost": odd}), lambda: policy.action(odd, odd, 0),
+        lambda: model.state_index(odd), lambda: solvent.LoadLimits(seconds=odd),
     ]  # fmt: skip
     for call in calls:
-        try:
+        with contextlib.suppress(SolventError):
             call()
-        except SolventError as error:
-            assert str(error)
     for numpy_thing in (np.timedelta64(3, "s"), np.ma.masked):
         with pytest.raises(solvent.ModelError, match="a finite number"):
             exact(numpy_thing)

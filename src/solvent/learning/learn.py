@@ -188,6 +188,8 @@ def learn(
     check_runs(max_episodes, checkpoint, checkpoint_every, resume=resume, progress=progress)
     check_callback(callback)
     path = read_path(checkpoint)
+    if limits is not None and not isinstance(limits, LoadLimits):
+        raise ModelError("limits", "a LoadLimits, or None", quote(limits))
     stationary = read_switch("stationary", stationary, optional=True)
     how = _How(
         env, horizon, budget, cost_support, support, cost_bound, cost, epsilon_cost,
