@@ -25,6 +25,7 @@ from typing import Any
 
 import solvent
 from fuzz.mutate import Seed, flip, mutate
+from solvent.core.limits import ResourceMonitor
 from solvent.learning.checkpoint import restore
 from solvent.learning.checkpoint import to_bytes as checkpoint_bytes
 from solvent.learning.learner import Learner
