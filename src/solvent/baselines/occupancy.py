@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
+from solvent.core.interrupt import run_aside
 from solvent.errors import SolventError
 from solvent.model.cmdp import CMDP, NO_LAW
 from solvent.policy.choices import spread
@@ -160,7 +162,8 @@ class Occupancy:
         limits, limit_sides = self._inequalities(scales, ends, gaps)
         solver: Any = linprog  # whose stubs do not know sparse matrices
         for method in _SOLVERS if self.n_x < _LARGE else _SOLVERS[::-1]:
-            answer = solver(
+            program = partial(
+                solver,
                 np.concatenate([objective, np.zeros(n_y), np.full(extra, -1.0)]),
                 A_ub=limits if len(limit_sides) else None,
                 b_ub=limit_sides if len(limit_sides) else None,
@@ -170,6 +173,7 @@ class Occupancy:
                 method=method,
                 options=_OPTIONS,
             )
+            answer = run_aside(program)
             if answer.status == _INFEASIBLE:
                 return None, scales
             if answer.status == 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -25,7 +27,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from solvent.cli.app import run
 
-        return run(list(sys.argv[1:] if arguments is None else arguments))
+        code = run(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:  # pressed before a command was there to deal with it, or after it was done
         print("interrupted", file=sys.stderr)
-        return 130
+        code = 130
+    if arguments is None:
+        _leave(code)
+    return code
+
+
+def _leave(code: int) -> None:
+    """Let nothing change how the process ends, now that it has said how it went."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    interrupt = sys.modules.get("solvent.core.interrupt")
+    if interrupt is not None and interrupt.runs_aside():  # foreign code, which would not survive what Python takes down
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

@@ -172,6 +172,7 @@ def learn(
         "--checkpoint": plan_output("--checkpoint", checkpoint, inputs=inputs),
     }
     refuse_doubles(outputs)
+    session.will_write(policy=outputs["--out"], log=outputs["--log"], checkpoint=outputs["--checkpoint"])
     if is_model_file(model):
         given = {"--horizon": horizon, "--cost": cost, "--cost-bound": cost_bound, "--env-arg": env_arg or None}
         subject = _of_file(session, model, budget, support, read_range(reward_range), given)

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
+from solvent.core.interrupt import call_kernel, check_interrupt
 from solvent.core.progress import announce
 
 #: Parts of numba that have no types.
@@ -57,9 +58,17 @@ def jit(function: F | None = None, **options: Any) -> Any:
     kernel = numba.njit(**(_OPTIONS | options))(function)
     with contextlib.suppress(RuntimeError):  # numba found no folder to cache in
         kernel._cache = _Cache(function)
+    kernel.__class__ = _Kernel
     if options.get("inline") != "always":
         KERNELS.append(kernel)
     return kernel
+
+
+class _Kernel(_core.registry.CPUDispatcher):  # type: ignore[misc]
+    """A compiled function which, called from Python, holds interrupts back until it has returned."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        return call_kernel(super().__call__, *arguments)
 
 
 class _Cache(_core.caching.FunctionCache):  # type: ignore[misc]
@@ -139,6 +148,7 @@ class _Compilation(_core.event.Listener):  # type: ignore[misc]
 
     def on_start(self, event: Any) -> None:
         """Note a kernel, and announce the first."""
+        check_interrupt()  # a kernel and those that it calls may take long
         if self._depth == 0:
             self._collecting = gc.isenabled()
             gc.disable()

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from solvent.core.interrupt import check_interrupt
 from solvent.core.jit import preparation_seconds
 from solvent.errors import ModelError, quote
 
@@ -119,7 +120,8 @@ class Allowance:
         return [(begin, min(begin + size, count)) for begin in range(0, count, max(size, 1))] or [(0, 0)]
 
     def check_time(self) -> None:
-        """Raise `LimitReached` once time is up."""
+        """Raise `LimitReached` once time is up, or an interrupt that was held back."""
+        check_interrupt()
         if self.seconds is not None and self.elapsed > self.seconds:
             raise LimitReached(f"the time limit of {self.seconds:g} s was reached")
 

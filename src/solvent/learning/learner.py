@@ -14,12 +14,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.interrupt import held_back, take_interrupt
 from solvent.core.progress import Progress
 from solvent.learning.bonus import Bonus, BonusName
 from solvent.learning.counts import Counts
 from solvent.learning.fields import Field, Surprise
 from solvent.learning.graph import Graph
-from solvent.learning.interrupt import Interrupt
 from solvent.learning.kernels import DUE, sweep
 from solvent.learning.result import Learned, LearnStatus, Moment
 from solvent.learning.support import Seen
@@ -104,7 +104,7 @@ class Learner:
 
         closed, stopped = False, ""
         saved = self.episodes
-        with Progress(show=progress) as bar, Interrupt() as interrupt:
+        with Progress(show=progress) as bar, held_back(polled=True):
             while self.graph.feasible:
                 if self.due:
                     moment = self._plan()
@@ -114,7 +114,7 @@ class Learner:
                     if callback is not None and callback(moment) is True:
                         stopped = "stopped by the callback"
                 bar.report("learning", self.episodes, max_episodes, {"gap": self.history[-1].gap}, unit="episode")
-                if interrupt.pressed:
+                if take_interrupt():
                     stopped = "interrupted"
                 if closed or stopped or self.episodes >= max_episodes:
                     break

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import Number, exact
+from solvent.core.interrupt import held_back
 from solvent.core.limits import Allowance, LimitReached, read_memory, read_seconds
 from solvent.core.progress import Progress
 from solvent.errors import BudgetError, LimitError, ModelError, SolventError, quote
@@ -193,7 +194,7 @@ def frontier(
         None,
         first_high,
     )
-    with Progress(show=progress) as bar:
+    with held_back(), Progress(show=progress) as bar:
         allowance = Allowance(read_seconds(time_limit), read_memory(memory_limit), bar.report if progress else None)
         try:
             points = frontiers.build(problem.model, purse, allowance)

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from solvent.core.interrupt import held_back
 from solvent.core.limits import Allowance, LimitReached, read_memory, read_seconds
 from solvent.core.progress import Progress
 from solvent.errors import ModelError, did_you_mean, quote
@@ -111,7 +112,7 @@ def solve(
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     check_model(model)
     limits = resolve(model, budget)
-    with Progress(show=progress) as bar:
+    with held_back(), Progress(show=progress) as bar:
         allowance = Allowance(seconds, memory, bar.report if progress else None, began)
         if method in APPROXIMATE:
             asked = Approximation.read(method, epsilon, limits, strict=strict)
