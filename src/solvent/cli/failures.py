@@ -7,6 +7,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from solvent.cli.session import Code, Session
+from solvent.core.interrupt import settle
 from solvent.errors import LimitError, SolventError
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def finish(
 
 def stop(session: Session, said: str = "") -> int:
     """Report that Ctrl-C or SIGTERM ended the run before there was an answer, and return the exit code."""
+    settle(sys.exception())
     written = session.written()
     names = ", ".join(f"{what} {file['path']}" for what, file in written.items())
     if not said and names:

@@ -5,6 +5,7 @@ The answer goes to standard output, everything else (progress, notes, errors) to
 
 from __future__ import annotations
 
+import _thread
 import json
 import signal
 import sys
@@ -13,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, partial
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from solvent.cli.outputs import Output
     from solvent.core.progress import Progress
 
+#: Seconds after which an interrupt that got lost is raised again.
+_LATER = 0.02
 #: Columns of output that nobody watches and whose width nobody asked for.
 _PLAIN_WIDTH = 120
 
@@ -144,18 +148,27 @@ class Session:
             yield
             return
 
+        from solvent.core.interrupt import Interrupted
+
+        watching = True
+
+        def again(number: int) -> None:
+            if watching:  # not from here, where it would be lost once more
+                Timer(_LATER, _thread.interrupt_main, (number,)).start()
+
         def stop(number: int, frame: Any) -> None:
             self.interrupted = True
             self.interrupted_code = Code.TERMINATED if number == signal.SIGTERM else Code.INTERRUPTED
             if not self.debug:
                 sys.unraisablehook = _ignore  # a compiler stopped halfway complains when it is cleared away
-            raise KeyboardInterrupt
+            raise Interrupted(partial(again, number))
 
         complain = sys.unraisablehook
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
+            watching = False
             for number, handler in before.items():
                 signal.signal(number, handler)
             sys.unraisablehook = complain

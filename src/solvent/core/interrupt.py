@@ -6,7 +6,7 @@ handlers of SIGINT and SIGTERM only note what they would have raised. It is rais
 `check_interrupt` between two pieces of work, or when the outermost `held_back` ends. A second signal is not held back.
 
 Functions that call many kernels enter `held_back` once for all of them, as replacing handlers takes longer than a small
-kernel. Handlers are replaced in the main thread only, where Python runs them, and put back by the outermost `held_back`.
+kernel. Handlers are replaced in the main thread only, where Python runs them, and put back by the outermost context.
 Those that are not Python functions (the default, which ends the process, or "ignore") are left alone.
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextvars
 import signal
 import threading
+import weakref
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
@@ -27,6 +28,36 @@ _PAUSE = 0.05
 
 
 _ASIDE = "solvent-aside"
+
+
+class Interrupted(KeyboardInterrupt):
+    """An interrupt that cannot get lost: `again` is called if it is swallowed, as by a finalizer, before it is settled.
+
+    Python code that is interrupted anywhere includes code that drops all exceptions.
+
+    Examples
+    --------
+    >>> try:
+    ...     raise Interrupted(lambda: print("lost"))
+    ... except KeyboardInterrupt:
+    ...     pass
+    lost
+    """
+
+    def __init__(self, again: Callable[[], None]) -> None:
+        super().__init__()
+        self._lost = weakref.finalize(self, again)
+        self._lost.atexit = False
+
+    def settle(self) -> None:
+        """Note that somebody deals with it."""
+        self._lost.detach()
+
+
+def settle(error: BaseException | None) -> None:
+    """Note that an interrupt is dealt with, and may be forgotten."""
+    if isinstance(error, Interrupted):
+        error.settle()
 
 
 class _Held:
@@ -123,6 +154,11 @@ class held_back:  # noqa: N801  # reads like a function
             raise waiting
 
 
+def is_interruptible() -> bool:
+    """Whether interrupts are held back here, so that long work should look for them."""
+    return _held.depth > 0 and _in_main_thread()
+
+
 def check_interrupt() -> None:
     """Raise what is held back, if anything is and nobody polls it; in the main thread only."""
     if _held.error is not None and not _held.polled and _in_main_thread():
@@ -147,6 +183,7 @@ def take_interrupt() -> bool:
     if not isinstance(error, KeyboardInterrupt):
         assert error is not None
         raise error
+    settle(error)
     return True
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from solvent.core.interrupt import check_interrupt
+from solvent.core.interrupt import check_interrupt, is_interruptible
 from solvent.core.jit import preparation_seconds
 from solvent.errors import ModelError, quote
 
@@ -111,12 +111,15 @@ class Allowance:
 
     @property
     def watched(self) -> bool:
-        """Whether there is a clock to watch or somebody to tell."""
-        return self.seconds is not None or self.report is not None
+        """Whether there is a clock to watch, somebody to tell, or Ctrl-C to listen for."""
+        return self.seconds is not None or self.report is not None or is_interruptible()
 
-    def pieces(self, count: int) -> list[tuple[int, int]]:
-        """Cut work on so many nodes into pieces between which the clock is read; one piece if there is no clock."""
-        size = count if self.seconds is None else _PIECE
+    def pieces(self, count: int, *, always: bool = False) -> list[tuple[int, int]]:
+        """Cut work on so many nodes into pieces between which the clock is read and Ctrl-C is heard.
+
+        One piece if there is no clock, unless `always`: where work runs on several threads a piece has too few states.
+        """
+        size = _PIECE if always or self.seconds is not None else count
         return [(begin, min(begin + size, count)) for begin in range(0, count, max(size, 1))] or [(0, 0)]
 
     def check_time(self) -> None:

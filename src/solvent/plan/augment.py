@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from solvent.core.interrupt import held_back
 from solvent.core.limits import Allowance, LimitReached, read_memory, read_seconds
 from solvent.errors import LimitError, ModelError
 from solvent.model.budget import BudgetLike, Limits, resolve
@@ -99,8 +100,9 @@ def expand(
     LimitReached
         If the memory or time allowed is not enough.
     """
-    steps = Steps(model, lattice, bounds_of(model, lattice, allowance, prune=prune))
-    parts = _stationary(steps, allowance) if stationary else _expanded(steps, allowance, prune=prune)
+    with held_back():
+        steps = Steps(model, lattice, bounds_of(model, lattice, allowance, prune=prune))
+        parts = _stationary(steps, allowance) if stationary else _expanded(steps, allowance, prune=prune)
     shape = (len(parts.row), len(parts.state))
     transitions = sparse.csr_array((parts.probability, parts.next_node, parts.entry_indptr), shape=shape)
     transitions.sort_indices()

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import exact as exact_number
+from solvent.core.interrupt import settle
 from solvent.core.limits import Allowance, LimitReached
 from solvent.errors import LatticeOverflowError, ModelError, quote
 from solvent.model.budget import Limits
@@ -141,7 +142,8 @@ def certify(
             allowance.check_time()
     except LimitReached as reached:
         stopped = str(reached)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        settle(interrupt)
         stopped = "interrupted"
     return _conclude(model, limits, bracket, stopped)
 

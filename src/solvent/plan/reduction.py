@@ -294,7 +294,7 @@ def _next_on_grid(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> L
 
 
 def _next_by_hash(steps: Steps, h: int, layer: Layer, allowance: Allowance) -> Layer:
-    moves, pieces = steps.moves(h), allowance.pieces(len(layer))
+    moves, pieces = steps.moves(h), allowance.pieces(len(layer), always=True)
     room, count, begin, taken = max(64, 2 * len(layer)), 0, 0, 0
     state, spent = np.empty(0, np.int32), np.empty((0, layer.spent.shape[1]), np.int64)
     while True:
