@@ -13,6 +13,7 @@ Those that are not Python functions (the default, which ends the process, or "ig
 from __future__ import annotations
 
 import contextvars
+import os
 import signal
 import threading
 import weakref
@@ -103,6 +104,16 @@ class _Held:
 
 
 _held = _Held()
+
+
+def _after_fork() -> None:
+    """Put the handlers back in a forked process: nothing there may ever reach a safe point of ours."""
+    _held.restore()
+    _held.error = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _in_main_thread() -> bool:
