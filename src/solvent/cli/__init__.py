@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -24,13 +25,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     solvent ...
     0
     """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    interrupted = 130
+
+    def end(number: int, frame: object) -> None:
+        nonlocal interrupted
+        interrupted = 143
+        raise KeyboardInterrupt
+
+    if arguments is None:  # this process is the program
+        signal.signal(signal.SIGTERM, end)
     try:
         from solvent.cli.app import run
 
-        code = run(list(sys.argv[1:] if arguments is None else arguments))
+        code = run(given)
     except KeyboardInterrupt:  # pressed before a command was there to deal with it, or after it was done
+        code = interrupted
         print("interrupted", file=sys.stderr)
-        code = 130
+        if "--json" in given:
+            error = {"kind": "Interrupted", "message": "interrupted"}
+            print(json.dumps({"error": error, "exit_code": code, "written": {}, "interrupted": True}, indent=1))
     if arguments is None:
         _leave(code)
     return code

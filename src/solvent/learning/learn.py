@@ -13,6 +13,7 @@ from solvent.errors import ModelError, quote
 from solvent.learning.arguments import (
     CostSupport,
     check_callback,
+    check_place,
     check_reward_sums,
     check_runs,
     knows_support,
@@ -131,7 +132,8 @@ def learn(
         Told a `Moment` at each plan; learning stops if it returns True, as it does on Ctrl-C, with what was found.
         `solvent.learning` has some that keep logs.
     checkpoint : path, optional
-        Write the learner there every `checkpoint_every` episodes, and at the end.
+        Write the learner there every `checkpoint_every` episodes, and at the end. If that fails, as on a full disk,
+        learning goes on after a `CheckpointWarning`, the next checkpoint is tried again, and the result says so.
     checkpoint_every : int
     resume : bool
         Go on from the checkpoint, exactly as if the run had not been interrupted.
@@ -167,6 +169,8 @@ def learn(
     check_runs(max_episodes, checkpoint, checkpoint_every, resume=resume, progress=progress)
     check_callback(callback)
     path = read_path(checkpoint)
+    if path is not None:
+        check_place(path)
     stationary = read_switch("stationary", stationary, optional=True)
     how = _How(env, horizon, budget, cost_support, support, cost_bound, cost, epsilon_cost, stationary, settings)
     learner = how.learner()

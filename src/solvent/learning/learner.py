@@ -6,8 +6,9 @@ had happened.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from solvent.core.interrupt import held_back, take_interrupt
 from solvent.core.progress import Progress
+from solvent.errors import CheckpointWarning, ModelError
 from solvent.learning.bonus import Bonus, BonusName
 from solvent.learning.counts import Counts
 from solvent.learning.fields import Field, Surprise
@@ -100,9 +102,7 @@ class Learner:
         checkpoint_every: int = 100_000,
     ) -> Learned:
         """Learn until the gap is at most epsilon, the callback or Ctrl-C says so, or episodes are used up."""
-        from solvent.learning.checkpoint import save
-
-        closed, stopped = False, ""
+        closed, stopped, unsaved = False, "", ""
         saved = self.episodes
         with Progress(show=progress) as bar, held_back(polled=True):
             while self.graph.feasible:
@@ -120,13 +120,28 @@ class Learner:
                     break
                 self._play(min(self.play_in.chunk, max_episodes - self.episodes))
                 if checkpoint is not None and self.episodes - saved >= checkpoint_every:
-                    save(self, checkpoint)
+                    unsaved = self._save(checkpoint, told=bool(unsaved))
                     saved = self.episodes
         if checkpoint is not None:
-            save(self, checkpoint)
-        if not self.graph.feasible:
-            return self._nothing()
-        return self._answer(closed=closed, stopped=stopped)
+            unsaved = self._save(checkpoint, told=bool(unsaved))
+        learned = self._answer(closed=closed, stopped=stopped) if self.graph.feasible else self._nothing()
+        if not unsaved:
+            return learned
+        message = f"{learned.message}; the checkpoint could not be written: {unsaved}"
+        return replace(learned, message=message, checkpoint_error=unsaved)
+
+    def _save(self, path: Path, *, told: bool) -> str:
+        """Write a checkpoint; if that fails, warn unless it was told already, and return why."""
+        from solvent.learning.checkpoint import save
+
+        try:
+            save(self, path)
+        except ModelError as error:
+            if not told:
+                reason = f"the checkpoint could not be written, and learning goes on without it: {error}"
+                warnings.warn(CheckpointWarning(reason), stacklevel=4)
+            return str(error)
+        return ""
 
     def _plan(self) -> Moment:
         """Plan on what was counted so far; return how far that is."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,6 +81,8 @@ class Learned:
         One for each plan.
     message : str
         What happened, and what to try.
+    checkpoint_error : str
+        Why the last checkpoint could not be written; empty if it was, or none was asked for.
     """
 
     status: LearnStatus
@@ -93,6 +95,7 @@ class Learned:
     history: tuple[Moment, ...]
     message: str
     _make_policy: Callable[[], AugmentedPolicy] | None = field(default=None, repr=False)
+    checkpoint_error: str = ""
 
     @cached_property
     def policy(self) -> AugmentedPolicy:
@@ -100,6 +103,13 @@ class Learned:
         if self._make_policy is None:
             raise SolventError(f"there is no policy: the status is {self.status.value!r}. {self.message}")
         return self._make_policy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy in another process needs: the policy itself in place of how to make it."""
+        state = dict(self.__dict__)
+        if self._make_policy is not None:
+            state |= {"policy": self.policy, "_make_policy": None}
+        return state
 
     @property
     def log(self) -> str:
@@ -120,7 +130,8 @@ class Learned:
         return restate(self.policy, model)
 
     def __repr__(self) -> str:
-        bounds = f"value {self.value_lower:.6g} to {self.value_upper:.6g}, " if self._make_policy else ""
+        known = self.status is not LearnStatus.INFEASIBLE
+        bounds = f"value {self.value_lower:.6g} to {self.value_upper:.6g}, " if known else ""
         return f"Learned({self.status.value}, {bounds}{self.episodes:,} episodes, {self.violations:,} violations)"
 
 
