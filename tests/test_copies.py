@@ -81,9 +81,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "model environment": lambda: stepped(solvent.gym.ModelEnv(GRID)),
     "budget wrapper": lambda: stepped(solvent.gym.BudgetWrapper(solvent.gym.ModelEnv(GRID))),
     "bounded wrapper": lambda: stepped(
-        solvent.gym.BudgetWrapper(
-            gymnasium.make("FrozenLake-v1"), budget=5, cost=1, cost_bound=1
-        )
+        solvent.gym.BudgetWrapper(gymnasium.make("FrozenLake-v1"), budget=5, cost=1, cost_bound=1)
     ),
     "drawn start": lambda: stepped(solvent.gym.DrawnStart(gymnasium.make("FrozenLake-v1"))),
     "cost in info": lambda: stepped(solvent.gym.CostInInfo(solvent.gym.ModelEnv(GRID))),
@@ -132,7 +130,9 @@ def test_copies_hold_the_same(name: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", [name for name in MADE if name.startswith(("solution", "learned")) and "vain" not in name])
+@pytest.mark.parametrize(
+    "name", [name for name in MADE if name.startswith(("solution", "learned")) and "vain" not in name]
+)
 def test_copies_of_results_have_policies(name: str, way: str) -> None:
     thing = made(name)
     assert facts(WAYS[way](thing).policy) == facts(thing.policy)

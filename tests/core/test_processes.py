@@ -22,7 +22,7 @@ from solvent.model import instances
 
 SOURCE = Path(solvent.__file__).parent
 #: Large enough for several threads, as frontiers and as layers of nodes.
-LARGE = instances.fuel_grid(8, horizon=40, tank=5000, thirst=(("3/4", 97), ("1/4", 211)), refill=500)
+LARGE = instances.fuel_grid(8, horizon=24, tank=3500, thirst=(("3/4", 97), ("1/4", 211)), refill=500)
 SMALL = instances.fuel_grid(3)
 
 needs_fork = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="there is no fork here")
@@ -68,7 +68,9 @@ def wait_for(pid: int, seconds: float = 60) -> int:
 
 
 @needs_fork
-@pytest.mark.parametrize("work", [solve_large, solve_nodes, learn, compare])
+@pytest.mark.parametrize(
+    "work", [solve_large, *(pytest.param(each, marks=pytest.mark.slow) for each in (solve_nodes, learn, compare))]
+)
 def test_a_forked_child_works_like_its_parent(work: Callable[[], Any], pool: None) -> None:
     expected = work()
     pid = os.fork()
@@ -90,6 +92,7 @@ def test_pools_of_forked_processes(pool: None) -> None:
         assert [each.get(60) for each in waiting] == [expected] * 3
 
 
+@pytest.mark.slow
 @needs_fork
 def test_fork_while_another_thread_works(pool: None) -> None:
     stop = threading.Event()
@@ -137,7 +140,7 @@ def test_a_forked_child_can_be_interrupted() -> None:
     os.close(tell)
 
 
-@pytest.mark.parametrize("method", ["frontier", "reduction"])
+@pytest.mark.parametrize("method", ["frontier", pytest.param("reduction", marks=pytest.mark.slow)])
 def test_threads_solve_at_the_same_time(method: str, pool: None) -> None:
     def work(_: int) -> tuple[float, Any]:
         found = solvent.solve(LARGE, method=method)
@@ -148,6 +151,7 @@ def test_threads_solve_at_the_same_time(method: str, pool: None) -> None:
         assert list(several.map(work, range(8))) == [expected] * 8
 
 
+@pytest.mark.slow
 def test_threads_do_different_things_at_the_same_time(pool: None) -> None:
     works: list[Callable[[], Any]] = [solve_large, solve_nodes, learn, compare]
     expected = [work() for work in works]

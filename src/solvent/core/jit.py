@@ -10,7 +10,6 @@ import contextlib
 import functools
 import gc
 import hashlib
-import pickle
 import threading
 import time
 from collections.abc import Callable
@@ -33,8 +32,6 @@ KERNELS: list[Any] = []
 #: Without checks for divisions by zero, which no kernel makes, and without entry points for C, which nobody uses.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 _NOTICE = "Compiling kernels for this machine (once, a few seconds)..."
-#: What reading a damaged cache file raises.
-_UNREADABLE = (OSError, EOFError, pickle.UnpicklingError)
 
 
 def jit(function: F | None = None, **options: Any) -> Any:
@@ -82,7 +79,7 @@ class _Cache(_core.caching.FunctionCache):  # type: ignore[misc]
         """Return a cached kernel, or None."""
         try:
             return super().load_overload(sig, target_context)
-        except _UNREADABLE:
+        except Exception:  # a damaged file can make the reader raise anything
             try:
                 self.flush()  # else it could not be written either
             except OSError:

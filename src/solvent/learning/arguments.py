@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import errno
+import math
 import os
 import tempfile
 from collections.abc import Mapping
