@@ -58,7 +58,7 @@ def test_nothing_is_raised_before_a_safe_point() -> None:
 
 def test_the_end_of_the_context_is_a_safe_point() -> None:
     reached = []
-    with pytest.raises(KeyboardInterrupt), held_back():
+    with pytest.raises(KeyboardInterrupt), held_back():  # noqa: PT012
         press()
         reached.append("within")
     assert reached == ["within"]
@@ -75,20 +75,20 @@ def test_only_the_outermost_context_puts_handlers_back() -> None:
 
 
 def test_the_second_is_raised_at_once() -> None:
-    with pytest.raises(KeyboardInterrupt), held_back():
+    with pytest.raises(KeyboardInterrupt), held_back():  # noqa: PT012
         press()
         press()
         raise AssertionError("unreachable")
 
 
 def test_an_error_does_not_swallow_an_interrupt() -> None:
-    with pytest.raises(KeyboardInterrupt), held_back():
+    with pytest.raises(KeyboardInterrupt), held_back():  # noqa: PT012
         press()
         raise SystemError("as compiled code raises when it is hit")
 
 
 def test_an_interrupt_of_before_is_forgotten() -> None:
-    with pytest.raises(SystemExit), held_back():
+    with pytest.raises(SystemExit), held_back():  # noqa: PT012
         press()
         sys.exit(3)
     with held_back():
@@ -170,7 +170,7 @@ def later(seconds: float) -> None:
 
 def test_a_kernel_returns_before_it_is_interrupted() -> None:
     count_up(10)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
         later(0.05)
         for _ in range(100_000):
             count_up(10_000_000)
@@ -192,7 +192,7 @@ def test_work_on_several_threads_is_interrupted(count: int, monkeypatch: pytest.
         time.sleep(0.02)
         done.append(begin)
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
         later(0.1)
         threads.run_by_states(kernel, np.full(1000, 1e9))
     assert len(done) < 100
@@ -201,7 +201,7 @@ def test_work_on_several_threads_is_interrupted(count: int, monkeypatch: pytest.
 def test_nobody_waits_for_what_runs_aside() -> None:
     release = threading.Event()
     began = time.perf_counter()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
         later(0.1)
         run_aside(release.wait)
     assert time.perf_counter() - began < 5

@@ -249,7 +249,7 @@ class Agent:
         return UnmodelledOutcome(self._step, self.state, action, found, possible_texts(self.model, row))
 
     def __copy__(self) -> Agent:
-        """Return an agent that goes on from here by itself; the model and the policy, which never change, are shared."""
+        """Return an agent that goes on from here by itself; the model and the policy never change and are shared."""
         twin = object.__new__(type(self))
         twin.__dict__ = dict(self.__dict__)
         twin._rng = copy.deepcopy(self._rng)
