@@ -80,9 +80,9 @@ test-kernels: $(READY)
 	NUMBA_DISABLE_JIT=1 $(RUN) -m pytest -q -n auto tests/fuzz/test_fuzzer.py -k \
 		"test_short_run and (general or one_sided or deterministic or product or steps or resources or continuous)"
 
-# tests with the oldest versions of all dependencies; newer ones beneath them may say that these are out of date
+# tests with the oldest versions of all dependencies, whose kernels are kept apart; newer ones beneath them may say that these are out of date
 test-oldest: $(OLDEST)/.ready
-	$(OLDEST)/bin/python -m pytest -q -n auto -W ignore::DeprecationWarning $(OLDEST_TESTS)
+	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/python -m pytest -q -n auto -W ignore::DeprecationWarning $(OLDEST_TESTS)
 
 $(OLDEST)/.ready: pyproject.toml oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
