@@ -10,6 +10,8 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 # install what extras need, each file checked by its hash in constraints.txt, and then the package itself
 define install
+$(RUN) .ci/requirements.py --pip > $(VENV)/pip.txt
+$(RUN) $(PIP_INSTALL) -r $(VENV)/pip.txt
 $(RUN) .ci/requirements.py $(1) > $(VENV)/requirements.txt
 $(RUN) $(PIP_INSTALL) -r $(VENV)/requirements.txt -c constraints.txt
 $(RUN) $(PIP_INSTALL) --no-deps --no-build-isolation -e .
@@ -80,7 +82,8 @@ test-kernels: $(READY)
 	NUMBA_DISABLE_JIT=1 $(RUN) -m pytest -q -n auto tests/fuzz/test_fuzzer.py -k \
 		"test_short_run and (general or one_sided or deterministic or product or steps or resources or continuous)"
 
-# tests with the oldest versions of all dependencies, whose kernels are kept apart; newer ones beneath them may say that these are out of date
+# tests with the oldest versions of all dependencies, whose kernels are kept apart; newer packages beneath them may say
+# that they are out of date
 test-oldest: $(OLDEST)/.ready
 	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/python -m pytest -q -n auto -W ignore::DeprecationWarning $(OLDEST_TESTS)
 
