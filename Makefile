@@ -5,19 +5,37 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 EXTRAS := $(VENV)/.extras
 DOCS := $(VENV)/.docs
+OLDEST := .venv-oldest
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+
+# install what extras need, each file checked by its hash in constraints.txt, and then the package itself
+define install
+$(RUN) .ci/requirements.py --pip > $(VENV)/pip.txt
+$(RUN) $(PIP_INSTALL) -r $(VENV)/pip.txt
+$(RUN) .ci/requirements.py $(1) > $(VENV)/requirements.txt
+$(RUN) $(PIP_INSTALL) -r $(VENV)/requirements.txt -c constraints.txt
+$(RUN) $(PIP_INSTALL) --no-deps --no-build-isolation -e .
+endef
 
 #: Tests that between them lead to every kernel, for runs that look closer at them.
 KERNEL_TESTS := tests/plan/test_methods.py tests/plan/test_frontier.py tests/plan/test_paths.py \
 	tests/plan/test_pooling.py tests/plan/test_reduction.py tests/plan/test_outcomes.py tests/plan/test_accuracy.py \
 	tests/learning/test_learn_parts.py tests/fuzz/test_fuzzer.py
 
-.PHONY: help setup demo test test-generic test-kernels test-all lint format fuzz bench bench-check docs schema images paper clean
+#: Tests of everything that leans on a dependency, for runs with the oldest of them.
+OLDEST_TESTS := tests/cli/test_ends.py tests/cli/test_json.py tests/core/test_threads.py tests/core/test_exact.py \
+	tests/model/test_files.py tests/model/test_npz.py tests/plan/test_curve.py tests/policy/test_policy_files.py \
+	tests/baselines/test_expectation.py tests/gym/test_model_env.py tests/learning/test_checkpoints.py \
+	tests/show/test_show_value.py tests/test_copies.py
+
+.PHONY: help setup lock demo test test-generic test-kernels test-oldest test-all lint format fuzz bench bench-check docs schema images paper clean
 
 help:
 	@echo "make demo    set up and tell the story of a delivery van"
 	@echo "make test    set up and run the test suite"
 	@echo "make test-generic  the same tests, compiled for any processor"
 	@echo "make test-kernels  tests of kernels with array bounds checked, and without compilation"
+	@echo "make test-oldest  tests with the oldest versions of all dependencies that are allowed"
 	@echo "make test-all  the same with the slow tests and those that need the extras 'bench', 'rl' and 'envs'"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  rewrite the code in the project's format"
@@ -35,16 +53,16 @@ setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(call install,dev)
 	-$(RUN) -m solvent warmup
 	@touch $(READY)
 
 $(EXTRAS): $(READY)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,bench,rl,envs]"
+	$(call install,dev bench rl envs)
 	@touch $(EXTRAS)
 
 $(DOCS): $(READY)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]"
+	$(call install,dev docs)
 	@touch $(DOCS)
 
 demo: $(READY)
@@ -64,6 +82,24 @@ test-kernels: $(READY)
 	NUMBA_BOUNDSCHECK=1 $(RUN) -m pytest -q -n auto $(KERNEL_TESTS)
 	NUMBA_DISABLE_JIT=1 $(RUN) -m pytest -q -n auto tests/fuzz/test_fuzzer.py -k \
 		"test_short_run and (general or one_sided or deterministic or product or steps or resources or continuous)"
+
+# tests with the oldest versions of all dependencies, whose kernels are kept apart; newer packages beneath them may say
+# that they are out of date
+test-oldest: $(OLDEST)/.ready
+	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/python -m pytest -q -n auto -W ignore::DeprecationWarning $(OLDEST_TESTS)
+
+$(OLDEST)/.ready: pyproject.toml oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python $(PIP_INSTALL) -c oldest.txt pytest pytest-xdist hypothesis jsonschema -e .
+	@touch $(OLDEST)/.ready
+
+# keep the versions in constraints.txt (edit them there) and look up the hashes of all their files
+lock: $(READY)
+	$(RUN) $(PIP_INSTALL) uv
+	grep '^#' constraints.txt > constraints.new
+	grep -o '^[A-Za-z0-9._-]*==[^ ;]*' constraints.txt | $(RUN) -m uv pip compile - --no-deps --universal \
+		--python-version 3.11.5 --generate-hashes --no-header --no-annotate --quiet >> constraints.new
+	mv constraints.new constraints.txt
 
 test-all: $(EXTRAS)
 	$(RUN) -m pytest -q -n auto -m "slow or not slow"
@@ -102,4 +138,4 @@ paper: $(READY)
 	$(RUN) docs/images/reproduction.py out/paper
 
 clean:
-	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

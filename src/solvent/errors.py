@@ -141,8 +141,12 @@ class UnmodelledOutcome(PolicyError):  # noqa: N818
         shown = " or ".join(possible[:6]) + (f" or {len(possible) - 6} more" if len(possible) > 6 else "")
         super().__init__(f"step {step}, state {quote(state)}, action {quote(action)}", shown, observed)
 
-    def __reduce__(self) -> tuple[type[UnmodelledOutcome], tuple[object, ...]]:
-        return type(self), (self.step, self.state, self.action, self.observed, self.possible)
+    def __reduce__(self) -> tuple[type[UnmodelledOutcome], tuple[object, ...], dict[str, object]]:
+        return type(self), (self.step, self.state, self.action, self.observed, self.possible), dict(self.__dict__)
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; the work goes on, and the next one is tried again."""
 
 
 def quote(value: object) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from shell import ROOT, run
 
+from solvent.core.interrupt import settle
 from solvent.plan import certified
 from solvent.plan import solve as planning
 
@@ -112,7 +113,8 @@ def test_interrupted_with_something_in_hand(folder: Path, monkeypatch: pytest.Mo
         found = genuine(*given, **options)  # type: ignore[arg-type]
         try:
             os.kill(os.getpid(), signal.SIGINT)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
+            settle(interrupt)
             return found
         raise AssertionError("unreachable")
 

@@ -252,3 +252,23 @@ def test_strict_rounding_is_never_over(folder: Path) -> None:
     assert strict["violations"] == 0 <= relaxed["violations"]
     assert strict["feasible"] in (True, None)
     assert run("solvent learn delivery-van.yaml --strict").code == 2
+
+
+def test_a_checkpoint_that_cannot_be_written_comes_after_the_answer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    line = "solvent learn delivery-van.yaml --max-episodes 50 --checkpoint run.npz"
+    done = run(line)
+    assert done.code == 2
+    assert "episodes    50" in done.out
+    assert done.err.startswith("the checkpoint could not be written, and learning goes on without it: run.npz: ")
+    assert "error: the checkpoint could not be written: run.npz: expected a place" in done.err
+    record = run(f"{line} --json").json
+    assert record["written"] == {}
+    assert record["episodes"] == 50
+    assert record["exit_code"] == 2
+    assert not (folder / "run.npz").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import pty
 import subprocess
 import sys
@@ -96,12 +97,41 @@ pathlib.Path({str(tmp_path / "cache")!r}).write_text("")
     assert probe("double(1)\n" + lose + "print(double(1.5))") == "3.0"
 
 
+NO_SPACE = """
+import errno
+from numba.core import caching
+def full(*given, **options):
+    raise OSError(errno.ENOSPC, "No space left on device")
+caching.IndexDataCacheFile.{name} = full
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["_save_index", "_save_data", "_open_for_write"])
+def test_a_disk_that_fills_up_is_survived(probe, name):
+    call = "print(double(21), double(1.5), len(compiled_kernels()))"
+    assert probe(NO_SPACE.format(name=name) + call) == "42 3.0 2"
+    assert probe(call) == "42 3.0 2"
+    assert probe(call) == "42 3.0 0"
+
+
+DAMAGE = {
+    "empty": lambda content: b"",
+    "cut": lambda content: content[: len(content) // 2],
+    "zeros": lambda content: bytes(len(content)),
+    "text": lambda content: b"not a pickle, in no way\n" * 9,
+    "unknown module": lambda content: b"cno_such_module\nthing\n.",
+    "another object": lambda content: pickle.dumps({"a": 1}),
+}
+
+
+@pytest.mark.parametrize("damage", ["empty", *(pytest.param(each, marks=pytest.mark.slow) for each in [*DAMAGE][1:])])
 @pytest.mark.parametrize("ending", ["nbi", "nbc"])
-def test_damaged_files_are_not_used(probe, tmp_path, ending):
+def test_damaged_files_are_not_used(probe, tmp_path, ending, damage):
     call = "print(double(21), len(compiled_kernels()))"
     assert probe(call) == "42 1"
     for file in (tmp_path / "cache").rglob(f"*.{ending}"):
-        file.write_bytes(b"")
+        file.write_bytes(DAMAGE[damage](file.read_bytes()))
     assert probe(call) == "42 1"
     assert probe(call) == "42 0"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from walker import Walker
 import solvent
 from solvent import CMDP, ModelError, instances
 from solvent.core.archives import read_archive, write_archive
+from solvent.errors import CheckpointWarning
 
 
 def small() -> CMDP:
@@ -108,3 +110,40 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
     file.write_bytes(write_archive(arrays, {"solvent_learner": 99}))
     with pytest.raises(ModelError, match="a checkpoint of format 1 or 2, found 99; it was written by a newer"):
         solvent.learn(small(), checkpoint=file, resume=True)
+
+
+def full(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_does_not_end_learning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"epsilon": 1e-6, "max_episodes": 400, "seed": 3}
+    expected = solvent.learn(small(), **options)
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.warns(CheckpointWarning, match="No space left on device") as told:
+        learned = solvent.learn(small(), **options, checkpoint=tmp_path / "run.npz", checkpoint_every=50)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    assert learned.history == expected.history
+    assert learned.message == f"{expected.message}; the checkpoint could not be written: {learned.checkpoint_error}"
+    assert learned.checkpoint_error.endswith("expected a place that can be written, found No space left on device")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_next_checkpoint_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    genuine, tries = os.replace, []
+
+    def full_at_first(*given: Any) -> None:
+        tries.append(given)
+        (full if len(tries) < 3 else genuine)(*given)
+
+    monkeypatch.setattr(os, "replace", full_at_first)
+    file = tmp_path / "run.npz"
+    with pytest.warns(CheckpointWarning) as told:
+        learned = solvent.learn(small(), epsilon=1e-6, max_episodes=300, checkpoint=file, checkpoint_every=50)
+    assert len(told) == 1
+    assert len(tries) > 3
+    assert learned.checkpoint_error == ""
+    assert "checkpoint" not in learned.message
+    again = solvent.learn(small(), epsilon=1e-6, max_episodes=600, checkpoint=file, resume=True)
+    assert again.history == solvent.learn(small(), epsilon=1e-6, max_episodes=600).history

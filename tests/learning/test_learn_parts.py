@@ -21,7 +21,6 @@ from solvent.learning import CsvLog, TensorBoardLog
 from solvent.learning.bonus import Bonus
 from solvent.learning.counts import Counts
 from solvent.learning.graph import Graph
-from solvent.learning.interrupt import Interrupt
 from solvent.learning.kernels import draw, sweep
 from solvent.model.budget import resolve
 from solvent.plan.problem import Problem
@@ -219,11 +218,14 @@ def test_ctrl_c_ends_a_run_between_two_episodes() -> None:
 
 
 def test_a_second_ctrl_c_breaks_off() -> None:
-    with Interrupt() as interrupt:
+    def press(moment: Any) -> None:
         signal.raise_signal(signal.SIGINT)
-        assert interrupt.pressed
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        solvent.learn(instances.fuel_grid(3), callback=press, epsilon=1e-6)
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 GRID = instances.fuel_grid(2)

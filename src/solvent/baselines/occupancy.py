@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from solvent.core.exact import nearest_float
+from solvent.core.interrupt import run_aside
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, SolventError
 from solvent.model.cmdp import CMDP, NO_LAW
@@ -171,7 +173,8 @@ class Occupancy:
         for method in _SOLVERS if self.n_x < _LARGE else _SOLVERS[::-1]:
             self.monitor.check_time()
             left = self.monitor.left
-            answer = solver(
+            program = partial(
+                solver,
                 np.concatenate([objective, np.zeros(n_y), np.full(extra, -1.0)]),
                 A_ub=limits if len(limit_sides) else None,
                 b_ub=limit_sides if len(limit_sides) else None,
@@ -181,6 +184,7 @@ class Occupancy:
                 method=method,
                 options=_OPTIONS if left is None or left == np.inf else {**_OPTIONS, "time_limit": left},
             )
+            answer = run_aside(program)
             self.monitor.check_time()
             if answer.status == _INFEASIBLE:
                 return None, scales

@@ -122,7 +122,7 @@ def run(given: list[str]) -> int:
     except _USAGE_ERROR as error:
         return _misused(error, given)
     except typer.Abort:
-        return Code.INTERRUPTED
+        raise KeyboardInterrupt from None
     return code if isinstance(code, int) else Code.OK
 
 

@@ -70,6 +70,7 @@ def simulate(
     from solvent.show import answers, records
 
     drawing = plan_output("--plot", plot, inputs=(model, policy), endings=PICTURES)
+    session.will_write(plot=drawing)
     loaded = read_model(session, model)
     counted = read_budget_options(budget, loaded)
     followed = load_policy(policy, loaded)

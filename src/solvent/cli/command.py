@@ -10,6 +10,7 @@ import typer
 
 from solvent.cli.failures import fail, stop
 from solvent.cli.session import Session
+from solvent.errors import SolventError
 
 _SHARED: dict[str, Any] = {
     "as_json": Annotated[bool, typer.Option("--json", help="Print one JSON object.", show_default=False)],
@@ -41,6 +42,8 @@ def add_command(app: typer.Typer, function: Callable[..., int], *examples: str) 
         except OSError:
             raise  # of standard output, as files report theirs otherwise: the end of the run deals with it
         except Exception as error:  # every error becomes one readable block, and an exit code
+            if session.interrupted and not isinstance(error, SolventError):
+                return stop(session)  # what a second Ctrl-C makes of compiled code that it hits
             return fail(session, error)
 
     parameters = [*_own_parameters(function), *_shared_parameters()]

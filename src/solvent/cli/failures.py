@@ -7,6 +7,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from solvent.cli.session import Code, Session
+from solvent.core.interrupt import settle
 from solvent.errors import LimitError, SolventError, printable
 
 if TYPE_CHECKING:
@@ -43,10 +44,16 @@ def finish(
     return Code.BAD_INPUT
 
 
-def stop(session: Session, said: str = "interrupted: nothing was found yet, and nothing was written") -> int:
-    """Report that Ctrl-C ended the run before there was an answer, and return the exit code."""
-    session.err.print(said, soft_wrap=True)
-    return _end(session, Code.INTERRUPTED, {"kind": "Interrupted", "message": "interrupted"})
+def stop(session: Session, said: str = "") -> int:
+    """Report that Ctrl-C or SIGTERM ended the run before there was an answer, and return the exit code."""
+    settle(sys.exception())
+    written = session.written()
+    names = ", ".join(f"{what} {file['path']}" for what, file in written.items())
+    if not said and names:
+        said = f"interrupted before the answer was printed; written: {names}"
+    session.err.print(said or "interrupted: nothing was found yet, and nothing was written", soft_wrap=True)
+    error = {"kind": "Interrupted", "message": "interrupted"}
+    return _end(session, session.interrupted_code, error, written=written, interrupted=True)
 
 
 def misuse(message: str, path: str, *, as_json: bool, hint: str = "") -> int:
@@ -58,7 +65,7 @@ def misuse(message: str, path: str, *, as_json: bool, hint: str = "") -> int:
     return _end(session, Code.BAD_INPUT, {"kind": "UsageError", "message": message, "hint": hint or None})
 
 
-def _end(session: Session, code: Code, error: dict[str, Any]) -> int:
+def _end(session: Session, code: Code, error: dict[str, Any], **facts: Any) -> int:
     if session.as_json:
-        session.print_json({"error": error, "exit_code": int(code)})
+        session.print_json({"error": error, "exit_code": int(code), **facts})
     return code

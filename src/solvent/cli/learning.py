@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from solvent.cli.models import read_model
 from solvent.cli.options import BudgetOption, MemoryLimit, SeedOption, TimeLimit
 from solvent.cli.outputs import Output, Writing, plan_output, refuse_doubles
 from solvent.cli.session import Code, Session
-from solvent.errors import ModelError, quote
+from solvent.errors import CheckpointWarning, ModelError, SolventError, quote
 
 if TYPE_CHECKING:
     from solvent.check.report import Report
@@ -177,6 +178,7 @@ def learn(
         "--checkpoint": plan_output("--checkpoint", checkpoint, inputs=inputs),
     }
     refuse_doubles(outputs)
+    session.will_write(policy=outputs["--out"], log=outputs["--log"], checkpoint=outputs["--checkpoint"])
     if is_model_file(model):
         given = {"--horizon": horizon, "--cost": cost, "--cost-bound": cost_bound, "--env-arg": env_arg or None}
         subject = _of_file(session, model, budget, support, read_range(reward_range), given)
@@ -184,7 +186,7 @@ def learn(
         subject = _of_environment(session, model, budget, horizon, support, cost, cost_bound, env_arg, reward_range)
     if no_pool and subject.support != "known":
         raise ModelError("--no-pool", "no such option unless it is known what can happen", "it")
-    with _logs(outputs["--log"], tensorboard) as callback:
+    with _logs(outputs["--log"], tensorboard) as callback, _warnings(session):
         learned = run(
             subject.world, epsilon=epsilon, delta=delta, bonus=bonus, pool=not no_pool, replan=replan,  # type: ignore[arg-type]
             epsilon_cost=epsilon_cost, strict=strict, max_episodes=max_episodes, time_limit=time_limit,
@@ -260,6 +262,23 @@ def _of_environment(
 
 
 @contextmanager
+def _warnings(session: Session) -> Iterator[None]:
+    """Note checkpoints that cannot be written, in place of Python's way to warn."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", CheckpointWarning)
+        show = warnings.showwarning
+
+        def note(message: Warning | str, category: type[Warning], *place: Any) -> None:
+            if issubclass(category, CheckpointWarning):
+                session.note(str(message))
+            else:
+                show(message, category, *place)
+
+        warnings.showwarning = note  # type: ignore[assignment]
+        yield
+
+
+@contextmanager
 def _logs(log: Output | None, tensorboard: Path | None) -> Iterator[Callback | None]:
     """Keep the logs that are asked for."""
     from solvent.learning.callbacks import CsvLog, TensorBoardLog
@@ -313,5 +332,8 @@ def _write(session: Session, learned: Learned, outputs: dict[str, Output | None]
         elif outputs["--out"] is not None:
             session.note("no policy was written, as there is none")
         writing.put("log", outputs["--log"], write_log)
-        writing.put("checkpoint", outputs["--checkpoint"], lambda path: None)
+        if not learned.checkpoint_error:
+            writing.put("checkpoint", outputs["--checkpoint"], lambda path: None)
+        elif writing.error is None:
+            writing.error = SolventError(f"the checkpoint could not be written: {learned.checkpoint_error}")
     return writing

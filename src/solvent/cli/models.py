@@ -65,6 +65,7 @@ def convert(
 
     output = plan_output("TARGET", target, inputs=(source,), endings=_ENDINGS)
     assert output is not None
+    session.will_write(model=output)
     loaded = read_any_model(session, source)
     with session.working(f"writing {target.name}"):
         loaded.save(output.path)
@@ -84,6 +85,7 @@ def schema(
 
     text = files("solvent.model").joinpath("model.schema.json").read_text(encoding="utf-8")
     output = plan_output("--out", out)
+    session.will_write(schema=output)
     if output is None:
         print(text.rstrip())
         return Code.OK

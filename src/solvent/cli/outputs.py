@@ -22,10 +22,18 @@ class Output:
     path : Path
     replaces : bool
         Whether there was one of this name before.
+    before : tuple of int or None
+        What tells that one from any other.
     """
 
     path: Path
     replaces: bool
+    before: tuple[int, ...] | None = None
+
+    def is_there(self) -> bool:
+        """Whether the file was written since it was planned."""
+        found = _identity(self.path)
+        return found is not None and found != self.before
 
     def written(self) -> dict[str, str | int | bool]:
         """Return what to tell of it once it is there."""
@@ -89,7 +97,7 @@ def plan_output(
     _refuse_place(where, path)
     if any(_same(path, other) for other in inputs):
         raise ModelError(where, "a file other than those that are read", "one of them")
-    return Output(path, path.exists())
+    return Output(path, path.exists(), _identity(path))
 
 
 def refuse_doubles(outputs: dict[str, Output | None]) -> None:
@@ -121,6 +129,15 @@ def _refuse_place(where: str, path: Path) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ModelError(where, expected, reason) from None
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """Return what tells a file from those that replace it; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _same(path: Path, other: Path) -> bool:

@@ -69,6 +69,7 @@ def solve(
         "--plot": plan_output("--plot", plot, inputs=(model,), endings=PICTURES),
     }
     refuse_doubles(outputs)
+    session.will_write(policy=outputs["--out"], plot=outputs["--plot"])
     loaded = read_model(session, model)
     limited = read_budget_options(budget, loaded)
     limits = resolve(loaded, limited)
@@ -85,7 +86,7 @@ def solve(
     text = answers.solution_text(solution, limits, verbose=session.verbose, written=writing.files)
     record |= {"written": writing.files, "interrupted": session.interrupted}
     if session.interrupted and code is Code.LIMIT:
-        code = Code.INTERRUPTED
+        code = session.interrupted_code
     return finish(session, text, record, code, writing.error)
 
 
@@ -138,6 +139,7 @@ def frontier(
     drawing = plan_output("--plot", plot, inputs=(model,), endings=PICTURES)
     table = plan_output("--csv", csv, inputs=(model,))
     refuse_doubles({"--plot": drawing, "--csv": table})
+    session.will_write(plot=drawing, csv=table)
     loaded = read_model(session, model)
     curve = run(
         loaded, resource, up_to, ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit,

@@ -5,22 +5,27 @@ The answer goes to standard output, everything else (progress, notes, errors) to
 
 from __future__ import annotations
 
+import _thread
 import json
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, partial
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from solvent.cli.outputs import Output
     from solvent.core.progress import Progress
 
+#: Seconds after which an interrupt that got lost is raised again.
+_LATER = 0.02
 #: Columns of output that nobody watches and whose width nobody asked for.
 _PLAIN_WIDTH = 120
 
@@ -34,6 +39,7 @@ class Code(IntEnum):
     LIMIT = 3
     MISTAKE = 4
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 def console_for(stream: Any) -> Console:
@@ -62,7 +68,11 @@ class Session:
     debug : bool
         Show the traceback of an error.
     interrupted : bool
-        Whether Ctrl-C was pressed.
+        Whether Ctrl-C was pressed, or the process was asked to end (SIGTERM).
+    interrupted_code : Code
+        The exit code of a run that is interrupted before there is an answer.
+    planned : dict of str to Output
+        The files that are to be written, by what they hold.
     """
 
     command: str
@@ -71,6 +81,8 @@ class Session:
     verbose: bool = False
     debug: bool = False
     interrupted: bool = False
+    interrupted_code: Code = Code.INTERRUPTED
+    planned: dict[str, Output] = field(default_factory=dict)
 
     @cached_property
     def out(self) -> Console:
@@ -123,24 +135,44 @@ class Session:
         if not self.quiet:
             self.err.print(text, style="dim")
 
+    def will_write(self, **outputs: Output | None) -> None:
+        """Note the files that are to be written, so that a run that is interrupted can tell which of them are there."""
+        self.planned |= {what: output for what, output in outputs.items() if output is not None}
+
+    def written(self) -> dict[str, dict[str, str | int | bool]]:
+        """Return those of the planned files that are there by now, by what they hold."""
+        return {what: output.written() for what, output in self.planned.items() if output.is_there()}
+
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Note Ctrl-C, so that a result found before it is told apart from one that took its time."""
+        """Note Ctrl-C and SIGTERM, so that a result found before it is told apart from one that took its time."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
+        from solvent.core.interrupt import Interrupted
+
+        watching = True
+
+        def again(number: int) -> None:
+            if watching:  # not from here, where it would be lost once more
+                Timer(_LATER, _thread.interrupt_main, (number,)).start()
+
         def stop(number: int, frame: Any) -> None:
             self.interrupted = True
+            self.interrupted_code = Code.TERMINATED if number == signal.SIGTERM else Code.INTERRUPTED
             if not self.debug:
                 sys.unraisablehook = _ignore  # a compiler stopped halfway complains when it is cleared away
-            raise KeyboardInterrupt
+            raise Interrupted(partial(again, number))
 
-        before, complain = signal.signal(signal.SIGINT, stop), sys.unraisablehook
+        complain = sys.unraisablehook
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            watching = False
+            for number, handler in before.items():
+                signal.signal(number, handler)
             sys.unraisablehook = complain
 
 

@@ -10,13 +10,13 @@ import contextlib
 import functools
 import gc
 import hashlib
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from solvent.core.interrupt import call_kernel, check_interrupt
 from solvent.core.memory import COMPILING, FIRST_LOADING, IMPORTS, LOADING, require_address_space
 from solvent.core.preparation import preparation_clock, preparation_seconds
 from solvent.core.progress import announce
@@ -37,8 +37,6 @@ KERNELS: list[Any] = []
 #: Without checks for divisions by zero, which no kernel makes, and without entry points for C, which nobody uses.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 _NOTICE = "Compiling kernels for this machine (once, a few seconds)..."
-#: What reading a damaged cache file raises.
-_UNREADABLE = (OSError, EOFError, pickle.UnpicklingError)
 
 
 def jit(function: F | None = None, **options: Any) -> Any:
@@ -62,9 +60,17 @@ def jit(function: F | None = None, **options: Any) -> Any:
     kernel = numba.njit(**(_OPTIONS | options))(function)
     with contextlib.suppress(RuntimeError):  # numba found no folder to cache in
         kernel._cache = _Cache(function)
+    kernel.__class__ = _Kernel
     if options.get("inline") != "always":
         KERNELS.append(kernel)
     return kernel
+
+
+class _Kernel(_core.registry.CPUDispatcher):  # type: ignore[misc]
+    """A compiled function which, called from Python, holds interrupts back until it has returned."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        return call_kernel(super().__call__, *arguments)
 
 
 class _Cache(_core.caching.FunctionCache):  # type: ignore[misc]
@@ -78,7 +84,7 @@ class _Cache(_core.caching.FunctionCache):  # type: ignore[misc]
         """Return a cached kernel, or None."""
         try:
             return super().load_overload(sig, target_context)
-        except _UNREADABLE:
+        except Exception:  # a damaged file can make the reader raise anything
             try:
                 self.flush()  # else it could not be written either
             except OSError:
@@ -135,6 +141,7 @@ class _Compilation(_core.event.Listener):  # type: ignore[misc]
 
     def on_start(self, event: Any) -> None:
         """Note a kernel, and announce the first."""
+        check_interrupt()  # a kernel and those that it calls may take long
         require_address_space(COMPILING, "compiling kernels")
         if self._depth == 0:
             self._collecting = gc.isenabled()

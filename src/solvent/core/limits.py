@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.interrupt import check_interrupt, is_interruptible
 from solvent.core.memory import LOADING, AddressSpaceError, free_memory, hard_memory, process_memory
 from solvent.core.preparation import PreparationClock, preparation_clock
 from solvent.errors import ModelError, quote
@@ -188,8 +189,8 @@ class ResourceMonitor:
 
     @property
     def watched(self) -> bool:
-        """Whether there is a clock to watch or somebody to tell."""
-        return self.seconds is not None or self.report is not None
+        """Whether there is a clock to watch, somebody to tell, or Ctrl-C to listen for."""
+        return self.seconds is not None or self.report is not None or is_interruptible()
 
     @property
     def halt(self) -> NDArray[np.bool_]:
@@ -214,13 +215,17 @@ class ResourceMonitor:
             part.seconds = math.inf
         return part
 
-    def pieces(self, count: int) -> list[tuple[int, int]]:
-        """Cut work on so many nodes into pieces between which the clock is read; one piece if there is no clock."""
-        size = count if self.seconds is None else _PIECE
+    def pieces(self, count: int, *, always: bool = False) -> list[tuple[int, int]]:
+        """Cut work on so many nodes into pieces between which the clock is read and Ctrl-C is heard.
+
+        One piece if there is no clock, unless `always`: where work runs on several threads a piece has too few states.
+        """
+        size = _PIECE if always or self.seconds is not None else count
         return [(begin, min(begin + size, count)) for begin in range(0, count, max(size, 1))] or [(0, 0)]
 
     def check_time(self) -> None:
-        """Raise `LimitReached` once time is up."""
+        """Raise `LimitReached` once time is up, or an interrupt that was held back."""
+        check_interrupt()
         if self.seconds is not None and (self.elapsed > self.seconds or (self._flag is not None and self._flag[0])):
             raise LimitReached(f"the time limit of {self.seconds:g} s was reached")
 

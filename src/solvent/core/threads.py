@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 #: Ranges per thread: several, so that a thread that is done early takes over from one that is late.
 _PARTS_PER_THREAD = 4
+#: The most work of a part, about a tenth of a second: between two parts Ctrl-C is heard.
+_WORK_OF_PART = 2e7
 
 _pool: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
@@ -70,7 +73,7 @@ def run_by_states(kernel: Callable[[int, int], object], work_S: NDArray[np.float
     kernel : callable
         Safe to run for several ranges at once.
     work_S : ndarray
-        About how much work each state is, in any unit.
+        About how much work each state is, in outcomes that are evaluated.
 
     Examples
     --------
@@ -78,10 +81,12 @@ def run_by_states(kernel: Callable[[int, int], object], work_S: NDArray[np.float
     ...     run_by_states(print, np.ones(5))
     0 5
     """
+    n_parts = math.ceil(float(work_S.sum()) / _WORK_OF_PART)
     if _threads < 2:
-        kernel(0, len(work_S))
+        for part in split(work_S, n_parts) if n_parts > 1 else [(0, len(work_S))]:
+            kernel(*part)
         return
-    parts = iter(split(work_S, _threads * _PARTS_PER_THREAD))
+    parts = iter(split(work_S, max(n_parts, _threads * _PARTS_PER_THREAD)))
 
     def work() -> None:
         while (part := next_part()) is not None:

@@ -42,6 +42,11 @@ class CostSupport(Protocol):
         """Take in what a step cost, exactly."""
 
 
+def _by_action(observation: Any, action: int) -> Hashable:
+    """Return the action, as what shares one memory."""
+    return action
+
+
 class SeenCosts:
     """A support learned by remembering the greatest cost seen.
 
@@ -61,7 +66,7 @@ class SeenCosts:
     """
 
     def __init__(self, unseen: Any, key: Callable[[Any, int], Hashable] | None = None) -> None:
-        self._unseen, self._key = unseen, key or (lambda observation, action: action)
+        self._unseen, self._key = unseen, key or _by_action
         self._most: dict[Hashable, dict[str, Fraction]] = {}
 
     def bound(self, step: int, observation: Any, action: int) -> Any:

@@ -102,6 +102,16 @@ def find_source(
     return Source(account, masks, account.resources, None, lows, [math.inf] * len(lows))
 
 
+@dataclass(frozen=True)
+class _NameOfState:
+    """The state that an observation of a model's own environment is the number of."""
+
+    model: CMDP
+
+    def __call__(self, observation: Any) -> Hashable:
+        return self.model.states[int(observation)]
+
+
 def _from_model(
     base: Any,
     space: gymnasium.spaces.Discrete,
@@ -131,7 +141,7 @@ def _from_model(
     names = list(model.actions if own else range(first, first + int(space.n))) if actions is None else list(actions)
     if len(names) != space.n:
         raise ModelError("actions", f"{space.n} names, one for each action of the environment", f"{len(names)}")
-    name_of = state or ((lambda observation: model.states[int(observation)]) if own else plain_name)
+    name_of = state or (_NameOfState(model) if own else plain_name)
     masks = ModelMasks(model, judge, account, names, name_of)
     lows, highs = _range(model, account)
     return Source(account, masks, model.resources, model.horizon, lows, highs)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -111,6 +113,22 @@ def read_path(checkpoint: Any) -> Path | None:
     if not isinstance(checkpoint, str | os.PathLike) or not isinstance(os.fspath(checkpoint), str):
         raise ModelError("checkpoint", "a path", quote(checkpoint))
     return Path(checkpoint)
+
+
+def check_place(path: Path) -> None:
+    """Raise a `ModelError` if nothing can ever be written at a path; a disk that is full may have room later."""
+    expected = "a place that can be written"
+    try:
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            raise ModelError(str(path), expected, "a folder" if target.is_dir() else "no plain file")
+        with tempfile.TemporaryFile(dir=target.parent, prefix=".solvent-"):
+            pass
+    except ModelError:
+        raise
+    except (OSError, ValueError) as error:
+        if getattr(error, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
+            raise ModelError(str(path), expected, getattr(error, "strerror", None) or str(error)) from None
 
 
 def check_callback(callback: Any) -> None:

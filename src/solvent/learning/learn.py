@@ -15,6 +15,7 @@ from solvent.errors import ModelError, quote
 from solvent.learning.arguments import (
     CostSupport,
     check_callback,
+    check_place,
     check_reward_sums,
     check_runs,
     knows_support,
@@ -148,7 +149,8 @@ def learn(
         Told a `Moment` at each plan; learning stops if it returns True, as it does on Ctrl-C, with what was found.
         `solvent.learning` has some that keep logs.
     checkpoint : path, optional
-        Write the learner there every `checkpoint_every` episodes, and at the end.
+        Write the learner there every `checkpoint_every` episodes, and at the end. If that fails, as on a full disk,
+        learning goes on after a `CheckpointWarning`, the next checkpoint is tried again, and the result says so.
     checkpoint_every : int
     resume : bool
         Go on from the checkpoint, exactly as if the run had not been interrupted.
@@ -190,6 +192,8 @@ def learn(
     path = read_path(checkpoint)
     if limits is not None and not isinstance(limits, LoadLimits):
         raise ModelError("limits", "a LoadLimits, or None", quote(limits))
+    if path is not None:
+        check_place(path)
     stationary = read_switch("stationary", stationary, optional=True)
     how = _How(
         env, horizon, budget, cost_support, support, cost_bound, cost, epsilon_cost,

@@ -6,6 +6,7 @@ had happened.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,14 +15,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.interrupt import held_back, take_interrupt
 from solvent.core.limits import ResourceMonitor
 from solvent.core.progress import Progress
-from solvent.errors import LimitError
+from solvent.errors import CheckpointWarning, LimitError, ModelError
 from solvent.learning.bonus import Bonus, BonusName
 from solvent.learning.counts import Counts
 from solvent.learning.fields import Field, Surprise
 from solvent.learning.graph import Graph
-from solvent.learning.interrupt import Interrupt
 from solvent.learning.kernels import DUE, sweep
 from solvent.learning.result import Learned, LearnStatus, Moment
 from solvent.learning.support import Seen
@@ -107,11 +108,9 @@ class Learner:
         checkpoint_every: int = 100_000,
     ) -> Learned:
         """Learn until the gap is at most epsilon, the callback or Ctrl-C says so, or episodes, time or memory end."""
-        from solvent.learning.checkpoint import save
-
-        closed, stopped, limited = False, "", ""
+        closed, stopped, limited, unsaved = False, "", "", ""
         saved = self.episodes
-        with Progress(show=progress) as bar, Interrupt() as interrupt:
+        with Progress(show=progress) as bar, held_back(polled=True):
             while self.graph.feasible:
                 if self.due:
                     moment = self._plan()
@@ -121,7 +120,7 @@ class Learner:
                     if callback is not None and callback(moment) is True:
                         stopped = "stopped by the callback"
                 bar.report("learning", self.episodes, max_episodes, {"gap": self.history[-1].gap}, unit="episode")
-                if interrupt.pressed:
+                if take_interrupt():
                     stopped = "interrupted"
                 if self.monitor.left is not None and self.monitor.left <= 0:
                     stopped = limited = f"the time limit of {self.monitor.seconds:g} s was reached"
@@ -134,13 +133,19 @@ class Learner:
                     stopped, limited, checkpoint = str(error), str(error), None
                     break
                 if checkpoint is not None and self.episodes - saved >= checkpoint_every:
-                    save(self, checkpoint)
+                    unsaved = self._save(checkpoint, told=bool(unsaved))
                     saved = self.episodes
         if checkpoint is not None:
-            save(self, checkpoint)
-        if not self.graph.feasible:
-            return self._nothing()
-        return replace(self._answer(closed=closed, stopped=stopped), limit_reached=bool(limited) and not closed)
+            unsaved = self._save(checkpoint, told=bool(unsaved))
+        if self.graph.feasible:
+            learned = self._answer(closed=closed, stopped=stopped)
+            learned = replace(learned, limit_reached=bool(limited) and not closed)
+        else:
+            learned = self._nothing()
+        if not unsaved:
+            return learned
+        message = f"{learned.message}; the checkpoint could not be written: {unsaved}"
+        return replace(learned, message=message, checkpoint_error=unsaved)
 
     @property
     def _chunk(self) -> int:
@@ -149,6 +154,19 @@ class Learner:
         if self.monitor.seconds is None:
             return chunk
         return min(chunk, max(1, chunk * _STEPS // self.graph.problem.model.horizon))
+
+    def _save(self, path: Path, *, told: bool) -> str:
+        """Write a checkpoint; if that fails, warn unless it was told already, and return why."""
+        from solvent.learning.checkpoint import save
+
+        try:
+            save(self, path)
+        except ModelError as error:
+            if not told:
+                reason = f"the checkpoint could not be written, and learning goes on without it: {error}"
+                warnings.warn(CheckpointWarning(reason), stacklevel=4)
+            return str(error)
+        return ""
 
     def _plan(self) -> Moment:
         """Plan on what was counted so far; return how far that is."""

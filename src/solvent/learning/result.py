@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,6 +84,8 @@ class Learned:
         What happened, and what to try.
     limit_reached : bool
         Whether `time_limit` or `memory_limit` ended it.
+    checkpoint_error : str
+        Why the last checkpoint could not be written; empty if it was, or none was asked for.
     """
 
     status: LearnStatus
@@ -97,6 +99,7 @@ class Learned:
     message: str
     _make_policy: Callable[[], AugmentedPolicy] | None = field(default=None, repr=False)
     limit_reached: bool = False
+    checkpoint_error: str = ""
 
     @cached_property
     def policy(self) -> AugmentedPolicy:
@@ -104,6 +107,13 @@ class Learned:
         if self._make_policy is None:
             raise SolventError(f"there is no policy: the status is {self.status.value!r}. {self.message}")
         return self._make_policy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy in another process needs: the policy itself in place of how to make it."""
+        state = dict(self.__dict__)
+        if self._make_policy is not None:
+            state |= {"policy": self.policy, "_make_policy": None}
+        return state
 
     @property
     def log(self) -> str:
@@ -124,7 +134,8 @@ class Learned:
         return restate(self.policy, model)
 
     def __repr__(self) -> str:
-        bounds = f"value {self.value_lower:.6g} to {self.value_upper:.6g}, " if self._make_policy else ""
+        known = self.status is not LearnStatus.INFEASIBLE
+        bounds = f"value {self.value_lower:.6g} to {self.value_upper:.6g}, " if known else ""
         return f"Learned({self.status.value}, {bounds}{self.episodes:,} episodes, {self.violations:,} violations)"
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.errors import LimitError, ModelError
 from solvent.model.budget import BudgetLike, Limits, resolve
@@ -107,8 +108,9 @@ def expand(
     LimitReached
         If the memory or time allowed is not enough.
     """
-    steps = Steps(model, lattice, bounds_of(model, lattice, monitor, prune=prune), monitor)
-    parts = _stationary(steps, monitor) if stationary else _expanded(steps, monitor, prune=prune)
+    with held_back():
+        steps = Steps(model, lattice, bounds_of(model, lattice, monitor, prune=prune), monitor)
+        parts = _stationary(steps, monitor) if stationary else _expanded(steps, monitor, prune=prune)
     shape = (len(parts.row), len(parts.state))
     transitions = sparse.csr_array((parts.probability, parts.next_node, parts.entry_indptr), shape=shape)
     transitions.sort_indices()

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import exact as exact_number
+from solvent.core.interrupt import settle
 from solvent.core.limits import REACHED, LimitReached, ResourceMonitor, reason_of
 from solvent.errors import LatticeOverflowError, ModelError, quote
 from solvent.model.budget import Limits
@@ -149,7 +150,8 @@ def certify(
             monitor.check_time()
     except REACHED as reached:
         stopped = reason_of(reached)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        settle(interrupt)
         stopped = "interrupted"
     return _conclude(model, limits, bracket, stopped)
 

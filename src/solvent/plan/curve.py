@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import Number, exact
+from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.progress import Progress
 from solvent.errors import BudgetError, LimitError, ModelError, SolventError, printable, quote
@@ -185,7 +186,11 @@ def frontier(
     given = None if up_to is None else exact(up_to, "up_to")
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     try:
-        with Progress(show=progress) as bar, ResourceMonitor(seconds, memory, bar.report if progress else None) as m:
+        with (
+            held_back(),
+            Progress(show=progress) as bar,
+            ResourceMonitor(seconds, memory, bar.report if progress else None) as m,
+        ):
             dearest = _dearest(model, _only(model, name, Fraction(0)), m)
             most = dearest if given is None else given
             problem = Problem.exact(model, _only(model, name, most), monitor=m)

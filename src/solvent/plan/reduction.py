@@ -320,7 +320,7 @@ def _next_on_grid(steps: Steps, h: int, layer: Layer, monitor: ResourceMonitor) 
 
 
 def _next_by_hash(steps: Steps, h: int, layer: Layer, monitor: ResourceMonitor) -> Layer:
-    moves, pieces = steps.moves(h), monitor.pieces(len(layer))
+    moves, pieces = steps.moves(h), monitor.pieces(len(layer), always=True)
     room, count, begin, taken = max(64, 2 * len(layer)), 0, 0, 0
     state, spent = np.empty(0, np.int32), np.empty((0, layer.spent.shape[1]), np.int64)
     while True:

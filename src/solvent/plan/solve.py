@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from solvent.core.interrupt import held_back
 from solvent.core.limits import REACHED, LimitReached, ResourceMonitor, read_memory, read_seconds, reason_of
 from solvent.core.progress import Progress
 from solvent.errors import ModelError, did_you_mean, quote
@@ -114,7 +115,7 @@ def solve(
     limits = resolve(model, budget)
     monitor = ResourceMonitor(seconds, memory, None, began)
     try:
-        with Progress(show=progress) as bar, monitor:
+        with held_back(), Progress(show=progress) as bar, monitor:
             monitor.report = bar.report if progress else None
             solution = solve_within(
                 model, limits, monitor, method=method, epsilon=epsilon, strict=strict, gap=gap, prune=prune,

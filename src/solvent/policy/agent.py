@@ -6,6 +6,7 @@ what it is told with the model, since a guarantee that rests on the model ends w
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Hashable
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -246,6 +247,17 @@ class Agent:
             found += ", a float that several of these round to"
         action = self.model.actions[self._chosen]
         return UnmodelledOutcome(self._step, self.state, action, found, possible_texts(self.model, row))
+
+    def __copy__(self) -> Agent:
+        """Return an agent that goes on from here by itself; the model and the policy never change and are shared."""
+        twin = object.__new__(type(self))
+        twin.__dict__ = dict(self.__dict__)
+        twin._rng = copy.deepcopy(self._rng)
+        twin._history = list(self._history)
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Agent:
+        return copy.copy(self)
 
     def __repr__(self) -> str:
         return f"Agent({self._place()}{', done' if self.done else ''})"

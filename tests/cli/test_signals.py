@@ -1,0 +1,168 @@
+"""SIGINT and SIGTERM at any moment: a clean end, soon, and a true account of what was written."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shell import ROOT
+
+import solvent
+from solvent.model import instances
+
+#: Seconds from a signal to the end of the process; others may use the machine as well.
+SOON = 2.0
+LATE = 10.0
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+def pairs() -> solvent.CMDP:
+    """Return a model of two resources whose reduction takes some seconds."""
+    rng = np.random.default_rng(1)
+    b = solvent.CMDP.builder(horizon=60, start=0, resources=["a", "b"], budget={"a": 1200, "b": 1200})
+    for state in range(30):
+        for action in range(3):
+            outcomes = [
+                (0.25, int(rng.integers(30)), {"a": int(rng.integers(40)), "b": int(rng.integers(40))})
+                for _ in range(4)
+            ]
+            b.add(state, action, reward=float(rng.random()), outcomes=outcomes)
+        b.add(state, "rest", outcomes=[(1, state, 0)])
+    return b.build()
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of problems that take a while."""
+    folder = tmp_path_factory.mktemp("signals")
+    pairs().save(folder / "pairs.npz")
+    instances.fuel_grid(12, horizon=300, tank=3000).save(folder / "grid.npz")
+    instances.fuel_grid(16, horizon=90, tank=60).save(folder / "field.npz")
+    instances.paper(2000, seed=1, budget=500, digits=6).save(folder / "paper.npz")
+    small = instances.fuel_grid(12, horizon=60, tank=100)
+    small.save(folder / "small.npz")
+    solvent.solve(small).policy.save(folder / "small.policy")
+    return folder
+
+
+LINES = {
+    "frontier": "frontier grid.npz --csv out.csv",
+    "arrays": "solve grid.npz --method frontier --out out.policy",
+    "points": "solve paper.npz --method frontier",
+    "reduction": "solve pairs.npz --method reduction --out out.policy",
+    "grid": "solve grid.npz --method reduction --plot out.png",
+    "paths": "solve paper.npz --method paths",
+    "additive": "solve paper.npz --method additive --epsilon 0.0001",
+    "relative": "solve pairs.npz --method relative --epsilon 0.001",
+    "gap": "solve pairs.npz --gap 0.000001 --out out.policy",
+    "gap by rounds": "solve paper.npz --gap 0.0000001 --out out.policy",
+    "compare": "compare field.npz",
+    "learn": "learn field.npz --epsilon 0.001 --max-episodes 100000000 --out out.policy --checkpoint out.npz",
+    "learn support": "learn field.npz --epsilon 0.001 --support learned --max-episodes 100000000 --log out.csv",
+    "verify": "verify small.npz small.policy",
+    "simulate": "simulate small.npz small.policy --episodes 2000000 --plot out.png",
+    "paper": "paper --quick --fresh --out figures",
+    "paper here": "paper --quick --fresh --out figures --jobs 1",
+}
+
+
+@dataclass(frozen=True)
+class End:
+    """How a run ended, and how long after the signal."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+def interrupt(line: str, folder: Path, number: signal.Signals, moment: float, again: float | None = None) -> End | None:
+    """Run a command, send it a signal, and return how it ended; None if it had ended before."""
+    setting = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "HOME": str(folder)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "solvent", *line.split(), "--json"], cwd=folder, env=setting, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    ) as process:  # fmt: skip
+        time.sleep(moment)
+        if process.poll() is not None:
+            return None
+        process.send_signal(number)
+        began = time.perf_counter()
+        if again is not None:
+            time.sleep(again)
+            process.send_signal(number)
+        try:
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        return End(process.returncode, out, err, time.perf_counter() - began)
+
+
+def check(end: End, folder: Path, number: signal.Signals) -> None:
+    assert "Traceback" not in end.err
+    assert "mistake" not in end.err
+    # 1 is a verdict that was there already
+    assert end.code in (CODES[number], 0, 1), f"{end.code}: {end.err}"
+    record = json.loads(end.out)
+    if end.code == CODES[number]:
+        assert record["interrupted"] is True
+        assert record.get("exit_code", end.code) == end.code
+        assert "interrupted" in end.err
+    written = {Path(file["path"]).name for file in record.get("written", {}).values()}
+    there = {path.name for path in folder.iterdir() if path.name.startswith("out.")}
+    assert written == there
+    assert not list(folder.glob(".solvent-*"))
+
+
+def try_out(line: str, folder: Path, number: signal.Signals, moment: float) -> float:
+    """Interrupt a command, check how it ends, and return the seconds that took."""
+    for path in folder.glob("out.*"):
+        path.unlink()
+    end = interrupt(line, folder, number, moment)
+    if end is None:
+        return 0.0
+    check(end, folder, number)
+    return end.seconds
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "moment"),
+    [
+        ("frontier", signal.SIGINT, 1.9),
+        ("gap by rounds", signal.SIGTERM, 3.0),
+        ("compare", signal.SIGINT, 3.0),
+    ],
+)
+def test_a_signal_ends_a_command_soon(name: str, number: signal.Signals, moment: float, work: Path) -> None:
+    assert try_out(LINES[name], work, number, moment) < LATE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LINES)
+def test_signals_at_any_moment(name: str, work: Path) -> None:
+    rng = random.Random(name)
+    took = [
+        try_out(LINES[name], work, rng.choice([signal.SIGINT, signal.SIGTERM]), rng.uniform(0.4, 6.0)) for _ in range(6)
+    ]
+    assert sorted(took)[-2] < SOON
+    assert max(took) < LATE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["frontier", "reduction", "compare", "learn"])
+def test_a_second_signal_ends_a_command_too(name: str, work: Path) -> None:
+    for path in work.glob("out.*"):
+        path.unlink()
+    for moment in (1.5, 3.0):
+        end = interrupt(LINES[name], work, signal.SIGINT, moment, again=0.01)
+        assert end is None or end.code in (130, 0), end
+        assert end is None or "Traceback" not in end.err

@@ -1,0 +1,295 @@
+"""Interrupts: held back while compiled code runs, raised at safe points, and never lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import solvent
+from solvent.core import threads
+from solvent.core.interrupt import Interrupted, check_interrupt, held_back, run_aside, settle, take_interrupt
+from solvent.core.jit import KERNELS, jit
+from solvent.model import instances
+from solvent.model.cmdp import CMDP
+
+SOURCE = Path(solvent.__file__).parents[1]
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """Make sure that every handler is put back."""
+    before = [signal.getsignal(number) for number in SIGNALS]
+    yield
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+@jit
+def count_up(n):  # type: ignore[no-untyped-def]
+    total = np.int64(0)
+    for i in range(n):
+        total += i % 7
+    return total
+
+
+def press(number: int = signal.SIGINT) -> None:
+    signal.raise_signal(number)
+
+
+def test_nothing_is_raised_before_a_safe_point() -> None:
+    with held_back():
+        press()
+        reached = True
+        with pytest.raises(KeyboardInterrupt):
+            check_interrupt()
+        check_interrupt()  # it is raised once
+    assert reached
+
+
+def test_the_end_of_the_context_is_a_safe_point() -> None:
+    reached = []
+    with pytest.raises(KeyboardInterrupt), held_back():  # noqa: PT012
+        press()
+        reached.append("within")
+    assert reached == ["within"]
+
+
+def test_only_the_outermost_context_puts_handlers_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with held_back():
+        within = signal.getsignal(signal.SIGINT)
+        with held_back():
+            press()
+        assert signal.getsignal(signal.SIGINT) == within != before
+        assert take_interrupt()
+
+
+def test_the_second_is_raised_at_once() -> None:
+    with pytest.raises(KeyboardInterrupt), held_back():  # noqa: PT012
+        press()
+        press()
+        raise AssertionError("unreachable")
+
+
+def test_an_error_does_not_swallow_an_interrupt() -> None:
+    with pytest.raises(KeyboardInterrupt), held_back():  # noqa: PT012
+        press()
+        raise SystemError("as compiled code raises when it is hit")
+
+
+def test_an_interrupt_of_before_is_forgotten() -> None:
+    with pytest.raises(SystemExit), held_back():  # noqa: PT012
+        press()
+        sys.exit(3)
+    with held_back():
+        check_interrupt()
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_handlers_of_the_program_are_called(number: signal.Signals) -> None:
+    called: list[int] = []
+    before = signal.signal(number, lambda number, frame: called.append(number))
+    try:
+        with held_back():
+            press(number)
+            check_interrupt()
+        assert called == [number]
+    finally:
+        signal.signal(number, before)
+
+
+def test_what_a_handler_raises_is_held_back() -> None:
+    def leave(number: int, frame: object) -> None:
+        sys.exit(5)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        with held_back(polled=True):
+            press(signal.SIGTERM)
+            with pytest.raises(SystemExit) as ended:
+                take_interrupt()
+        assert ended.value.code == 5
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("kind", [signal.SIG_DFL, signal.SIG_IGN])
+def test_defaults_of_the_system_are_left_alone(kind: signal.Handlers) -> None:
+    before = signal.signal(signal.SIGINT, kind)
+    try:
+        with held_back():
+            assert signal.getsignal(signal.SIGINT) is kind
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_handler_set_meanwhile_stays() -> None:
+    def new(number: int, frame: object) -> None:
+        """Do nothing."""
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with held_back():
+            signal.signal(signal.SIGINT, new)
+        assert signal.getsignal(signal.SIGINT) is new
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_are_not_interrupted() -> None:
+    seen: list[bool] = []
+
+    def work() -> None:
+        with held_back():
+            check_interrupt()
+            seen.append(take_interrupt())
+
+    with held_back(polled=True):
+        press()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert take_interrupt()
+    assert seen == [False]
+
+
+def later(seconds: float) -> None:
+    """Press Ctrl-C after a while."""
+    threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+
+
+def test_a_kernel_returns_before_it_is_interrupted() -> None:
+    count_up(10)
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        later(0.05)
+        for _ in range(100_000):
+            count_up(10_000_000)
+    assert count_up(10) == 21 + 0 + 1 + 2
+
+
+def test_every_kernel_is_guarded() -> None:
+    if not KERNELS:
+        pytest.skip("kernels are not compiled")
+    assert {type(kernel).__name__ for kernel in KERNELS} == {"_Kernel"}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_work_on_several_threads_is_interrupted(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_threads", count)
+    done: list[int] = []
+
+    def kernel(begin: int, end: int) -> None:
+        time.sleep(0.02)
+        done.append(begin)
+
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        later(0.1)
+        threads.run_by_states(kernel, np.full(1000, 1e9))
+    assert len(done) < 100
+
+
+def test_nobody_waits_for_what_runs_aside() -> None:
+    release = threading.Event()
+    began = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        later(0.1)
+        run_aside(release.wait)
+    assert time.perf_counter() - began < 5
+    release.set()
+
+
+def test_errors_and_results_come_from_aside() -> None:
+    assert run_aside(lambda: threading.current_thread().name) == "solvent-aside"
+    with pytest.raises(ZeroDivisionError):
+        run_aside(lambda: 1 / 0)
+    names: list[str] = []
+    thread = threading.Thread(target=lambda: names.append(run_aside(lambda: threading.current_thread().name)))
+    thread.start()
+    thread.join()
+    assert names == [thread.name]
+
+
+def test_an_interrupt_that_is_swallowed_comes_again() -> None:
+    lost: list[str] = []
+
+    class Careless:
+        def __del__(self) -> None:
+            raise Interrupted(lambda: lost.append("in a finalizer"))
+
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda unraisable: None
+    try:
+        Careless()
+    finally:
+        sys.unraisablehook = hook
+    try:
+        raise Interrupted(lambda: lost.append("settled"))
+    except KeyboardInterrupt as error:
+        settle(error)
+    assert lost == ["in a finalizer"]
+
+
+LARGE = instances.fuel_grid(8, horizon=150, tank=400)
+PAIRED = instances.paper(400, seed=1, budget=100, digits=6)
+CALLS: dict[str, Callable[[CMDP], Any]] = {
+    "frontier": lambda model: solvent.frontier(model),
+    "arrays": lambda model: solvent.solve(model, method="frontier"),
+    "points": lambda model: solvent.solve(model, method="frontier"),
+    "reduction": lambda model: solvent.solve(model, method="reduction"),
+    "plain": lambda model: solvent.solve(model, method="reduction", prune=False),
+    "additive": lambda model: solvent.solve(model, method="additive", epsilon=0.01),
+    "paths": lambda model: solvent.solve(model, method="paths"),
+    "augment": lambda model: solvent.augment(model),
+    "compare": lambda model: solvent.compare(model, methods=["expectation", "chance"]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_of_the_library_are_interrupted(name: str) -> None:
+    """Again and again until the moment is right: at each try a little later, whatever is being done then."""
+    solvent.compare(instances.fuel_grid(2))  # imports are no safe place
+    CALLS[name](instances.paper(12, seed=1, budget=3))  # compiles kernels, if they are not
+    interrupted = 0
+    for moment in np.geomspace(0.002, 0.3, 8):
+        began = time.perf_counter()
+        try:
+            later(float(moment))
+            while time.perf_counter() - began < 60:
+                CALLS[name](PAIRED if name in ("points", "additive", "paths") else LARGE)
+        except KeyboardInterrupt:
+            interrupted += 1
+        assert time.perf_counter() - began < moment + 10
+    assert interrupted == 8
+
+
+COLD = """
+import os, signal, threading, time
+import solvent
+from solvent.model import instances
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+began = time.perf_counter()
+try:
+    while True:
+        solvent.solve(instances.fuel_grid(3), method="reduction")
+except KeyboardInterrupt:
+    print("interrupted")
+print(solvent.solve(instances.fuel_grid(3), method="reduction"))
+"""
+
+
+@pytest.mark.slow
+def test_the_compiler_is_interrupted_and_works_afterwards(tmp_path: Path) -> None:
+    setting = {**os.environ, "PYTHONPATH": str(SOURCE), "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", COLD], env=setting, capture_output=True, text=True, timeout=300)
+    assert done.stdout.splitlines() == ["interrupted", repr(solvent.solve(instances.fuel_grid(3), method="reduction"))]
+    assert done.stderr == ""
