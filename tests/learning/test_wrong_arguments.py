@@ -88,6 +88,8 @@ FINE: dict[str, set[str]] = {
     "random_rewards": _SWITCH | {"none"},
     "replan": set(),
     "max_episodes": _LENGTH,
+    "time_limit": _REALS - {"tiny"} | {"inf", "huge", "none"},
+    "memory_limit": {"huge", "1e308", "none"},
     "seed": _LENGTH | {"0"},
     "progress": _SWITCH,
     "callback": _FUNCTIONS | {"none"},
@@ -97,7 +99,10 @@ FINE: dict[str, set[str]] = {
     "limits": {"none"},
 }  # fmt: skip
 #: What an error says if not the name of the argument.
-SAID = {"env": "learn: ", "checkpoint": "a place that can be written"}
+SAID = {
+    "env": "learn: ", "checkpoint": "a place that can be written", "time_limit": "the time limit of",
+    "memory_limit": "the memory limit of",
+}  # fmt: skip
 #: Budgets and bounds beside which no unit is fine enough are found out together with the costs.
 NO_UNIT = "a common unit in which all sums fit 64-bit integers"
 

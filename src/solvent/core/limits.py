@@ -58,7 +58,7 @@ def read_memory(limit: int | str | None) -> int | None:
     if limit is None:
         return None
     if isinstance(limit, int) and not isinstance(limit, bool):
-        size = float(limit)
+        size = float(min(max(limit, -1), 2**62))
     else:
         text = str(limit).strip().upper().replace("IB", "B")
         digits = text.rstrip("BKMGT ")
@@ -75,9 +75,12 @@ def read_seconds(limit: Any) -> float | None:
     """Return a time limit in seconds, or None if there is none."""
     if limit is None:
         return None
-    if isinstance(limit, bool) or not isinstance(limit, int | float | np.number) or not limit > 0:
+    if isinstance(limit, bool) or not isinstance(limit, int | float | np.integer | np.floating) or not limit > 0:
         raise ModelError("time_limit", "a number of seconds above 0", quote(limit))
-    return float(limit)
+    try:
+        return float(limit)
+    except OverflowError:  # longer than any number of seconds
+        return math.inf
 
 
 def _megabytes(size: int) -> str:
