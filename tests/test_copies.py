@@ -85,6 +85,8 @@ MADE: dict[str, Callable[[], Any]] = {
     ),
     "drawn start": lambda: stepped(solvent.gym.DrawnStart(gymnasium.make("FrozenLake-v1"))),
     "cost in info": lambda: stepped(solvent.gym.CostInInfo(solvent.gym.ModelEnv(GRID))),
+    "cost meter": lambda: stepped(solvent.gym.CostMeter(gymnasium.make("FrozenLake-v1"), cost=1)),
+    "load limits": lambda: solvent.LoadLimits(seconds=3),
     "seen costs": lambda: solvent.gym.SeenCosts(unseen=0),
 }
 
@@ -184,6 +186,7 @@ ERRORS: dict[type[BaseException], tuple[Any, ...]] = {
     errors.BudgetError: ("here", "this", "that"),
     errors.LatticeOverflowError: ("too fine",),
     errors.LimitError: ("too long",),
+    errors.LoadLimitError: ("here", "this", "that", "raise it"),
     errors.PolicyError: ("here", "this", "that"),
     errors.NodeLimitError: ("here", "this", "that", "raise it"),
     errors.UnmodelledOutcome: (3, "a", "go", "state 'b'", ("state 'a'",)),

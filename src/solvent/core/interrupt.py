@@ -130,12 +130,15 @@ class held_back:  # noqa: N801  # reads like a function
 
     Examples
     --------
-    >>> with held_back():
-    ...     signal.raise_signal(signal.SIGINT)
-    ...     print("still here")
-    ...     check_interrupt()
-    Traceback (most recent call last):
-    KeyboardInterrupt
+    >>> try:
+    ...     with held_back():
+    ...         signal.raise_signal(signal.SIGINT)
+    ...         print("still here")
+    ...         check_interrupt()
+    ... except KeyboardInterrupt:
+    ...     print("interrupted")
+    still here
+    interrupted
     """
 
     def __init__(self, *, polled: bool = False) -> None:

@@ -192,7 +192,7 @@ def learn(
     path = read_path(checkpoint)
     if limits is not None and not isinstance(limits, LoadLimits):
         raise ModelError("limits", "a LoadLimits, or None", quote(limits))
-    if path is not None:
+    if path is not None and not resume:  # else it is read first, which says more
         check_place(path)
     stationary = read_switch("stationary", stationary, optional=True)
     how = _How(
@@ -207,6 +207,7 @@ def learn(
 
             assert path is not None
             restore(learner, path, limits)
+            check_place(path)
         return learner.run(
             max_episodes, callback=callback, progress=progress, checkpoint=path, checkpoint_every=checkpoint_every
         )

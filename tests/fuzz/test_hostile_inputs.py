@@ -107,7 +107,7 @@ def crash(pipe: Any, target: str, at: Any) -> None:
 
 
 def test_a_crash_is_reported_with_its_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    fuzzer = file_runner.FileFuzzer("flips", minutes=0.02, seed=500, jobs=1, out=tmp_path)
+    fuzzer = file_runner.FileFuzzer("flips", minutes=0.2, seed=500, jobs=1, out=tmp_path)
     with mock.patch.object(file_runner, "work", crash), mock.patch.object(file_runner, "BATCH", 2):
         assert fuzzer.run() == 1
     assert any("crash with exit code -6" in why for why in fuzzer.causes)
