@@ -13,6 +13,7 @@ Those that are not Python functions (the default, which ends the process, or "ig
 from __future__ import annotations
 
 import contextvars
+import importlib
 import os
 import signal
 import threading
@@ -23,7 +24,12 @@ from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (int(signal.SIGINT), int(signal.SIGTERM))
+try:
+    #: What `signal` wraps: the same without turning numbers into names, which takes longer than all else here.
+    _raw: Any = importlib.import_module("_signal")
+except ImportError:  # another Python
+    _raw = signal
 #: Seconds between two looks at the signals while a function runs aside; a lock is not woken up on every system.
 _PAUSE = 0.05
 
@@ -73,10 +79,10 @@ class _Held:
     def replace(self) -> None:
         """Put our handler in place of those that are Python functions."""
         for number in _SIGNALS:
-            before = signal.getsignal(number)
+            before = _raw.getsignal(number)
             if callable(before) and before != self.note:
                 try:
-                    signal.signal(number, self.note)
+                    _raw.signal(number, self.note)
                 except ValueError:  # not the main interpreter, which alone has handlers
                     return
                 self.handlers[number] = before
@@ -84,8 +90,8 @@ class _Held:
     def restore(self) -> None:
         """Put the handlers back, except where somebody has set another one meanwhile."""
         for number, before in self.handlers.items():
-            if signal.getsignal(number) == self.note:
-                signal.signal(number, before)
+            if _raw.getsignal(number) == self.note:
+                _raw.signal(number, before)
         self.handlers = {}
 
     def note(self, number: int, frame: FrameType | None) -> None:
@@ -103,13 +109,14 @@ class _Held:
         return error
 
 
-_held = _Held()
+#: The one there is; `error` is other than None while an interrupt is held back.
+HELD = _Held()
 
 
 def _after_fork() -> None:
     """Put the handlers back in a forked process: nothing there may ever reach a safe point of ours."""
-    _held.restore()
-    _held.error = None
+    HELD.restore()
+    HELD.error = None
 
 
 if hasattr(os, "register_at_fork"):
@@ -147,22 +154,22 @@ class held_back:  # noqa: N801  # reads like a function
     def __enter__(self) -> Self:
         self._main = _in_main_thread()
         if self._main:
-            _held.polled += self._polled
-            _held.depth += 1
-            if _held.depth == 1:
-                _held.error = None
-                _held.replace()
+            HELD.polled += self._polled
+            HELD.depth += 1
+            if HELD.depth == 1:
+                HELD.error = None
+                HELD.replace()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if not self._main:
             return
-        _held.polled -= self._polled
-        _held.depth -= 1
-        if _held.depth > 0:
+        HELD.polled -= self._polled
+        HELD.depth -= 1
+        if HELD.depth > 0:
             return
-        _held.restore()
-        waiting = _held.take()
+        HELD.restore()
+        waiting = HELD.take()
         # another error may be the trace of a second interrupt in compiled code, and must not swallow the first
         if waiting is not None and (kind is None or issubclass(kind, Exception)):
             raise waiting
@@ -170,13 +177,13 @@ class held_back:  # noqa: N801  # reads like a function
 
 def is_interruptible() -> bool:
     """Whether interrupts are held back here, so that long work should look for them."""
-    return _held.depth > 0 and _in_main_thread()
+    return HELD.depth > 0 and _in_main_thread()
 
 
 def check_interrupt() -> None:
     """Raise what is held back, if anything is and nobody polls it; in the main thread only."""
-    if _held.error is not None and not _held.polled and _in_main_thread():
-        error = _held.take()
+    if HELD.error is not None and not HELD.polled and _in_main_thread():
+        error = HELD.take()
         assert error is not None
         raise error
 
@@ -191,24 +198,14 @@ def take_interrupt() -> bool:
     ...     take_interrupt(), take_interrupt()
     (True, False)
     """
-    if _held.error is None or not _in_main_thread():
+    if HELD.error is None or not _in_main_thread():
         return False
-    error = _held.take()
+    error = HELD.take()
     if not isinstance(error, KeyboardInterrupt):
         assert error is not None
         raise error
     settle(error)
     return True
-
-
-def call_kernel(kernel: Callable[..., Any], *arguments: Any) -> Any:
-    """Call compiled code with interrupts held back until it has returned."""
-    if _held.depth == 0:
-        with held_back():
-            return kernel(*arguments)
-    result = kernel(*arguments)
-    check_interrupt()
-    return result
 
 
 def run_aside(function: Callable[[], T]) -> T:

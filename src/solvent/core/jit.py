@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from solvent.core.interrupt import call_kernel, check_interrupt
+from solvent.core.interrupt import HELD, check_interrupt, held_back
 from solvent.core.memory import COMPILING, FIRST_LOADING, IMPORTS, LOADING, require_address_space
 from solvent.core.preparation import preparation_clock, preparation_seconds
 from solvent.core.progress import announce
@@ -70,7 +70,13 @@ class _Kernel(_core.registry.CPUDispatcher):  # type: ignore[misc]
     """A compiled function which, called from Python, holds interrupts back until it has returned."""
 
     def __call__(self, *arguments: Any) -> Any:
-        return call_kernel(super().__call__, *arguments)
+        if HELD.depth == 0:
+            with held_back():
+                return super().__call__(*arguments)
+        result = super().__call__(*arguments)
+        if HELD.error is not None:
+            check_interrupt()
+        return result
 
 
 class _Cache(_core.caching.FunctionCache):  # type: ignore[misc]

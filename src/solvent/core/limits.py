@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.interrupt import check_interrupt, is_interruptible
+from solvent.core.interrupt import HELD, check_interrupt, is_interruptible
 from solvent.core.memory import LOADING, AddressSpaceError, free_memory, hard_memory, process_memory
 from solvent.core.preparation import PreparationClock, preparation_clock
 from solvent.errors import ModelError, quote
@@ -228,7 +228,8 @@ class ResourceMonitor:
 
     def check_time(self) -> None:
         """Raise `LimitReached` once time is up, or an interrupt that was held back."""
-        check_interrupt()
+        if HELD.error is not None:
+            check_interrupt()
         if self.seconds is not None and (self.elapsed > self.seconds or (self._flag is not None and self._flag[0])):
             raise LimitReached(f"the time limit of {self.seconds:g} s was reached")
 

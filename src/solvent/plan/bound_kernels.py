@@ -59,9 +59,9 @@ def fill_bounds(
             tail_upper_HD[h, d], tail_lower_HD[h, d] = upper_HD[h, d], lower_HD[h, d]
             tail_upper_HD[h, d] = min(tail_upper_HD[h, d], tail_upper_HD[later, d])
             tail_lower_HD[h, d] = max(tail_lower_HD[h, d], tail_lower_HD[later, d])
+        if halt[0]:  # once a step: a look at every state would cost more than the bounds of the state
+            return
         for s in range(n_states):
-            if halt[0]:
-                return
             first = table_of_step[h] * n_states + s
             terminal = row_indptr[first] == row_indptr[first + 1]
             for d in range(n_resources):
@@ -95,9 +95,9 @@ def unlimited_value(
     """
     now, after = np.zeros(n_states), np.zeros(n_states)
     for h in range(table_of_step.shape[0] - 1, -1, -1):
+        if halt[0]:
+            return np.inf
         for s in range(n_states):
-            if halt[0]:
-                return np.inf
             first = table_of_step[h] * n_states + s
             best = 0.0 if row_indptr[first] == row_indptr[first + 1] else -np.inf
             for r in range(row_indptr[first], row_indptr[first + 1]):
