@@ -44,6 +44,8 @@ from solvent.model.budget import resolve
 
 #: By contract, bounds of an optimal answer are no further apart than this, relative to the scale of the optimum.
 WIDTH = Fraction(1, 10**9)
+#: Bounds may allow for underflow besides, by an amount that does not depend on the rewards.
+UNDERFLOW = Fraction(2) ** -960
 #: Share of small problems that are also transformed, and the two answers compared.
 METAMORPHIC_SHARE = 0.3
 #: For numbers that are promised as doubles only, such as values in reports.
@@ -320,7 +322,8 @@ def _check_bounds(
         scale: Fraction | float = best.scale
         if wider and case.reward_reach > scale:
             scale = case.reward_reach
-        ledger.check("width of bounds", run, width <= WIDTH * scale, f"at most {show(WIDTH * scale)}", width)
+        most = WIDTH * scale + UNDERFLOW
+        ledger.check("width of bounds", run, width <= most, f"at most {show(most)}", width)
         near = lower >= best.value - WIDTH * best.scale - best.error
         ledger.check("optimal is optimal", run, near, f"the optimum, {show(best.value)}", lower)
     if status == "within_gap" and "gap" in run.options:

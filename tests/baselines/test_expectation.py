@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -35,7 +36,10 @@ def test_value_is_that_of_the_best_mixture(tiny: Tiny) -> None:
         with pytest.raises(solvent.SolventError, match="expectation has no policy: the status is 'infeasible'"):
             _ = found.policy
         return
-    assert found.value == pytest.approx(float(expected), abs=1e-7)
+    # where the limit nearly is what a policy spends, the value may jump within what the program tolerates
+    less, more = (best_at(pairs, limit + sign * Fraction(1, 10**9)) for sign in (-1, 1))
+    assert more is not None
+    assert (-math.inf if less is None else float(less)) - 1e-7 <= found.value <= float(more) + 1e-7
     assert solvent.verify(tiny.model, found.policy, tiny.budget).value == pytest.approx(found.value, abs=1e-6)
 
 

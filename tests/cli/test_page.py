@@ -64,7 +64,6 @@ def test_the_fields_of_json_are_those_on_the_page(van: Path, monkeypatch: pytest
         "demo": "",
         "paper": "precision --quick --jobs 1",
         "warmup": "",
-        "warmup": "",
     }
     assert set(fields) == set(lines)
     for command, arguments in lines.items():

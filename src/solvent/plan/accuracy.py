@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ AGREEMENT = 1e-9
 #: Products of errors are left out of the formulas; they are far smaller than this share of the rest.
 _SAFETY = 1.0 + 2.0**-6
 _TINY = 5e-324
+#: Products that are larger than two to the power of this do not underflow, nor do their differences.
+_SMALLEST_EXPONENT = -900
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,26 @@ class Rounding:
         Number of operations it stands for.
     bins : float
         By how much the probabilities of a row can be wrong in all; the next values are multiplied by that.
+    model : CMDP or None
+        What is planned on.
     """
 
     row: float
     row_terms: int
     bins: float = 0.0
+    model: CMDP | None = field(default=None, repr=False)
+
+    @property
+    def may_underflow(self) -> bool:
+        """Whether a product of probabilities and a reward can be too small for a float of full precision."""
+        if self.model is None:
+            return True
+        least, reward = self.model.probability.min(initial=1.0), np.abs(self.model.row_reward)
+        smallest = reward.min(initial=np.inf, where=reward > 0)
+        # differences of such products are at least a unit in the last place of them
+        if least <= 0:  # of a bin
+            return True
+        return bool(self.model.horizon * math.log2(least) + math.log2(min(smallest, 1.0)) < _SMALLEST_EXPONENT)
 
     @classmethod
     def of(cls, origin: CMDP, model: CMDP, *, pooled: bool, bin_error: float) -> Rounding:
@@ -81,7 +98,7 @@ class Rounding:
         row = terms * ROUNDOFF
         if pooled:
             row += 4 * ROUNDING
-        return cls(row, terms, bin_error)
+        return cls(row, terms, bin_error, model)
 
 
 @dataclass(frozen=True)
@@ -127,7 +144,7 @@ class Extremes:
         error = (
             float(errors.sum()) + horizon * (g + same) * max(float(self.top[0]) - value, 0.0) + self.shifted(rounding)
         )
-        some = bool(self.top.any() or self.bottom.any() or self.reward.any())
+        some = bool(self.top.any() or self.reward.any()) or (bool(self.bottom.any()) and rounding.may_underflow)
         return _with_underflow(error, horizon, rounding, some)
 
     def shifted(self, rounding: Rounding) -> float:
