@@ -86,10 +86,11 @@ def forever(n_states: int, discount: str = "0.99") -> solvent.DiscountedCMDP:
 
 
 def large(n_states: int, horizon: int = 30) -> CMDP:
-    """Return a model of many states."""
+    """Return a model of many states, of which one action is cheap enough to keep the budget."""
     draw = np.random.default_rng(0)
     after = draw.integers(0, n_states, (n_states, 2, 2))
     cost = draw.integers(0, 9, (n_states, 2, 2))
+    cost[:, 0] %= 3
     b = CMDP.builder(horizon=horizon, start=0, resources=["fuel"], budget=60)
     for s in range(n_states):
         for a in range(2):
@@ -181,7 +182,11 @@ SIZED = {
     **{name: call for name, call in TIMED.items() if name not in _ONLY_TIMED},
     "60,000 states": Call(partial(solve, method="frontier"), partial(large, 60_000), partial(large, 200)),
     "60,000 states, reduction": Call(partial(solve, method="reduction"), partial(large, 60_000), partial(large, 200)),
-    "discounted": Call(partial(solve, epsilon=0.1), partial(forever, 300), partial(forever, 5, "0.5")),
+    "gap": Call(partial(solve, gap=1e-12), partial(far, 500, 60), _tiny),
+    "discounted": Call(partial(solve, epsilon=0.3), partial(forever, 100, "0.95"), partial(forever, 5, "0.5")),
+    "discounted, strict": Call(
+        partial(solve, epsilon=0.5, strict=True), partial(forever, 100, "0.97"), partial(forever, 5, "0.5")
+    ),
     "learn": Call(_learn, partial(near, 200, 60), partial(near, 4, 3)),
 }
 CALLS = {f"time: {name}": call for name, call in TIMED.items()}
@@ -224,8 +229,10 @@ def measure(name: str, seconds: float = SECONDS, memory: int = MEMORY) -> Used:
     try:
         found = call.function(model, **limits)
         ended = str(getattr(getattr(found, "status", None), "value", "done"))
-    except solvent.LimitError:
-        ended = "LimitError"
+        message = str(getattr(found, "message", ""))
+    except solvent.LimitError as error:
+        ended, message = "LimitError", str(error)
+    ended += next((f", {limit}" for limit in ("time", "memory") if f"{limit} limit" in message), "")
     took = time.perf_counter() - began - (preparation_seconds() - prepared)
     grew = resident("VmHWM") - before
     return Used(name, seconds if timed else memory, took if timed else grew, grew if timed else took, ended)
