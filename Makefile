@@ -57,7 +57,9 @@ $(READY): pyproject.toml constraints.txt
 	-$(RUN) -m solvent warmup
 	@touch $(READY)
 
+# torch comes in builds of the same version for processors and accelerators: the one of this machine, whatever its hash
 $(EXTRAS): $(READY)
+	$(RUN) $(PIP_INSTALL) --no-deps $(shell grep -o '^torch==[^ ]*' constraints.txt)
 	$(call install,dev bench rl envs)
 	@touch $(EXTRAS)
 
@@ -86,7 +88,7 @@ test-kernels: $(READY)
 # tests with the oldest versions of all dependencies, whose kernels are kept apart; newer packages beneath them may say
 # that they are out of date
 test-oldest: $(OLDEST)/.ready
-	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/python -m pytest -q -n auto -W ignore::DeprecationWarning $(OLDEST_TESTS)
+	NUMBA_CACHE_DIR="$(CURDIR)/$(OLDEST)/kernels" $(OLDEST)/bin/python -m pytest -q -n auto -W ignore::DeprecationWarning $(OLDEST_TESTS)
 
 $(OLDEST)/.ready: pyproject.toml oldest.txt
 	$(PYTHON) -m venv $(OLDEST)

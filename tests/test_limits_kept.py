@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -170,3 +171,28 @@ def test_a_clock_that_is_stopped_raises_no_flag():
 def test_a_bound_that_takes_no_time():
     model = table.near(300, 400)
     assert relaxed_value(model, 1e-9) >= relaxed_value(model)
+
+
+class Slow(gymnasium.Env):
+    """An environment that takes its time."""
+
+    observation_space, action_space = gymnasium.spaces.Discrete(1), gymnasium.spaces.Discrete(1)
+    pause = 0.0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        time.sleep(self.pause)
+        return 0, 0.0, False, False, {"cost": 1}
+
+
+def test_learning_in_a_slow_environment_ends_between_episodes(monkeypatch):
+    known = {"support": {(0, 0): [(0, 1)]}, "epsilon": 1e-9, "bonus_scale": 50.0, "budget": 30}
+    solvent.learn(Slow(), 20, max_episodes=5, **known)
+    monkeypatch.setattr(Slow, "pause", 0.01)  # a hundred episodes would take 20 seconds
+    began = time.perf_counter()
+    learned = solvent.learn(Slow(), 20, time_limit=0.5, **known)
+    assert learned.limit_reached
+    assert time.perf_counter() - began < 0.5 + SPARE

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import solvent
-from solvent.core import threads
+from solvent.core import interrupt, threads
 from solvent.core.interrupt import Interrupted, check_interrupt, held_back, run_aside, settle, take_interrupt
 from solvent.core.jit import KERNELS, jit
 from solvent.model import instances
@@ -293,3 +293,46 @@ def test_the_compiler_is_interrupted_and_works_afterwards(tmp_path: Path) -> Non
     done = subprocess.run([sys.executable, "-c", COLD], env=setting, capture_output=True, text=True, timeout=300)
     assert done.stdout.splitlines() == ["interrupted", repr(solvent.solve(instances.fuel_grid(3), method="reduction"))]
     assert done.stderr == ""
+
+
+class Moment:
+    """The raw signal functions, with an interrupt that arrives at one moment of replacing or restoring handlers."""
+
+    def __init__(self, raw: Any, at: int, *, before: bool) -> None:
+        self._raw, self._at, self._before, self._calls = raw, at, before, 0
+
+    def getsignal(self, number: int) -> Any:
+        return self._raw.getsignal(number)
+
+    def signal(self, number: int, handler: Any) -> Any:
+        self._calls += 1
+        if self._before and self._calls == self._at:
+            signal.raise_signal(signal.SIGINT)
+        result = self._raw.signal(number, handler)
+        if not self._before and self._calls == self._at:
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_an_interrupt_while_handlers_are_replaced_is_neither_lost_nor_harmful(
+    at: int, before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(number: int, frame: Any) -> None:
+        raise SystemExit("terminated")
+
+    usual = signal.signal(signal.SIGTERM, end), signal.getsignal(signal.SIGINT)
+    try:
+        monkeypatch.setattr(interrupt, "_raw", Moment(interrupt._raw, at, before=before))
+        with pytest.raises(KeyboardInterrupt), interrupt.held_back():
+            pass
+        monkeypatch.undo()
+        assert (interrupt.HELD.depth, interrupt.HELD.handlers, interrupt.HELD.error) == (0, {}, None)
+        assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == (end, usual[1])
+        with pytest.raises(SystemExit):
+            signal.raise_signal(signal.SIGTERM)
+        with interrupt.held_back():
+            assert signal.getsignal(signal.SIGINT) == interrupt.HELD.note
+    finally:
+        signal.signal(signal.SIGTERM, usual[0])

@@ -138,9 +138,12 @@ def test_every_wrapper_of_gymnasium_is_known() -> None:
     assert {"TimeLimit", "FlattenObservation", "RecordVideo", "ClipReward"} <= ways["passes"]
 
 
-def test_a_step_patched_into_an_object_is_unknown() -> None:
+def test_a_step_or_reset_patched_into_an_object_is_unknown() -> None:
     env = TimeLimit(Ledgered(1, [Fraction(5)]), 5)
     env.step = lambda action: TimeLimit.step(env, 2)  # type: ignore[method-assign]
+    assert way_of(env) == "unknown"
+    env = TimeLimit(Ledgered(1, [Fraction(5)]), 5)
+    env.reset = lambda **options: (TimeLimit.reset(env, **options), env.step(0))[0]  # type: ignore[method-assign]
     assert way_of(env) == "unknown"
 
 

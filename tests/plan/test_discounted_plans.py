@@ -422,3 +422,20 @@ def test_what_the_tail_leaves_is_for_rounding() -> None:
     assert task.rounding(steps + 1) == {"fuel": Fraction(3, 4)}
     assert task.budgets(2, strict=False) == {"fuel": Budget(upper=[3, 3, "7/2"])}
     assert task.budgets(2, strict=True) == {"fuel": Budget(upper=[3, 3, 3])}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_small_improvements_near_a_discount_of_one_are_not_taken_for_rounding(strict: bool) -> None:
+    """A row that is better by half a percent for ever, and by less than 1e-12 of the value in one step."""
+    little = Fraction(1, 10**10)
+    b = CMDP.builder(horizon=None, discount=1 - little, start="s", resources=["fuel"], budget="0.5")
+    b.add("s", "dear", reward=1, outcomes=[(1, "s", little)])
+    b.add("s", "plain", reward=1, outcomes=[(1, "s", 0)])
+    b.add("s", "better", reward=1.005, outcomes=[(1, "s", 0)])
+    solution = solvent.solve(b.build(), epsilon=2, strict=strict)
+    optimum = 1.005e10
+    assert solution.value_lower <= optimum <= solution.value_upper
+    if solution.status == "optimal":
+        assert solution.value == pytest.approx(optimum, rel=1e-6)
+    if solution.status == "relaxed" and "up to" not in solution.message:
+        assert solution.value >= optimum * (1 - 1e-6)

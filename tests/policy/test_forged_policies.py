@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -122,3 +123,22 @@ def test_pointers_that_wrap_around_are_refused(name: str) -> None:
 def test_arrays_that_the_format_does_not_have_are_refused() -> None:
     with pytest.raises(SolventError, match="only arrays that the format has, found 'strange'"):
         from_bytes(write_archive({**PARTS[0], "strange": np.zeros(1)}, PARTS[1]))
+
+
+def test_tail_rules_of_more_resources_than_there_are_cost_no_time(tmp_path: Any) -> None:
+    """A few kilobytes of equal texts that unpack to half a million of them."""
+    b = CMDP.builder(horizon=None, discount="1/2", start="depot", resources=["fuel"], budget=10)
+    b.add("depot", "deliver", reward=3, outcomes=[(1, "depot", 1)])
+    b.add("depot", "wait", outcomes=[(1, "depot")])
+    model = b.build()
+    file = tmp_path / "d.policy"
+    solvent.solve(model, epsilon=0.5, strict=True).policy.save(file)
+    arrays, header = read_archive(file.read_bytes())
+    many = np.full((len(header["rules"]), 250_000, 1), "1")
+    file.write_bytes(write_archive({**arrays, "tail_most": many, "tail_least": many}, header))
+    began = time.process_time()
+    with pytest.raises(PolicyError, match=r"tail_most: expected numbers as text, of shape \(\d, 1, 1\), found shape"):
+        solvent.load_policy(file, model)
+    with pytest.raises(SolventError, match="expected at most 1,000 resources, found 250,000"):
+        solvent.load_policy(file)
+    assert time.process_time() - began < 2

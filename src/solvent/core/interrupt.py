@@ -77,22 +77,37 @@ class _Held:
         self.error: BaseException | None = None
 
     def replace(self) -> None:
-        """Put our handler in place of those that are Python functions."""
-        for number in _SIGNALS:
-            before = _raw.getsignal(number)
-            if callable(before) and before != self.note:
-                try:
+        """Put our handler in place of those that are Python functions; all of them, or none if one of those raises."""
+        try:
+            for number in _SIGNALS:
+                before = _raw.getsignal(number)
+                if callable(before) and before != self.note:
+                    self.handlers[number] = before  # first, as ours looks it up
                     _raw.signal(number, self.note)
-                except ValueError:  # not the main interpreter, which alone has handlers
-                    return
-                self.handlers[number] = before
+        except ValueError:  # not the main interpreter, which alone has handlers
+            self.handlers = {}
+        except BaseException:
+            self.restore()
+            raise
 
     def restore(self) -> None:
-        """Put the handlers back, except where somebody has set another one meanwhile."""
-        for number, before in self.handlers.items():
-            if _raw.getsignal(number) == self.note:
-                _raw.signal(number, before)
-        self.handlers = {}
+        """Put the handlers back, except where somebody has set another one meanwhile.
+
+        One that is back may raise before the others are; they are put back all the same.
+        """
+        raised: BaseException | None = None
+        while self.handlers:
+            try:
+                for number, before in self.handlers.items():
+                    if _raw.getsignal(number) == self.note:
+                        _raw.signal(number, before)
+                self.handlers = {}
+            except ValueError:  # not the main interpreter any more
+                self.handlers = {}
+            except BaseException as error:
+                raised = error
+        if raised is not None:
+            raise raised
 
     def note(self, number: int, frame: FrameType | None) -> None:
         """Call the handler that was there before, and keep what it raises; the second time, let it through."""
@@ -154,11 +169,11 @@ class held_back:  # noqa: N801  # reads like a function
     def __enter__(self) -> Self:
         self._main = _in_main_thread()
         if self._main:
+            if HELD.depth == 0:
+                HELD.error = None
+                HELD.replace()  # an interrupt before that leaves everything as it was
             HELD.polled += self._polled
             HELD.depth += 1
-            if HELD.depth == 1:
-                HELD.error = None
-                HELD.replace()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -114,7 +114,10 @@ def _restore(learner: Learner, arrays: Arrays, header: Header) -> None:
         if name not in settings or settings[name] != value or type(settings[name]) is not type(value):
             raise ModelError(f"checkpoint, {name}", quote(value), quote(settings.get(name)))
     check_names_of_arrays(arrays, {*_ARRAYS, "row_N", "history"})
-    _restore_seen(learner, _field(header, "seen", list))
+    entries = _field(header, "seen", list)
+    if learner.settings.pool and len(entries) > len(check_array(arrays, "count_O", np.int64)):
+        raise ModelError("header, seen", "no more outcomes than were counted", f"{len(entries):,}")
+    _restore_seen(learner, entries)
     learner.counts = counts = Counts.of(learner.graph, pool=learner.settings.pool)
     for name in _ARRAYS:
         _fill(getattr(counts, name), arrays, name)

@@ -7,6 +7,7 @@ judged by what was really spent, exactly, against the limits as they were given.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
@@ -60,9 +61,12 @@ class Field(Protocol):
 
     def play(
         self, graph: Graph, counts: Counts, row_N: NDArray[np.int64], rng: NDArray[np.uint64], first: int, most: int,
-        *, every_episode: bool,
+        *, every_episode: bool, pause: Callable[[], bool] = lambda: False,
     ) -> Stretch:  # fmt: skip
-        """Play at most so many episodes, the first of them with this number."""
+        """Play at most so many episodes, the first of them with this number; fewer where these may take long.
+
+        `pause` says, between two of them, whether somebody waits for the end.
+        """
 
 
 class ModelField:
@@ -103,7 +107,7 @@ class ModelField:
 
     def play(
         self, graph: Graph, counts: Counts, row_N: NDArray[np.int64], rng: NDArray[np.uint64], first: int, most: int,
-        *, every_episode: bool,
+        *, every_episode: bool, pause: Callable[[], bool] = lambda: False,
     ) -> Stretch:  # fmt: skip
         """Play at most so many episodes; their numbers do not matter here, as the generator goes on."""
         if self._truth.fits:
@@ -112,7 +116,7 @@ class ModelField:
         while True:  # one by one, each to be judged in fractions
             stretch = self._play(graph, counts, row_N, rng, 1, every_episode=every_episode)
             played, violations = played + 1, violations + stretch.violations
-            if played == most or stretch.end != PLAYED:
+            if played == most or stretch.end != PLAYED or pause():
                 return replace(stretch, episodes=played, violations=violations)
 
     def _play(
@@ -307,7 +311,7 @@ class WorldField:
 
     def play(
         self, graph: Graph, counts: Counts, row_N: NDArray[np.int64], rng: NDArray[np.uint64], first: int, most: int,
-        *, every_episode: bool,
+        *, every_episode: bool, pause: Callable[[], bool] = lambda: False,
     ) -> Stretch:  # fmt: skip
         """Play at most so many episodes."""
         self._look_at(graph)
@@ -319,6 +323,8 @@ class WorldField:
                 return Stretch(SURPRISED, number - first + 1, violations, surprise)
             if due or every_episode:
                 return Stretch(DUE, number - first + 1, violations)
+            if pause():
+                return Stretch(PLAYED, number - first + 1, violations)
         return Stretch(PLAYED, most, violations)
 
     def _look_at(self, graph: Graph) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.interrupt import held_back, take_interrupt
+from solvent.core.interrupt import HELD, held_back, take_interrupt
 from solvent.core.limits import ResourceMonitor
 from solvent.core.progress import Progress
 from solvent.errors import CheckpointWarning, LimitError, ModelError
@@ -199,13 +199,18 @@ class Learner:
     def _play(self, most: int) -> None:
         every = self.settings.replan == "episode"
         stretch = self.play_in.play(
-            self.graph, self.counts, self.row_N, self.rng, self.episodes, most, every_episode=every
-        )
+            self.graph, self.counts, self.row_N, self.rng, self.episodes, most, every_episode=every,
+            pause=self._is_awaited,
+        )  # fmt: skip
         self.episodes += stretch.episodes
         self.violations += stretch.violations
         self.due = stretch.end == DUE
         if stretch.surprise is not None:
             self._learn_of(stretch.surprise)
+
+    def _is_awaited(self) -> bool:
+        """Whether Ctrl-C was pressed or time is up."""
+        return HELD.error is not None or (self.monitor.left is not None and self.monitor.left <= 0)
 
     def _learn_of(self, surprise: Surprise) -> None:
         """Add an outcome to the learned support, and make the graph anew."""

@@ -95,7 +95,7 @@ def way_of(wrapper: Any) -> Way:
     A class says so itself by `passes_actions = True`, and not for those derived from it that have a step or reset of
     their own; an object may say so as a property of its class.
     """
-    if "step" in vars(wrapper):
+    if "step" in vars(wrapper) or "reset" in vars(wrapper):
         return "unknown"
     found: set[Way] = {_way_of_method(wrapper, method) for method in ("step", "reset")}
     for worst in ("unknown", "repeats", "changes"):

@@ -230,8 +230,9 @@ def _relaxed(task: _Task, rules: Rules) -> Solution:
     if over:
         status = Status.RELAXED
         most = ", ".join(f"{name} {short_amount(amount)}" for name, amount in over.items())
-        message = f"relaxed: worth at least the optimum, and never over by more than {most}"
-    elif rules.slack <= _SAME_VALUE * rules.size:
+        worth = "at least the optimum" if _is_best(rules) else f"at least the optimum, up to {slack:.2g}"
+        message = f"relaxed: worth {worth}, and never over by more than {most}"
+    elif _is_best(rules):
         status = Status.OPTIMAL
         message = "optimal: worth at least the optimum, and it is never over"
     else:
@@ -247,6 +248,11 @@ def _relaxed(task: _Task, rules: Rules) -> Solution:
         tail=tail,
         _make_policy=_maker(task, finite, used),
     )
+
+
+def _is_best(rules: Rules) -> bool:
+    """Whether the best rule for the tail is known to be worth as much as any, up to rounding."""
+    return rules.slack <= _SAME_VALUE * rules.size
 
 
 def _excess(worst: Fraction, sides: Sides, finite: Fraction, refund: Fraction) -> Fraction:
@@ -309,7 +315,8 @@ def _reserved(task: _Task, rules: Rules, relaxed: Solution, finite: Solution, st
     tail = _tail(model, steps, rules.rules, rules, cost, refund)
     worth = finite.value_lower - float(scale) * rules.shortfall
     # both answers are off by rounding, and no more than that keeps the bounds apart
-    met = relaxed.value_upper - worth <= 2 * (relaxed.value_upper - relaxed.value + finite.value - worth)
+    noise = relaxed.value_upper - relaxed.value + finite.value - worth
+    met = _is_best(rules) and relaxed.value_upper - worth <= 2 * noise
     status = Status.OPTIMAL if met else Status.FEASIBLE
     return replace(
         finite,

@@ -37,6 +37,8 @@ _MOST_SWEEPS = 5000
 _MOST_ROUNDS = 1000
 #: Rows whose worth, or worst case, differs by less than this relatively count as equal.
 _EQUAL = 1e-12
+#: Relative difference of a step's worth above which a row is better by more than the rounding of that sum.
+_BETTER = 2.0**-48
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ class _Sweep:
             noise, reached = self._noise(rows_S, value_S), self.reached_S[self.acting]
             excess = float(np.maximum(best - now, 0.0)[reached].max(initial=0.0)) + noise
             shortfall = float(np.maximum(now - taken, 0.0)[reached].max(initial=0.0)) + noise
-            better = best - now > _EQUAL * np.maximum(np.abs(best), np.abs(now))
+            better = best - now > _BETTER * np.maximum(np.abs(best), np.abs(now))
             # rows that are better by rounding only could take turns for ever
             if not better.any() or rows_S.tobytes() in seen:
                 break

@@ -10,7 +10,7 @@ import numpy as np
 from solvent.core.archives import Arrays, Header, check_array, check_names_of_arrays, check_positions, write_archive
 from solvent.core.exact import exact
 from solvent.core.files import write_whole
-from solvent.core.loading import check_limit, current_limits, refuse
+from solvent.core.loading import check_limit, check_time, current_limits, refuse
 from solvent.errors import PolicyError, quote
 from solvent.model.assemble import MOST_EARNED
 from solvent.model.discounted import DiscountedCMDP, read_factor
@@ -78,7 +78,8 @@ def discounted_from_parts(arrays: Arrays, header: Header, model: DiscountedCMDP 
     check_positions("tail_action", action, n_own, UNDECIDED)
     if not (np.abs(value) <= MOST_EARNED).all():
         raise PolicyError("tail_value", f"numbers of at most {MOST_EARNED:g} in size", "others")
-    most, least = (_bounds(arrays, name, n_rules, n_states) for name in ("tail_most", "tail_least"))
+    n_resources = None if model is None else model.base.n_resources
+    most, least = (_bounds(arrays, name, n_rules, n_resources, n_states) for name in ("tail_most", "tail_least"))
     if len({len(of_rule) for of_rule in (*most, *least)}) != 1 or any(None in of_rule for of_rule in most):
         raise PolicyError("tail_most", "a bound for each resource, beside tail_least", "others")
     rules = tuple(
@@ -101,13 +102,27 @@ def _check_work(policy: DiscountedPolicy, model: DiscountedCMDP) -> None:
         refuse("seconds", "few enough steps for exact powers of the discount", f"{policy.steps:,}")
 
 
-def _bounds(arrays: Arrays, name: str, n_rules: int, n_states: int) -> list[tuple[tuple[Fraction, ...] | None, ...]]:
+def _bounds(
+    arrays: Arrays, name: str, n_rules: int, n_resources: int | None, n_states: int
+) -> list[tuple[tuple[Fraction, ...] | None, ...]]:
     array = arrays.get(name)
+    shape = f"({n_rules}, {'resources' if n_resources is None else n_resources}, {n_states})"
     if array is None or array.dtype.kind not in "U" or array.ndim != 3 or array.shape[::2] != (n_rules, n_states):
-        raise PolicyError(name, f"numbers as text, of shape ({n_rules}, resources, {n_states})", "none")
+        raise PolicyError(name, f"numbers as text, of shape {shape}", "none")
+    if n_resources not in (None, array.shape[1]):
+        raise PolicyError(name, f"numbers as text, of shape {shape}", f"shape {array.shape}")
+    check_limit("resources", array.shape[1], "resources", name)
+    known: dict[str, Fraction] = {}
+
+    def read(text: str) -> Fraction:
+        if text not in known:
+            known[text] = exact(text, name)
+            check_time()
+        return known[text]
+
     return [
         tuple(
-            None if of_resource[0] == _UNBOUNDED else tuple(exact(text, name) for text in of_resource)
+            None if of_resource[0] == _UNBOUNDED else tuple(read(text) for text in of_resource)
             for of_resource in of_rule
         )
         for of_rule in array.tolist()
