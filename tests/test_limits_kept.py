@@ -49,8 +49,12 @@ def test_time(name):
 @pytest.mark.parametrize(
     "name",
     [
-        each if each in ("discounted", "60,000 states") else pytest.param(each, marks=pytest.mark.slow)
-        for each in table.SIZED
+        "discounted",
+        "60,000 states",
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in ("gap", "paths", "augment", "verify, table", "compare")
+        ),
     ],
 )
 def test_memory(name):
