@@ -274,3 +274,9 @@ def _ring(n: int) -> tuple[Any, Any, Any]:
     cost = np.zeros((2, n))
     cost[0] = 1
     return [step, stay], np.zeros((n, 2)), cost.T.copy()
+
+
+def test_names_that_utf_8_cannot_hold_are_refused_in_words() -> None:
+    for budget in ({"\ud800": {"strange": 1}}, {"x": {"\ud800": 1}}):
+        with pytest.raises(SolventError, match=r"budget\.(x|\\ud800): expected upper, lower or final, found '"):
+            loads(json.dumps(document(budget=budget)), "json")

@@ -12,7 +12,7 @@ from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from solvent.core.exact import exact
-from solvent.errors import LoadLimitError, ModelError, quote
+from solvent.errors import LoadLimitError, ModelError, printable, quote
 from solvent.model.assemble import MAX_HORIZON
 from solvent.model.distributions import FAMILIES, CostLaw, law
 from solvent.model.steps import Steps as StepSet
@@ -65,10 +65,11 @@ def refused(error: ModelError) -> PydanticCustomError:
         "solvent",
         "expected {expected}, found {found}",
         {
-            "expected": error.expected,
-            "found": error.found,
-            "hint": error.hint,
-            "inside": error.where,
+            # what UTF-8 cannot hold would raise when pydantic renders it
+            "expected": printable(error.expected),
+            "found": printable(error.found),
+            "hint": printable(error.hint),
+            "inside": printable(error.where),
             "limit": isinstance(error, LoadLimitError),
         },
     )
