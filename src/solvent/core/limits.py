@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.interrupt import HELD, check_interrupt, is_interruptible
-from solvent.core.memory import LOADING, AddressSpaceError, free_memory, hard_memory, process_memory
+from solvent.core.memory import LOADING, AddressSpaceError, free_memory, hard_memory, process_memory, trim_memory
 from solvent.core.preparation import PreparationClock, preparation_clock
 from solvent.errors import ModelError, quote
 
@@ -28,6 +28,8 @@ _SHARE_OF_FREE = 0.7
 _PIECE = 1 << 18
 #: No machine evaluates more outcomes in a second than this.
 _FASTEST = 4e9
+#: Freed memory is given back whenever it adds up to this part of a memory limit.
+_SHARE_KEPT = 8
 #: Below this nobody need ask what is free.
 _NO_MATTER = 64_000_000
 
@@ -161,6 +163,7 @@ class ResourceMonitor:
     _alarm: _Alarm | None = field(default=None, repr=False)
     _free: int | None = None
     _asked_at: int = -1
+    _kept: int = 0
 
     def __post_init__(self) -> None:
         if self.prepared < 0:
@@ -288,8 +291,16 @@ class ResourceMonitor:
         return min(ends, default=2**62) - self.used
 
     def release(self, size: int) -> None:
-        """Release reserved memory."""
+        """Release reserved memory.
+
+        Under a memory limit, what the C library keeps of it for later is given back to the system now and then.
+        """
         self.used -= size
+        if self.bytes is not None:
+            self._kept += size
+            if self._kept > self.bytes // _SHARE_KEPT:
+                self._kept = 0
+                trim_memory()
 
     @contextlib.contextmanager
     def borrowed(self, size: int, what: str) -> Iterator[None]:

@@ -8,7 +8,9 @@ process      RLIMIT_AS - VmSize and RLIMIT_DATA - VmData (`ulimit -v` and `ulimi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ctypes
+import functools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from solvent.errors import LimitError
@@ -153,3 +155,18 @@ def require_address_space(size: int, what: str) -> None:
             f"{what} needs about {size / 1e6:,.0f} MB of address space, and the limits of this process (ulimit -v) "
             f"leave {max(left, 0) / 1e6:,.0f} MB; raise them"
         )
+
+
+@functools.cache
+def _trimmer() -> Callable[[int], int] | None:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):  # another C library
+        return None
+
+
+def trim_memory() -> None:
+    """Give freed memory that the C library keeps back to the system, where that can be asked for."""
+    trim = _trimmer()
+    if trim is not None:
+        trim(0)
