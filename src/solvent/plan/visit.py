@@ -17,8 +17,8 @@ from solvent.plan.visit_kernels import carry_by_hash, carry_on_grid, follow_on_g
 
 #: Nodes are told apart by position while a table of all states and amounts has no more entries than this.
 _GRID_KEYS = 4_000_000
-#: Memory that an entry of such tables takes, and a node in a hash table, both of this step and of the next one, with room
-#: for what the C library keeps in between.
+#: Memory that an entry of such tables takes, and a node in a hash table: of this step, of the next one, and what the C
+#: library keeps in between.
 _BYTES_PER_KEY = 80
 _BYTES_PER_NODE = 160
 
