@@ -70,14 +70,18 @@ class _Temporary:
         os.fsync(self.descriptor)
 
 
+def _host() -> str:
+    """Return the name of this machine, as it stands in the names of temporary files."""
+    return re.sub(r"\W", "_", socket.gethostname(), flags=re.ASCII)[:64] or "host"
+
+
 @contextmanager
 def _temporary(folder: Path) -> Iterator[_Temporary]:
     """Make a file of a name of our own, and remove it unless it was moved away."""
     umask = os.umask(0)
     os.umask(umask)
-    host = re.sub(r"\W", "_", socket.gethostname(), flags=re.ASCII)[:64] or "host"
     while True:
-        path = folder / f"{_PREFIX}{host}-{os.getpid()}-{next(_numbers)}.tmp"
+        path = folder / f"{_PREFIX}{_host()}-{os.getpid()}-{next(_numbers)}.tmp"
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
             descriptor = os.open(path, flags, 0o666 & ~umask)
@@ -121,14 +125,15 @@ def _remove_left_over(folder: Path) -> None:
 
     A file that is being written is locked, which counts on this host whatever its name says.
     """
-    host = re.sub(r"\W", "_", socket.gethostname(), flags=re.ASCII)[:64] or "host"
     with suppress(OSError):
-        for path in [entry for entry in folder.iterdir() if _TEMPORARY.fullmatch(entry.name)]:
+        for path in list(folder.iterdir()):
             found = _TEMPORARY.fullmatch(path.name)
+            if found is None:
+                continue
             with suppress(OSError):
                 state = path.lstat()
                 age = time.time() - state.st_mtime
-                dead = found is not None and found[1] == host and not _is_alive(int(found[2]))
+                dead = found[1] == _host() and not _is_alive(int(found[2]))
                 if stat.S_ISREG(state.st_mode) and age > (_DEAD_SECONDS if dead else _LEFT_OVER_SECONDS):
                     _remove_unless_locked(path)
 

@@ -55,6 +55,13 @@ class Pooled:
         return len(self.law_indptr) - 1
 
 
+def _reserve(model: CMDP, monitor: ResourceMonitor) -> int:
+    """Reserve memory for taking the rows of a model apart; return how much."""
+    size = model.n_outcomes * _BYTES_PER_OUTCOME + model.n_rows * _BYTES_PER_ROW
+    monitor.reserve(size, "the outcomes of the model")
+    return size
+
+
 def pool(model: CMDP, cost: NDArray[np.int64], monitor: ResourceMonitor | None = None) -> Pooled:
     """Take out the laws that are shared by enough rows to be worth it.
 
@@ -67,8 +74,7 @@ def pool(model: CMDP, cost: NDArray[np.int64], monitor: ResourceMonitor | None =
         If it would not fit into the memory allowed, or time is up.
     """
     monitor = monitor or ResourceMonitor()
-    size = model.n_outcomes * _BYTES_PER_OUTCOME + model.n_rows * _BYTES_PER_ROW
-    monitor.reserve(size, "the outcomes of the model")
+    size = _reserve(model, monitor)
     found = _factor(model, cost, monitor)
     law_of_row, mix_count, law_indptr, n_laws = found.law, found.mix_count, found.indptr, found.n_laws
     sizes = np.diff(model.outcome_indptr)
@@ -164,8 +170,7 @@ def independent_rows(
         If it would not fit into the memory allowed, or time is up.
     """
     monitor = monitor or ResourceMonitor()
-    size = model.n_outcomes * _BYTES_PER_OUTCOME + model.n_rows * _BYTES_PER_ROW
-    monitor.reserve(size, "the outcomes of the model")
+    size = _reserve(model, monitor)
     packed = pack(list(cost_OD.T)) if cost_OD.shape[1] else np.zeros(len(cost_OD), np.int64)
     _, first, label = np.unique(packed, return_index=True, return_inverse=True)
     found = _factor(model, label.astype(np.int64), monitor)
