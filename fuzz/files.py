@@ -25,7 +25,6 @@ from typing import Any
 
 import solvent
 from fuzz.mutate import Seed, flip, mutate
-from solvent.core.limits import ResourceMonitor
 from solvent.learning.checkpoint import restore
 from solvent.learning.checkpoint import to_bytes as checkpoint_bytes
 from solvent.learning.learner import Learner
@@ -146,9 +145,7 @@ def _first_learner(name: str) -> Learner:
 
     settings = read_settings(0.01, 0.05, name != "nodes", "practical", 1.0, "doubling", (0.0, 2.0), None, 3)
     support: Any = "learned" if name == "learned" else None
-    how = _How(_models()["van"], None, None, support, None, None, None, None, False, None, settings)
-    how.monitor = ResourceMonitor()
-    return how.learner()
+    return _How(_models()["van"], settings, cost_support=support).learner()
 
 
 def _learner(name: str) -> Learner:

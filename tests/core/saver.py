@@ -37,7 +37,6 @@ def savers(kind: str) -> list[Callable[[Path], None]]:
         return found
     if kind == "checkpoint":
         from solvent.core.files import write_whole
-        from solvent.core.limits import ResourceMonitor
         from solvent.learning.arguments import read_settings
         from solvent.learning.checkpoint import to_bytes
         from solvent.learning.learn import _How
@@ -45,9 +44,7 @@ def savers(kind: str) -> list[Callable[[Path], None]]:
         found = []
         for model in models():
             settings = read_settings(0.1, 0.05, True, "practical", 1.0, "doubling", (0.0, 3.0), None, 0)
-            how = _How(model, None, None, None, None, None, None, None, False, None, settings)
-            how.monitor = ResourceMonitor()
-            learner = how.learner()
+            learner = _How(model, settings).learner()
             learner.run(5)
             content = to_bytes(learner)
             found.append(lambda path, content=content: write_whole(path, content))

@@ -196,8 +196,8 @@ def learn(
         check_place(path)
     stationary = read_switch("stationary", stationary, optional=True)
     how = _How(
-        env, horizon, budget, cost_support, support, cost_bound, cost, epsilon_cost,
-        bool(read_switch("strict", strict)), stationary, settings,
+        env, settings, horizon, budget, cost_support, support, cost_bound, cost, epsilon_cost,
+        bool(read_switch("strict", strict)), stationary,
     )  # fmt: skip
     with ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit)) as how.monitor:
         learner = how.learner()
@@ -216,13 +216,12 @@ def learn(
 class _How:
     """What is known, put together."""
 
-    monitor: ResourceMonitor
-
     def __init__(
-        self, env: Any, horizon: int | None, budget: BudgetLike | None, cost_support: CostSupport | None,
-        support: SupportLike | None, cost_bound: BoundLike, cost: CostLike, epsilon_cost: Any, strict: bool,
-        stationary: bool | None, settings: Settings,
+        self, env: Any, settings: Settings, horizon: int | None = None, budget: BudgetLike | None = None,
+        cost_support: CostSupport | None = None, support: SupportLike | None = None, cost_bound: BoundLike = None,
+        cost: CostLike = None, epsilon_cost: Any = None, strict: bool = False, stationary: bool | None = None,
     ) -> None:  # fmt: skip
+        self.monitor = ResourceMonitor()
         if not isinstance(env, CMDP) and not hasattr(env, "step"):
             hint = "pass what gymnasium.make(...) returns" if isinstance(env, str) else ""
             raise ModelError("learn", "a CMDP or an environment", quote(env), hint)
