@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from solvent._version import __version__
+from solvent.core.interrupt import held_back
 from solvent.errors import (
     BudgetError,
     LatticeOverflowError,
@@ -135,7 +136,8 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'solvent' has no attribute {name!r}")
-    module = importlib.import_module(home)
+    with held_back():  # an interrupted import of Numba leaves modules that cannot be imported again
+        module = importlib.import_module(home)
     value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value
     return value
