@@ -18,15 +18,15 @@ $(RUN) $(PIP_INSTALL) --no-deps --no-build-isolation -e .
 endef
 
 #: Tests that between them lead to every kernel, for runs that look closer at them.
-KERNEL_TESTS := tests/plan/test_methods.py tests/plan/test_frontier.py tests/plan/test_paths.py \
-	tests/plan/test_pooling.py tests/plan/test_reduction.py tests/plan/test_outcomes.py tests/plan/test_accuracy.py \
+KERNEL_TESTS := tests/solvers/test_methods.py tests/solvers/test_frontier.py tests/solvers/test_paths.py \
+	tests/solvers/test_pooling.py tests/solvers/test_reduction.py tests/solvers/test_outcomes.py tests/solvers/test_accuracy.py \
 	tests/learning/test_learn_parts.py tests/fuzz/test_fuzzer.py
 
 #: Tests of everything that leans on a dependency, for runs with the oldest of them.
 OLDEST_TESTS := tests/cli/test_ends.py tests/cli/test_json.py tests/core/test_threads.py tests/core/test_exact.py \
-	tests/model/test_files.py tests/model/test_npz.py tests/plan/test_curve.py tests/policy/test_policy_files.py \
+	tests/formats/test_files.py tests/formats/test_npz.py tests/solvers/test_curve.py tests/policy/test_policy_files.py \
 	tests/baselines/test_expectation.py tests/gym/test_model_env.py tests/learning/test_checkpoints.py \
-	tests/show/test_show_value.py tests/test_copies.py
+	tests/plot/test_plot_value.py tests/test_copies.py
 
 .PHONY: help setup lock demo test test-generic test-kernels test-oldest test-all lint format fuzz bench bench-check docs schema images paper clean
 
@@ -130,7 +130,7 @@ docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 
 schema: $(READY)
-	$(RUN) -c "from solvent.model.schema import write_schema; write_schema()"
+	$(RUN) -c "from solvent.formats.schema import write_schema; write_schema()"
 
 images: $(READY)
 	$(RUN) docs/images/make.py

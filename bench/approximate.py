@@ -26,9 +26,9 @@ from solvent.core.limits import ResourceMonitor
 from solvent.core.threads import one_thread
 from solvent.experiments.transcription import relative_length, solve_approximate
 from solvent.model.budget import resolve
-from solvent.plan import frontier
-from solvent.plan.methods import purse_of
-from solvent.plan.projection import project
+from solvent.solvers.frontier import frontiers as frontier
+from solvent.solvers.methods import purse_of
+from solvent.solvers.transforms.rounding import project
 
 sys.path.insert(0, str(Path(__file__).parent))
 from exact import median_of

@@ -26,7 +26,7 @@ from rich.table import Table
 import solvent
 from bench.peers import workloads
 from bench.yardstick import plain_sweep, work_ratio
-from solvent.core.files import write_whole
+from solvent.core.files import write_atomically
 
 BASELINE = Path(__file__).parent / "baseline.json"
 #: By what factor each number may exceed its baseline.
@@ -139,7 +139,7 @@ def main(arguments: list[str] | None = None) -> int:
         numbers = {name: measure(name) for name in WORKLOADS}
         for each in numbers.values():
             each["ratio"] = float(f"{each['ratio']:.3g}")
-        write_whole(given.baseline, (json.dumps(numbers, indent=2) + "\n").encode())
+        write_atomically(given.baseline, (json.dumps(numbers, indent=2) + "\n").encode())
         return 0
     baseline: dict[str, Numbers] = json.loads(given.baseline.read_text())
     found, regressions = judge(baseline, measure)

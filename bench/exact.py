@@ -78,8 +78,8 @@ def measure() -> list[Result]:
                 raise AssertionError(f"{name}: the plain transcription finds {value}, we found {solution.value}")
         results.append(Result(name, solution.method, took, target, solution.value, solution.stats.nodes, plain))
     model = instances.paper(100, 1)
-    curve = solvent.frontier(model, up_to=10)
-    took = median_of(lambda: solvent.frontier(model, up_to=10))
+    curve = solvent.frontier(model, max_budget=10)
+    took = median_of(lambda: solvent.frontier(model, max_budget=10))
     results.append(Result("paper H=100, all B up to 10", "curve", took, 3, curve.value(10), len(curve), None))
     return results
 

@@ -19,7 +19,7 @@ from rich.markdown import Markdown
 import solvent
 from bench.peers.report import PAGE, fill
 from solvent import CMDP, instances
-from solvent.core.files import write_whole
+from solvent.core.files import write_atomically
 
 #: Episodes after which a run is looked at, each so many times the one before.
 GROWTH = 1.25
@@ -91,7 +91,7 @@ def main() -> None:
     text = measure(range(given.seeds))
     Console(width=110).print(Markdown(text))
     if given.page:
-        write_whole(PAGE, fill(PAGE.read_text(encoding="utf-8"), {"learning": text}).encode())
+        write_atomically(PAGE, fill(PAGE.read_text(encoding="utf-8"), {"learning": text}).encode())
 
 
 if __name__ == "__main__":

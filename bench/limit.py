@@ -25,14 +25,14 @@ from bench.peers import workloads
 from bench.peers.report import PAGE, fill, seconds
 from bench.yardstick import median_time, plain_sweep
 from solvent import CMDP, instances
-from solvent.core.files import write_whole
+from solvent.core.files import write_atomically
 from solvent.core.limits import ResourceMonitor
 from solvent.core.threads import one_thread
 from solvent.experiments.fitting import fit_growth
 from solvent.model.budget import resolve
-from solvent.plan import frontier
-from solvent.plan.methods import purse_of
-from solvent.plan.problem import Problem
+from solvent.solvers.frontier import frontiers as frontier
+from solvent.solvers.methods import purse_of
+from solvent.solvers.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Rate:
 def method_of(model: CMDP) -> str:
     """Return the method that `solve` takes; paths, which rule most outcomes out unseen, are rated as frontiers."""
     method = solvent.solve(model).method
-    return "frontier" if method == "paths" else method
+    return "frontier" if method == "labels" else method
 
 
 def evaluations_of(model: CMDP) -> tuple[str, int, int]:
@@ -192,7 +192,7 @@ def main() -> int:
     parts["resources"] = markdown(("resources", "nodes", "time", "time per node"), list(resources(limit)))
     console.print(parts["resources"], markup=False)
     if given.page:
-        write_whole(given.out, fill(given.out.read_text(encoding="utf-8"), parts).encode())
+        write_atomically(given.out, fill(given.out.read_text(encoding="utf-8"), parts).encode())
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Does `method="auto"` choose well? Every problem of the tests' catalogue that both exact methods take, timed by both.
+"""Does `method="auto"` choose well? Every problem of the tests' catalog that both exact methods take, timed by both.
 
 Prints the worst ratios of "auto" to the better of the two. Medians of repeated solves in one process; kernels compiled
 beforehand.
@@ -18,7 +18,7 @@ from rich.table import Table
 import solvent
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-import catalogue
+import catalog
 
 METHODS = ("auto", "reduction", "frontier")
 
@@ -39,7 +39,7 @@ def medians_ms(case: Any, seconds: float = 0.3) -> list[float]:
 def main() -> None:
     """Measure and print."""
     rows = []
-    for case in catalogue.CASES:
+    for case in catalog.CASES:
         if "frontier" not in case.methods:
             continue
         auto, reduction, frontier = medians_ms(case)

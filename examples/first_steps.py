@@ -21,8 +21,8 @@ OUT = Path("out")
 def main() -> None:
     console = Console()
     console.rule("The question")
-    model = solvent.load(HERE / "delivery-van.yaml")
-    console.print(model.about)
+    model = solvent.load_model(HERE / "delivery-van.yaml")
+    console.print(model.description)
     console.print(model.describe())
 
     console.rule("A policy that never runs dry")
@@ -40,11 +40,11 @@ def main() -> None:
     agent = solution.policy.agent()
     console.print(f"at {model.start} with {agent.remaining['fuel']} of fuel the policy says: {agent.act()}")
 
-    console.rule("What another litre is worth")
+    console.rule("What another liter is worth")
     began = time.perf_counter()
-    curve = solvent.frontier(model, resource="fuel", up_to=60)
+    curve = solvent.frontier(model, resource="fuel", max_budget=60)
     took = time.perf_counter() - began
-    table = Table("tank", "best value", "next litre adds")
+    table = Table("tank", "best value", "next liter adds")
     for tank in (0, 3, 6, 12, 20, 30, 45, 59):
         table.add_row(str(tank), f"{curve.value(tank):.3f}", f"{curve.marginal(tank):.3f}")
     console.print(table)
@@ -52,8 +52,8 @@ def main() -> None:
 
     OUT.mkdir(exist_ok=True)
     solution.policy.save(OUT / "van.policy")
-    solvent.show.save(curve.plot(budget=30), OUT / "van-frontier.png")
-    solvent.show.save(solvent.show.spending(model, solution.policy), OUT / "van-spending.png")
+    solvent.plot.save(curve.plot(budget=30), OUT / "van-frontier.png")
+    solvent.plot.save(solvent.plot.spending(model, solution.policy), OUT / "van-spending.png")
     console.print(f"written: {OUT / 'van.policy'} ({len(solution.policy)} nodes)")
     console.print(f"written: {OUT / 'van-frontier.png'}, {OUT / 'van-spending.png'}")
 

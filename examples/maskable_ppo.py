@@ -13,7 +13,7 @@ from typing import Any
 
 import gymnasium
 import torch
-from meter import Meter, Penalised, Tally, show
+from meter import Meter, Penalized, Tally, show
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 
@@ -48,15 +48,15 @@ def main(argv: list[str] | None = None) -> dict[str, tuple[Tally, Tally]]:
     parser.add_argument("--penalty", type=float, default=2.0, help="for each unit over budget")
     options = parser.parse_args(argv)
     torch.set_num_threads(1)  # such small networks only get slower with more
-    model = solvent.load(HERE / "delivery-van.yaml")
+    model = solvent.load_model(HERE / "delivery-van.yaml")
     tank = model.budget["fuel"].upper
     # an action that a place does not offer is replaced by the first it does: plain PPO knows no masks
     meters = [Meter(solvent.gym.ModelEnv(model, fallback="first"), tank) for _ in range(2)]
     wrapped = solvent.gym.BudgetWrapper(meters[0], tank, layout="flat")
-    penalised = gymnasium.wrappers.FlattenObservation(Penalised(meters[1], options.penalty))
+    penalized = gymnasium.wrappers.FlattenObservation(Penalized(meters[1], options.penalty))
     rows = {
         "MaskablePPO, budget wrapper": run(MaskablePPO, wrapped, meters[0], options.steps, options.seed),
-        f"PPO, penalty of {options.penalty:g}": run(PPO, penalised, meters[1], options.steps, options.seed),
+        f"PPO, penalty of {options.penalty:g}": run(PPO, penalized, meters[1], options.steps, options.seed),
     }
     show(f"{model.name}, tank {tank}", rows)
     print(f"The best that is never over budget earns {solvent.solve(model).value:.3f}.")

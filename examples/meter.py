@@ -1,7 +1,7 @@
-"""What the scripts on agents share: a meter that nobody can talk to, the penalised rival, and a table.
+"""What the scripts on agents share: a meter that nobody can talk to, the penalized rival, and a table.
 
 `Meter` sits between the environment and everything else, adds up costs by itself, exactly, and counts the episodes that
-were over budget after some step. `Penalised` is what people use instead of a budget: the agent sees what remains, pays
+were over budget after some step. `Penalized` is what people use instead of a budget: the agent sees what remains, pays
 for each unit that it is over, and is not stopped.
 """
 
@@ -54,7 +54,7 @@ class Meter(gymnasium.Wrapper[Any, Any, Any, Any]):
         return tally
 
 
-class Penalised(gymnasium.Wrapper[Any, Any, Any, Any]):
+class Penalized(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Takes `penalty` off the reward for each unit over budget; shows the same as `BudgetWrapper` does."""
 
     def __init__(self, meter: Meter, penalty: float) -> None:

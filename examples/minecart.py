@@ -18,7 +18,7 @@ from typing import Any
 import gymnasium
 import mo_gymnasium
 import numpy as np
-from meter import Meter, Penalised, Tally, show
+from meter import Meter, Penalized, Tally, show
 
 import solvent.gym
 
@@ -34,8 +34,8 @@ class Cart(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, rewards, terminated, truncated, info = self.env.step(action)
-        burnt = Fraction(round(-1000 * float(rewards[-1])), 1000)  # the environment reports float32
-        return observation, float(rewards[:-1].sum()), terminated, truncated, {**info, "cost": burnt}
+        burned = Fraction(round(-1000 * float(rewards[-1])), 1000)  # the environment reports float32
+        return observation, float(rewards[:-1].sum()), terminated, truncated, {**info, "cost": burned}
 
 
 def make_cart() -> Cart:
@@ -121,10 +121,10 @@ def main(argv: list[str] | None = None) -> dict[str, tuple[Tally, Tally]]:
     options = parser.parse_args(argv)
     meters = [Meter(make_cart(), options.tank) for _ in range(2)]
     wrapped = solvent.gym.BudgetWrapper(meters[0], options.tank, cost_bound=FUEL, reserve=way_home)
-    penalised = Penalised(meters[1], options.penalty)
+    penalized = Penalized(meters[1], options.penalty)
     rows = {
         "budget wrapper": run(wrapped, meters[0], options.episodes, options.seed),
-        f"penalty of {options.penalty:g}": run(penalised, meters[1], options.episodes, options.seed),
+        f"penalty of {options.penalty:g}": run(penalized, meters[1], options.episodes, options.seed),
     }
     show(f"minecart, tank {options.tank}", rows)
     return rows

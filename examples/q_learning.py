@@ -13,7 +13,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from meter import Meter, Penalised, Tally, show
+from meter import Meter, Penalized, Tally, show
 
 import solvent
 import solvent.gym
@@ -79,10 +79,10 @@ def main(argv: list[str] | None = None) -> dict[str, tuple[Tally, Tally]]:
     model = solvent.instances.fuel_grid(3)
     tank = model.budget["fuel"].upper
     meters = [Meter(solvent.gym.ModelEnv(model), tank) for _ in range(2)]
-    wrapped, penalised = solvent.gym.BudgetWrapper(meters[0], tank), Penalised(meters[1], options.penalty)
+    wrapped, penalized = solvent.gym.BudgetWrapper(meters[0], tank), Penalized(meters[1], options.penalty)
     rows = {
         "budget wrapper": run(wrapped, meters[0], options.episodes, options.seed),
-        f"penalty of {options.penalty:g}": run(penalised, meters[1], options.episodes, options.seed),
+        f"penalty of {options.penalty:g}": run(penalized, meters[1], options.episodes, options.seed),
     }
     show(f"Q-learning on {model.name}, tank {tank}", rows)
     print(f"The best that is never over budget earns {solvent.solve(model).value:.3f}.")

@@ -173,13 +173,13 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
     yield Run("auto")
     yield Run("reduction", options={"method": "reduction"})
     yield Run("reduction, no pruning", options={"method": "reduction", "prune": False})
-    yield Run("reduction, hashed", options={"method": "reduction"}, settings={"reduction._GRID_KEYS": 0})
+    yield Run("reduction, hashed", options={"method": "reduction"}, settings={"reduction.layers._GRID_KEYS": 0})
     if case.one_sided:
         yield Run("frontier", options={"method": "frontier"})
-        yield Run("frontier, points", options={"method": "frontier"}, settings={"frontier.DENSE_WIDTH": -1})
-        yield Run("frontier, arrays", options={"method": "frontier"}, settings={"frontier.DENSE_FROM": 0})
+        yield Run("frontier, points", options={"method": "frontier"}, settings={"frontier.frontiers.DENSE_WIDTH": -1})
+        yield Run("frontier, arrays", options={"method": "frontier"}, settings={"frontier.frontiers.DENSE_FROM": 0})
         if case.certain:
-            yield Run("paths", options={"method": "paths"})
+            yield Run("labels", options={"method": "labels"})
     size = _size_of_costs(case.problem)
     for _ in range(2):
         method = rng.choice(["additive", "additive", "relative"])
@@ -197,7 +197,7 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
     if rng.random() < 0.4:
         # as if there were no time to follow a policy that was found, and no problem small enough to be solved at once
         unhurried = {"gap": rng.choice([0.01, 0.1, 0.5]), "time_limit": 2.0}
-        without_time = {"certified._FIRST_TRY": 0, "certified._FOLLOW": 0}
+        without_time = {"transforms.gap._FIRST_TRY": 0, "transforms.gap._FOLLOW": 0}
         yield Run("gap, not followed", options=unhurried, settings=without_time)
     if rng.random() < 0.3:
         yield Run("gap, time limit", options={"gap": 1e-4, "time_limit": rng.choice([1e-4, 0.003, 0.01, 0.05])})
@@ -505,7 +505,7 @@ def _check_curve(case: Case, run: Run, ledger: Ledger) -> None:
     budgets = {b + move for b in picked for move in (0, Fraction(-1, 1000), Fraction(1, 3))} | {Fraction(0)}
     values = []
     for budget in sorted(budgets):
-        if budget > curve.up_to and not curve.flat_beyond:
+        if budget > curve.max_budget and not curve.flat_beyond:
             continue
         try:
             best = exact_optimum(case.model, {**free, name: budget}, 3000)
@@ -602,7 +602,7 @@ def _check_scaled(case: Case, run: Run, ledger: Ledger) -> None:
         return  # products may be subnormal, where a power of two is not exact
     exponent = run.options["exponent"]
     methods = ["reduction", *(["frontier"] if case.one_sided else [])]
-    methods += ["paths"] if case.one_sided and case.certain else []
+    methods += ["labels"] if case.one_sided and case.certain else []
     changed = scaled(case.problem, exponent)
     for method in methods:
         if run.options.get("method", method) != method:  # repeats a comparison by another method

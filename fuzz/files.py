@@ -25,10 +25,10 @@ from typing import Any
 
 import solvent
 from fuzz.mutate import Seed, flip, mutate
+from solvent.formats.files import loads
 from solvent.learning.checkpoint import restore
 from solvent.learning.checkpoint import to_bytes as checkpoint_bytes
 from solvent.learning.learner import Learner
-from solvent.model.files import loads
 from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.files import from_bytes
 from solvent.policy.table import AugmentedPolicy
@@ -90,7 +90,7 @@ class Verdict:
 @cache
 def _models() -> dict[str, Any]:
     """Return small models of all kinds, by name."""
-    b = solvent.CMDP.builder(horizon=3, start="home", resources=["fuel"], budget=3, name="van", about="drives")
+    b = solvent.CMDP.builder(horizon=3, start="home", resources=["fuel"], budget=3, name="van", description="drives")
     b.add("home", "go", reward=2, outcomes=[(0.5, "home", 1), (0.5, "away", 2)])
     b.add("home", "rest", outcomes=[(1, "home", 0)])
     b.add("away", "back", reward=1, outcomes=[(1, "home", 1)])
@@ -102,15 +102,23 @@ def _models() -> dict[str, Any]:
     two.add(0, 1, outcomes=[(1, 0, [0, 1])])
     two.add((1, "b"), 0, reward=3, outcomes=[(1, 0, ["1/3", 1])])
     two.terminal("end")
-    law = solvent.CMDP.builder(horizon=2, start="s", resources=["z"], budget=2)
-    law.add("s", "draw", reward=1, outcomes=[(0.5, "s", solvent.law("uniform", low=0, high=1)), (0.5, "s", 0.25)])
-    law.add("s", "stay", outcomes=[(1, "s", 0)])
+    distribution = solvent.CMDP.builder(horizon=2, start="s", resources=["z"], budget=2)
+    distribution.add(
+        "s", "draw", reward=1, outcomes=[(0.5, "s", solvent.distribution("uniform", low=0, high=1)), (0.5, "s", 0.25)]
+    )
+    distribution.add("s", "stay", outcomes=[(1, "s", 0)])
     wide = solvent.CMDP.builder(horizon=2, start="s", resources=["z"], budget=2)
     wide.add("s", "a", reward=1, outcomes=[(0.5, "s", 1e300), (0.5, "s", 1e-300)])
     ever = solvent.CMDP.builder(horizon=None, discount="1/2", start="s", resources=["z"], budget=2)
     ever.add("s", "a", reward=1, outcomes=[(0.5, "s", 1), (0.5, "s", 0)])
     ever.add("s", "b", outcomes=[(1, "s", 0)])
-    return {"van": b.build(), "two": two.build(), "law": law.build(), "wide": wide.build(), "ever": ever.build()}
+    return {
+        "van": b.build(),
+        "two": two.build(),
+        "distribution": distribution.build(),
+        "wide": wide.build(),
+        "ever": ever.build(),
+    }
 
 
 @cache
@@ -124,8 +132,8 @@ def _policies() -> list[tuple[Seed, Any]]:
         ("rounded", models["van"], solvent.solve(models["van"], method="additive", epsilon="3/2", strict=True).policy),
         (
             "continuous",
-            models["law"],
-            solvent.solve(models["law"], method="additive", epsilon="1/2", strict=True).policy,
+            models["distribution"],
+            solvent.solve(models["distribution"], method="additive", epsilon="1/2", strict=True).policy,
         ),
         ("discounted", models["ever"], solvent.solve(models["ever"], epsilon="1/2").policy),
     ]
@@ -141,11 +149,11 @@ def _policies() -> list[tuple[Seed, Any]]:
 @cache
 def _first_learner(name: str) -> Learner:
     from solvent.learning.arguments import read_settings
-    from solvent.learning.learn import _How
+    from solvent.learning.learn import _LearnOptions
 
     settings = read_settings(0.01, 0.05, name != "nodes", "practical", 1.0, "doubling", (0.0, 2.0), None, 3)
     support: Any = "learned" if name == "learned" else None
-    return _How(_models()["van"], settings, cost_support=support).learner()
+    return _LearnOptions(_models()["van"], settings, cost_support=support).learner()
 
 
 def _learner(name: str) -> Learner:
@@ -334,7 +342,7 @@ def _follow_discounted(model: Any, policy: DiscountedPolicy, seed: int) -> str:
             try:
                 agent.observe(outcome.next_state, outcome.cost)
                 break
-            except solvent.UnmodelledOutcome:
+            except solvent.UnmodeledOutcome:
                 return ""
         if report.feasible and any(left is not None and left < 0 for left in agent.remaining.values()):
             return "a discounted policy called feasible whose agent goes over"

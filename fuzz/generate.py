@@ -775,19 +775,19 @@ def _one_bin(rng: Random) -> Problem:
     """Return a problem whose distribution may be one bin, beside discrete costs at its ends."""
     width = rng.choice([Fraction(1), Fraction(2), Fraction(1, 2)])
     low = rng.randint(-2, 3) * width
-    law = Distribution(rng.choice(["uniform", "beta"]), (("low", str(low)), ("high", str(low + width))))
-    if law.name == "beta":
-        law = law._replace(parameters=(("a", 2), ("b", rng.choice([1, 3])), *law.parameters))
-    costs: list[Cost] = [law, str(low), str(low + width)]
+    distribution = Distribution(rng.choice(["uniform", "beta"]), (("low", str(low)), ("high", str(low + width))))
+    if distribution.name == "beta":
+        distribution = distribution._replace(parameters=(("a", 2), ("b", rng.choice([1, 3])), *distribution.parameters))
+    costs: list[Cost] = [distribution, str(low), str(low + width)]
     end, alike = rng.choice(costs[1:]), rng.random() < 0.7
     horizon, n_states = rng.choice([2, 3, 3]), rng.randint(1, 2)
     rows = []
     for state in range(n_states):
         for action in range(rng.randint(1, 2)):
             after = rng.randrange(n_states)
-            chosen = [end, law]
+            chosen = [end, distribution]
             if not alike:
-                chosen = [law, *rng.sample(costs[1:], rng.randint(1, 2))]
+                chosen = [distribution, *rng.sample(costs[1:], rng.randint(1, 2))]
                 rng.shuffle(chosen)
             chances = _weights(rng, len(chosen), 0.0)
             outcomes = tuple(Outcome(p, after, (cost,)) for p, cost in zip(chances, chosen, strict=True))
@@ -810,11 +810,16 @@ def _continuous(rng: Random) -> Problem:
     for d in range(n_resources):
         negative = lone or rng.random() < 0.25  # nothing is ever spent, only earned back
         shifts = [-3, -5, -9] if negative else [0, 0, 0, 1, 2, -1, -5, 7]
-        laws: list[Cost] = [_distribution(rng, d > 0, shifts) for _ in range(rng.randint(1, 2))]
-        edges: list[Cost] = [str(end) for law in laws for end in support(law) if end is not None and rng.random() < 0.6]
+        distributions: list[Cost] = [_distribution(rng, d > 0, shifts) for _ in range(rng.randint(1, 2))]
+        edges: list[Cost] = [
+            str(end)
+            for distribution in distributions
+            for end in support(distribution)
+            if end is not None and rng.random() < 0.6
+        ]
         usual: list[Cost] = [0, -1, "-1/2"] if negative else [0, 1, "1/2", "1/3", 2, -1, "0.7"]
         plain: list[Cost] = [rng.choice(usual) for _ in range(rng.randint(1, 2))]
-        pools.append([*laws, *laws, *edges, *plain])
+        pools.append([*distributions, *distributions, *edges, *plain])
     rows = []
     pool = REWARD_POOLS[rng.choice(["whole", "whole", "decimal", "tiny", "one_enormous"])](rng)
     for state in range(n_states):

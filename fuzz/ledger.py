@@ -32,7 +32,7 @@ class Run:
     options : dict
         Keyword arguments; the model and, where it takes one, the budget come first.
     settings : dict of str to int
-        Module attributes under `solvent.plan` that are set during the call, such as "frontier.DENSE_FROM".
+        Module attributes under `solvent.solvers` to set during the call, such as "frontier.frontiers.DENSE_FROM".
     limits : dict of str to Limit
         Limits that replace those of the problem when the policy is verified.
     observed : sequence of (state, costs)
@@ -53,7 +53,9 @@ def forced(run: Run) -> Iterator[None]:
     with ExitStack() as stack:
         for path, value in run.settings.items():
             module, attribute = path.rsplit(".", 1)
-            stack.enter_context(mock.patch.object(importlib.import_module(f"solvent.plan.{module}"), attribute, value))
+            stack.enter_context(
+                mock.patch.object(importlib.import_module(f"solvent.solvers.{module}"), attribute, value)
+            )
         yield
 
 

@@ -24,7 +24,7 @@ from fuzz.problems import Distribution, Limit, Outcome, Problem, Row
 from fuzz.transforms import TRANSFORMATIONS, Relation, Transformed, canonical, reward_size
 
 #: Exact methods: as users call them, and with their other representations forced.
-EXACT = ("auto", "reduction", "hash", "plain", "frontier", "points", "paths")
+EXACT = ("auto", "reduction", "hash", "plain", "frontier", "points", "labels")
 #: Methods that round costs or values.
 ROUNDING = ("additive", "additive strict", "relative", "relative strict")
 #: A gap, and the same where the exact problem is not tried first.
@@ -258,10 +258,10 @@ class _Side:
             return True
         if self.continuous:
             return False
-        if method in ("frontier", "points", "paths"):
+        if method in ("frontier", "points", "labels"):
             limits = [problem.limits[name] for name in self.limited]
             one_sided = len(limits) == 1 and (_is_open(limits[0].upper) or _is_open(limits[0].lower))
-            return one_sided and (method != "paths" or all(len(row.outcomes) == 1 for row in problem.rows))
+            return one_sided and (method != "labels" or all(len(row.outcomes) == 1 for row in problem.rows))
         return True
 
     def answer(self, method: str) -> Any:
@@ -311,13 +311,13 @@ _CALLS = {
     for call in (
         Run("auto"),
         Run("reduction", options={"method": "reduction"}),
-        Run("hash", options={"method": "reduction"}, settings={"reduction._GRID_KEYS": 0}),
+        Run("hash", options={"method": "reduction"}, settings={"reduction.layers._GRID_KEYS": 0}),
         Run("plain", options={"method": "reduction", "prune": False}),
-        Run("frontier", options={"method": "frontier"}, settings={"frontier.DENSE_FROM": 0}),
-        Run("points", options={"method": "frontier"}, settings={"frontier.DENSE_WIDTH": -1}),
-        Run("paths", options={"method": "paths"}),
+        Run("frontier", options={"method": "frontier"}, settings={"frontier.frontiers.DENSE_FROM": 0}),
+        Run("points", options={"method": "frontier"}, settings={"frontier.frontiers.DENSE_WIDTH": -1}),
+        Run("labels", options={"method": "labels"}),
         Run("gap", options={"gap": _GAP}),
-        Run("gap rounds", options={"gap": _GAP}, settings={"certified._FIRST_TRY": 0}),
+        Run("gap rounds", options={"gap": _GAP}, settings={"transforms.gap._FIRST_TRY": 0}),
         Run("curve", "curves"),
     )
 }
@@ -604,7 +604,7 @@ def _compare_curves(pair: _Pair, before: dict[str, Any], after: dict[str, Any]) 
 
 
 def _at(curve: Any, budget: Fraction) -> float | None:
-    if budget > curve.up_to and not curve.flat_beyond:
+    if budget > curve.max_budget and not curve.flat_beyond:
         return None
     return float(curve.value(budget))
 

@@ -12,14 +12,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from solvent.model.distributions import CostLaw
+    from solvent.model.distributions import CostDistribution
 
 #: A number as a user would type it: exact ones, floats, or text such as "1/3" and "0.1".
 Number = int | float | str | Fraction
 
 
 class Distribution(NamedTuple):
-    """A continuous cost: the arguments of `solvent.law`."""
+    """A continuous cost: the arguments of `solvent.distribution`."""
 
     name: str
     parameters: tuple[tuple[str, Number], ...]
@@ -142,10 +142,10 @@ def constant(side: Side) -> Number | None:
     return side
 
 
-def _cost(cost: Cost) -> Number | CostLaw:
+def _cost(cost: Cost) -> Number | CostDistribution:
     if not isinstance(cost, Distribution):
         return cost
     import solvent
 
     parameters: dict[str, Any] = dict(cost.parameters)
-    return solvent.law(cost.name, negate=cost.negate, **parameters)
+    return solvent.distribution(cost.name, negate=cost.negate, **parameters)

@@ -44,7 +44,7 @@ def script(found: Found, environment: Mapping[str, str] | None = None) -> str:
     used = [line for mark, line in _IMPORTS.items() if any(mark in each for each in body)]
     standard = [line for line in used if " fuzz." not in line and " numpy" not in line]
     other = [line for line in used if line not in standard]
-    modules = sorted({f"import solvent.plan.{name}" for run in _runs(failure) for name in _modules(run)})
+    modules = sorted({f"import solvent.solvers.{name}" for run in _runs(failure) for name in _modules(run)})
     lines = [f'"""{title}{", shrunk" if found.shrunk else ""}."""', ""]
     lines += [*standard, *([""] if standard else []), *other, "import solvent", *modules, ""]
     lines += body
@@ -97,7 +97,7 @@ def _cost(cost: Cost) -> str:
     if not isinstance(cost, Distribution):
         return repr(cost)
     parameters = ", ".join(f"{key}={value!r}" for key, value in cost.parameters)
-    return f"solvent.law({cost.name!r}, {parameters}{', negate=True' if cost.negate else ''})"
+    return f"solvent.distribution({cost.name!r}, {parameters}{', negate=True' if cost.negate else ''})"
 
 
 def _limit(limit: Limit | None) -> str:
@@ -181,7 +181,7 @@ def _forced(run: Run, lines: list[str]) -> list[str]:
     """Return lines with the settings of a run in effect."""
     for path, value in run.settings.items():
         module, attribute = path.rsplit(".", 1)
-        lines = [f"with mock.patch.object(solvent.plan.{module}, {attribute!r}, {value!r}):", *_indented(lines)]
+        lines = [f"with mock.patch.object(solvent.solvers.{module}, {attribute!r}, {value!r}):", *_indented(lines)]
     return lines
 
 

@@ -722,7 +722,7 @@ def scale_costs(problem: Problem, rng: Random) -> Transformed | None:
 def enlarge_settled_costs(problem: Problem, rng: Random) -> Transformed | None:
     """Move costs further from the only side that is limited, where one of them alone decides that limits are kept.
 
-    Let D be the most that costs towards the limit can add up to over the horizon. After a cost that leads away from all
+    Let D be the most that costs toward the limit can add up to over the horizon. After a cost that leads away from all
     limits by D more than any history can be beyond them, no limit can be broken any more, however large it is.
     """
     if problem.horizon is None:

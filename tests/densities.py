@@ -1,8 +1,8 @@
 """Tiny random problems with continuous costs, and their optimum enclosed by hand.
 
-The enclosure cuts every law into cells of a fixed length, puts all of a cell's probability on one of its ends, and
-solves the model of finite support that this gives with an exact method. Ends that favour the policy bound the optimum
-from above, the others from below.
+The enclosure cuts every distribution into cells of a fixed length, puts all of a cell's probability on one of its ends,
+and solves the model of finite support that this gives with an exact method. Ends that favor the policy bound the
+optimum from above, the others from below.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from hypothesis import strategies as st
 from solvent import Budget
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
-from solvent.model.distributions import CostLaw, law
-from solvent.plan.solve import solve
+from solvent.model.distributions import CostDistribution, distribution
+from solvent.solvers.solve import solve
 
 CELL = Fraction(1, 4)
-#: Where laws have no lower end, everything below is one cell,
+#: Where distributions have no lower end, everything below is one cell,
 DEEP = Fraction(-8)
 #: which counts as so much less if it is rounded down: no cost of these problems could ever make up for that.
 DEEPER = Fraction(-100)
 UNBOUNDED = [
-    law("exponential", scale=1, negate=True),
-    law("exponential", scale="1/2", low="-1/2", negate=True),
-    law("truncated_normal", mean=0, sd=1, high="3/4"),
+    distribution("exponential", scale=1, negate=True),
+    distribution("exponential", scale="1/2", low="-1/2", negate=True),
+    distribution("truncated_normal", mean=0, sd=1, high="3/4"),
 ]
 BOUNDED = [
-    law("uniform", low=0, high=1),
-    law("uniform", low="1/2", high="3/2"),
-    law("uniform", low="-1", high="1/3"),
-    law("triangular", low=0, mode="1/2", high=2),
-    law("triangular", low="-3/2", mode=0, high="1/2"),
-    law("truncated_normal", mean=1, sd="1/2", low=0, high=2),
-    law("beta", a=2, b=3, low="1/4", high="5/4"),
-    law("beta", a="1/2", b="1/2", low=-1, high=1),
-    law("exponential", scale="1/2", high="7/4"),
-    law("exponential", scale=1, high=2, negate=True),
+    distribution("uniform", low=0, high=1),
+    distribution("uniform", low="1/2", high="3/2"),
+    distribution("uniform", low="-1", high="1/3"),
+    distribution("triangular", low=0, mode="1/2", high=2),
+    distribution("triangular", low="-3/2", mode=0, high="1/2"),
+    distribution("truncated_normal", mean=1, sd="1/2", low=0, high=2),
+    distribution("beta", a=2, b=3, low="1/4", high="5/4"),
+    distribution("beta", a="1/2", b="1/2", low=-1, high=1),
+    distribution("exponential", scale="1/2", high="7/4"),
+    distribution("exponential", scale=1, high=2, negate=True),
 ]
 PLAIN = [Fraction(text) for text in ("0", "0", "1", "1/2", "1/3", "3/2", "-1", "-1/2", "0.7")]
 LIMITS = [Fraction(text) for text in ("1", "3/2", "2", "5/2", "3", "4/3", "1/2", "4", "-1/2")]
@@ -126,8 +126,8 @@ def random_problem(seed: int) -> Dense:
 dense_problems = st.integers(0, 10**9).map(random_problem)
 
 
-def cells(cost: CostLaw, up: bool) -> list[tuple[float, Fraction]]:
-    """Cut a law into cells, each with all its probability on its upper or its lower end."""
+def cells(cost: CostDistribution, up: bool) -> list[tuple[float, Fraction]]:
+    """Cut a distribution into cells, each with all its probability on its upper or its lower end."""
     low = DEEP if cost.low is None else cost.low
     first, last = math.floor(low / CELL), math.ceil(cost.high / CELL)
     edges = [k * CELL for k in range(first, last + 1)]
@@ -139,7 +139,7 @@ def cells(cost: CostLaw, up: bool) -> list[tuple[float, Fraction]]:
     return [(max(p, 1e-30), at) for p, at in found]
 
 
-def discretised(problem: Dense, up: list[bool]) -> CMDP:
+def discretized(problem: Dense, up: list[bool]) -> CMDP:
     """Return the problem's model with costs on the ends of cells, per resource the upper or the lower ones."""
     rows = []
     for row in problem.rows:
@@ -147,7 +147,7 @@ def discretised(problem: Dense, up: list[bool]) -> CMDP:
         for probability, state, given in row.outcomes:
             parts: list[tuple[float, list[Fraction]]] = [(float(probability), [])]
             for cost, is_up in zip(given, up, strict=True):
-                choices = cells(cost, is_up) if isinstance(cost, CostLaw) else [(1.0, Fraction(cost))]
+                choices = cells(cost, is_up) if isinstance(cost, CostDistribution) else [(1.0, Fraction(cost))]
                 parts = [(p * q, [*before, at]) for p, before in parts for q, at in choices]
             listed += [(p, state, at) for p, at in parts]
         rows.append(listed)
@@ -157,7 +157,7 @@ def discretised(problem: Dense, up: list[bool]) -> CMDP:
 def enclosure(problem: Dense, limits: Limits) -> tuple[float, float]:
     """Return a lower and an upper bound on the optimum, minus and plus infinity where there is none."""
     found = []
-    for favour in (False, True):
+    for favor in (False, True):
         up, budget = [], {}
         for d, name in enumerate(problem.resources):
             if name not in limits.resources:
@@ -168,15 +168,15 @@ def enclosure(problem: Dense, limits: Limits) -> tuple[float, float]:
             upper, lower = limits.upper[at], limits.lower[at]
             has_upper, has_lower = any(x is not None for x in upper), any(x is not None for x in lower)
             if not (has_upper and has_lower):
-                up.append(has_upper != favour)
+                up.append(has_upper != favor)
             else:
-                if not favour and any(_is_unbounded(row, d) for row in problem.rows):
+                if not favor and any(_is_unbounded(row, d) for row in problem.rows):
                     found.append(-math.inf)
                     break
                 # rounded down, which hides up to a cell for each step: move the side on which that is wrong
                 up.append(False)
                 hidden = [CELL * (h + 1) for h in range(problem.horizon)]
-                if favour:
+                if favor:
                     lower = tuple(None if x is None else x - y for x, y in zip(lower, hidden, strict=True))
                 else:
                     upper = tuple(None if x is None else x - y for x, y in zip(upper, hidden, strict=True))
@@ -185,11 +185,11 @@ def enclosure(problem: Dense, limits: Limits) -> tuple[float, float]:
                         break
             budget[name] = Budget(upper=list(upper), lower=list(lower))
         else:
-            model = discretised(problem, up)
+            model = discretized(problem, up)
             found.append(solve(model, budget).value)
     return found[0], found[1]
 
 
 def _is_unbounded(row: Row, d: int) -> bool:
     costs_of_row = [given[d] for _, _, given in row.outcomes]
-    return any(isinstance(cost, CostLaw) and cost.low is None for cost in costs_of_row)
+    return any(isinstance(cost, CostDistribution) and cost.low is None for cost in costs_of_row)

@@ -126,7 +126,7 @@ def _plus(spent: Amounts, cost: Amounts) -> Amounts:
 
 
 class Nodes:
-    """Values of nodes, by memoised recursion.
+    """Values of nodes, by memoized recursion.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ def test_the_meter_counts_what_is_spent() -> None:
     meter.reset()
     assert meter.read() == (3, 2, 80 + 180 + 160)  # over once in an episode, however long it stays so
     assert meter.read() == (0, 0, 0)
-    fined = meters["Penalised"](meter, penalty=2.0)
+    fined = meters["Penalized"](meter, penalty=2.0)
     assert isinstance(fined.observation_space, gymnasium.spaces.Dict)
     seen, _ = fined.reset()
     assert (seen["remaining"][0], seen["step"][0]) == (np.float32(29.9), 0)

@@ -23,7 +23,7 @@ from solvent.model import instances
 from solvent.model.cmdp import CMDP
 
 CONTINUOUS = solvent.CMDP.builder(horizon=2, start="a", resources=["x"], budget=2)
-CONTINUOUS.add("a", "go", reward=1, outcomes=[(1, "a", solvent.law("uniform", low=0, high=1))])
+CONTINUOUS.add("a", "go", reward=1, outcomes=[(1, "a", solvent.distribution("uniform", low=0, high=1))])
 CONTINUOUS.add("a", "rest", outcomes=[(1, "a", 0)])
 GAP = instances.markov_gap(prize=10)
 GRID = instances.fuel_grid(2)
@@ -53,7 +53,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "continuous model": CONTINUOUS.build,
     "discounted model": discounted,
     "budget": lambda: solvent.Budget(upper=[3, 1, "1/3"], lower=-1),
-    "law": lambda: solvent.law("uniform", low=0, high=1),
+    "distribution": lambda: solvent.distribution("uniform", low=0, high=1),
     "solution": lambda: solvent.solve(GRID),
     "solution by nodes": lambda: solvent.solve(GRID, method="reduction"),
     "solution with a gap": lambda: solvent.solve(GRID, gap=0.01),
@@ -83,11 +83,11 @@ MADE: dict[str, Callable[[], Any]] = {
     "bounded wrapper": lambda: stepped(
         solvent.gym.BudgetWrapper(gymnasium.make("FrozenLake-v1"), budget=5, cost=1, cost_bound=1)
     ),
-    "drawn start": lambda: stepped(solvent.gym.DrawnStart(gymnasium.make("FrozenLake-v1"))),
+    "drawn start": lambda: stepped(solvent.gym.RandomStart(gymnasium.make("FrozenLake-v1"))),
     "cost in info": lambda: stepped(solvent.gym.CostInInfo(solvent.gym.ModelEnv(GRID))),
     "cost meter": lambda: stepped(solvent.gym.CostMeter(gymnasium.make("FrozenLake-v1"), cost=1)),
     "load limits": lambda: solvent.LoadLimits(seconds=3),
-    "seen costs": lambda: solvent.gym.SeenCosts(unseen=0),
+    "seen costs": lambda: solvent.gym.EmpiricalCostBound(unseen=0),
 }
 
 WAYS: dict[str, Callable[[Any], Any]] = {
@@ -189,14 +189,14 @@ ERRORS: dict[type[BaseException], tuple[Any, ...]] = {
     errors.LoadLimitError: ("here", "this", "that", "raise it"),
     errors.PolicyError: ("here", "this", "that"),
     errors.NodeLimitError: ("here", "this", "that", "raise it"),
-    errors.UnmodelledOutcome: (3, "a", "go", "state 'b'", ("state 'a'",)),
+    errors.UnmodeledOutcome: (3, "a", "go", "state 'b'", ("state 'a'",)),
     errors.CheckpointWarning: ("full",),
     LimitReached: ("time is up",),
     ProgramError: ("not solved",),
 }
 
 
-def test_every_error_is_in_the_catalogue() -> None:
+def test_every_error_is_in_the_catalog() -> None:
     public = {each for _, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, BaseException)}
     assert public <= set(ERRORS)
 
@@ -213,7 +213,7 @@ def test_copies_of_errors_keep_their_fields(kind: type[BaseException], way: str)
     assert twin.args == error.args
 
 
-def test_every_public_class_is_in_the_catalogue() -> None:
+def test_every_public_class_is_in_the_catalog() -> None:
     homes = {name: getattr(solvent, name) for name in solvent.__all__}
     homes |= {f"gym.{name}": getattr(solvent.gym, name) for name in solvent.gym.__all__}
     public = {each for each in homes.values() if inspect.isclass(each) and not issubclass(each, Enum | BaseException)}
@@ -221,5 +221,5 @@ def test_every_public_class_is_in_the_catalogue() -> None:
     kinds: set[type] = set()
     for name in MADE:
         kinds |= set(type(made(name)).__mro__)
-    missing = public - protocols - kinds - {solvent.RandomisedPolicy}  # of which the lapsing one is a kind
+    missing = public - protocols - kinds - {solvent.RandomizedPolicy}  # of which the lapsing one is a kind
     assert not missing

@@ -83,7 +83,7 @@ def described() -> list[Any]:
     return [find(name) for name in names]
 
 
-@pytest.mark.parametrize("room", [solvent, solvent.baselines, solvent.show], ids=lambda room: room.__name__)
+@pytest.mark.parametrize("room", [solvent, solvent.baselines, solvent.plot], ids=lambda room: room.__name__)
 def test_every_public_name_is_in_the_reference(room: Any) -> None:
     known = [id(each) for each in described()]
     assert [name for name in room.__all__ if id(getattr(room, name)) not in known] == []

@@ -193,7 +193,7 @@ def name(request):
 
 @pytest.fixture
 def model(name):
-    return solvent.load(EXAMPLES / f"{name}.yaml")
+    return solvent.load_model(EXAMPLES / f"{name}.yaml")
 
 
 def test_each_example_has_its_answers():
@@ -204,12 +204,12 @@ def test_each_example_has_its_answers():
 def test_it_tells_its_story(name, model):
     assert (EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8").startswith("# ")
     assert model.name == name
-    assert len(model.about) > 60
+    assert len(model.description) > 60
     assert model.budget is not None
 
 
 def test_it_fits_the_published_schema(name):
-    schema = json.loads(files("solvent.model").joinpath("model.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads(files("solvent.formats").joinpath("model.schema.json").read_text(encoding="utf-8"))
     document = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator(schema).validate(document)
 
@@ -217,7 +217,7 @@ def test_it_fits_the_published_schema(name):
 @pytest.mark.parametrize("ending", ["yaml", "json", "npz"])
 def test_it_survives_a_round_trip(name, model, ending, tmp_path):
     model.save(tmp_path / f"{name}.{ending}")
-    again = solvent.load(tmp_path / f"{name}.{ending}")
+    again = solvent.load_model(tmp_path / f"{name}.{ending}")
     assert again == model
     assert again.fingerprint == model.fingerprint
 
@@ -245,7 +245,7 @@ def test_its_decisions_depend_on_what_was_spent(model):
 
 
 def test_the_drone_has_dead_ends_that_are_not_terminal():
-    model = solvent.load(EXAMPLES / "drone.yaml")
+    model = solvent.load_model(EXAMPLES / "drone.yaml")
     _, _, dead_ends = optimum(model, resolve(model, None))
     assert any(model.states[state] == "gorge" for _, state, _ in dead_ends)
     assert not any(model.is_terminal(step, state) for step in range(model.horizon) for state in range(model.n_states))
@@ -268,7 +268,7 @@ def test_rounded_costs_enclose_its_optimum(name, model):
 
 
 def test_the_campaign_can_be_planned():
-    model = solvent.load(EXAMPLES / "campaign.yaml")
+    model = solvent.load_model(EXAMPLES / "campaign.yaml")
     with pytest.raises(solvent.ModelError, match='use method="additive" or "relative"'):
         solvent.solve(model)
     relaxed, strict = (
@@ -283,14 +283,14 @@ def test_the_campaign_can_be_planned():
 
 
 def test_the_campaign_is_continuous_and_bounded():
-    model = solvent.load(EXAMPLES / "campaign.yaml")
+    model = solvent.load_model(EXAMPLES / "campaign.yaml")
     assert model.has_continuous_costs
     low, high = model.cost_range(0)
     assert (low, high) == (-4, 10)
 
 
 def test_the_shop_that_stays_shut_spends_exactly_its_last_limit():
-    model = solvent.load(EXAMPLES / "cash-line.yaml")
+    model = solvent.load_model(EXAMPLES / "cash-line.yaml")
     shut = model.rows(0, model.start_index)[0]
     (rent,) = (outcome.cost["cash"] for outcome in model.outcomes(shut))
     assert rent * model.horizon == resolve(model, None).upper[0][-1] == 3

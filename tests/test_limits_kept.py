@@ -16,7 +16,7 @@ from bench import limits_table as table
 from solvent import LimitError, instances
 from solvent.core.limits import ResourceMonitor
 from solvent.core.preparation import preparation_seconds, preparing
-from solvent.plan.diagnose import relaxed_value
+from solvent.solvers.diagnosis import relaxed_value
 
 #: Beyond the limit, on a busy machine.
 SPARE = 4.0
@@ -53,7 +53,7 @@ def test_time(name):
         "60,000 states",
         *(
             pytest.param(each, marks=pytest.mark.slow)
-            for each in ("gap", "paths", "augment", "verify, table", "compare")
+            for each in ("gap", "labels", "augment", "verify, table", "compare")
         ),
     ],
 )
@@ -70,7 +70,7 @@ def test_the_same_with_and_without_limits():
         (table.far(6, 8), {"method": "frontier"}),
         (table.far(6, 8), {"method": "reduction"}),
         (table.near(6, 8, resources=2), {}),
-        (table.knapsack(20), {"method": "paths"}),
+        (table.knapsack(20), {"method": "labels"}),
         (table.far(6, 8), {"gap": 1e-6}),
         (table.forever(6, "0.6"), {"epsilon": 0.1, "strict": True}),
     ]:
@@ -85,7 +85,7 @@ def test_the_same_with_and_without_limits():
 
 
 def test_simulate_returns_what_was_played(monkeypatch):
-    monkeypatch.setattr("solvent.check.simulate._BATCH", 100)
+    monkeypatch.setattr("solvent.verification.simulate._BATCH", 100)
     model = instances.fuel_grid(3)
     policy = solvent.solve(model).policy
     whole = solvent.simulate(model, policy, 1000, seed=3)

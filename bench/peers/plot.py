@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from bench.peers.child import Row
-from solvent.show import style
+from solvent.plot import style
 
 MARKS = "osD^vP*X"
 
@@ -35,14 +35,14 @@ def draw(rows: list[Row], titles: Mapping[str, str]) -> Any:
             elif row.status in ("time", "memory"):
                 gone.append((row.peer, place[row.workload]))
         for i, peer in enumerate(others):
-            colour = style.CATEGORIES[i % len(style.CATEGORIES)]
+            color = style.CATEGORIES[i % len(style.CATEGORIES)]
             mark = MARKS[i % len(MARKS)]
             if found[peer]:
                 x, y = zip(*found[peer], strict=True)
-                axes.plot(x, y, mark, color=colour, markersize=5, label=titles[peer], clip_on=False)
+                axes.plot(x, y, mark, color=color, markersize=5, label=titles[peer], clip_on=False)
             lost = [(p, y) for p, y in gone if p == peer]
             right = edge * 4 * 1.5**i
-            axes.plot([right] * len(lost), [y for _, y in lost], "x", color=colour, markersize=5)
+            axes.plot([right] * len(lost), [y for _, y in lost], "x", color=color, markersize=5)
         axes.axvline(1, color=style.BLACK, linewidth=1)
         axes.set_xscale("log")
         axes.set_yticks(list(place.values()), names)

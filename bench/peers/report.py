@@ -16,12 +16,12 @@ from rich.table import Table
 from bench.peers import workloads
 from bench.peers.child import Row
 from bench.peers.run import MEMORY_LIMIT, ROOT, TIME_LIMIT
-from solvent.core.files import write_whole
-from solvent.show.files import save
+from solvent.core.files import write_atomically
+from solvent.plot.files import save
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 PLOT = ROOT / "docs" / "images" / "benchmarks.png"
-#: How peers are called, and in what colour and shape they are drawn.
+#: How peers are called, and in what color and shape they are drawn.
 TITLES = {
     "solvent": "Solvent",
     "transcription": "paper, transcribed",
@@ -80,7 +80,7 @@ def read(path: Path) -> Results:
 
 def _write_whole(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, text.encode())
+    write_atomically(path, text.encode())
 
 
 def seconds(time: float | None) -> str:

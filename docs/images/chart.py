@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from solvent.show import style
+from solvent.plot import style
 
 #: Where the two columns stand, how wide their boxes are, and how far apart rows are.
 LEFT, RIGHT, ROW = 2.25, 8.05, 1.45
@@ -22,7 +22,7 @@ class Question(NamedTuple):
     answer: str
     call: str
     gives: str
-    colour: str
+    color: str
 
 
 QUESTIONS = [
@@ -64,7 +64,7 @@ def chart() -> Any:
         axes = Figure(figsize=(8.4, 0.72 * height), layout="constrained").add_subplot()
         for row, question in enumerate(QUESTIONS):
             y = -ROW * row
-            _box(axes, LEFT, y, ASKS, 0.85, "#F4F4F4", style.GREY)
+            _box(axes, LEFT, y, ASKS, 0.85, "#F4F4F4", style.GRAY)
             axes.text(LEFT, y, question.text, ha="center", va="center", color=INK, linespacing=1.4)
             _call(axes, y, question)
             _arrow(axes, (LEFT + ASKS / 2, y), (RIGHT - CALLS / 2, y), question.answer)
@@ -86,9 +86,9 @@ def _box(axes: Any, x: float, y: float, width: float, height: float, fill: str, 
 
 
 def _call(axes: Any, y: float, question: Question) -> None:
-    _box(axes, RIGHT, y, CALLS, 0.85, "#FFFFFF", question.colour)
+    _box(axes, RIGHT, y, CALLS, 0.85, "#FFFFFF", question.color)
     axes.text(RIGHT, y + 0.17, question.call, ha="center", va="center", family="DejaVu Sans Mono", color=INK)
-    axes.text(RIGHT, y - 0.19, question.gives, ha="center", va="center", color=question.colour, fontsize=8)
+    axes.text(RIGHT, y - 0.19, question.gives, ha="center", va="center", color=question.color, fontsize=8)
 
 
 def _arrow(axes: Any, start: tuple[float, float], end: tuple[float, float], label: str) -> None:
@@ -96,4 +96,4 @@ def _arrow(axes: Any, start: tuple[float, float], end: tuple[float, float], labe
     axes.annotate("", end, start, arrowprops=arrow)
     across = start[1] == end[1]
     x, y = (start[0] + 0.3, start[1] + 0.17) if across else (start[0] + 0.25, (start[1] + end[1]) / 2)
-    axes.text(x, y, label, ha="center", va="center", color=style.GREY, fontsize=8)
+    axes.text(x, y, label, ha="center", va="center", color=style.GRAY, fontsize=8)

@@ -11,7 +11,7 @@ from typing import Any
 from chart import chart
 
 import solvent
-from solvent import instances, show
+from solvent import instances, plot
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent.parent / "examples"
@@ -30,29 +30,29 @@ def tutorial() -> solvent.CMDP:
 
 def pictures() -> Iterator[tuple[str, Any]]:
     """Yield the name and the Axes of each picture."""
-    van = solvent.load(EXAMPLES / "delivery-van.yaml")
+    van = solvent.load_model(EXAMPLES / "delivery-van.yaml")
     policy = solvent.solve(van).policy
-    yield "van-frontier", show.frontier(solvent.frontier(van, up_to=60), budget=30)
-    yield "van-spending", show.spending(van, policy, episodes=20_000, seed=1)
-    yield "van-town", show.policy(policy, "town")
+    yield "van-frontier", plot.frontier(solvent.frontier(van, max_budget=60), budget=30)
+    yield "van-spending", plot.spending(van, policy, episodes=20_000, seed=1)
+    yield "van-town", plot.policy(policy, "town")
 
     yield "choosing", chart()
 
     drone = tutorial()
-    yield "drone-ridge", show.policy(solvent.solve(drone).policy, "ridge")
-    yield "drone-frontier", show.frontier(solvent.frontier(drone), budget=12)
+    yield "drone-ridge", plot.policy(solvent.solve(drone).policy, "ridge")
+    yield "drone-frontier", plot.frontier(solvent.frontier(drone), budget=12)
 
     grid = instances.fuel_grid(5)
-    yield "grid-arrows", show.arrows(grid, solvent.solve(grid).policy)
+    yield "grid-arrows", plot.arrows(grid, solvent.solve(grid).policy)
 
     hard = solvent.solve(instances.paper(15, seed=1, budget=3), method="reduction", prune=False)
-    yield "paper-layers", show.layers(hard)
+    yield "paper-layers", plot.layers(hard)
 
 
 def main(folder: Path = HERE) -> None:
     """Draw all pictures into a folder."""
     for name, axes in pictures():
-        show.save(axes, folder / f"{name}.png")
+        plot.save(axes, folder / f"{name}.png")
         print(folder / f"{name}.png")
 
 

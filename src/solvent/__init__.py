@@ -24,70 +24,70 @@ from solvent.errors import (
     ModelError,
     PolicyError,
     SolventError,
-    UnmodelledOutcome,
+    UnmodeledOutcome,
 )
 
 if TYPE_CHECKING:
-    from solvent import baselines, gym, learning, show
+    from solvent import baselines, gym, learning, plot
     from solvent.baselines.compare import compare
-    from solvent.check.simulate import simulate
-    from solvent.check.verify import verify
     from solvent.core.loading import LoadLimits
+    from solvent.formats.files import load_model
     from solvent.learning.learn import learn
-    from solvent.learning.result import Learned
+    from solvent.learning.result import LearnResult
     from solvent.model import instances
     from solvent.model.budget import Budget
     from solvent.model.cmdp import CMDP
     from solvent.model.discounted import DiscountedCMDP
-    from solvent.model.distributions import CostLaw, law
-    from solvent.model.files import load
-    from solvent.plan.augment import augment
-    from solvent.plan.augmented import AugmentedMDP
-    from solvent.plan.curve import Curve, frontier
-    from solvent.plan.solution import Solution, Status
-    from solvent.plan.solve import solve
+    from solvent.model.distributions import CostDistribution, distribution
     from solvent.policy.derandomize import derandomize
     from solvent.policy.discounted import DiscountedPolicy
     from solvent.policy.files import load_policy
-    from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
+    from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
     from solvent.policy.table import AugmentedPolicy
+    from solvent.solvers.augmentation.augment import augment
+    from solvent.solvers.augmentation.mdp import AugmentedMDP
+    from solvent.solvers.curve import Curve, frontier
+    from solvent.solvers.solution import Solution, Status
+    from solvent.solvers.solve import solve
+    from solvent.verification.simulate import simulate
+    from solvent.verification.verify import verify
 
 #: Where each public name lives; a module is imported when one of its names is first used.
 _HOME = {
-    "AugmentedMDP": "solvent.plan.augmented",
+    "AugmentedMDP": "solvent.solvers.augmentation.mdp",
     "AugmentedPolicy": "solvent.policy.table",
     "Budget": "solvent.model.budget",
     "CMDP": "solvent.model.cmdp",
-    "CostLaw": "solvent.model.distributions",
-    "Curve": "solvent.plan.curve",
+    "CostDistribution": "solvent.model.distributions",
+    "Curve": "solvent.solvers.curve",
     "DiscountedCMDP": "solvent.model.discounted",
     "DiscountedPolicy": "solvent.policy.discounted",
-    "Learned": "solvent.learning.result",
+    "LearnResult": "solvent.learning.result",
     "LoadLimits": "solvent.core.loading",
     "MarkovPolicy": "solvent.policy.markov",
-    "RandomisedPolicy": "solvent.policy.markov",
-    "Solution": "solvent.plan.solution",
-    "Status": "solvent.plan.solution",
-    "augment": "solvent.plan.augment",
+    "RandomizedPolicy": "solvent.policy.markov",
+    "Solution": "solvent.solvers.solution",
+    "Status": "solvent.solvers.solution",
+    "augment": "solvent.solvers.augmentation.augment",
     "baselines": "solvent.baselines",
     "compare": "solvent.baselines.compare",
     "derandomize": "solvent.policy.derandomize",
-    "frontier": "solvent.plan.curve",
+    "frontier": "solvent.solvers.curve",
     "gym": "solvent.gym",
     "instances": "solvent.model.instances",
-    "law": "solvent.model.distributions",
+    "distribution": "solvent.model.distributions",
     "learn": "solvent.learning.learn",
     "learning": "solvent.learning",
-    "load": "solvent.model.files",
+    "load_model": "solvent.formats.files",
     "load_policy": "solvent.policy.files",
-    "show": "solvent.show",
-    "simulate": "solvent.check.simulate",
-    "solve": "solvent.plan.solve",
-    "verify": "solvent.check.verify",
+    "plot": "solvent.plot",
+    "simulate": "solvent.verification.simulate",
+    "solve": "solvent.solvers.solve",
+    "verify": "solvent.verification.verify",
 }
 
 #: Names that are modules themselves.
-_MODULES = ("baselines", "gym", "instances", "learning", "show")
+_MODULES = ("baselines", "gym", "instances", "learning", "plot")
 
 __all__ = [
     "CMDP",
@@ -95,37 +95,37 @@ __all__ = [
     "AugmentedPolicy",
     "Budget",
     "BudgetError",
-    "CostLaw",
+    "CostDistribution",
     "Curve",
     "DiscountedCMDP",
     "DiscountedPolicy",
     "LatticeOverflowError",
-    "Learned",
+    "LearnResult",
     "LimitError",
     "LoadLimitError",
     "LoadLimits",
     "MarkovPolicy",
     "ModelError",
     "PolicyError",
-    "RandomisedPolicy",
+    "RandomizedPolicy",
     "Solution",
     "SolventError",
     "Status",
-    "UnmodelledOutcome",
+    "UnmodeledOutcome",
     "__version__",
     "augment",
     "baselines",
     "compare",
     "derandomize",
+    "distribution",
     "frontier",
     "gym",
     "instances",
-    "law",
     "learn",
     "learning",
-    "load",
+    "load_model",
     "load_policy",
-    "show",
+    "plot",
     "simulate",
     "solve",
     "verify",

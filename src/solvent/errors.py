@@ -122,7 +122,7 @@ class NodeLimitError(PolicyError, LimitError):
     """A check would have to look at more nodes than it may."""
 
 
-class UnmodelledOutcome(PolicyError):  # noqa: N818
+class UnmodeledOutcome(PolicyError):  # noqa: N818
     """What was observed is impossible in the model, so its guarantees have ended.
 
     Parameters
@@ -141,7 +141,7 @@ class UnmodelledOutcome(PolicyError):  # noqa: N818
         shown = " or ".join(possible[:6]) + (f" or {len(possible) - 6} more" if len(possible) > 6 else "")
         super().__init__(f"step {step}, state {quote(state)}, action {quote(action)}", shown, observed)
 
-    def __reduce__(self) -> tuple[type[UnmodelledOutcome], tuple[object, ...], dict[str, object]]:
+    def __reduce__(self) -> tuple[type[UnmodeledOutcome], tuple[object, ...], dict[str, object]]:
         return type(self), (self.step, self.state, self.action, self.observed, self.possible), dict(self.__dict__)
 
 
@@ -159,12 +159,12 @@ def quote(value: object) -> str:
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
 
 
-def looks_misspelt(name: str, known: str) -> bool:
+def looks_misspelled(name: str, known: str) -> bool:
     """Whether two different names are so close that one is likely a slip; numbered names are not.
 
     Examples
     --------
-    >>> looks_misspelt("hmoe", "home"), looks_misspelt("stop1", "stop2"), looks_misspelt("end", "home")
+    >>> looks_misspelled("hmoe", "home"), looks_misspelled("stop1", "stop2"), looks_misspelled("end", "home")
     (True, False, False)
     """
     if max(len(name), len(known)) > _LONGEST_COMPARED:

@@ -21,10 +21,10 @@ from solvent.core.jit import KERNELS, compiled_kernels
 from solvent.learning.learn import learn
 from solvent.model import instances
 from solvent.model.cmdp import CMDP
-from solvent.plan.augment import augment
-from solvent.plan.curve import frontier
-from solvent.plan.outcome_kernels import find_twins
-from solvent.plan.solve import solve
+from solvent.solvers.augmentation.augment import augment
+from solvent.solvers.curve import frontier
+from solvent.solvers.outcomes.merging_kernels import find_twins
+from solvent.solvers.solve import solve
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _tasks() -> list[Callable[[], object]]:
         lambda: solve(two),
         lambda: solve(far_two),
         lambda: solve(_without_unit(), gap=0.2),
-        lambda: frontier(_wide(), up_to=100_000),
+        lambda: frontier(_wide(), max_budget=100_000),
         lambda: augment(grid),
         lambda: augment(grid, stationary=True),
         lambda: learn(near, epsilon=0.5, max_episodes=20),

@@ -15,8 +15,8 @@ import solvent
 from oracle import Problem
 from solvent import baselines
 from solvent.model import instances
-from solvent.policy.lapsing import LapsingPolicy
 from solvent.policy.markov import MarkovPolicy
+from solvent.policy.until_violation import UntilViolationPolicy
 from strategies import Tiny, problems
 
 TINY = problems(max_resources=2, max_horizon=3)
@@ -107,7 +107,7 @@ def test_an_agent_that_stops_says_why() -> None:
         agent.act()
 
 
-def test_lapsing_policies_are_not_derandomised() -> None:
+def test_lapsing_policies_are_not_derandomized() -> None:
     model = refunded()
     with pytest.raises(solvent.PolicyError, match="found one that remembers broken limits"):
         solvent.derandomize(model, baselines.chance(model, delta=0.5).policy)
@@ -117,7 +117,7 @@ def test_what_follows_a_lapse_is_for_the_same_model() -> None:
     policy = baselines.chance(refunded(), delta=0.5).policy
     other = instances.markov_gap()
     with pytest.raises(solvent.PolicyError, match="a policy for this model"):
-        LapsingPolicy.of(policy, MarkovPolicy(other, [[0], [1]]))
+        UntilViolationPolicy.of(policy, MarkovPolicy(other, [[0], [1]]))
 
 
 @pytest.mark.parametrize("delta", [-0.1, 1.5, "a", True, float("nan")])

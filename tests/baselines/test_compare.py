@@ -13,8 +13,8 @@ import pytest
 import solvent
 from solvent.baselines.compare import METHODS
 from solvent.baselines.occupancy import ProgramError
-from solvent.check.verify import verify_within
 from solvent.model import instances
+from solvent.verification.verify import verify_within
 
 VAN = Path(__file__).parents[2] / "examples" / "delivery-van.yaml"
 
@@ -86,7 +86,7 @@ def test_a_smaller_budget_earns_nothing(prize: float, chance: str) -> None:
 
 
 def test_the_delivery_van() -> None:
-    found = solvent.compare(solvent.load(VAN))
+    found = solvent.compare(solvent.load_model(VAN))
     assert tuple(row.method for row in found.rows) == METHODS
     assert found["exact"].feasible
     assert found["exact"].value == pytest.approx(72.38982793)
@@ -106,7 +106,7 @@ def test_the_delivery_van() -> None:
 
 
 def test_what_a_method_cannot_do_is_a_row_that_says_why() -> None:
-    found = solvent.compare(solvent.load(VAN.parent / "campaign.yaml"))
+    found = solvent.compare(solvent.load_model(VAN.parent / "campaign.yaml"))
     for name in ("exact", "chance", "smaller chance", "knapsack"):
         assert found[name].status == "refused"
         assert "costs of finite support" in found[name].message
@@ -148,7 +148,7 @@ def test_infeasible_problems() -> None:
 
 
 def test_several_resources_lower_limits_and_frames() -> None:
-    found = solvent.compare(solvent.load(VAN.parent / "drone.yaml"), methods=["unconstrained", "exact"])
+    found = solvent.compare(solvent.load_model(VAN.parent / "drone.yaml"), methods=["unconstrained", "exact"])
     assert [row.method for row in found.rows] == ["unconstrained", "exact"]
     text = str(found)
     assert "0 to 20" in text

@@ -135,7 +135,7 @@ def test_unlikely_states_decide_too() -> None:
 def test_continuous_costs_enter_by_their_means() -> None:
     b = solvent.CMDP.builder(horizon=1, start=0, resources=["x"], budget=1)
     b.add(0, "rest", outcomes=[(1, 0, 0)])
-    b.add(0, "take", reward=1, outcomes=[(1, 0, solvent.law("uniform", low=0, high=4))])
+    b.add(0, "take", reward=1, outcomes=[(1, 0, solvent.distribution("uniform", low=0, high=4))])
     assert baselines.expectation(b.build()).value == pytest.approx(0.5)
 
 

@@ -34,7 +34,7 @@ def test_examples(name: str, folder: Path) -> None:
     rows = {row["method"]: row for row in record["rows"]}
     assert list(rows) == METHODS
     assert all(set(row) == KEYS for row in record["rows"])
-    solution = solvent.solve(solvent.load(EXAMPLES / f"{name}.yaml"))
+    solution = solvent.solve(solvent.load_model(EXAMPLES / f"{name}.yaml"))
     assert rows["exact"]["value"] == pytest.approx(solution.value)
     assert rows["exact"]["feasible"] is True
     assert rows["unconstrained"]["value"] >= rows["chance"]["value"] - 1e-6 >= rows["exact"]["value"] - 2e-6

@@ -35,7 +35,7 @@ def test_the_story(empty: Path) -> None:
     done = run("solvent demo")
     assert done.code == 0
     assert done.err == ""
-    chapters = ["The question", "A budget kept on average", "A budget never broken", "What another litre", "Yours to"]
+    chapters = ["The question", "A budget kept on average", "A budget never broken", "What another liter", "Yours to"]
     places = [done.out.index(chapter) for chapter in chapters]
     assert places == sorted(places)
     assert "How much can it earn without ever running dry?" in done.out
@@ -50,7 +50,7 @@ def test_the_story(empty: Path) -> None:
 
 def test_its_numbers_are_true(empty: Path) -> None:
     record = run("solvent demo --json --into here").json
-    model = solvent.load(EXAMPLES / "delivery-van.yaml")
+    model = solvent.load_model(EXAMPLES / "delivery-van.yaml")
     solution = solvent.solve(model)
     assert record["never_over"]["value"] == solution.value
     assert record["never_over"]["feasible"] is True
@@ -64,7 +64,7 @@ def test_its_numbers_are_true(empty: Path) -> None:
     assert abs(average["violations"] / days - chance) < 5 * (chance * (1 - chance) / days) ** 0.5
     assert 0.3 < chance < 0.7
     assert record["frontier"]["least_budget"] == "0"
-    written = solvent.load(empty / "here" / "delivery-van.yaml")
+    written = solvent.load_model(empty / "here" / "delivery-van.yaml")
     assert written == model
     assert solvent.load_policy(empty / "here" / "van.policy", written) == solution.policy
     assert (empty / "here" / "frontier.png").read_bytes().startswith(b"\x89PNG")

@@ -12,8 +12,8 @@ import pytest
 from shell import ROOT, run
 
 from solvent.core.interrupt import settle
-from solvent.plan import certified
-from solvent.plan import solve as planning
+from solvent.solvers import solve as planning
+from solvent.solvers.transforms import gap as certified
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_an_answer_that_cannot_be_printed(folder: Path) -> None:
 
 def test_terminals_that_know_only_ascii(van: Path) -> None:
     done = program(
-        "solvent frontier delivery-van.yaml --up-to 20; solvent simulate delivery-van.yaml van.policy -n 10",
+        "solvent frontier delivery-van.yaml --max-budget 20; solvent simulate delivery-van.yaml van.policy -n 10",
         van,
         PYTHONIOENCODING="ascii",
         PYTHONUTF8="0",

@@ -10,11 +10,11 @@ from shell import EXAMPLES, GOLDEN, check_golden, run
 #: How each example is solved where its own budget and the exact methods will not do, and which curve can be drawn.
 SOLVE = {"campaign": "--method additive --epsilon 1 --strict"}
 FRONTIER = {
-    "delivery-van": "--up-to 60",
+    "delivery-van": "--max-budget 60",
     "campaign": "",
-    "cash-line": "--ignore-limits --up-to 9",
+    "cash-line": "--ignore-limits --max-budget 9",
     "covering": "--ignore-limits",
-    "dose": "--resource toxicity --ignore-limits --up-to 12",
+    "dose": "--resource toxicity --ignore-limits --max-budget 12",
     "drone": "--resource risk --ignore-limits",
 }
 EXAMPLE_NAMES = sorted(file.stem for file in EXAMPLES.glob("*.yaml"))
@@ -111,8 +111,8 @@ def test_mistakes(van: Path) -> None:
         "solvent frontier drone.yaml",
         "solvent frontier drone.yaml --resource batery",
         "solvent frontier drone.yaml --resource risk",
-        "solvent frontier delivery-van.yaml --up-to lots",
-        "solvent frontier delivery-van.yaml --up-to -1",
+        "solvent frontier delivery-van.yaml --max-budget lots",
+        "solvent frontier delivery-van.yaml --max-budget -1",
         "solvent verify delivery-van.yaml van.polcy",
         "solvent verify drone.yaml van.policy",
         "solvent verify van.policy delivery-van.yaml",
@@ -145,7 +145,7 @@ def test_saying_more(van: Path) -> None:
     lines = [
         "solvent info delivery-van.yaml --verbose",
         "solvent solve delivery-van.yaml --verbose --method reduction",
-        "solvent frontier delivery-van.yaml --verbose --up-to 20",
+        "solvent frontier delivery-van.yaml --verbose --max-budget 20",
         "solvent verify delivery-van.yaml van.policy --verbose",
         "solvent simulate delivery-van.yaml van.policy --verbose --episodes 1000 --seed 3",
     ]
@@ -157,7 +157,7 @@ def test_narrow_terminals(van: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [
         "solvent info delivery-van.yaml",
         "solvent solve delivery-van.yaml",
-        "solvent frontier delivery-van.yaml --up-to 20",
+        "solvent frontier delivery-van.yaml --max-budget 20",
         "solvent verify delivery-van.yaml van.policy --budget 25",
         "solvent simulate delivery-van.yaml van.policy --episodes 100 --seed 1",
     ]

@@ -20,7 +20,7 @@ import solvent
 from solvent.cli import main
 from solvent.cli.complete import resource_names
 from solvent.core.terminal import escape_json, make_console
-from solvent.errors import PolicyError, UnmodelledOutcome, printable, quote
+from solvent.errors import PolicyError, UnmodeledOutcome, printable, quote
 
 #: OSC 52 writes the clipboard, CSI moves the cursor, C1 does the same in one byte, marks of direction reorder text.
 EVIL = "\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\x7f\x08\r\u202e\u2066\u061c\u2028\x85[/][red]"
@@ -35,7 +35,7 @@ def model() -> solvent.CMDP:
     fuel, risk = evil("fuel"), evil("risk")
     b = solvent.CMDP.builder(
         horizon=3, start=evil("home"), resources=[fuel, risk], budget={fuel: 3, risk: 2}, name=evil("title"),
-        about=evil("about") + "\nmore",
+        description=evil("description") + "\nmore",
     )  # fmt: skip
     b.add(evil("home"), evil("go"), reward=0.5, outcomes=[(0.5, evil("home"), [1, 0]), (0.5, evil("away"), [2, 1])])
     b.add(evil("home"), evil("rest"), outcomes=[(1, evil("home"), 0)])
@@ -95,7 +95,7 @@ LINES = [
     "solvent learn {m}.yaml -n 9 --support learned",
     "solvent convert {m}.yaml copy.json",
     "solvent schema",
-    "solvent frontier {m}.yaml --resource nothing --up-to 3",
+    "solvent frontier {m}.yaml --resource nothing --max-budget 3",
     "solvent verify {m}.yaml {other}.policy",
     "solvent solve {m}.policy",
     "solvent info missing.yaml",
@@ -123,7 +123,7 @@ def test_what_is_typed_is_escaped_as_well(folder: Path) -> None:
 
 def test_frontiers_and_limits_on_one_resource(folder: Path) -> None:
     for extra in ([], ["--verbose"], ["--json"]):
-        done = run_arguments("frontier", "one.yaml", "--up-to", "4", *extra)
+        done = run_arguments("frontier", "one.yaml", "--max-budget", "4", *extra)
         assert done.code == 0
         check(done)
 
@@ -143,7 +143,8 @@ def things() -> dict[str, Any]:
     return {
         "model": one, "description": two.describe(), "solution": solution, "policy": solution.policy, "agent": agent,
         "report": solvent.verify(two, solution.policy), "witness": bold.witness, "over": bold,
-        "curve": solvent.frontier(one, up_to=4), "augmented": solvent.augment(two), "comparison": solvent.compare(one),
+        "curve": solvent.frontier(one, max_budget=4), "augmented": solvent.augment(two),
+        "comparison": solvent.compare(one),
         "infeasible": solvent.solve(two, {evil("fuel"): -1, evil("risk"): 2}).diagnosis,
         "simulation": solvent.simulate(two, solution.policy, 20), "discounted": discounted, "planned": planned,
         "tail": planned.policy, "discounted report": solvent.verify(discounted, planned.policy),
@@ -161,16 +162,16 @@ def test_nothing_that_is_printed_in_python_has_control_characters() -> None:
 def test_messages_and_warnings() -> None:
     one, policy = single(), solvent.solve(single()).policy
 
-    def unmodelled() -> None:
+    def unmodeled() -> None:
         agent = policy.agent()
         agent.act()
         agent.observe(evil("nowhere"), 7)
 
     b = solvent.CMDP.builder(horizon=3, start=evil("home"), resources=[evil("fuel")])
     calls: list[Any] = [
-        unmodelled, lambda: policy.action(0, evil("x"), 0), lambda: policy.action(0, evil("home"), "99"),
+        unmodeled, lambda: policy.action(0, evil("x"), 0), lambda: policy.action(0, evil("home"), "99"),
         lambda: solvent.solve(one, {evil("x"): 3}), lambda: solvent.solve(one, {evil("fuel"): EVIL}),
-        lambda: one.state_index(EVIL), lambda: solvent.load(EVIL + ".yaml"), lambda: solvent.load_policy(EVIL),
+        lambda: one.state_index(EVIL), lambda: solvent.load_model(EVIL + ".yaml"), lambda: solvent.load_policy(EVIL),
         lambda: b.add(EVIL, EVIL, outcomes=[(3, EVIL)]), lambda: b.add(EVIL, EVIL, outcomes=[(EVIL, EVIL, EVIL)]),
         lambda: solvent.frontier(one, EVIL), lambda: one.save(EVIL), lambda: solvent.verify(model(), policy),
     ]  # fmt: skip
@@ -200,7 +201,7 @@ def test_one_function_escapes() -> None:
         assert json.loads(escape_json(json.dumps(letter, ensure_ascii=False))) == letter
     assert printable("a\nb\x1b", lines=True) == "a\nb\\x1b"
     assert str(solvent.SolventError("a\nb\x1b")) == "a\nb\\x1b"
-    error = UnmodelledOutcome(0, EVIL, EVIL, EVIL, (EVIL,))
+    error = UnmodeledOutcome(0, EVIL, EVIL, EVIL, (EVIL,))
     assert HOSTILE.search(str(error)) is None
     assert HOSTILE.search(str(PolicyError(EVIL, EVIL, EVIL, EVIL))) is None
 

@@ -26,7 +26,7 @@ def test_info(folder: Path) -> None:
     assert keys(record) == HEAD | {
         *(
             "model",
-            "about",
+            "description",
             "horizon",
             "discount",
             "tables",
@@ -58,7 +58,7 @@ def test_solve_says_what_the_library_says(name: str, folder: Path) -> None:
     assert done.code == 0
     assert done.err == ""
     assert keys(record) == SOLVE
-    model = solvent.load(EXAMPLES / f"{name}.yaml")
+    model = solvent.load_model(EXAMPLES / f"{name}.yaml")
     solution = solvent.solve(model)
     assert record["model"] == {"name": name, "fingerprint": model.fingerprint}
     assert record["status"] == "optimal"
@@ -130,20 +130,20 @@ def test_a_limit(folder: Path) -> None:
 
 
 def test_frontier(folder: Path) -> None:
-    done = run("solvent frontier delivery-van.yaml --up-to 61/2 --json --csv van.csv")
+    done = run("solvent frontier delivery-van.yaml --max-budget 61/2 --json --csv van.csv")
     record = done.json
     assert done.code == 0
     assert keys(record) == HEAD | {
-        *("model", "resource", "up_to", "flat_beyond", "least_budget", "points", "written"),
+        *("model", "resource", "max_budget", "flat_beyond", "least_budget", "points", "written"),
     }
-    assert (record["resource"], record["up_to"], record["least_budget"]) == ("fuel", "61/2", "0")
-    curve = solvent.frontier(solvent.load(EXAMPLES / "delivery-van.yaml"), up_to="61/2")
+    assert (record["resource"], record["max_budget"], record["least_budget"]) == ("fuel", "61/2", "0")
+    curve = solvent.frontier(solvent.load_model(EXAMPLES / "delivery-van.yaml"), max_budget="61/2")
     assert [Fraction(point["budget"]) for point in record["points"]] == list(curve.budgets)
     assert [point["value"] for point in record["points"]] == curve.values.tolist()
     lines = (folder / "van.csv").read_text().splitlines()
     assert lines[0] == "budget,budget_float,value"
     assert [float(line.split(",")[2]) for line in lines[1:]] == curve.values.tolist()
-    nothing = run("solvent frontier delivery-van.yaml --up-to -1 --json")
+    nothing = run("solvent frontier delivery-van.yaml --max-budget -1 --json")
     assert nothing.code == 1
     assert nothing.json["least_budget"] is None
     assert nothing.json["points"] == []
@@ -175,7 +175,7 @@ def test_simulate(van: Path) -> None:
         *("model", "episodes", "seed", "mean_reward", "standard_error", "violations", "max_spent", "levels"),
         *("spent_quantiles", "stopped", "written"),
     }
-    model = solvent.load("delivery-van.yaml")
+    model = solvent.load_model("delivery-van.yaml")
     runs = solvent.simulate(model, solvent.load_policy("van.policy", model), 500, 4)
     assert record["mean_reward"] == runs.mean_reward
     assert record["max_spent"] == {"fuel": str(runs.max_spent["fuel"])}
@@ -187,7 +187,11 @@ def test_simulate(van: Path) -> None:
 def test_convert_and_schema(folder: Path) -> None:
     done = run("solvent convert drone.yaml drone.npz --json")
     assert keys(done.json) == HEAD | {"written", "fingerprint"}
-    assert solvent.load("drone.npz").fingerprint == done.json["fingerprint"] == solvent.load("drone.yaml").fingerprint
+    assert (
+        solvent.load_model("drone.npz").fingerprint
+        == done.json["fingerprint"]
+        == solvent.load_model("drone.yaml").fingerprint
+    )
     schema = json.loads(run("solvent schema").out)
     jsonschema.Draft202012Validator.check_schema(schema)
     assert json.loads(run("solvent schema --json").out) == schema

@@ -81,7 +81,7 @@ def test_mistakes(folder: Path) -> None:
 def test_it_says_what_the_library_says(folder: Path) -> None:
     done = run("solvent learn delivery-van.yaml --epsilon 5 --seed 3 --json --out van.policy --log van.csv")
     record = done.json
-    model = solvent.load("delivery-van.yaml")
+    model = solvent.load_model("delivery-van.yaml")
     rewards = float(model.row_reward.min()), float(model.row_reward.max())
     learned = solvent.learn(model, epsilon=5, seed=3, reward_range=rewards)
     report = solvent.verify(model, learned.policy)

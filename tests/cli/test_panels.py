@@ -6,7 +6,7 @@ import pytest
 
 import solvent
 from solvent import ModelError
-from solvent.show.panels import spending_panels
+from solvent.plot.panels import spending_panels
 
 
 def test_one_panel_for_each_limited_resource() -> None:

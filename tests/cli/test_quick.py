@@ -97,7 +97,7 @@ def test_completion_scripts_can_be_had() -> None:
 @pytest.mark.parametrize("name", sorted(file.stem for file in EXAMPLES.glob("*.yaml")))
 @pytest.mark.parametrize("ending", ["yaml", "json", "npz"])
 def test_resources_are_read_off_any_model_file(name: str, ending: str, tmp_path: Path) -> None:
-    model = solvent.load(EXAMPLES / f"{name}.yaml")
+    model = solvent.load_model(EXAMPLES / f"{name}.yaml")
     file = tmp_path / f"model.{ending}"
     model.save(file)
     assert resource_names(file) == list(model.resources)
@@ -106,7 +106,7 @@ def test_resources_are_read_off_any_model_file(name: str, ending: str, tmp_path:
 
 def test_resources_below_each_other(tmp_path: Path) -> None:
     file = tmp_path / "model.yaml"
-    file.write_text("solvent: 1\nresources:\n- fuel  # litres\n\n- 'two words'\nhorizon: 3\n")
+    file.write_text("solvent: 1\nresources:\n- fuel  # liters\n\n- 'two words'\nhorizon: 3\n")
     assert resource_names(file) == ["fuel", "two words"]
     file.write_text("horizon: 3\n")
     assert resource_names(file) == []

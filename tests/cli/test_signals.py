@@ -62,7 +62,7 @@ LINES = {
     "points": "solve paper.npz --method frontier",
     "reduction": "solve pairs.npz --method reduction --out out.policy",
     "grid": "solve grid.npz --method reduction --plot out.png",
-    "paths": "solve paper.npz --method paths",
+    "labels": "solve paper.npz --method labels",
     "additive": "solve paper.npz --method additive --epsilon 0.0001",
     "relative": "solve pairs.npz --method relative --epsilon 0.001",
     "gap": "solve pairs.npz --gap 0.000001 --out out.policy",

@@ -8,7 +8,7 @@ from pathlib import Path
 import solvent
 from solvent import instances
 from solvent.learning.callbacks import CsvLog
-from solvent.learning.result import Moment
+from solvent.learning.result import LearnProgress
 
 KINDS = {
     "yaml": "m.yaml", "json": "m.json", "npz": "m.npz", "policy": "p.policy", "discounted": "d.policy",
@@ -36,26 +36,28 @@ def savers(kind: str) -> list[Callable[[Path], None]]:
             found.append(solvent.solve(b.build(), epsilon="1/2").policy.save)
         return found
     if kind == "checkpoint":
-        from solvent.core.files import write_whole
+        from solvent.core.files import write_atomically
         from solvent.learning.arguments import read_settings
         from solvent.learning.checkpoint import to_bytes
-        from solvent.learning.learn import _How
+        from solvent.learning.learn import _LearnOptions
 
         found = []
         for model in models():
             settings = read_settings(0.1, 0.05, True, "practical", 1.0, "doubling", (0.0, 3.0), None, 0)
-            learner = _How(model, settings).learner()
+            learner = _LearnOptions(model, settings).learner()
             learner.run(5)
             content = to_bytes(learner)
-            found.append(lambda path, content=content: write_whole(path, content))
+            found.append(lambda path, content=content: write_atomically(path, content))
         return found
     if kind == "figure":
         import matplotlib as mpl
 
         mpl.use("Agg")
-        from solvent.show.files import save
+        from solvent.plot.files import save
 
-        curves = [solvent.frontier(model, up_to=up_to) for model, up_to in zip(models(), (4, 9), strict=True)]
+        curves = [
+            solvent.frontier(model, max_budget=max_budget) for model, max_budget in zip(models(), (4, 9), strict=True)
+        ]
         drawn = [curve.plot() for curve in curves]
         return [lambda path, axes=axes: save(axes, path) for axes in drawn]
     assert kind == "log"
@@ -64,7 +66,7 @@ def savers(kind: str) -> list[Callable[[Path], None]]:
         def write(path: Path) -> None:
             with CsvLog(path, every=10**6) as file:
                 for i in range(n):
-                    file(Moment(i, 0.5, 0.0, 1.0, 0, 3))
+                    file(LearnProgress(i, 0.5, 0.0, 1.0, 0, 3))
 
         return write
 

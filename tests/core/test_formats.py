@@ -12,8 +12,8 @@ from format_examples import FOLDER, discounted, learn, model, write
 
 import solvent
 from solvent.core.archives import compress, read_archive, write_archive
+from solvent.formats import files, npz
 from solvent.learning import checkpoint
-from solvent.model import files, npz
 from solvent.policy import files as policy_files
 
 NAMES = ["model.npz", "discounted.npz", "van.policy", "discounted.policy", "known.checkpoint", "learned.checkpoint"]
@@ -21,7 +21,7 @@ NAMES = ["model.npz", "discounted.npz", "van.policy", "discounted.policy", "know
 
 def load(path: Path) -> object:
     if path.suffix == ".npz":
-        return solvent.load(path)
+        return solvent.load_model(path)
     if path.suffix == ".policy":
         return solvent.load_policy(path, discounted() if path.stem == "discounted" else model())
     support = {"cost_support": "learned"} if path.stem == "learned" else {}

@@ -248,7 +248,7 @@ CALLS: dict[str, Callable[[CMDP], Any]] = {
     "reduction": lambda model: solvent.solve(model, method="reduction"),
     "plain": lambda model: solvent.solve(model, method="reduction", prune=False),
     "additive": lambda model: solvent.solve(model, method="additive", epsilon=0.01),
-    "paths": lambda model: solvent.solve(model, method="paths"),
+    "labels": lambda model: solvent.solve(model, method="labels"),
     "augment": lambda model: solvent.augment(model),
     "compare": lambda model: solvent.compare(model, methods=["expectation", "chance"]),
 }
@@ -265,7 +265,7 @@ def test_calls_of_the_library_are_interrupted(name: str) -> None:
         try:
             later(float(moment))
             while time.perf_counter() - began < 60:
-                CALLS[name](PAIRED if name in ("points", "additive", "paths") else LARGE)
+                CALLS[name](PAIRED if name in ("points", "additive", "labels") else LARGE)
         except KeyboardInterrupt:
             interrupted += 1
         assert time.perf_counter() - began < moment + 10

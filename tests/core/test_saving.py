@@ -15,7 +15,7 @@ from saver import KINDS, savers
 
 from solvent import ModelError
 from solvent.core import files
-from solvent.core.files import read_plain, write_whole
+from solvent.core.files import read_plain, write_atomically
 
 
 def whole_contents(kind: str, folder: Path) -> set[bytes]:
@@ -129,7 +129,7 @@ def test_what_killed_saves_left_is_removed_and_nothing_else(tmp_path: Path) -> N
     os.utime(folder, (0, 0))
     link = tmp_path / f".solvent-{HOST}-{dead}-8.tmp"
     link.symlink_to(others[0])
-    write_whole(tmp_path / "file", b"new")
+    write_atomically(tmp_path / "file", b"new")
     assert not any(path.exists() for path in gone)
     assert all(path.exists() for path in (*kept, fresh, *others, folder, link))
 
@@ -140,9 +140,9 @@ def test_a_file_that_is_being_written_is_never_removed(tmp_path: Path) -> None:
     path = left_over(tmp_path, HOST, dead_process(), 10 * 24 * 3600)
     with path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        write_whole(tmp_path / "file", b"new")
+        write_atomically(tmp_path / "file", b"new")
         assert path.exists()
-    write_whole(tmp_path / "file", b"newer")
+    write_atomically(tmp_path / "file", b"newer")
     assert not path.exists()
 
 
@@ -161,7 +161,7 @@ def test_content_and_folder_are_synced_around_the_move(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", moved)
-    write_whole(tmp_path / "file", b"content")
+    write_atomically(tmp_path / "file", b"content")
     assert done == ["file", "move", "folder"]
 
 
@@ -169,7 +169,7 @@ def test_names_that_are_taken_are_passed_over(tmp_path: Path) -> None:
     number = next(files._numbers)
     for i in range(1, 4):
         (tmp_path / f".solvent-{HOST}-{os.getpid()}-{number + i}.tmp").write_bytes(b"")
-    write_whole(tmp_path / "file", b"content")
+    write_atomically(tmp_path / "file", b"content")
     assert (tmp_path / "file").read_bytes() == b"content"
 
 
@@ -178,7 +178,7 @@ def test_links_in_a_circle(tmp_path: Path) -> None:
     one.symlink_to(two)
     two.symlink_to(one)
     with pytest.raises(ModelError, match="a place that can be written"):
-        write_whole(one, b"x")
+        write_atomically(one, b"x")
 
 
 def test_files_that_grow_are_cut_off(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ FACTS = {name: RECORDS[name]["facts"] for name in PAST}
         ("exponential", 1.7, lambda h: 2 * 1.7**h),
     ],
 )
-def test_a_shape_is_recognised(name: str, parameter: float, of: Any) -> None:
+def test_a_shape_is_recognized(name: str, parameter: float, of: Any) -> None:
     horizons = [10, 14, 20, 28, 40, 57]
     rng = np.random.default_rng(3)
     counts = [(of(h) * rng.lognormal(-0.005, 0.1, 30)).tolist() for h in horizons]

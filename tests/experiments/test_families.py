@@ -15,8 +15,8 @@ from solvent.experiments import families
 from solvent.experiments.points import Points, count
 from solvent.model import instances
 from solvent.model.build import Builder
-from solvent.plan.accuracy import SAME_POINT
-from solvent.plan.solve import solve
+from solvent.solvers.accuracy import SAME_POINT
+from solvent.solvers.solve import solve
 
 FAMILIES = [*families.DRAWS, "states"]
 

@@ -16,8 +16,8 @@ from solvent.experiments.transcription import Plain, relative_length, smaller_bu
 from solvent.model import instances
 from solvent.model.budget import Budget
 from solvent.model.cmdp import CMDP
-from solvent.model.distributions import law
-from solvent.plan.solve import solve
+from solvent.model.distributions import distribution
+from solvent.solvers.solve import solve
 
 LENGTHS = [Fraction(text) for text in ["1/7", "1/4", "1/3", "1/2", "1", "2"]]
 
@@ -104,6 +104,6 @@ def test_what_the_paper_does_not_solve_is_refused() -> None:
     with pytest.raises(ModelError, match="length, weight: expected a number above 0, found 0"):
         solve_approximate(model, 1, 0)
     b = CMDP.builder(horizon=1, start=0, resources=["x"])
-    b.add(0, 0, outcomes=[(1, 0, law("uniform", low=0, high=1))])
+    b.add(0, 0, outcomes=[(1, 0, distribution("uniform", low=0, high=1))])
     with pytest.raises(ModelError, match="model: expected costs that are plain numbers, found continuous ones"):
         solve_exact(b.build(), 1)

@@ -132,7 +132,7 @@ def test_walk_finds_broken_limits() -> None:
 
 
 def _broken_solve(model, budget, **options):
-    solution = solvent.plan.solve.solve(model, budget, **options)
+    solution = solvent.solvers.solve.solve(model, budget, **options)
     return replace(solution, value_upper=solution.value_upper - 0.5, value_lower=solution.value_lower - 0.5)
 
 

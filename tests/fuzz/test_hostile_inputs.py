@@ -73,7 +73,7 @@ def test_mistakes_are_found() -> None:
     with mock.patch("solvent.policy.nodes.NodeTable.check_model"):
         _, found = failures("policies", range(1200))
     assert any("called feasible" in why for _, _, why, _ in found), found
-    with mock.patch("solvent.model.npz.check_positions"):
+    with mock.patch("solvent.formats.npz.check_positions"):
         _, found = failures("files", range(1500))
     assert any("IndexError" in why for _, _, why, _ in found)
 

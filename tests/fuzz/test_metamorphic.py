@@ -30,8 +30,8 @@ NAMES = tuple(TRANSFORMATIONS)
 _SPLIT = ("split_outcomes", "duplicate_outcomes", "merge_outcomes", "permute_outcomes", "break_products")
 #: Paths take one outcome for each row, frontiers one limited resource, curves no other limits.
 _NEVER = {
-    *((name, "paths") for name in _SPLIT),
-    *(("duplicate_resource", method) for method in ("frontier", "points", "paths")),
+    *((name, "labels") for name in _SPLIT),
+    *(("duplicate_resource", method) for method in ("frontier", "points", "labels")),
     *((name, "curve") for name in ("add_unsafe_action", "prefix_step", "enlarge_settled_costs")),
 }
 _CONTINUOUS = ("additive", "additive strict", "relative", "relative strict")
@@ -60,7 +60,7 @@ def compare_rare(seeds: range, tally: Tally) -> list[str]:
     found = []
     for (i, problem), seed in product(enumerate(RARE), seeds):
         rng = Random(f"rare-{i}-{seed}")
-        found += metamorphic_checks(problem, rng, methods=("frontier", "points", "paths"), tally=tally)
+        found += metamorphic_checks(problem, rng, methods=("frontier", "points", "labels"), tally=tally)
     return [str(failure) for failure in found]
 
 
@@ -192,7 +192,7 @@ def test_a_wrong_answer_is_noticed(monkeypatch):
 
     monkeypatch.setattr(solvent, "solve", poor)
     failures = metamorphic_checks(small(), Random(0), transformations=["split_outcomes"])
-    assert {failure.method for failure in failures if failure.check == "value"} >= {*EXACT} - {"paths"}
+    assert {failure.method for failure in failures if failure.check == "value"} >= {*EXACT} - {"labels"}
 
 
 def test_failures_are_noted_in_a_ledger(monkeypatch):

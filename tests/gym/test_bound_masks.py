@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvent.errors import BudgetError, ModelError, PolicyError, SolventError
-from solvent.gym import BudgetWrapper, CostInInfo, CostSupport, SeenCosts
+from solvent.gym import BudgetWrapper, CostInInfo, CostSupport, EmpiricalCostBound
 from solvent.model.budget import Budget
 from solvent.model.cost_bounds import CostBounds
 
@@ -172,7 +172,7 @@ def test_a_bound_that_does_not_hold_is_an_error() -> None:
 
 
 def test_learned_bounds() -> None:
-    seen = SeenCosts(unseen=0)
+    seen = EmpiricalCostBound(unseen=0)
     assert isinstance(seen, CostSupport)
     env = BudgetWrapper(Road([0, 1, 5]), 4, cost_bound=seen)
     env.reset()
@@ -188,7 +188,7 @@ def test_learned_bounds() -> None:
     for _ in range(4):
         info = env.step(1)[4]
     assert info["action_mask"].tolist() == [1, 0, 0]
-    by_cell = SeenCosts(unseen=1, key=lambda observation, action: (float(observation[0]), action))
+    by_cell = EmpiricalCostBound(unseen=1, key=lambda observation, action: (float(observation[0]), action))
     by_cell.observe(0, np.array([3.0]), 1, {"cost": Fraction(7)}, None)
     assert by_cell.bound(0, np.array([3.0]), 1) == {"cost": 7}
     assert by_cell.bound(0, np.array([4.0]), 1) == 1

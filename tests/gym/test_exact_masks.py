@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import solvent
 from oracle import Nodes, Problem
-from solvent.errors import BudgetError, LimitError, ModelError, UnmodelledOutcome
+from solvent.errors import BudgetError, LimitError, ModelError, UnmodeledOutcome
 from solvent.gym import BudgetWrapper, ModelEnv
 from solvent.gym.exact_masks import Nodes as NodeJudge
 from solvent.gym.exact_masks import OneSided, judge_of
@@ -159,7 +159,7 @@ def test_floats_that_several_amounts_round_to() -> None:
     model = b.build()
     env = BudgetWrapper(Foreign(model), model=model)
     env.reset()
-    with pytest.raises(UnmodelledOutcome, match=r"found state 0 at cost 0.33+, a float that several of these round to"):
+    with pytest.raises(UnmodeledOutcome, match=r"found state 0 at cost 0.33+, a float that several of these round to"):
         env.step(0)
     own = BudgetWrapper(ModelEnv(model))  # says exactly what it means
     own.reset()
@@ -201,7 +201,7 @@ def test_what_the_model_excludes_ends_the_promise(says: Any, found: str) -> None
     names = {0: "knapsack"}
     env = BudgetWrapper(liar, model=model, state=lambda o: names.get(o, o), actions=model.actions)
     env.reset()
-    with pytest.raises(UnmodelledOutcome, match=rf"'take': expected state 'knapsack' at cost 10, found .*{found}"):
+    with pytest.raises(UnmodeledOutcome, match=rf"'take': expected state 'knapsack' at cost 10, found .*{found}"):
         env.step(1)
     with pytest.raises(solvent.PolicyError, match=r"expected reset\(\) first, found an episode that broke off"):
         env.step(0)
@@ -212,7 +212,7 @@ def test_what_the_model_excludes_ends_the_promise(says: Any, found: str) -> None
 def test_starts_that_the_model_does_not_know() -> None:
     model = instances.knapsack([60, 100], [10, 20], capacity=30)
     env = BudgetWrapper(Foreign(model), model=model, actions=model.actions)
-    with pytest.raises(UnmodelledOutcome, match=r"action 'reset': expected state 'knapsack', found state 0"):
+    with pytest.raises(UnmodeledOutcome, match=r"action 'reset': expected state 'knapsack', found state 0"):
         env.reset()
 
 
@@ -227,7 +227,7 @@ def test_arguments_that_do_not_fit_a_model() -> None:
     with pytest.raises(BudgetError, match=r"budget: expected a limit on at least one resource"):
         BudgetWrapper(ModelEnv(model), {"weight": None})
     b = CMDP.builder(horizon=3, start=0, resources=["x"])
-    b.add(0, 0, outcomes=[(1, 0, solvent.law("uniform", low=0, high=1))])
+    b.add(0, 0, outcomes=[(1, 0, solvent.distribution("uniform", low=0, high=1))])
     with pytest.raises(ModelError, match=r"costs of finite support, from which exact masks are made, found uniform"):
         BudgetWrapper(ModelEnv(b.build()), 3)
     with pytest.raises(LimitError, match=r"the masks were not made: bounds per step and state would need .*"):
@@ -236,7 +236,7 @@ def test_arguments_that_do_not_fit_a_model() -> None:
 
 def test_continuous_costs_under_a_bound() -> None:
     b = CMDP.builder(horizon=30, start=0, resources=["x"])
-    b.add(0, "go", outcomes=[(1, 0, solvent.law("uniform", low=0, high=1))])
+    b.add(0, "go", outcomes=[(1, 0, solvent.distribution("uniform", low=0, high=1))])
     b.add(0, "rest", outcomes=[(1, 0, 0)])
     env = BudgetWrapper(ModelEnv(b.build()), {"x": 3}, cost_bound=[1, 0])
     env.reset(seed=3)

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
         instances.paper(4),
         instances.random(4, 3, resources=2, horizon=3),
         instances.random(4, 3, resources=3, horizon=3, stationary=False),
-        solvent.load(ROOT / "examples" / "delivery-van.yaml"),
+        solvent.load_model(ROOT / "examples" / "delivery-van.yaml"),
     ],
     ids=lambda model: model.name,
 )
@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_episodes() -> None:
 
 
 @given(models(), st.integers(0, 100))
-def test_everything_that_happens_is_modelled(model: CMDP, seed: int) -> None:
+def test_everything_that_happens_is_modeled(model: CMDP, seed: int) -> None:
     env = ModelEnv(model)
     _, info = env.reset(seed=seed)
     spent = [Fraction(0)] * model.n_resources
@@ -105,7 +105,7 @@ def test_outcomes_come_as_often_as_they_should() -> None:
 
 def test_continuous_costs_stay_within_their_support() -> None:
     b = CMDP.builder(horizon=30, start=0, resources=["x"])
-    b.add(0, 0, outcomes=[(1, 0, solvent.law("uniform", low="1/3", high="2/3"))])
+    b.add(0, 0, outcomes=[(1, 0, solvent.distribution("uniform", low="1/3", high="2/3"))])
     env = ModelEnv(b.build())
     env.reset(seed=1)
     costs = [env.step(0) and env.last_cost["x"] for _ in range(30)]

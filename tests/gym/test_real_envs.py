@@ -79,7 +79,7 @@ def test_the_minecart_keeps_its_tank() -> None:
         cart = mo_gymnasium.make("minecart-v0")
     frames = 4 * np.array([55, 5, 5, 30, 5, 5])  # thousandths for each action, four frames long
 
-    def burnt(before: Any, action: int, after: Any, reward: Any, *_: Any) -> Fraction:
+    def burned(before: Any, action: int, after: Any, reward: Any, *_: Any) -> Fraction:
         fuel = Fraction(int(frames[action]), 1000)
         assert abs(float(reward[-1]) + float(fuel)) < 1e-6  # as the environment says in its last reward
         return fuel
@@ -92,7 +92,7 @@ def test_the_minecart_keeps_its_tank() -> None:
             cost = round(float(-rewards[-1]), 3)  # it adds in float32, and 0.12 comes as 0.120000005
             return observation, float(rewards[:-1].sum()), terminated, truncated, {**info, "cost": cost}
 
-    ledger = Ledger(cart, burnt)
+    ledger = Ledger(cart, burned)
     env = BudgetWrapper(Reported(ledger), "1.5", cost_bound=[0.22, 0.02, 0.02, 0.12, 0.02, 0.02])
     dead_ends = play(env, ledger, 5)
     assert ledger.most() == Fraction(3, 2)

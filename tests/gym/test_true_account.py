@@ -25,7 +25,7 @@ from gymnasium.wrappers import (
 import solvent
 from ledgered import Eager, Heir, Ledgered, Quiet, Shifted, Twice
 from solvent import ModelError, PolicyError, SolventError
-from solvent.gym import BudgetWrapper, CostMeter, ModelEnv, SeenCosts
+from solvent.gym import BudgetWrapper, CostMeter, EmpiricalCostBound, ModelEnv
 from solvent.model import instances
 from solvent.model.metering import way_of
 
@@ -82,7 +82,12 @@ def test_reported_violations_are_those_of_the_environment(seed: int) -> None:
     most = max(base.dearest, Fraction(0))
     for name in names:
         most *= MOST.get(name, 1)
-    bounds = {"true": most, "by action": [base.most(a) for a in range(3)], "learned": SeenCosts(0), "wrong": most / 2}
+    bounds = {
+        "true": most,
+        "by action": [base.most(a) for a in range(3)],
+        "learned": EmpiricalCostBound(0),
+        "wrong": most / 2,
+    }
     chosen = rng.choice(list(bounds))
     allowed = {*PASSING, *(CHANGING if cost in (None, "cost") else ())}
     given = (limit, None if metered else cost, bounds[chosen])
@@ -161,7 +166,7 @@ def test_what_is_spent_between_two_steps_counts() -> None:
             self.steps += 1
             return 0, 0.0, False, False, {"cost": 5 if self.steps % 2 else -5}
 
-    env = BudgetWrapper(RepeatAction(CostMeter(Swing()), 2), 3, cost_bound=SeenCosts(0))
+    env = BudgetWrapper(RepeatAction(CostMeter(Swing()), 2), 3, cost_bound=EmpiricalCostBound(0))
     env.reset()
     *_, terminated, _, info = env.step(0)
     assert (terminated, info["violation"], env.violations, env.spent) == (True, True, 1, {"cost": 0})
@@ -196,7 +201,7 @@ def test_an_outcome_that_the_model_excludes_is_on_the_account() -> None:
     model = instances.knapsack([60, 100, 20], [10, 20, 5])
     env = BudgetWrapper(RepeatAction(ModelEnv(model), 2), 20)
     env.reset()
-    with pytest.raises(solvent.UnmodelledOutcome):
+    with pytest.raises(solvent.UnmodeledOutcome):
         env.step(1)
     assert env.spent == {"weight": 30}
     assert env.violations == 1

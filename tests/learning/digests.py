@@ -22,7 +22,7 @@ import gymnasium
 import numpy as np
 
 import solvent
-from solvent import CMDP, Learned, instances
+from solvent import CMDP, LearnResult, instances
 from solvent.core.archives import read_archive
 from solvent.gym import ModelEnv
 from solvent.learning import kernels
@@ -53,7 +53,7 @@ def lake() -> tuple[Any, CMDP]:
     return env, solvent.CMDP.from_gymnasium(env, cost=toll, horizon=6, budget=3)
 
 
-def in_lake(**options: Any) -> Learned:
+def in_lake(**options: Any) -> LearnResult:
     env, table = lake()
     if options.pop("known", False):
         options["support"] = table
@@ -61,7 +61,7 @@ def in_lake(**options: Any) -> Learned:
 
 
 GRID, GAP = instances.fuel_grid(3), instances.markov_gap()
-MODELS: dict[str, Callable[..., Learned]] = {
+MODELS: dict[str, Callable[..., LearnResult]] = {
     "practical": lambda **more: solvent.learn(GRID, epsilon=0.3, seed=1, **more),
     "every episode": lambda **more: solvent.learn(GRID, 9, max_episodes=700, replan="episode", seed=5, **more),
     "by node": lambda **more: solvent.learn(GRID, epsilon=0.5, pool=False, seed=2, **more),
@@ -73,7 +73,7 @@ MODELS: dict[str, Callable[..., Learned]] = {
     "rounded": lambda **more: solvent.learn(GRID, max_episodes=2000, epsilon_cost="1/3", bonus_scale=0.7, **more),
     "model environment": lambda **more: solvent.learn(ModelEnv(GRID), epsilon=0.4, seed=6, **more),
 }
-ENVIRONMENTS: dict[str, Callable[..., Learned]] = {
+ENVIRONMENTS: dict[str, Callable[..., LearnResult]] = {
     "lake": lambda **more: in_lake(known=True, max_episodes=150, **more),
     "lake, theory": lambda **more: in_lake(known=True, max_episodes=100, bonus="theory", pool=False, **more),
     "lake, bound": lambda **more: in_lake(cost_bound=[0, 1, 1, 1], max_episodes=150, **more),
@@ -83,7 +83,7 @@ ENVIRONMENTS: dict[str, Callable[..., Learned]] = {
 }
 
 
-def digest(run: Callable[..., Learned]) -> str:
+def digest(run: Callable[..., LearnResult]) -> str:
     """Return a digest of the bounds, the episodes, the policy and everything in the checkpoint."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "run.npz"

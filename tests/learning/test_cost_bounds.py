@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from walker import Account, Walker
 
 import solvent
-from solvent import CMDP, Budget, ModelError, UnmodelledOutcome, instances
+from solvent import CMDP, Budget, ModelError, UnmodeledOutcome, instances
 from solvent.learning import LearnStatus
 from solvent.learning.graph import Graph
 from solvent.learning.support import Seen
@@ -204,7 +204,7 @@ def test_several_resources() -> None:
 
 
 def test_a_cost_above_its_bound_ends_learning() -> None:
-    with pytest.raises(UnmodelledOutcome, match=r"action 1: expected cost at most 1, as cost_bound says, found cost 2"):
+    with pytest.raises(UnmodeledOutcome, match=r"action 1: expected cost at most 1, as cost_bound says, found cost 2"):
         solvent.learn(lake(), 5, 9, cost_bound=1, cost=lambda s, a, n: 1 + (a == 1), max_episodes=20)
 
 

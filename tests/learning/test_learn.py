@@ -1,4 +1,4 @@
-"""Learned policies against exact optima, and budgets against accounts kept elsewhere."""
+"""LearnResult policies against exact optima, and budgets against accounts kept elsewhere."""
 
 from __future__ import annotations
 
@@ -348,5 +348,5 @@ def test_log_and_repr() -> None:
     learned = solvent.learn(instances.knapsack([1, 1], [3, 4], capacity=4), seed=1)
     assert learned.log.splitlines()[0].split() == ["episodes", "lower", "upper", "gap", "violations", "nodes"]
     assert len(learned.log.splitlines()) == len(learned.history) + 1
-    assert repr(learned).startswith("Learned(within_epsilon, value 1 to 1, ")
+    assert repr(learned).startswith("LearnResult(within_epsilon, value 1 to 1, ")
     assert not np.isnan([moment.gap for moment in learned.history]).any()

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from walker import Space, Walker
 
 import solvent
-from solvent import CMDP, BudgetError, ModelError, UnmodelledOutcome, instances
+from solvent import CMDP, BudgetError, ModelError, UnmodeledOutcome, instances
 from solvent.learning import CsvLog, TensorBoardLog
 from solvent.learning.bonus import Bonus
 from solvent.learning.counts import Counts
 from solvent.learning.graph import Graph
 from solvent.learning.kernels import draw, sweep
 from solvent.model.budget import resolve
-from solvent.plan.problem import Problem
+from solvent.solvers.problem import Problem
 
 
 def graph_of(model: CMDP) -> Graph:
@@ -314,7 +314,7 @@ def test_an_observation_out_of_range_is_refused() -> None:
 
 def test_what_a_known_support_lacks_ends_learning() -> None:
     support = {(0, 0): [(0, 1)], (1, 0): [(1, 0)]}
-    with pytest.raises(UnmodelledOutcome, match="state 0, action 0: expected 0 at cost 1, found 1 at cost 0"):
+    with pytest.raises(UnmodeledOutcome, match="state 0, action 0: expected 0 at cost 1, found 1 at cost 0"):
         solvent.learn(Walker(step_model()), 2, 3, support=support)
 
 

@@ -56,7 +56,7 @@ def check_walker(model: CMDP, limit: Any, epsilon: float, seeds: range) -> None:
         assert env.worst <= limit
 
 
-def check(model: CMDP, learned: solvent.Learned, best: float, epsilon: float) -> None:
+def check(model: CMDP, learned: solvent.LearnResult, best: float, epsilon: float) -> None:
     assert learned.status.value == "within_epsilon"
     report = solvent.verify(model, learned.policy)
     assert report.feasible

@@ -13,14 +13,14 @@ from gymnasium.wrappers import OrderEnforcing, RecordEpisodeStatistics, RepeatAc
 
 import solvent
 from ledgered import Eager, Ledgered, Quiet, Twice
-from solvent import CMDP, ModelError, UnmodelledOutcome, instances
-from solvent.gym import CostMeter, DrawnStart, ModelEnv
+from solvent import CMDP, ModelError, UnmodeledOutcome, instances
+from solvent.gym import CostMeter, ModelEnv, RandomStart
 from solvent.learning.counts import Counts
 from solvent.learning.fields import ModelField
 from solvent.learning.graph import Graph
 from solvent.model.budget import Limits, resolve
-from solvent.plan.problem import Problem
-from solvent.plan.projection import additive_lengths, project
+from solvent.solvers.problem import Problem
+from solvent.solvers.transforms.rounding import additive_lengths, project
 
 PASSING = {"order": OrderEnforcing, "statistics": RecordEpisodeStatistics, "quiet": Quiet}
 ALTERING = {"sticky": lambda env: StickyAction(env, 0.5), "repeat": lambda env: RepeatAction(env, 2), "twice": Twice}
@@ -202,7 +202,7 @@ def test_wrappers_that_alter_actions_are_refused_without_a_meter() -> None:
     with pytest.raises(ModelError, match="reset: expected nothing to be spent before the first step"):
         solvent.learn(Eager(CostMeter(env, 1)), 4, 3, cost_bound=4)
     env = Ledgered(1, [Fraction(12)])
-    drawn = DrawnStart(Eager(CostMeter(env)))
+    drawn = RandomStart(Eager(CostMeter(env)))
     learned = solvent.learn(drawn, 3, 12, cost_bound=4, max_episodes=20)
     assert learned.violations == env.over == 0
     assert learned.episodes == 20
@@ -211,7 +211,7 @@ def test_wrappers_that_alter_actions_are_refused_without_a_meter() -> None:
 def test_a_support_that_lacks_what_sticky_actions_do_ends_learning() -> None:
     env = Ledgered(4, [Fraction(10)])
     sticky = StickyAction(CostMeter(env), 0.7)
-    with pytest.raises(UnmodelledOutcome):
+    with pytest.raises(UnmodeledOutcome):
         solvent.learn(sticky, 4, 10, support=env.table, max_episodes=300, epsilon=0.01)
 
 

@@ -184,7 +184,7 @@ def test_bounds_of_several_resources() -> None:
         ({"epsilon": 10**400}, r"epsilon: expected a number above 0, found 10"),
         ({"pool": "no"}, r"pool: expected True or False, found 'no'"),
         ({"stationary": 1}, r"stationary: expected True or False or None, found 1"),
-        ({"callback": 3}, r"callback: expected a function of a Moment, or None, found 3"),
+        ({"callback": 3}, r"callback: expected a function of a LearnProgress, or None, found 3"),
         ({"checkpoint": 3}, r"checkpoint: expected a path, found 3"),
         ({"budget": {}}, r"budget: expected a limit on some resource, found \{\}"),
         ({"seed": np.timedelta64(1, "s")}, r"seed: expected a whole number of at least 0, found np.timedelta64"),

@@ -134,10 +134,10 @@ def test_names() -> None:
         resources=("x", "y"),
         budget={"x": 1, "y": None},
         name="n",
-        about="t",
+        description="t",
     )
     assert (model.start, model.states, model.actions, model.resources) == ("b", ("a", "b"), ("stay",), ("x", "y"))
-    assert (model.name, model.about) == ("n", "t")
+    assert (model.name, model.description) == ("n", "t")
     assert model.outcomes(1)[0].cost == {"x": 3, "y": 4}
     assert CMDP.from_arrays(P, [[0], [0]], [[1], [1]], horizon=1, states=np.arange(2)).states == (0, 1)
 

@@ -15,7 +15,7 @@ from scipy import stats
 import solvent
 from solvent import CMDP, Budget, BudgetError, ModelError
 from solvent.core.exact import exact
-from solvent.model.cmdp import NO_LAW
+from solvent.model.cmdp import NO_DISTRIBUTION
 
 
 def builder(**options: Any) -> Any:
@@ -247,7 +247,7 @@ def test_costs_in_every_form() -> None:
 
 
 @pytest.mark.parametrize("off", [1e-10, -1e-10, 9e-10, 3e-12])
-def test_sums_near_one_are_normalised(off: float) -> None:
+def test_sums_near_one_are_normalized(off: float) -> None:
     model = one_row([(0.25, "a"), (0.5, "a"), (0.25 + off, "end")])
     assert math.fsum(model.probability) == pytest.approx(1, abs=1e-15)
     assert model.probability[1] < 0.5 if off > 0 else model.probability[1] > 0.5
@@ -269,11 +269,11 @@ def test_normalising_once_is_enough(weights: list[int], off: float) -> None:
 
 
 def test_impossible_outcomes_are_dropped_with_all_they_bring() -> None:
-    dear = solvent.law("uniform", low=0, high=10**6)
+    dear = solvent.distribution("uniform", low=0, high=10**6)
     model = one_row([(0, "a", "1/7"), (1, "end", 2), ("0", "a", dear), (0.0, "a", 10**300)])
     assert model.n_outcomes == 1
     assert model.cost[0].unit == 2
-    assert model.laws == ()
+    assert model.distributions == ()
     assert not model.has_continuous_costs
     assert model == one_row([(1, "end", 2)])
 
@@ -385,22 +385,22 @@ def test_sharing_brings_back_the_stationary_model() -> None:
     assert b.build().fingerprint == stationary.build().fingerprint
 
 
-def test_continuous_costs_by_law_and_by_scipy() -> None:
-    law = solvent.law("triangular", low=0, mode=1, high=2)
+def test_continuous_costs_by_distribution_and_by_scipy() -> None:
+    distribution = solvent.distribution("triangular", low=0, mode=1, high=2)
     b = builder(resources=["x", "y"])
-    b.add("a", "go", outcomes=[(0.5, "a", [law, 1]), (0.5, "a", [stats.beta(2, 3), stats.uniform(0.1, 0.2)])])
-    b.add("a", "no", outcomes=[(1, "a", {"x": law})])
+    b.add("a", "go", outcomes=[(0.5, "a", [distribution, 1]), (0.5, "a", [stats.beta(2, 3), stats.uniform(0.1, 0.2)])])
+    b.add("a", "no", outcomes=[(1, "a", {"x": distribution})])
     model = b.build()
     assert model.has_continuous_costs
-    assert model.law_DO is not None
-    assert model.law_DO.shape == (2, 3)
+    assert model.distribution_DO is not None
+    assert model.distribution_DO.shape == (2, 3)
     go, no = (model.outcomes(row) for row in range(2))
-    assert go[0].cost == {"x": law, "y": 1}
+    assert go[0].cost == {"x": distribution, "y": 1}
     assert go[1].cost["x"].name == "scipy.beta"
-    assert go[1].cost["y"] == solvent.law("uniform", low=0.1, high="0.3")
-    assert no[0].cost == {"x": law, "y": 0}
-    assert len(model.laws) == 3
-    assert model.law_DO[1].tolist() == [NO_LAW, 2, NO_LAW]
+    assert go[1].cost["y"] == solvent.distribution("uniform", low=0.1, high="0.3")
+    assert no[0].cost == {"x": distribution, "y": 0}
+    assert len(model.distributions) == 3
+    assert model.distribution_DO[1].tolist() == [NO_DISTRIBUTION, 2, NO_DISTRIBUTION]
     assert model.cost_range(0) == (0, 2)
     assert model.cost_range(1) == (0, 1)
 
@@ -412,20 +412,20 @@ def test_unbounded_scipy_costs_name_their_place() -> None:
         one_row([(0.5, "end", 1), (0.5, "end", stats.expon())])
 
 
-def test_laws_do_not_depend_on_the_order_of_statements() -> None:
-    laws = [solvent.law("uniform", low=0, high=k) for k in (1, 2)]
+def test_distributions_do_not_depend_on_the_order_of_statements() -> None:
+    distributions = [solvent.distribution("uniform", low=0, high=k) for k in (1, 2)]
 
     def build(order: list[int]) -> CMDP:
         b = builder(horizon=2)
         for step in order:
-            b.add("a", "go", outcomes=[(1, "a", laws[step])], steps=[step])
+            b.add("a", "go", outcomes=[(1, "a", distributions[step])], steps=[step])
         return b.build()
 
     assert build([0, 1]) == build([1, 0])
 
 
 def test_everything_is_read_only() -> None:
-    model = one_row([(0.5, "end", 1), (0.5, "a", solvent.law("uniform", low=0, high=1))])
+    model = one_row([(0.5, "end", 1), (0.5, "a", solvent.distribution("uniform", low=0, high=1))])
     for field in dataclasses.fields(model):
         value = getattr(model, field.name)
         if isinstance(value, np.ndarray):
@@ -513,7 +513,7 @@ def test_float_costs_are_read_together(costs: list[float]) -> None:
         assert [model.cost_of(0, i) for i in range(len(costs))] == [exact(c) for c in costs]
 
 
-def test_a_misspelt_state_that_would_be_terminal_is_warned_of() -> None:
+def test_a_misspelled_state_that_would_be_terminal_is_warned_of() -> None:
     b = CMDP.builder(horizon=2, start="home", resources=["fuel"])
     b.add("home", "go", outcomes=[(0.5, "home", 1), (0.5, "hmoe", 1)])
     with pytest.warns(UserWarning, match="home/go leads to 'hmoe', .* taken for terminal; did you mean 'home'?"):

@@ -51,7 +51,7 @@ def test_the_bound_on_cost_diversity_is_lemma_4s() -> None:
 
 
 def test_continuous_costs_have_no_precision() -> None:
-    model = build([1, solvent.law("exponential", scale=1, negate=True)])
+    model = build([1, solvent.distribution("exponential", scale=1, negate=True)])
     facts = model.describe()
     assert facts.resources[0].bits is None
     assert (facts.resources[0].low, facts.resources[0].high) == (None, 1)

@@ -15,7 +15,7 @@ from scipy import stats
 import solvent
 from discounted_models import discounted, tail_sums
 from solvent import CMDP, Budget, BudgetError, DiscountedCMDP, ModelError
-from solvent.model.files import loads, to_entries
+from solvent.formats.files import loads, to_entries
 
 
 def two_state(**options: Any) -> DiscountedCMDP:
@@ -72,46 +72,46 @@ def test_costs_that_are_all_zero_stay_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "law",
+    "distribution",
     [
-        solvent.law("uniform", low=1, high=3),
-        solvent.law("triangular", low=0, mode=1, high=3),
-        solvent.law("truncated_normal", mean=1, sd=2, low=-1, high=3),
-        solvent.law("beta", a=2, b=3, high=4),
-        solvent.law("exponential", scale=2, high=3),
-        solvent.law("exponential", scale=2, negate=True),
+        solvent.distribution("uniform", low=1, high=3),
+        solvent.distribution("triangular", low=0, mode=1, high=3),
+        solvent.distribution("truncated_normal", mean=1, sd=2, low=-1, high=3),
+        solvent.distribution("beta", a=2, b=3, high=4),
+        solvent.distribution("exponential", scale=2, high=3),
+        solvent.distribution("exponential", scale=2, negate=True),
     ],
     ids=str,
 )
-def test_laws_are_scaled(law: solvent.CostLaw) -> None:
+def test_distributions_are_scaled(distribution: solvent.CostDistribution) -> None:
     b = CMDP.builder(discount=0.5, start=0, resources=["x"])
-    b.add(0, 0, outcomes=[(1, 0, law)])
+    b.add(0, 0, outcomes=[(1, 0, distribution)])
     later = b.build().unrolled(4).cost_of(0, 3)
-    assert isinstance(later, solvent.CostLaw)
-    assert later.high == law.high / 8
-    assert later.low == (None if law.low is None else law.low / 8)
+    assert isinstance(later, solvent.CostDistribution)
+    assert later.high == distribution.high / 8
+    assert later.low == (None if distribution.low is None else distribution.low / 8)
     points = np.linspace(-1, 3, 9)
-    assert later.cdf(points / 8) == pytest.approx(law.cdf(points))
-    assert later.mean() == pytest.approx(law.mean() / 8)
+    assert later.cdf(points / 8) == pytest.approx(distribution.cdf(points))
+    assert later.mean() == pytest.approx(distribution.mean() / 8)
 
 
-def test_scipy_laws_are_scaled() -> None:
+def test_scipy_distributions_are_scaled() -> None:
     b = CMDP.builder(discount=0.5, start=0, resources=["x"])
     b.add(0, 0, outcomes=[(0.5, 0, stats.triang(0.5, loc=1, scale=2)), (0.5, 0, stats.uniform(1, 2))])
     first = b.build().unrolled(2)
     peaked, flat = first.cost_of(0, 2), first.cost_of(0, 3)
-    assert isinstance(peaked, solvent.CostLaw)
-    assert isinstance(flat, solvent.CostLaw)
+    assert isinstance(peaked, solvent.CostDistribution)
+    assert isinstance(flat, solvent.CostDistribution)
     assert (peaked.low, peaked.high, peaked.mean()) == (Fraction(1, 2), Fraction(3, 2), pytest.approx(1))
     assert (flat.low, flat.high) == (Fraction(1, 2), Fraction(3, 2))
     assert float(peaked.cdf(1.25)) == pytest.approx(0.875)
 
 
-def test_laws_too_narrow_for_floats_are_refused() -> None:
+def test_distributions_too_narrow_for_floats_are_refused() -> None:
     b = CMDP.builder(discount=0.001, start="here", resources=["x"])
-    b.add("here", "go", outcomes=[(1, "here", solvent.law("uniform", low=1, high=3))])
+    b.add("here", "go", outcomes=[(1, "here", solvent.distribution("uniform", low=1, high=3))])
     with pytest.raises(
-        ModelError, match=r"^here/go at step 109, cost: expected a law whose ends floats can tell apart"
+        ModelError, match=r"^here/go at step 109, cost: expected a distribution whose ends floats can tell apart"
     ):
         b.build().unrolled(120)
 
@@ -200,13 +200,13 @@ def test_functions_are_explored_to_the_end() -> None:
 @pytest.mark.parametrize("kind", ["yaml", "json", "npz"])
 def test_files_keep_them(kind: str, tmp_path: Path) -> None:
     for model in (
-        two_state(name="van", about="on the road"),
+        two_state(name="van", description="on the road"),
         two_state(discount="1/3", budget=Budget(upper=3, lower=-1)),
     ):
         model.save(tmp_path / f"model.{kind}")
-        again = solvent.load(tmp_path / f"model.{kind}")
+        again = solvent.load_model(tmp_path / f"model.{kind}")
         assert again == model
-        assert (again.name, again.about) == (model.name, model.about)
+        assert (again.name, again.description) == (model.name, model.description)
 
 
 FILE = """\

@@ -9,54 +9,58 @@ import pytest
 from scipy import integrate, stats
 
 import solvent
-from solvent import CostLaw, ModelError
+from solvent import CostDistribution, ModelError
 from solvent.model.distributions import FAMILIES, from_scipy, is_scipy
 
-LAWS: list[tuple[CostLaw, Any]] = [
-    (solvent.law("uniform", low=-1, high="3/2"), lambda x: 1.0),
-    (solvent.law("triangular", low=0, mode=1, high=4), lambda x: x / 1 if x < 1 else (4 - x) / 3),
-    (solvent.law("truncated_normal", mean=1, sd="1/2", low=0, high=3), lambda x: math.exp(-2 * (x - 1) ** 2)),
-    (solvent.law("beta", a=2, b=3, low=1, high=3), lambda x: (x - 1) * (3 - x) ** 2),
-    (solvent.law("exponential", scale=2, high=5), lambda x: math.exp(-x / 2)),
+DISTRIBUTIONS: list[tuple[CostDistribution, Any]] = [
+    (solvent.distribution("uniform", low=-1, high="3/2"), lambda x: 1.0),
+    (solvent.distribution("triangular", low=0, mode=1, high=4), lambda x: x / 1 if x < 1 else (4 - x) / 3),
+    (solvent.distribution("truncated_normal", mean=1, sd="1/2", low=0, high=3), lambda x: math.exp(-2 * (x - 1) ** 2)),
+    (solvent.distribution("beta", a=2, b=3, low=1, high=3), lambda x: (x - 1) * (3 - x) ** 2),
+    (solvent.distribution("exponential", scale=2, high=5), lambda x: math.exp(-x / 2)),
 ]
 
 
-@pytest.mark.parametrize(("law", "density"), LAWS, ids=[law.name for law, _ in LAWS])
+@pytest.mark.parametrize(
+    ("distribution", "density"), DISTRIBUTIONS, ids=[distribution.name for distribution, _ in DISTRIBUTIONS]
+)
 @pytest.mark.parametrize("negate", [False, True])
-def test_distribution_functions_are_the_integral_of_the_density(law: CostLaw, density: Any, negate: bool) -> None:
-    low, high = float(law.low or 0), float(law.high)
+def test_distribution_functions_are_the_integral_of_the_density(
+    distribution: CostDistribution, density: Any, negate: bool
+) -> None:
+    low, high = float(distribution.low or 0), float(distribution.high)
     mass = integrate.quad(density, low, high, points=[1])[0]
     mean = integrate.quad(lambda x: x * density(x), low, high, points=[1])[0] / mass
     if negate:
-        law = solvent.law(law.name, negate=True, **dict(law.parameters))
-        assert (law.low, law.high) == (-Fraction(high), -Fraction(low))
+        distribution = solvent.distribution(distribution.name, negate=True, **dict(distribution.parameters))
+        assert (distribution.low, distribution.high) == (-Fraction(high), -Fraction(low))
     sign = -1 if negate else 1
     for share in (0, 0.1, 0.5, 0.9, 1):
         x = low + share * (high - low)
         below = integrate.quad(density, low, x)[0] / mass
-        assert float(law.cdf(sign * x)) == pytest.approx(1 - below if negate else below, abs=1e-7)
-    assert law.mean() == pytest.approx(sign * mean, abs=1e-7)
-    draws = law.sample(4000, np.random.default_rng(1))
-    assert draws.min() >= float(law.low or 0) if law.low is not None else True
-    assert draws.max() <= float(law.high)
+        assert float(distribution.cdf(sign * x)) == pytest.approx(1 - below if negate else below, abs=1e-7)
+    assert distribution.mean() == pytest.approx(sign * mean, abs=1e-7)
+    draws = distribution.sample(4000, np.random.default_rng(1))
+    assert draws.min() >= float(distribution.low or 0) if distribution.low is not None else True
+    assert draws.max() <= float(distribution.high)
     assert draws.mean() == pytest.approx(sign * mean, abs=0.1)
 
 
 def test_every_family_is_covered() -> None:
-    assert {law.name for law, _ in LAWS} == set(FAMILIES)
+    assert {distribution.name for distribution, _ in DISTRIBUTIONS} == set(FAMILIES)
 
 
 def test_supports_are_exact() -> None:
-    law = solvent.law("uniform", low=0.1, high="1/3")
-    assert (law.low, law.high) == (Fraction(1, 10), Fraction(1, 3))
-    refund = solvent.law("exponential", scale=2, negate=True)
+    distribution = solvent.distribution("uniform", low=0.1, high="1/3")
+    assert (distribution.low, distribution.high) == (Fraction(1, 10), Fraction(1, 3))
+    refund = solvent.distribution("exponential", scale=2, negate=True)
     assert (refund.low, refund.high) == (None, 0)
     assert float(refund.cdf(-1)) == pytest.approx(math.exp(-0.5))
-    normal = solvent.law("truncated_normal", mean=0, sd=1, high=2)
+    normal = solvent.distribution("truncated_normal", mean=0, sd=1, high=2)
     assert (normal.low, normal.high) == (None, 2)
-    assert solvent.law("beta", a=1, b=1).high == 1
-    assert solvent.law("beta", a=1, b=1, low=None, high=None) == solvent.law("beta", a=1, b=1)
-    assert float(solvent.law("beta", a=1, b=1, low=None).cdf(0.5)) == pytest.approx(0.5)
+    assert solvent.distribution("beta", a=1, b=1).high == 1
+    assert solvent.distribution("beta", a=1, b=1, low=None, high=None) == solvent.distribution("beta", a=1, b=1)
+    assert float(solvent.distribution("beta", a=1, b=1, low=None).cdf(0.5)) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +100,9 @@ def test_supports_are_exact() -> None:
         ("truncated_normal", {"mean": 0, "sd": 1, "high": 1, "negate": True}, r"bounded above, .*give low="),
     ],
 )
-def test_laws_that_are_none(name: str, parameters: dict[str, Any], message: str) -> None:
+def test_distributions_that_are_none(name: str, parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        solvent.law(name, **parameters)
+        solvent.distribution(name, **parameters)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +118,13 @@ def test_laws_that_are_none(name: str, parameters: dict[str, Any], message: str)
 )
 def test_any_bounded_scipy_distribution(frozen: Any, low: Any, high: Any) -> None:
     assert is_scipy(frozen)
-    law = from_scipy(frozen)
-    assert (law.low, law.high) == (low, high)
+    distribution = from_scipy(frozen)
+    assert (distribution.low, distribution.high) == (low, high)
     points = np.linspace(-2, 3, 11)
-    np.testing.assert_allclose(law.cdf(points), frozen.cdf(points), atol=1e-12)
-    assert law.mean() == pytest.approx(float(frozen.mean()))
-    assert law == from_scipy(frozen)
-    assert hash(law) == hash(from_scipy(frozen))
+    np.testing.assert_allclose(distribution.cdf(points), frozen.cdf(points), atol=1e-12)
+    assert distribution.mean() == pytest.approx(float(frozen.mean()))
+    assert distribution == from_scipy(frozen)
+    assert hash(distribution) == hash(from_scipy(frozen))
 
 
 @pytest.mark.parametrize(
@@ -141,9 +145,15 @@ def test_scipy_distributions_that_will_not_do(frozen: Any, message: str) -> None
 
 
 def test_what_files_say() -> None:
-    law = solvent.law("triangular", low=0, mode="1/3", high=0.5, negate=True)
-    assert law.as_entry() == {"distribution": "triangular", "low": 0, "mode": "1/3", "high": "0.5", "negate": True}
-    assert str(law) == "-triangular(low=0, mode=1/3, high=0.5)"
-    assert law.in_files
+    distribution = solvent.distribution("triangular", low=0, mode="1/3", high=0.5, negate=True)
+    assert distribution.as_entry() == {
+        "distribution": "triangular",
+        "low": 0,
+        "mode": "1/3",
+        "high": "0.5",
+        "negate": True,
+    }
+    assert str(distribution) == "-triangular(low=0, mode=1/3, high=0.5)"
+    assert distribution.in_files
     assert not from_scipy(stats.beta(1, 2)).in_files
     assert str(from_scipy(stats.beta(1, 2))).startswith("beta(shape0=1.0")

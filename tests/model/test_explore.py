@@ -154,4 +154,4 @@ def test_states_with_truth_values_can_be_saved(tmp_path: Path) -> None:
     model = CMDP.from_function((0, False), lambda _: ["on"], outcomes, 3)
     for ending in ("yaml", "json", "npz"):
         model.save(tmp_path / f"model.{ending}")
-        assert solvent.load(tmp_path / f"model.{ending}") == model
+        assert solvent.load_model(tmp_path / f"model.{ending}") == model

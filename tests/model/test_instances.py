@@ -233,4 +233,4 @@ def test_random() -> None:
 )
 def test_instances_are_models_like_others(tmp_path: Any, kind: str, model: CMDP) -> None:
     model.save(tmp_path / f"m.{kind}")
-    assert solvent.load(tmp_path / f"m.{kind}") == model
+    assert solvent.load_model(tmp_path / f"m.{kind}") == model

@@ -130,7 +130,7 @@ def test_a_limit_finer_than_the_costs_is_rounded_inwards() -> None:
 
 def test_continuous_costs_are_refused_with_the_methods_that_take_them() -> None:
     b = CMDP.builder(horizon=1, start="s", resources=["x", "y"])
-    b.add("s", "go", outcomes=[(1, "s", [solvent.law("uniform", low=0, high=1), 1])])
+    b.add("s", "go", outcomes=[(1, "s", [solvent.distribution("uniform", low=0, high=1), 1])])
     model = b.build()
     with pytest.raises(ModelError, match=r's/go, cost of x: .*uniform\(low=0, high=1\).*"additive" or "relative"'):
         fit(model, {"x": 1, "y": 1})

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import solvent
-from solvent.errors import ModelError, PolicyError, UnmodelledOutcome
+from solvent.errors import ModelError, PolicyError, UnmodeledOutcome
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
 from solvent.policy.agent import Agent
 from solvent.policy.files import load_policy
-from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
+from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.table import AugmentedPolicy
 
 
@@ -101,7 +101,7 @@ def test_the_impossible_stops_the_agent(state, cost):
     message = (
         r"step 0, state 'road', action 'go': expected state 'road' at cost 0.1 or state 'road' at cost 1/3 or state"
     )
-    with pytest.raises(UnmodelledOutcome, match=message) as caught:
+    with pytest.raises(UnmodeledOutcome, match=message) as caught:
         agent.observe(state, cost)
     assert (caught.value.step, caught.value.state, caught.value.action) == (0, "road", "go")
     assert "state 'stop' at cost 0" in caught.value.possible
@@ -158,7 +158,7 @@ def test_doubles_that_stand_for_two_costs_are_refused():
     b.add(0, 0, outcomes=[(0.5, 0, "1/3"), (0.5, 0, close)])
     agent = MarkovPolicy(b.build(), [[0]]).agent()
     agent.act()
-    with pytest.raises(UnmodelledOutcome, match="a float that several of these round to"):
+    with pytest.raises(UnmodeledOutcome, match="a float that several of these round to"):
         agent.observe(0, 1 / 3)
     agent.reset()
     agent.act()
@@ -185,7 +185,7 @@ def test_a_policy_without_an_answer_says_so():
 
 def test_continuous_costs_are_checked_by_their_support():
     b = solvent.CMDP.builder(horizon=2, start=0, resources=["dose"], budget=2)
-    b.add(0, "drip", outcomes=[(1, 0, solvent.law("uniform", low=0, high="1/3"))])
+    b.add(0, "drip", outcomes=[(1, 0, solvent.distribution("uniform", low=0, high="1/3"))])
     model = b.build()
     agent = MarkovPolicy(model, [[0], [0]]).agent()
     agent.act()
@@ -196,7 +196,7 @@ def test_continuous_costs_are_checked_by_their_support():
     assert agent.spent["dose"] <= Fraction(1, 5) + Fraction(1, 3)
     agent.reset()
     agent.act()
-    with pytest.raises(UnmodelledOutcome, match=r"uniform\(low=0, high=1/3\), found state 0 at cost 0.34"):
+    with pytest.raises(UnmodeledOutcome, match=r"uniform\(low=0, high=1/3\), found state 0 at cost 0.34"):
         agent.observe(0, 0.34)
 
 
@@ -204,7 +204,7 @@ def test_random_choices_follow_the_probabilities():
     model = instances.markov_gap()
     limits = resolve(model, None)
     entries = ([0, 0], [[0], [0]], [0, 1], [0.2, 0.8])
-    policy = RandomisedPolicy.from_nodes(model, Lattice.fit(model, limits), limits, layers=[entries, entries])
+    policy = RandomizedPolicy.from_nodes(model, Lattice.fit(model, limits), limits, layers=[entries, entries])
     markov = MarkovPolicy(model, [[[0.2, 0.8]], [[1, 0]]])
     for agent in (policy.agent(seed=1), markov.agent(seed=1)):
         bold = 0
@@ -232,7 +232,7 @@ def test_markov_tables_are_checked():
     lattice = Lattice.fit(model, limits)
     layers = [([0], [[0]], [0], [0.5]), ([], np.zeros((0, 1)), [], [])]
     with pytest.raises(PolicyError, match="sum to 1 at each node"):
-        RandomisedPolicy.from_nodes(model, lattice, limits, layers=layers)
+        RandomizedPolicy.from_nodes(model, lattice, limits, layers=layers)
 
 
 def test_an_agent_reads_well():

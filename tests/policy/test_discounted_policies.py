@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import solvent
-from solvent import CMDP, DiscountedCMDP, DiscountedPolicy, PolicyError, UnmodelledOutcome
+from solvent import CMDP, DiscountedCMDP, DiscountedPolicy, PolicyError, UnmodeledOutcome
 from solvent.core.archives import read_archive, write_archive
 from solvent.policy.tail import close, tail_actions
 
@@ -50,7 +50,7 @@ def test_the_agent_discounts_true_costs(model: DiscountedCMDP, policy: Discounte
         state, cost = ("depot", 4 / 3) if action == "drive" else ("depot", 1 if action == "pull" else 0)
         if action == "park":
             state, cost = "done", 0
-        agent.observe(state, cost)  # 4 / 3 as a float stands for the modelled fraction
+        agent.observe(state, cost)  # 4 / 3 as a float stands for the modeled fraction
         total, scale = total + scale * (Fraction(4, 3) if action == "drive" else cost), scale * model.discount
         assert agent.spent == {"fuel": total}
         assert agent.remaining == {"fuel": 3 - total}
@@ -74,7 +74,7 @@ def test_the_agent_holds_the_world_to_the_model_for_ever() -> None:
         with pytest.raises(PolicyError, match=r"^observe: expected act\(\) first"):
             agent.observe("a", 1)
         agent.act()
-        with pytest.raises(UnmodelledOutcome) as caught:
+        with pytest.raises(UnmodeledOutcome) as caught:
             agent.observe("a", 2)
         assert (
             str(caught.value)

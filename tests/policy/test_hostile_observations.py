@@ -41,7 +41,7 @@ ODD: list[Any] = [
     np.longdouble("inf"), np.timedelta64(1, "s"), np.timedelta64("NaT"), np.datetime64("2020-01-01"), np.ma.masked,
     np.ma.array([1], mask=[True]), np.array("x"), np.array([[1]]), np.array([]), np.array([object()]), True, np.True_,
     None, [], [[]], {}, {"x": 1}, {"cost": None}, {"cost": [1]}, b"1", 1j, set(), object(), BadHash(), BadEquals(),
-    np.void(b"1"), range(0), nested(), solvent.law("uniform", low=0, high=1), type, print,
+    np.void(b"1"), range(0), nested(), solvent.distribution("uniform", low=0, high=1), type, print,
 ]  # fmt: skip
 
 

@@ -53,7 +53,7 @@ class Highs(Adapter):
 
 
 def _program(cost: Any, lower: Any, upper: Any, matrix: Any, *, most: float, integer: bool) -> highspy.Highs:
-    """Return HiGHS with: maximise `cost @ x` where `lower <= matrix @ x <= upper` and `0 <= x <= most`."""
+    """Return HiGHS with: maximize `cost @ x` where `lower <= matrix @ x <= upper` and `0 <= x <= most`."""
     matrix = sparse.csc_array(matrix)
     program = highspy.HighsLp()
     program.num_col_, program.num_row_ = matrix.shape[1], matrix.shape[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import solvent
-import solvent.plan.solve  # now, so that the first solve does not pay for imports
+import solvent.solvers.solve  # now, so that the first solve does not pay for imports
 from bench.peers.adapters.base import Answer, Built, OfThisTree
 from bench.peers.workloads import Workload
 

@@ -67,7 +67,7 @@ def write(model: CMDP, lattice: Lattice, *, counts_steps: bool, stops_falling: b
     lines, shifts, actions = [], [], {}
     running = "h<H & " if counts_steps else ""
     onward = "(h'=h+1)" if counts_steps else ""
-    for label, ((action, (reward, outcomes)), where) in _labelled(_alike(model, lattice, place)):
+    for label, ((action, (reward, outcomes)), where) in _labeled(_alike(model, lattice, place)):
         worst = [max(costs[d] for _, _, costs in outcomes) for d in range(len(upper))]
         affordable = " & ".join(f"x{d}<={u - c}" for d, (u, c) in enumerate(zip(upper, worst, strict=True)))
         updates = " + ".join(f"{p!r}:{_update(move, costs, lows, onward)}" for p, move, costs in outcomes)
@@ -97,7 +97,7 @@ def write(model: CMDP, lattice: Lattice, *, counts_steps: bool, stops_falling: b
 
 
 def _order(model: CMDP) -> Any:
-    """Return the states in the order of their names, so that neighbours on a grid are equally far apart everywhere."""
+    """Return the states in the order of their names, so that neighbors on a grid are equally far apart everywhere."""
     names = list(model.states)
     try:
         return np.array(sorted(range(len(names)), key=lambda i: names[i]), np.int64)  # type: ignore[arg-type,return-value]
@@ -123,7 +123,7 @@ def _alike(model: CMDP, lattice: Lattice, place: Any) -> dict[tuple[int, Effect]
     return alike
 
 
-def _labelled(alike: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
+def _labeled(alike: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
     return ((f"c{i}", item) for i, item in enumerate(alike.items()))
 
 

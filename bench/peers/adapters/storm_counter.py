@@ -1,7 +1,7 @@
 """Storm, given a PRISM model in which what was spent is a counter.
 
 Storm can also bound costs without a counter, as in `Pmax=? [F{"cost"}<=B "goal"]` or `R{"r"}max=? [C{"cost"}<=B]`.
-That is another question: the first maximises a probability, the second lets the episode end, without loss, once the
+That is another question: the first maximizes a probability, the second lets the episode end, without loss, once the
 budget is gone. Neither asks for the best course among those that never go over.
 """
 

@@ -56,7 +56,7 @@ def chance(
     Returns
     -------
     Baseline
-        With a randomised policy on nodes that keeps count until a limit is broken and follows the unconstrained
+        With a randomized policy on nodes that keeps count until a limit is broken and follows the unconstrained
         optimum from then on; status "infeasible" if every policy goes over more often.
 
     Raises

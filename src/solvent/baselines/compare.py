@@ -17,8 +17,6 @@ from solvent.baselines.occupancy import ProgramError
 from solvent.baselines.result import Baseline, BaselineStatus
 from solvent.baselines.smaller import as_budget, smaller_budget
 from solvent.baselines.unconstrained import unconstrained
-from solvent.check.report import Report
-from solvent.check.verify import PolicyLike, verify_within
 from solvent.core.exact import Number, nearest_float
 from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
 from solvent.core.progress import Progress
@@ -26,7 +24,9 @@ from solvent.errors import LatticeOverflowError, ModelError, PolicyError, Solven
 from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
-from solvent.plan.solve import solve_within
+from solvent.solvers.solve import solve_within
+from solvent.verification.report import Report
+from solvent.verification.verify import PolicyLike, verify_within
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

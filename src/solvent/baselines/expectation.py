@@ -57,7 +57,7 @@ def expectation(
     Returns
     -------
     Baseline
-        With a randomised Markov policy, or status "infeasible" if no policy keeps the limits even on average.
+        With a randomized Markov policy, or status "infeasible" if no policy keeps the limits even on average.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def expectation(
 def expectation_within(program: Occupancy, limits: Limits, *, every_step: bool = False) -> Baseline:
     """Return the expectation-constrained optimum for resolved limits; see `expectation`."""
     bounds = bound_ends(limits, every_step=every_step)
-    solved = program.maximise(bounds)
+    solved = program.maximize(bounds)
     if solved is None:
         message = "every policy expects to spend beyond some limit"
         return Baseline.none("expectation", BaselineStatus.INFEASIBLE, message, limits)

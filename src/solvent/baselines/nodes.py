@@ -23,11 +23,11 @@ from solvent.errors import ModelError
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
-from solvent.plan.bounds import Bounds, bounds_of
 from solvent.policy.choices import spread
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.markov import UNDECIDED
 from solvent.policy.search import compact, pack
+from solvent.solvers.bounds.bounds import Bounds, bounds_of
 
 #: The most nodes a graph may have, unless told otherwise.
 MAX_NODES = 500_000

@@ -20,7 +20,7 @@ from solvent.core.exact import nearest_float
 from solvent.core.interrupt import run_aside
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, SolventError
-from solvent.model.cmdp import CMDP, NO_LAW
+from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.policy.choices import spread
 
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -127,7 +127,7 @@ class Occupancy:
             right[0] = 1.0  # the start is the only node of step 0
         return matrix.tocsr(), right
 
-    def maximise(self, ends: Ends) -> Solved | None:
+    def maximize(self, ends: Ends) -> Solved | None:
         """Return the optimum for some limits; None if expected spending cannot keep them."""
         if not self.n_x:
             return self._at_rest(ends)
@@ -262,10 +262,10 @@ def expected_cost(model: CMDP, resource: int) -> NDArray[np.float64]:
     if not np.isfinite(amounts).all():
         raise ModelError(f"costs of {model.resources[resource]}", "numbers that floats can hold", "larger ones")
     cost_O = amounts[position]
-    if model.law_DO is not None:
-        used = model.law_DO[resource]
-        for i in np.unique(used[used != NO_LAW]):
-            cost_O[used == i] = model.laws[i].mean()
+    if model.distribution_DO is not None:
+        used = model.distribution_DO[resource]
+        for i in np.unique(used[used != NO_DISTRIBUTION]):
+            cost_O[used == i] = model.distributions[i].mean()
     expected: NDArray[np.float64] = np.zeros(0)
     if model.n_rows:
         expected = np.add.reduceat(model.probability * cost_O, model.outcome_indptr[:-1])

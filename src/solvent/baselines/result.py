@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from solvent.errors import SolventError
 from solvent.model.budget import Limits
-from solvent.policy.lapsing import LapsingPolicy
 from solvent.policy.markov import MarkovPolicy
+from solvent.policy.until_violation import UntilViolationPolicy
 
 
 class BaselineStatus(StrEnum):
@@ -46,7 +46,7 @@ class Baseline:
     value: float
     message: str
     limits: Limits
-    _policy: MarkovPolicy | LapsingPolicy | None = None
+    _policy: MarkovPolicy | UntilViolationPolicy | None = None
 
     @classmethod
     def none(cls, method: str, status: BaselineStatus, message: str, limits: Limits) -> Baseline:
@@ -59,7 +59,7 @@ class Baseline:
         return self._policy is not None
 
     @property
-    def policy(self) -> MarkovPolicy | LapsingPolicy:
+    def policy(self) -> MarkovPolicy | UntilViolationPolicy:
         """The policy; a `SolventError` if there is none."""
         if self._policy is None:
             raise SolventError(f"{self.method} has no policy: the status is {self.status.value!r}. {self.message}")

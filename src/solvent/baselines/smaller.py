@@ -23,13 +23,13 @@ from solvent.baselines.expectation import bound_ends, expectation_within
 from solvent.baselines.nodes import MAX_NODES
 from solvent.baselines.occupancy import Ends, Occupancy
 from solvent.baselines.result import Baseline, BaselineStatus
-from solvent.check.verify import verify_within
 from solvent.core.exact import Number
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Budget, BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
+from solvent.verification.verify import verify_within
 
 #: Surrogates tried from loose to tight, and halvings after that.
 GRID = 32

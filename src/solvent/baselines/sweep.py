@@ -1,7 +1,7 @@
 """Values on the graph of nodes, backward, and policies out of them.
 
 For a deterministic policy let R be what it earns and B its probability of ever going over, from a node on. Both add
-up along the graph, so the best policy for any price per unit of B is one backward pass. A randomised policy whose
+up along the graph, so the best policy for any price per unit of B is one backward pass. A randomized policy whose
 occupancy of each choice is the average of those of two deterministic ones has the averages of their R and of their B.
 """
 
@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.baselines.nodes import Graph, Layer
-from solvent.policy.lapsing import LapsingPolicy
 from solvent.policy.locate import COLLAPSED
-from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
+from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
+from solvent.policy.until_violation import UntilViolationPolicy
 
 Floats = NDArray[np.float64]
 #: The least positive float.
@@ -116,7 +116,7 @@ class _Visits:
         return _Visits(np.asarray(np.bincount(following, passed, n_next), np.float64), reached)
 
 
-def mix(graph: Graph, low: Course, high: Course, share: float, after: MarkovPolicy | None) -> LapsingPolicy:
+def mix(graph: Graph, low: Course, high: Course, share: float, after: MarkovPolicy | None) -> UntilViolationPolicy:
     """Return the policy on nodes that has the average occupancy of two courses.
 
     Parameters
@@ -146,8 +146,8 @@ def mix(graph: Graph, low: Course, high: Course, share: float, after: MarkovPoli
         state, spent, action, probability = (np.concatenate(column) for column in zip(*parts, strict=True))
         tables.append((state, spent, action, probability))
     settled = [(graph.bounds.settled_low[h], graph.bounds.settled_high[h]) for h in range(graph.model.horizon)]
-    table = RandomisedPolicy.from_nodes(graph.model, graph.lattice, graph.limits, layers=tables, settled=settled)
-    return LapsingPolicy.of(table, after)
+    table = RandomizedPolicy.from_nodes(graph.model, graph.lattice, graph.limits, layers=tables, settled=settled)
+    return UntilViolationPolicy.of(table, after)
 
 
 def _shares(

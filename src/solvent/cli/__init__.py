@@ -1,4 +1,4 @@
-"""The command line: parsing only. What it prints is written in `solvent.show`."""
+"""The command line: parsing only. What it prints is written in `solvent.plot`."""
 
 from __future__ import annotations
 

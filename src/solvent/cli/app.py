@@ -70,8 +70,8 @@ add_command(
 add_command(
     app,
     planning.frontier,
-    "solvent frontier van.yaml --resource fuel --up-to 60",
-    "solvent frontier van.yaml --up-to 60 --csv van.csv --plot van.png",
+    "solvent frontier van.yaml --resource fuel --max-budget 60",
+    "solvent frontier van.yaml --max-budget 60 --csv van.csv --plot van.png",
 )
 add_command(
     app,

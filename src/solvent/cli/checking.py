@@ -21,6 +21,7 @@ from solvent.cli.options import (
 from solvent.cli.outputs import PICTURES, Writing, plan_output
 from solvent.cli.planning import draw_spending
 from solvent.cli.session import Code, Session
+from solvent.core.tables import group
 
 
 def verify(
@@ -38,9 +39,9 @@ def verify(
 
     The check shares no code with the planner.
     """
-    from solvent.check.verify import verify as run
+    from solvent.cli.text import answers, records
     from solvent.policy.files import load_policy
-    from solvent.show import answers, records
+    from solvent.verification.verify import verify as run
 
     loaded = read_model(session, model)
     held_to = read_budget_options(budget, loaded)
@@ -65,9 +66,9 @@ def simulate(
     plot: PlotOption = None,
 ) -> int:
     """Play a policy many times."""
-    from solvent.check.simulate import simulate as run
+    from solvent.cli.text import answers, records
     from solvent.policy.files import load_policy
-    from solvent.show import answers, records
+    from solvent.verification.simulate import simulate as run
 
     drawing = plan_output("--plot", plot, inputs=(model, policy), endings=PICTURES)
     session.will_write(plot=drawing)
@@ -86,7 +87,7 @@ def simulate(
     text = answers.simulation_text(simulation, verbose=session.verbose)
     record = records.simulation_record(loaded, simulation, seed) | {"written": writing.files}
     code = Code.INFEASIBLE if simulation.violations else Code.LIMIT if simulation.stopped else Code.OK
-    return finish(session, answers.group(text, answers.written_text(writing.files)), record, code, writing.error)
+    return finish(session, group(text, answers.written_text(writing.files)), record, code, writing.error)
 
 
 def compare(
@@ -104,14 +105,14 @@ def compare(
     Each method plans, and each plan is checked exactly: what it claims, what it is worth, whether it can go over.
     """
     from solvent.baselines.compare import compare as run
-    from solvent.show import answers, records
+    from solvent.cli.text import records
 
     loaded = read_model(session, model)
     limited = read_budget_options(budget, loaded)
     comparison = run(
         loaded, limited, delta=delta, time_limit=time_limit, memory_limit=memory_limit, progress=session.progress
     )
-    session.answer(answers.group(comparison), records.comparison_record(loaded, comparison, delta))
+    session.answer(group(comparison), records.comparison_record(loaded, comparison, delta))
     if any(row.status == "limit" for row in comparison.rows):
         return Code.LIMIT
     return Code.INFEASIBLE if comparison["exact"].status == "infeasible" else Code.OK

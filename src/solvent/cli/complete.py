@@ -12,7 +12,7 @@ _METHODS = {
     "auto": "the one expected to be quickest",
     "reduction": "exact; any resources, any limits",
     "frontier": "exact; one resource, limits on one side",
-    "paths": "exact; the same, with nothing left to chance",
+    "labels": "exact; the same, with nothing left to chance",
     "additive": "costs rounded by epsilon",
     "relative": "costs rounded by a factor of epsilon",
 }
@@ -106,7 +106,7 @@ def resource_names(path: Path) -> list[str]:
 
 def _yaml_field(text: str, name: str) -> Any:
     """Return one field at the top of a YAML file, from its own lines only."""
-    from solvent.model.yaml12 import parse
+    from solvent.formats.yaml12 import parse
 
     lines: list[str] = []
     for line in text.splitlines():

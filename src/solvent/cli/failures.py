@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def fail(session: Session, error: Exception) -> int:
     """Report an error and return the exit code."""
-    from solvent.show import failures
+    from solvent.cli.text import failures
 
     if session.debug:
         print(printable(traceback.format_exc(), lines=True), file=sys.stderr)
@@ -33,7 +33,7 @@ def finish(
     session: Session, text: RenderableType, record: dict[str, Any], code: int, error: SolventError | None
 ) -> int:
     """Print an answer and return the exit code; if a file of it could not be written, say so after it."""
-    from solvent.show import failures
+    from solvent.cli.text import failures
 
     if error is None:
         session.answer(text, record)
@@ -58,7 +58,7 @@ def stop(session: Session, said: str = "") -> int:
 
 def misuse(message: str, path: str, *, as_json: bool, hint: str = "") -> int:
     """Report a command line that cannot be read and return the exit code."""
-    from solvent.show import failures
+    from solvent.cli.text import failures
 
     session = Session(path.split(" ")[-1], as_json=as_json)
     session.err.print(failures.usage_text(message, path, hint), soft_wrap=True)

@@ -29,10 +29,10 @@ from solvent.cli.session import Code, Session
 from solvent.errors import CheckpointWarning, ModelError, SolventError, quote
 
 if TYPE_CHECKING:
-    from solvent.check.report import Report
     from solvent.learning.learner import Callback
-    from solvent.learning.result import Learned
+    from solvent.learning.result import LearnResult
     from solvent.model.cmdp import CMDP
+    from solvent.verification.report import Report
 
 SubjectArgument = Annotated[
     Path,
@@ -168,8 +168,8 @@ def learn(
 
     Plays episodes in a model as if its probabilities and rewards were unknown, or in a registered environment.
     """
+    from solvent.cli.text.learned import Told, learned_record, learned_text
     from solvent.learning.learn import learn as run
-    from solvent.show.learned import Told, learned_record, learned_text
 
     inputs = (model,) if is_model_file(model) else ()
     outputs = {
@@ -297,10 +297,10 @@ def _logs(log: Output | None, tensorboard: Path | None) -> Iterator[Callback | N
         yield tell if logs else None
 
 
-def _check(session: Session, subject: Subject, learned: Learned, **limits: Any) -> tuple[Report | None, str]:
+def _check(session: Session, subject: Subject, learned: LearnResult, **limits: Any) -> tuple[Report | None, str]:
     """Return the report of what was learned in the true model, or why there is none."""
-    from solvent.check.verify import verify
     from solvent.errors import LimitError, PolicyError
+    from solvent.verification.verify import verify
 
     if learned.status.value == "infeasible":
         return None, "there is no policy"
@@ -316,7 +316,7 @@ def _check(session: Session, subject: Subject, learned: Learned, **limits: Any) 
         return None, f"not all that can happen was seen, and nothing is decided at {error.where}"
 
 
-def _write(session: Session, learned: Learned, outputs: dict[str, Output | None]) -> Writing:
+def _write(session: Session, learned: LearnResult, outputs: dict[str, Output | None]) -> Writing:
     from solvent.learning.callbacks import CsvLog
 
     writing = Writing()

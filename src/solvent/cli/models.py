@@ -21,10 +21,10 @@ _ENDINGS = (".yaml", ".yml", ".json", ".npz")
 
 def read_any_model(session: Session, path: Path) -> CMDP | DiscountedCMDP:
     """Load a model, saying so if it takes a while."""
-    from solvent.model.files import load
+    from solvent.formats.files import load_model
 
     with session.working(f"reading {path.name}"):
-        return load(path)
+        return load_model(path)
 
 
 def read_model(session: Session, path: Path) -> CMDP:
@@ -41,14 +41,14 @@ def read_model(session: Session, path: Path) -> CMDP:
     if isinstance(loaded, DiscountedCMDP):
         raise ModelError(
             str(path), "a model with a last step", "one that goes on for ever, with a discount",
-            "solve it in Python: solvent.solve(solvent.load(...), epsilon=...)",
+            "solve it in Python: solvent.solve(solvent.load_model(...), epsilon=...)",
         )  # fmt: skip
     return loaded
 
 
 def info(session: Session, model: ModelArgument) -> int:
     """Show what a model holds: size, costs, budget."""
-    from solvent.show import answers, records
+    from solvent.cli.text import answers, records
 
     loaded = read_any_model(session, model)
     session.answer(answers.model_text(loaded, verbose=session.verbose), records.model_record(loaded))
@@ -61,7 +61,7 @@ def convert(
     target: Annotated[Path, typer.Argument(help="The model file to write.", show_default=False)],
 ) -> int:
     """Write a model in another format: .yaml, .json or .npz."""
-    from solvent.show import answers
+    from solvent.cli.text import answers
 
     output = plan_output("TARGET", target, inputs=(source,), endings=_ENDINGS)
     assert output is not None
@@ -83,16 +83,16 @@ def schema(
     """Print the JSON Schema of model files."""
     from importlib.resources import files
 
-    text = files("solvent.model").joinpath("model.schema.json").read_text(encoding="utf-8")
+    text = files("solvent.formats").joinpath("model.schema.json").read_text(encoding="utf-8")
     output = plan_output("--out", out)
     session.will_write(schema=output)
     if output is None:
         print(text.rstrip())
         return Code.OK
-    from solvent.core.files import write_whole
-    from solvent.show import answers
+    from solvent.cli.text import answers
+    from solvent.core.files import write_atomically
 
-    write_whole(output.path, text.encode())
+    write_atomically(output.path, text.encode())
     written = {"schema": output.written()}
     session.answer(f"wrote {answers.file_text(written['schema'])}", {"written": written})
     return Code.OK

@@ -21,11 +21,12 @@ from solvent.cli.options import (
 )
 from solvent.cli.outputs import PICTURES, Output, Writing, plan_output, refuse_doubles
 from solvent.cli.session import Code, Session
+from solvent.core.tables import group
 
 if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
-    from solvent.plan.solution import Solution
     from solvent.policy.table import AugmentedPolicy
+    from solvent.solvers.solution import Solution
 
 _CODES = {"infeasible": Code.INFEASIBLE, "limit": Code.LIMIT}
 
@@ -60,9 +61,9 @@ def solve(
     plot: PlotOption = None,
 ) -> int:
     """Find the best policy that never goes over budget."""
+    from solvent.cli.text import answers, records
     from solvent.model.budget import resolve
-    from solvent.plan.solve import solve as run
-    from solvent.show import answers, records
+    from solvent.solvers.solve import solve as run
 
     outputs = {
         "--out": plan_output("--out", out, inputs=(model,)),
@@ -105,8 +106,8 @@ def _write(session: Session, model: CMDP, solution: Solution, out: Output | None
 
 def draw_spending(path: Path, model: CMDP, policy: AugmentedPolicy, *given: Any, **options: Any) -> None:
     """Draw what a policy spends over time into a file."""
-    from solvent.show.files import save
-    from solvent.show.panels import spending_panels
+    from solvent.plot.files import save
+    from solvent.plot.panels import spending_panels
 
     save(spending_panels(model, policy, *given, **options), path)
 
@@ -115,9 +116,9 @@ def frontier(
     session: Session,
     model: ModelArgument,
     resource: ResourceOption = None,
-    up_to: Annotated[
+    max_budget: Annotated[
         str | None,
-        typer.Option("--up-to", metavar="BUDGET", help="The largest of interest.", show_default=False),
+        typer.Option("--max-budget", metavar="BUDGET", help="The largest of interest.", show_default=False),
     ] = None,
     ignore_limits: Annotated[
         bool,
@@ -131,10 +132,10 @@ def frontier(
     ] = None,
 ) -> int:
     """Price every budget of one resource at once."""
-    from solvent import show
-    from solvent.core.files import write_whole
-    from solvent.plan.curve import frontier as run
-    from solvent.show import answers, records
+    from solvent import plot as figures
+    from solvent.cli.text import answers, records
+    from solvent.core.files import write_atomically
+    from solvent.solvers.curve import frontier as run
 
     drawing = plan_output("--plot", plot, inputs=(model,), endings=PICTURES)
     table = plan_output("--csv", csv, inputs=(model,))
@@ -142,14 +143,14 @@ def frontier(
     session.will_write(plot=drawing, csv=table)
     loaded = read_model(session, model)
     curve = run(
-        loaded, resource, up_to, ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit,
+        loaded, resource, max_budget, ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit,
         progress=session.progress,
     )  # fmt: skip
     writing = Writing()
     with session.working("writing"):
-        writing.put("csv", table, lambda path: write_whole(path, answers.curve_csv(curve).encode()))
-        writing.put("plot", drawing, lambda path: show.save(show.frontier(curve), path))
+        writing.put("csv", table, lambda path: write_atomically(path, answers.curve_csv(curve).encode()))
+        writing.put("plot", drawing, lambda path: figures.save(figures.frontier(curve), path))
     text = answers.curve_text(curve, answers.curve_plot(curve, session.out), verbose=session.verbose)
     record = records.curve_record(curve) | {"written": writing.files}
     code = Code.INFEASIBLE if curve.least_budget is None else Code.OK
-    return finish(session, answers.group(text, answers.written_text(writing.files)), record, code, writing.error)
+    return finish(session, group(text, answers.written_text(writing.files)), record, code, writing.error)

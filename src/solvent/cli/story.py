@@ -28,7 +28,7 @@ def demo(
     into: Annotated[Path, typer.Option("--into", metavar="FOLDER", help="Where to write.")] = Path("solvent-demo"),
 ) -> int:
     """Tell a story: a delivery van and its tank."""
-    from solvent.show import story
+    from solvent.cli.text import story
 
     folder = _Folder(into)
     model = _model()
@@ -61,8 +61,8 @@ def _text() -> bytes:
 
 
 def _model() -> CMDP:
+    from solvent.formats.files import loads
     from solvent.model.cmdp import CMDP
-    from solvent.model.files import loads
 
     model = loads(_text())
     assert isinstance(model, CMDP)
@@ -70,15 +70,15 @@ def _model() -> CMDP:
 
 
 def _write(folder: _Folder, model: CMDP, certain: Any, curve: Any) -> None:
-    from solvent import show
-    from solvent.core.files import write_whole
-    from solvent.show import answers
+    from solvent import plot
+    from solvent.cli.text import answers
+    from solvent.core.files import write_atomically
 
-    folder.put(_MODEL, lambda path: write_whole(path, _text()))
+    folder.put(_MODEL, lambda path: write_atomically(path, _text()))
     folder.put("van.policy", certain.solution.policy.save)
-    folder.put("frontier.csv", lambda path: write_whole(path, answers.curve_csv(curve).encode()))
-    folder.put("frontier.png", lambda path: show.save(show.frontier(curve, budget=30), path))
-    folder.put("spending.png", lambda path: show.save(show.spending(model, certain.solution.policy), path))
+    folder.put("frontier.csv", lambda path: write_atomically(path, answers.curve_csv(curve).encode()))
+    folder.put("frontier.png", lambda path: plot.save(plot.frontier(curve, budget=30), path))
+    folder.put("spending.png", lambda path: plot.save(plot.spending(model, certain.solution.policy), path))
     folder.close()
 
 
@@ -130,10 +130,10 @@ class _Folder:
 
     def close(self) -> None:
         """Write the list of what was written."""
-        from solvent.core.files import write_whole
+        from solvent.core.files import write_atomically
 
         digests = {name: _digest(self.path / name) for name in self.written}
-        self.put(_LIST, lambda path: write_whole(path, (json.dumps(digests, indent=1) + "\n").encode()))
+        self.put(_LIST, lambda path: write_atomically(path, (json.dumps(digests, indent=1) + "\n").encode()))
 
 
 def _digest(path: Path) -> str:

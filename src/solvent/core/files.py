@@ -27,7 +27,7 @@ _DEAD_SECONDS = 60.0
 _numbers = count()
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a file under a temporary name and move it into place, so that it is never seen half-written.
 
     The content is on disk before the move, and the move before this returns, as far as the file system keeps its word.

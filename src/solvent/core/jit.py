@@ -112,7 +112,7 @@ class _Cache(_core.caching.FunctionCache):  # type: ignore[misc]
 def _digest_of_kernels() -> str:
     """Return a digest of the source of all kernels."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parents[1].glob("*/*kernels.py")):
+    for path in sorted(Path(__file__).parents[1].rglob("*kernels.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

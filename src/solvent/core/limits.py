@@ -100,7 +100,7 @@ class _Alarm:
     _LONGEST = 3600.0
 
     def __init__(self, monitor: ResourceMonitor, flag: NDArray[np.bool_]) -> None:
-        self._monitor, self._flag, self._cancelled = weakref.ref(monitor), flag, threading.Event()
+        self._monitor, self._flag, self._canceled = weakref.ref(monitor), flag, threading.Event()
         with contextlib.suppress(RuntimeError):
             threading.Thread(target=self._wait, name="solvent-clock", daemon=True).start()
 
@@ -114,11 +114,11 @@ class _Alarm:
                 self._flag[0] = True
                 return
             del monitor  # else waiting would keep it alive
-            if self._cancelled.wait(min(left, self._LONGEST)):
+            if self._canceled.wait(min(left, self._LONGEST)):
                 return
 
     def cancel(self) -> None:
-        self._cancelled.set()
+        self._canceled.set()
 
 
 #: The flag of monitors without a clock: never raised.

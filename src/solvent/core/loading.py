@@ -24,8 +24,9 @@ VARIABLE = "SOLVENT_LOAD_LIMITS"
 class LoadLimits:
     """Limits on what loading a file may cost.
 
-    `solvent.load`, `solvent.load_policy` and `solvent.learn` take one as `limits`. Without it the environment variable
-    `SOLVENT_LOAD_LIMITS` decides, as in `SOLVENT_LOAD_LIMITS="seconds=3600 entries=1e9"`, or else the defaults below.
+    `solvent.load_model`, `solvent.load_policy` and `solvent.learn` take one as `limits`. Otherwise the environment
+    variable `SOLVENT_LOAD_LIMITS` decides, as in `SOLVENT_LOAD_LIMITS="seconds=3600 entries=1e9"`, or else the defaults
+    below.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ class LoadLimits:
     >>> import solvent
     >>> solvent.LoadLimits(seconds=60).seconds
     60
-    >>> from solvent.model.files import loads
+    >>> from solvent.formats.files import loads
     >>> loads("{solvent: 1, horizon: 2}", limits=LoadLimits(text_bytes=10))
     Traceback (most recent call last):
     solvent.errors.LoadLimitError: file: expected at most 10 bytes of text, found 24; raise it with

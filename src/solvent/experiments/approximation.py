@@ -39,7 +39,7 @@ class Approximation(ByBudget):
     """
 
     name: ClassVar[str] = "approximation"
-    about: ClassVar[str] = "the approximation against the exact method (fig: approx)"
+    description: ClassVar[str] = "the approximation against the exact method (fig: approx)"
 
     most: int = 16
     text_horizon: int = 15
@@ -137,7 +137,7 @@ class Approximation(ByBudget):
     def draw(self, results: Results) -> Figure:
         """Return the picture: values of the closest trial above, times below, a column for each budget."""
         from solvent.experiments import plots
-        from solvent.show import style
+        from solvent.plot import style
 
         figure, grid = plots.panels(2, len(self.budgets))
         with style.look():

@@ -60,7 +60,7 @@ class Average(Exhibit):
     """
 
     name: ClassVar[str] = "average"
-    about: ClassVar[str] = "points of a frontier against the horizon, in random families"
+    description: ClassVar[str] = "points of a frontier against the horizon, in random families"
 
     trials: int = 20
     longest: int = 320

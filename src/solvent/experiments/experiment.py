@@ -26,12 +26,12 @@ class Exhibit(ABC):
     ----------
     name : str
         Of its files, and on the command line.
-    about : str
+    description : str
         What it is, with the paper's labels.
     """
 
     name: ClassVar[str]
-    about: ClassVar[str]
+    description: ClassVar[str]
 
     @classmethod
     @abstractmethod

@@ -50,7 +50,7 @@ class Far(Experiment):
     """
 
     name: ClassVar[str] = "far"
-    about: ClassVar[str] = "all of it carried to a horizon of 1000"
+    description: ClassVar[str] = "all of it carried to a horizon of 1000"
 
     horizons: tuple[int, ...] = (10, 20, 50, 100, 200, 500, 1000)
     plain_horizons: tuple[int, ...] = (10, 12, 14, 15, 16)
@@ -120,7 +120,7 @@ class Far(Experiment):
     def draw(self, results: Results) -> Figure:
         """Return the picture: values, distances from the optimum and times, for a fixed and a growing budget."""
         from solvent.experiments import plots
-        from solvent.show import style
+        from solvent.plot import style
 
         figure, grid = plots.panels(3, 2)
         with style.look():

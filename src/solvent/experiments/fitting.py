@@ -74,9 +74,9 @@ def fit_growth(sizes: Sequence[float], amounts: Sequence[float], *, larger_half:
         kept = x >= distinct[min(len(distinct) // 2, len(distinct) - 2)]
         x, y = x[kept], y[kept]
     u, v = np.log(x), np.log(y)
-    centred = u - u.mean()
-    spread = float((centred**2).sum())
-    slope = float((centred * v).sum()) / spread
+    centered = u - u.mean()
+    spread = float((centered**2).sum())
+    slope = float((centered * v).sum()) / spread
     offset = float(v.mean() - slope * u.mean())
     left = len(u) - 2
     residual = float(((v - offset - slope * u) ** 2).sum())

@@ -32,7 +32,7 @@ class NeverOver(ByBudget):
     """
 
     name: ClassVar[str] = "never-over"
-    about: ClassVar[str] = "the feasibility scheme against the exact method (fig: no_violation)"
+    description: ClassVar[str] = "the feasibility scheme against the exact method (fig: no_violation)"
 
     most: int = 14
     number: int = 5
@@ -91,7 +91,7 @@ class NeverOver(ByBudget):
     def draw(self, results: Results) -> Figure:
         """Return the picture: values of the trial farthest below above, times below, a column for each budget."""
         from solvent.experiments import plots
-        from solvent.show import style
+        from solvent.plot import style
 
         figure, grid = plots.panels(2, len(self.budgets))
         with style.look():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from solvent._version import __version__
-from solvent.core.files import write_whole
+from solvent.core.files import write_atomically
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.experiments.approximation import Approximation
 from solvent.experiments.average import Average
@@ -41,7 +41,7 @@ class Reproduced:
 
     Attributes
     ----------
-    name, about : str
+    name, description : str
         Which it is.
     finding : str
         What it shows, in one line.
@@ -56,7 +56,7 @@ class Reproduced:
     """
 
     name: str
-    about: str
+    description: str
     finding: str
     facts: Facts
     files: dict[str, Path]
@@ -132,18 +132,18 @@ def reproduce(
 
 
 def _write(experiment: Exhibit, results: Any, folder: Path, rows: int) -> Reproduced:
-    from solvent.show.files import save
+    from solvent.plot.files import save
 
     facts = experiment.facts(results)
     finding = experiment.finding(facts)
     files = {kind: folder / f"{experiment.name}.{ending}" for kind, ending in _ENDINGS.items()}
     save(experiment.draw(results), files["figure"])
     record = {
-        "figure": experiment.name, "about": experiment.about, "finding": finding, "facts": facts,
+        "figure": experiment.name, "description": experiment.description, "finding": finding, "facts": facts,
         "arguments": asdict(experiment), "made": made_with(),  # type: ignore[call-overload]
     }  # fmt: skip
-    write_whole(files["facts"], (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
-    return Reproduced(experiment.name, experiment.about, finding, facts, files, rows, 0.0)
+    write_atomically(files["facts"], (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
+    return Reproduced(experiment.name, experiment.description, finding, facts, files, rows, 0.0)
 
 
 def write_claims(made: Iterable[Reproduced], folder: str | Path, *, quick: bool = False) -> Path | None:
@@ -156,7 +156,7 @@ def write_claims(made: Iterable[Reproduced], folder: str | Path, *, quick: bool 
         return None
     path = Path(folder) / "claims.md"
     text = table(claims(facts))
-    write_whole(path, (f"{TOY}\n\n{text}" if quick else text).encode())
+    write_atomically(path, (f"{TOY}\n\n{text}" if quick else text).encode())
     return path
 
 

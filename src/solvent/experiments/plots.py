@@ -1,4 +1,4 @@
-"""Panels of lines against the horizon, one colour and marker for each method in all pictures."""
+"""Panels of lines against the horizon, one color and marker for each method in all pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from solvent.experiments.experiment import duration
 from solvent.experiments.trials import METHODS
-from solvent.show import style
+from solvent.plot import style
 
 _WIDTH, _HEIGHT = 3.4, 2.7
 #: An axis that spans more than this has ticks at powers of ten only.
@@ -22,7 +22,7 @@ _WIDE = 200
 _LOOKS: dict[str, dict[str, Any]] = {
     "plain exact": {"color": style.BLACK, "marker": "o"},
     "plain approximate": {"color": style.ORANGE, "marker": "^"},
-    "plain accumulate": {"color": style.GREY, "marker": "s"},
+    "plain accumulate": {"color": style.GRAY, "marker": "s"},
     "plain never over": {"color": style.GREEN, "marker": "v"},
     "reduction": {"color": style.SKY, "marker": "D"},
     "exact": {"color": style.BLUE, "marker": "o"},

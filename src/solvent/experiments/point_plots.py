@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from solvent.experiments.average import NAMES
 from solvent.experiments.points import Lines, mean
-from solvent.show import style
+from solvent.plot import style
 
 _SIZE = (9.6, 5.2)
-#: Colour and marker of each family.
+#: Color and marker of each family.
 _FAMILY_LOOKS = {
     "states": (style.GREEN, "s"),
     "uniform": (style.BLUE, "o"),
     "pareto": (style.SKY, "^"),
-    "lognormal": (style.GREY, "v"),
+    "lognormal": (style.GRAY, "v"),
     "near": (style.ORANGE, "D"),
     "strong": (style.VERMILLION, "P"),
     "subset-sum": (style.PURPLE, "X"),
@@ -41,9 +41,9 @@ def draw_average(results: Lines[tuple[str, bool]], facts: Mapping[str, Any]) -> 
     with style.look():
         for axes, luck, side in ((left, False, "without"), (right, True, "with")):
             for family in reversed(NAMES):
-                colour, marker = _FAMILY_LOOKS[family]
+                color, marker = _FAMILY_LOOKS[family]
                 label = f"{NAMES[family]}: {_formula(facts[side][family])}"
-                _line(axes, results[family, luck], label, colour, marker)
+                _line(axes, results[family, luck], label, color, marker)
         _bound(left, lambda h: 1 + h**2, sorted(results["uniform", False]), "$1+H^2$, proved for uniform")
         _bound(right, lambda h: 2.0**h, sorted(results["uniform", True]), "$2^H$, to compare")
         left.set_xscale("log")
@@ -64,21 +64,21 @@ def draw_smoothed(results: Lines[tuple[str, int, int]], facts: Mapping[str, Any]
     figure, (left, right) = _panels()
     horizon, longest = facts["luck_horizon"], int(list(facts["plain"])[-1])
     with style.look():
-        for colour, key in reversed(list(zip(_BLUES, facts["plain"], strict=False))):
+        for color, key in reversed(list(zip(_BLUES, facts["plain"], strict=False))):
             exponent = facts["plain"][key]["exponent"]
             growth = "" if exponent is None else f": noise$^{{-{exponent:.2f}}}$"
-            _line(left, _inverted(results["powers", 0, int(key)]), f"$H={key}${growth}", colour, "o")
+            _line(left, _inverted(results["powers", 0, int(key)]), f"$H={key}${growth}", color, "o")
         inverses = sorted(_inverted(results["powers", 0, longest]))
         _bound(left, lambda x: 1 + longest**2 * x, inverses, f"$1+H^2$/noise, proved, at $H={longest}$")
-        for colour, lucky in reversed(list(zip(_REDS, facts["luck"], strict=False))):
+        for color, lucky in reversed(list(zip(_REDS, facts["luck"], strict=False))):
             label = "no luck" if lucky == "0" else f"luck at {lucky} steps"
-            _line(right, _inverted(results["powers", int(lucky), horizon]), label, colour, "o")
+            _line(right, _inverted(results["powers", int(lucky), horizon]), label, color, "o")
         prize = _inverted(results["prize", horizon - 1, horizon])
         _line(right, prize, f"the prize: $2^{{{horizon - 1}}}+1$, proved", style.BLACK, "s")
         for key in facts["plain"]:
             if max(map(max, results["powers", 0, int(key)].values())) > 2 ** int(key) / 2:
                 end = 1.4 * max(_inverted(results["powers", 0, int(key)]))
-                left.text(end, 2.0 ** int(key), f"$2^{{{key}}}$", va="center", color=style.GREY, fontsize=8)
+                left.text(end, 2.0 ** int(key), f"$2^{{{key}}}$", va="center", color=style.GRAY, fontsize=8)
         left.set_ylim(top=_TOP)
         left.set_title("Without luck: noise tames the worst case")
         right.set_title(f"With luck, $H={horizon}$: it helps less, or not at all")
@@ -104,13 +104,13 @@ def _panels() -> tuple[Figure, Sequence[Axes]]:
     return figure, panels
 
 
-def _line(axes: Axes, counts: Mapping[int, list[int]], label: str, colour: str, marker: str) -> None:
+def _line(axes: Axes, counts: Mapping[int, list[int]], label: str, color: str, marker: str) -> None:
     """Draw the means of trials, and a band from the least to the most."""
     x = list(counts)
     low, high = [min(trials) for trials in counts.values()], [max(trials) for trials in counts.values()]
-    axes.fill_between(x, low, high, color=colour, alpha=_BAND, linewidth=0)
+    axes.fill_between(x, low, high, color=color, alpha=_BAND, linewidth=0)
     means = [mean(trials) for trials in counts.values()]
-    axes.plot(x, means, color=colour, marker=marker, markersize=4.2, linewidth=1.3, markeredgewidth=0, label=label)
+    axes.plot(x, means, color=color, marker=marker, markersize=4.2, linewidth=1.3, markeredgewidth=0, label=label)
 
 
 def _bound(

@@ -11,7 +11,7 @@ import numpy as np
 from solvent.core.limits import ResourceMonitor
 from solvent.experiments import families
 from solvent.model.cmdp import CMDP
-from solvent.plan import frontier as frontiers
+from solvent.solvers.frontier import frontiers
 
 K = TypeVar("K", bound=Hashable)
 

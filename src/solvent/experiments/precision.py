@@ -39,7 +39,7 @@ class Precision(Experiment):
     """
 
     name: ClassVar[str] = "precision"
-    about: ClassVar[str] = "costs cut to k decimals (lem: precision)"
+    description: ClassVar[str] = "costs cut to k decimals (lem: precision)"
 
     most: int = 12
     budget: float = 4
@@ -110,18 +110,18 @@ class Precision(Experiment):
         )
 
     def draw(self, results: Results) -> Figure:
-        """Return the picture: nodes, times and how far the value is off, a colour for each number of decimals."""
+        """Return the picture: nodes, times and how far the value is off, a color for each number of decimals."""
         from solvent.experiments import plots
-        from solvent.show import style
+        from solvent.plot import style
 
         figure, grid = plots.panels(1, 3)
         with style.look():
             nodes, seconds, values = grid[0]
-            for digits, colour in zip(self.digits, style.CATEGORIES, strict=False):
+            for digits, color in zip(self.digits, style.CATEGORIES, strict=False):
                 for method in _METHODS:
                     found = [self._pick(results, method, h, digits) for h in self.horizons]
                     who = "the paper's reduction, plain" if method.startswith("plain") else "Solvent, exact"
-                    look = {"color": colour, "label": f"{digits} decimals, {who}"}
+                    look = {"color": color, "label": f"{digits} decimals, {who}"}
                     plots.line(nodes, method, self.horizons, [max(m.nodes for m in each) for each in found], **look)
                     plots.line(seconds, method, self.horizons, [max(m.seconds for m in each) for each in found], **look)
                 drawn = [self._pick(results, "exact", h, None) for h in self.horizons]
@@ -129,7 +129,7 @@ class Precision(Experiment):
                     max(100 * share(abs(a.value - b.value), b.value) for a, b in zip(cut, true, strict=True))
                     for cut, true in zip(found, drawn, strict=True)
                 ]
-                plots.line(values, "exact", self.horizons, off, color=colour, label=f"{digits} decimals, {who}")
+                plots.line(values, "exact", self.horizons, off, color=color, label=f"{digits} decimals, {who}")
             plots.name_axes(nodes, "nodes or points", "", bottom=True, log="counts")
             plots.name_axes(seconds, "time", "", bottom=True, log="seconds")
             plots.name_axes(values, "value off, % (worst trial)", "", bottom=True)

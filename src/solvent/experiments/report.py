@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from solvent.core.tables import facts_grid, group
 from solvent.experiments.paper import Reproduced
-from solvent.show.answers import facts_grid, group
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,7 +23,7 @@ def figure_text(made: Reproduced) -> RenderableType:
         ("wrote", files),
         ("from", f"{made.rows:,} rows, in {made.seconds:.2f} s"),
     ]
-    return group(Text(f"{made.name}: {made.about}"), facts_grid(rows))
+    return group(Text(f"{made.name}: {made.description}"), facts_grid(rows))
 
 
 def closing_text(made: Sequence[Reproduced], claims: Path | None, seconds: float) -> RenderableType:
@@ -38,7 +38,7 @@ def paper_record(made: Sequence[Reproduced], claims: Path | None, seconds: float
     figures = [
         {
             "name": each.name,
-            "about": each.about,
+            "description": each.description,
             "finding": each.finding,
             "facts": each.facts,
             "rows": each.rows,

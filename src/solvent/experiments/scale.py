@@ -47,7 +47,7 @@ class Scale(Experiment):
     """
 
     name: ClassVar[str] = "scale"
-    about: ClassVar[str] = "how the time of the approximation grows (fig: scale, fig: approx_scale)"
+    description: ClassVar[str] = "how the time of the approximation grows (fig: scale, fig: approx_scale)"
 
     horizons: tuple[int, ...] = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
     budget: float = 100
@@ -129,7 +129,7 @@ class Scale(Experiment):
     def draw(self, results: Results) -> Figure:
         """Return the picture: nodes above and times below, the paper's budget and one that binds."""
         from solvent.experiments import plots
-        from solvent.show import style
+        from solvent.plot import style
 
         figure, grid = plots.panels(2, 3)
         with style.look():

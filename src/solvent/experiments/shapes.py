@@ -105,8 +105,8 @@ def _abscissa(name: str, horizons: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _slopes(x: NDArray[np.float64], y_R: NDArray[np.float64]) -> NDArray[np.float64]:
-    centred = x - x.mean()
-    slopes: NDArray[np.float64] = y_R @ centred / (centred @ centred)
+    centered = x - x.mean()
+    slopes: NDArray[np.float64] = y_R @ centered / (centered @ centered)
     return slopes
 
 

@@ -56,7 +56,7 @@ class Smoothed(Exhibit):
     """
 
     name: ClassVar[str] = "smoothed"
-    about: ClassVar[str] = "points of the largest frontiers against noise"
+    description: ClassVar[str] = "points of the largest frontiers against noise"
 
     horizons: tuple[int, ...] = (10, 20, 40, 80)
     luck: tuple[int, ...] = (0, 2, 4, 8, 16)

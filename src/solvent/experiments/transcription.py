@@ -189,7 +189,7 @@ def _solve(problem: _Problem) -> Plain:
 
 def _read(model: CMDP, budget: BudgetLike | None) -> tuple[list[Fraction], list[int]]:
     """Return the limits that are there, and the index of the resource of each."""
-    if model.law_DO is not None:
+    if model.distribution_DO is not None:
         raise ModelError("model", "costs that are plain numbers", "continuous ones")
     limits = resolve(model, budget)
     for name, upper, lower in zip(limits.resources, limits.upper, limits.lower, strict=True):

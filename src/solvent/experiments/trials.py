@@ -20,8 +20,8 @@ from solvent.experiments.runs import Row
 from solvent.experiments.transcription import Plain, relative_length, smaller_budget, solve_approximate, solve_exact
 from solvent.model import instances
 from solvent.model.cmdp import CMDP
-from solvent.plan.solution import Solution
-from solvent.plan.solve import solve
+from solvent.solvers.solution import Solution
+from solvent.solvers.solve import solve
 
 #: What each method is called in pictures and text.
 METHODS = {

@@ -41,7 +41,7 @@ class Value(ByBudget):
     """
 
     name: ClassVar[str] = "value"
-    about: ClassVar[str] = "the approximation against the feasibility scheme (fig: value, fig: noviol_approx)"
+    description: ClassVar[str] = "the approximation against the feasibility scheme (fig: value, fig: noviol_approx)"
 
     horizons: tuple[int, ...] = (10, 20, 30, 40, 50)
     number: int = 10
@@ -117,7 +117,7 @@ class Value(ByBudget):
     def draw(self, results: Results) -> Figure:
         """Return the picture: values, distances from the optimum and times, a column for each budget."""
         from solvent.experiments import plots
-        from solvent.show import style
+        from solvent.plot import style
 
         figure, grid = plots.panels(3, len(self.budgets))
         with style.look():

@@ -16,11 +16,20 @@ import gymnasium
 
 from solvent.gym.adapters import CostInInfo, CostMeter
 from solvent.gym.env import ENV_ID, ModelEnv
-from solvent.gym.masks import CostSupport, SeenCosts
-from solvent.gym.starts import DrawnStart
+from solvent.gym.masks import CostSupport, EmpiricalCostBound
+from solvent.gym.starts import RandomStart
 from solvent.gym.wrapper import BudgetWrapper
 
-__all__ = ["ENV_ID", "BudgetWrapper", "CostInInfo", "CostMeter", "CostSupport", "DrawnStart", "ModelEnv", "SeenCosts"]
+__all__ = [
+    "ENV_ID",
+    "BudgetWrapper",
+    "CostInInfo",
+    "CostMeter",
+    "CostSupport",
+    "EmpiricalCostBound",
+    "ModelEnv",
+    "RandomStart",
+]
 
 if ENV_ID not in gymnasium.registry:
     gymnasium.register(id=ENV_ID, entry_point="solvent.gym.env:ModelEnv")

@@ -21,7 +21,7 @@ from solvent.errors import ModelError, PolicyError, quote
 from solvent.gym.actions import Fallback, allowed, check_fallback, position, replacement
 from solvent.model.amounts import short_amount
 from solvent.model.cmdp import CMDP, check_model
-from solvent.model.distributions import CostLaw
+from solvent.model.distributions import CostDistribution
 from solvent.model.metering import Tape
 
 #: What `gymnasium.make` knows it by, once `solvent.gym` was imported.
@@ -158,7 +158,7 @@ class ModelEnv(gymnasium.Env[Any, Any]):
 
     def _draw_cost(self, resource: int, outcome: int) -> Fraction:
         cost = self.model.cost_of(resource, outcome)
-        if not isinstance(cost, CostLaw):
+        if not isinstance(cost, CostDistribution):
             return cost
         drawn = min(exact(float(cost.sample(1, self.np_random)[0])), cost.high)
         return drawn if cost.low is None else max(drawn, cost.low)
@@ -194,9 +194,9 @@ class ModelEnv(gymnasium.Env[Any, Any]):
 def _read(model: CMDP | str | Path) -> CMDP:
     found: Any = model
     if isinstance(model, str | Path):
-        from solvent.model.files import load
+        from solvent.formats.files import load_model
 
-        found = load(model)
+        found = load_model(model)
     check_model(found)
     return found  # type: ignore[no-any-return]
 

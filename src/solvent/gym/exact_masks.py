@@ -19,18 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory
-from solvent.errors import LimitError, ModelError, UnmodelledOutcome, quote
+from solvent.errors import LimitError, ModelError, UnmodeledOutcome, quote
 from solvent.gym.account import Account
 from solvent.model.budget import BudgetLike, Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.model.metering import Spent
-from solvent.plan.augment import augment
-from solvent.plan.augmented import AugmentedMDP
-from solvent.plan.bound_kernels import DOWN, UP
-from solvent.plan.bounds import bounds_of
-from solvent.plan.kernels import COLLAPSED
 from solvent.policy.reading import Reading, find_matches, possible_texts
+from solvent.solvers.augmentation.augment import augment
+from solvent.solvers.augmentation.mdp import AugmentedMDP
+from solvent.solvers.bounds.bounds import bounds_of
+from solvent.solvers.bounds.kernels import DOWN, UP
+from solvent.solvers.reduction.kernels import COLLAPSED
 
 
 class Judge(Protocol):
@@ -127,7 +127,7 @@ class Nodes:
 def judge_of(model: CMDP, limits: Limits, budget: BudgetLike | None, memory_limit: int | str | None) -> Judge:
     """Return who can judge a problem exactly: per-row amounts where they exist, or else nodes."""
     for name in limits.resources:
-        _refuse_laws(model, name)
+        _refuse_distributions(model, name)
     one_sided = len(limits.resources) == 1 and any(
         all(limit is None for limit in side[0]) for side in (limits.upper, limits.lower)
     )
@@ -136,11 +136,11 @@ def judge_of(model: CMDP, limits: Limits, budget: BudgetLike | None, memory_limi
     return Nodes(augment(model, budget, memory_limit=memory_limit))
 
 
-def _refuse_laws(model: CMDP, name: str) -> None:
+def _refuse_distributions(model: CMDP, name: str) -> None:
     resource = model.resource_index(name)
-    if model.law_DO is None:
+    if model.distribution_DO is None:
         return
-    used = np.flatnonzero(model.law_DO[resource] >= 0)
+    used = np.flatnonzero(model.distribution_DO[resource] >= 0)
     if len(used):
         raise ModelError(
             f"{model.place_of(int(used[0]))}, cost of {name}",
@@ -190,7 +190,7 @@ class ModelMasks:
         return self._step >= self._model.horizon or self._model.is_terminal(self._step, self._state)
 
     def begin(self, observation: Any) -> None:
-        """Begin an episode where the environment says; an `UnmodelledOutcome` if the model does not begin there."""
+        """Begin an episode where the environment says; an `UnmodeledOutcome` if the model does not begin there."""
         model = self._model
         self._judge.begin()
         self._step, self._state = 0, model.start_index
@@ -209,7 +209,7 @@ class ModelMasks:
             possible = possible_texts(model, rows[0])
         else:
             possible = (f"state {quote(model.start)}",)
-        raise UnmodelledOutcome(0, model.start, "reset", f"state {quote(name)}", possible)
+        raise UnmodeledOutcome(0, model.start, "reset", f"state {quote(name)}", possible)
 
     def mask(self) -> NDArray[np.bool_]:
         """Return which of the environment's actions are safe to take and to continue from."""
@@ -242,7 +242,7 @@ class ModelMasks:
             found = f"state {quote(name)} at cost {', '.join(map(quote, costs))}"
             found += ", a float that several of these round to" if ambiguous else ""
             place = model.states[self._state]
-            raise UnmodelledOutcome(self._step, place, model.actions[action], found, possible_texts(model, row))
+            raise UnmodeledOutcome(self._step, place, model.actions[action], found, possible_texts(model, row))
         tracked = [amounts[d] for d in self._tracked]
         amounts_after = [a + b for a, b in zip(self._account.amounts, tracked, strict=True)]
         self._judge.follow(self._step, action, following, amounts_after)

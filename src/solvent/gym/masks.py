@@ -47,7 +47,7 @@ def _by_action(observation: Any, action: int) -> Hashable:
     return action
 
 
-class SeenCosts:
+class EmpiricalCostBound:
     """A support learned by remembering the greatest cost seen.
 
     Parameters
@@ -59,7 +59,7 @@ class SeenCosts:
 
     Examples
     --------
-    >>> seen = SeenCosts(unseen=0)
+    >>> seen = EmpiricalCostBound(unseen=0)
     >>> seen.observe(0, "home", 1, {"fuel": Fraction(3, 2)}, "away")
     >>> seen.bound(1, "away", 1), seen.bound(1, "away", 2)
     ({'fuel': Fraction(3, 2)}, 0)

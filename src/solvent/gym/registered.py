@@ -13,7 +13,7 @@ import numpy as np
 
 from solvent.errors import ModelError, SolventError, quote
 from solvent.gym.env import ENV_ID
-from solvent.gym.starts import DrawnStart
+from solvent.gym.starts import RandomStart
 from solvent.model.budget import Budget, limits_of
 from solvent.model.cmdp import CMDP
 from solvent.model.explore import from_gymnasium
@@ -83,7 +83,7 @@ def read_registered(
     base = env.unwrapped
     drawn = int(np.count_nonzero(getattr(base, "initial_state_distrib", [1]))) > 1
     if drawn:
-        env = DrawnStart(env, key=price if isinstance(price, str) else "cost")
+        env = RandomStart(env, key=price if isinstance(price, str) else "cost")
         budget = {key: _later(each, horizon, key) for key, each in budget.items()}
     cost = _cost(price, env, env.first if drawn else None)
     found, model = getattr(base, "P", None), None
@@ -112,7 +112,7 @@ def _make(name: str, arguments: Mapping[str, Any], horizon: int, note: Callable[
 
 
 def _line(message: object) -> str:
-    """Return what somebody else's message says, on one line and without its colours."""
+    """Return what somebody else's message says, on one line and without its colors."""
     text = " ".join(str(message).split()).replace("\x1b[33m", "").replace("\x1b[0m", "")
     return text.removeprefix("WARN: ") or "no reason given"
 
@@ -156,7 +156,7 @@ def _later(budget: Budget, horizon: int, where: str) -> Budget:
     )
 
 
-def _renumbered(model: CMDP, env: DrawnStart) -> CMDP:
+def _renumbered(model: CMDP, env: RandomStart) -> CMDP:
     """Return the model of a table with the environment's numbers for the draw of the first state."""
     actions = tuple(name for name in model.actions if name != "reset")
     place = {name: i for i, name in enumerate(actions)}

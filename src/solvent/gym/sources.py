@@ -20,8 +20,8 @@ from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.model.cost_bounds import BoundLike
 from solvent.model.metering import Spent
-from solvent.plan.augmented import AugmentedMDP
-from solvent.plan.curve import Curve
+from solvent.solvers.augmentation.mdp import AugmentedMDP
+from solvent.solvers.curve import Curve
 
 
 class Masks(Protocol):

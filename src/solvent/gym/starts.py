@@ -1,4 +1,4 @@
-"""`DrawnStart`: episodes that begin in one state, by making the draw of the first one a step of its own."""
+"""`RandomStart`: episodes that begin in one state, by making the draw of the first one a step of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import gymnasium
 from solvent.errors import ModelError, quote
 
 
-class DrawnStart(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
+class RandomStart(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
     """Begins every episode in one state more, from which the first step, whatever the action, leads to the true start.
 
     `solvent.learn` asks for episodes that all begin in the same state; Taxi's do not. The first step earns and costs
@@ -29,7 +29,7 @@ class DrawnStart(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCo
 
     Examples
     --------
-    >>> env = DrawnStart(gymnasium.make("Taxi-v4"))
+    >>> env = RandomStart(gymnasium.make("Taxi-v4"))
     >>> observation, info = env.reset(seed=1)
     >>> observation == env.first == 500
     True
@@ -46,7 +46,7 @@ class DrawnStart(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCo
         gymnasium.Wrapper.__init__(self, env)
         space = env.observation_space
         if not isinstance(space, gymnasium.spaces.Discrete):
-            raise ModelError("DrawnStart", "an environment whose states are numbered (Discrete)", quote(space))
+            raise ModelError("RandomStart", "an environment whose states are numbered (Discrete)", quote(space))
         self.first = int(space.start) + int(space.n)
         self.observation_space = gymnasium.spaces.Discrete(int(space.n) + 1, start=int(space.start))
         self._key, self._waiting = key, False

@@ -177,7 +177,7 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         ------
         SolventError
             If no action is safe there, unless `dead_start="end"`.
-        UnmodelledOutcome
+        UnmodeledOutcome
             If the model does not begin there.
         """
         self._refusal, self._mask = "no episode", np.zeros_like(self._mask)
@@ -235,7 +235,7 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         ------
         PolicyError
             If the action is masked and there is no fallback, the episode is over, or a cost is above its bound.
-        UnmodelledOutcome
+        UnmodeledOutcome
             If what came of it is impossible in the model.
         ModelError
             If there is no cost where it was looked for.

@@ -4,13 +4,13 @@
 
 >>> import solvent
 >>> solvent.learn(solvent.instances.knapsack([1, 1], [3, 4], capacity=4), seed=1)
-Learned(within_epsilon, value 1 to 1, 2 episodes, 0 violations)
+LearnResult(within_epsilon, value 1 to 1, 2 episodes, 0 violations)
 """
 
 from __future__ import annotations
 
 from solvent.learning.callbacks import CsvLog, TensorBoardLog
-from solvent.learning.result import Learned, LearnStatus, Moment
+from solvent.learning.result import LearnProgress, LearnResult, LearnStatus
 from solvent.learning.world import Environment
 
-__all__ = ["CsvLog", "Environment", "LearnStatus", "Learned", "Moment", "TensorBoardLog"]
+__all__ = ["CsvLog", "Environment", "LearnProgress", "LearnResult", "LearnStatus", "TensorBoardLog"]

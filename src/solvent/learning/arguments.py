@@ -134,7 +134,7 @@ def check_place(path: Path) -> None:
 def check_callback(callback: Any) -> None:
     """Raise a `ModelError` if a callback cannot be called."""
     if callback is not None and not callable(callback):
-        raise ModelError("callback", "a function of a Moment, or None", quote(callback))
+        raise ModelError("callback", "a function of a LearnProgress, or None", quote(callback))
 
 
 def read_bounds(given: Any, resources: tuple[str, ...], states: range, actions: range) -> CostBounds:

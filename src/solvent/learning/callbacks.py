@@ -8,9 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from solvent.core.files import write_whole
+from solvent.core.files import write_atomically
 from solvent.errors import ModelError, SolventError
-from solvent.learning.result import Moment
+from solvent.learning.result import LearnProgress
 
 
 class CsvLog:
@@ -41,9 +41,9 @@ class CsvLog:
         self._path, self._every = Path(path), every
         self._text, self._pending = io.StringIO(), 0
         self._writer = csv.writer(self._text, lineterminator="\n")
-        self._writer.writerow(Moment._fields)
+        self._writer.writerow(LearnProgress._fields)
 
-    def __call__(self, moment: Moment) -> None:
+    def __call__(self, moment: LearnProgress) -> None:
         """Note a moment."""
         self._writer.writerow(moment)
         self._pending += 1
@@ -52,7 +52,7 @@ class CsvLog:
 
     def close(self) -> None:
         """Write what has been noted so far; more may follow."""
-        write_whole(self._path, self._text.getvalue().encode())
+        write_atomically(self._path, self._text.getvalue().encode())
         self._pending = 0
 
     def __enter__(self) -> Self:
@@ -81,7 +81,7 @@ class TensorBoardLog:
     >>> class Writer:
     ...     def add_scalar(self, tag, value, step):
     ...         print(tag, value, step)
-    >>> TensorBoardLog(Writer())(Moment(7, 0.5, 1.0, 1.5, 0, 12))
+    >>> TensorBoardLog(Writer())(LearnProgress(7, 0.5, 1.0, 1.5, 0, 12))
     learning/gap 0.5 7
     learning/value_lower 1.0 7
     learning/value_upper 1.5 7
@@ -92,7 +92,7 @@ class TensorBoardLog:
         self._own = isinstance(writer, str | Path)
         self._writer = _folder_writer(writer) if isinstance(writer, str | Path) else writer
 
-    def __call__(self, moment: Moment) -> None:
+    def __call__(self, moment: LearnProgress) -> None:
         """Write a moment."""
         for name in ("gap", "value_lower", "value_upper", "violations"):
             self._writer.add_scalar(f"learning/{name}", getattr(moment, name), moment.episodes)

@@ -28,12 +28,12 @@ from solvent.core.archives import (
     write_archive,
 )
 from solvent.core.exact import exact
-from solvent.core.files import read_plain, write_whole
+from solvent.core.files import read_plain, write_atomically
 from solvent.core.loading import LoadLimits, check_time, loading
 from solvent.errors import ModelError, SolventError, quote
 from solvent.learning.counts import Counts
 from solvent.learning.graph import Graph
-from solvent.learning.result import Moment
+from solvent.learning.result import LearnProgress
 
 if TYPE_CHECKING:
     from solvent.learning.learner import Learner
@@ -44,7 +44,7 @@ _ARRAYS = ("count_K", "count_O", "reward_sum_O", "square_sum_K", "planned_K")
 
 def save(learner: Learner, path: Path) -> None:
     """Write a learner to a file, whole or not at all."""
-    write_whole(path, to_bytes(learner))
+    write_atomically(path, to_bytes(learner))
 
 
 def to_bytes(learner: Learner) -> bytes:
@@ -62,7 +62,7 @@ def to_bytes(learner: Learner) -> bytes:
     }
     arrays: Arrays = {name: getattr(learner.counts, name) for name in _ARRAYS}
     arrays["row_N"] = learner.row_N
-    arrays["history"] = np.array(learner.history, np.float64).reshape(-1, len(Moment._fields))
+    arrays["history"] = np.array(learner.history, np.float64).reshape(-1, len(LearnProgress._fields))
     return write_archive(arrays, header)
 
 
@@ -201,10 +201,10 @@ def _check_rows(learner: Learner) -> None:
         raise ModelError("row_N", "a row of each node", "rows of others")
 
 
-def _read_history(array: NDArray[np.float64], learner: Learner) -> list[Moment]:
-    if array.shape[1] != len(Moment._fields):
-        raise ModelError("history", f"{len(Moment._fields)} columns", f"shape {array.shape}")
-    whole = [Moment._fields.index(name) for name in ("episodes", "violations", "nodes")]
+def _read_history(array: NDArray[np.float64], learner: Learner) -> list[LearnProgress]:
+    if array.shape[1] != len(LearnProgress._fields):
+        raise ModelError("history", f"{len(LearnProgress._fields)} columns", f"shape {array.shape}")
+    whole = [LearnProgress._fields.index(name) for name in ("episodes", "violations", "nodes")]
     numbers = array[:, whole]
     if not np.isfinite(array).all() or not ((numbers >= 0) & (numbers < 2**53) & (numbers % 1 == 0)).all():
         raise ModelError("history", "finite numbers, and whole ones for counts", "others")
@@ -212,7 +212,7 @@ def _read_history(array: NDArray[np.float64], learner: Learner) -> list[Moment]:
         raise ModelError("history", f"episodes that never fall, up to {learner.episodes}", "others")
     if not len(array) and not learner.due and learner.graph.feasible:
         raise ModelError("history", "the last plan", "none")
-    return [Moment(*(int(x) if i in whole else x for i, x in enumerate(row))) for row in array.tolist()]
+    return [LearnProgress(*(int(x) if i in whole else x for i, x in enumerate(row))) for row in array.tolist()]
 
 
 def _field(header: Header, name: str, kind: type) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import MAX_TICKS
-from solvent.errors import ModelError, UnmodelledOutcome, quote
+from solvent.errors import ModelError, UnmodeledOutcome, quote
 from solvent.learning.counts import Counts
 from solvent.learning.graph import Graph
 from solvent.learning.kernels import DUE, PLAYED, SURPRISED, accumulate, play
@@ -24,9 +24,9 @@ from solvent.learning.support import Seen
 from solvent.learning.world import Happened, World
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
-from solvent.model.cmdp import CMDP, NO_LAW
+from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.rounding import NO_LOWER, NO_UPPER, round_to
-from solvent.plan.problem import Problem
+from solvent.solvers.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _world_of(problem: Problem) -> tuple[CMDP, NDArray[np.int64]]:
     continuous costs are played in bins.
     """
     origin, lattice = problem.origin, problem.lattice
-    if origin is problem.model or _has_laws(problem):
+    if origin is problem.model or _has_distributions(problem):
         return problem.model, lattice.cost_OD
     columns = [
         round_to(origin.cost[origin.resource_index(name)], unit, up=counting == "up")
@@ -172,9 +172,11 @@ def _world_of(problem: Problem) -> tuple[CMDP, NDArray[np.int64]]:
     return origin, np.stack(columns, axis=1) if columns else np.zeros((origin.n_outcomes, 0), np.int64)
 
 
-def _has_laws(problem: Problem) -> bool:
-    laws, resources = problem.origin.law_DO, problem.limits.resources
-    return laws is not None and any((laws[problem.origin.resource_index(name)] != NO_LAW).any() for name in resources)
+def _has_distributions(problem: Problem) -> bool:
+    distributions, resources = problem.origin.distribution_DO, problem.limits.resources
+    return distributions is not None and any(
+        (distributions[problem.origin.resource_index(name)] != NO_DISTRIBUTION).any() for name in resources
+    )
 
 
 def _places(world: CMDP, counted_OD: NDArray[np.int64], problem: Problem) -> NDArray[np.int64]:
@@ -219,7 +221,7 @@ class _TrueCosts:
     @classmethod
     def of(cls, problem: Problem, world: CMDP) -> _TrueCosts:
         limits = problem.limits
-        if _has_laws(problem):
+        if _has_distributions(problem):
             units, ends = problem.truth.units, (problem.truth.high_OD, problem.truth.low_OD)
             uppers, lowers = _in_ticks(limits, units, world.horizon)
             no_upper, no_lower = np.full_like(uppers, NO_UPPER), np.full_like(lowers, NO_LOWER)
@@ -367,7 +369,7 @@ class WorldField:
                     last = horizon if over else step + 1  # else it is the learner who ends the episode
                     broke = broke or any(breaks(problem.limits, spent, later) for later in range(step + 1, last))
                     return due, broke, Surprise(model_row, after, counted, reward)
-                raise self._unmodelled(graph, model_row, step, observation, costs)
+                raise self._unmodeled(graph, model_row, step, observation, costs)
             self._check_same(counts, row, j, reward, step)
             due |= counts.add(int(counts.row_key[row]), j, reward)
             node, step = int(graph.entry_next[graph.entry_indptr[row] + j]), step + 1
@@ -407,7 +409,7 @@ class WorldField:
             raise ModelError(f"step {step}, reward", f"a number from {low:g} to {high:g}", f"{reward:g}", hint)
 
     def _check_bound(self, graph: Graph, row: int, step: int, happened: Happened) -> None:
-        """Raise an `UnmodelledOutcome` if a row costs more than it was said to cost at most."""
+        """Raise an `UnmodeledOutcome` if a row costs more than it was said to cost at most."""
         bound = self._support.bounds[row] if isinstance(self._support, Seen) else None
         costs = happened.costs if happened.within is None else happened.within[0]
         if bound is None or all(cost <= most for cost, most in zip(costs, bound, strict=True)):
@@ -443,9 +445,9 @@ class WorldField:
             raise ModelError(where, expected, "its end", "learn with a horizon within the environment's own")
         raise ModelError(where, "the end of the episode, as the support says", "that it goes on")
 
-    def _unmodelled(
+    def _unmodeled(
         self, graph: Graph, row: int, step: int, observation: int, costs: tuple[Fraction, ...]
-    ) -> UnmodelledOutcome:
+    ) -> UnmodeledOutcome:
         possible = tuple(
             f"{quote(each.next_state)} at {', '.join(f'{n} {c}' for n, c in each.cost.items())}"
             for each in graph.problem.model.outcomes(row)
@@ -454,10 +456,10 @@ class WorldField:
         return _surprising(graph, row, step, f"{quote(observation)} at {paid}", possible)
 
 
-def _surprising(graph: Graph, row: int, step: int, found: str, possible: tuple[str, ...]) -> UnmodelledOutcome:
+def _surprising(graph: Graph, row: int, step: int, found: str, possible: tuple[str, ...]) -> UnmodeledOutcome:
     model = graph.problem.model
     state = int(np.searchsorted(model.row_indptr, row, side="right") - 1) % model.n_states
-    return UnmodelledOutcome(step, model.states[state], model.actions[int(model.row_action[row])], found, possible)
+    return UnmodeledOutcome(step, model.states[state], model.actions[int(model.row_action[row])], found, possible)
 
 
 def _priced(names: tuple[str, ...], costs: tuple[Fraction, ...]) -> str:

@@ -1,8 +1,8 @@
 """The graph a learner plans and acts on: safe nodes, their rows, and where each outcome of a row leads.
 
 It depends on what *can* happen and on nothing else, so it is made once and used by every plan. Every row of it is safe
-to take and to continue from (`solvent.plan.augment`). Entry j of a row belongs to outcome j of the model's row, so that
-what is known of the model's row is known at every node:
+to take and to continue from (`solvent.solvers.augmentation.augment`). Entry j of a row belongs to outcome j of the
+model's row, so that what is known of the model's row is known at every node:
 
     rows of a node       node_indptr[node] : node_indptr[node + 1]
     entries of a row     entry_indptr[row] : entry_indptr[row + 1]
@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from solvent.core.limits import REACHED, ResourceMonitor, reason_of
 from solvent.errors import LimitError
 from solvent.model.cmdp import CMDP
-from solvent.plan.augment import expand
-from solvent.plan.augmented import AugmentedMDP
-from solvent.plan.problem import Problem
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.search import pack
 from solvent.policy.table import AugmentedPolicy
+from solvent.solvers.augmentation.augment import expand
+from solvent.solvers.augmentation.mdp import AugmentedMDP
+from solvent.solvers.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ from solvent.learning.bonus import BonusName
 from solvent.learning.fields import ModelField, WorldField
 from solvent.learning.graph import Graph
 from solvent.learning.learner import Callback, Learner, Replan, Settings
-from solvent.learning.result import Learned
+from solvent.learning.result import LearnResult
 from solvent.learning.support import Seen, SupportLike, read_support, unrolled
 from solvent.learning.world import CostLike, World, model_of, refuse_budget_wrapper, wrapped_model_hint
 from solvent.learning.worst import Worst
@@ -39,9 +39,9 @@ from solvent.model.assemble import check_horizon
 from solvent.model.budget import BudgetLike, Limits, limits_of, read_budgets, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import BoundLike
-from solvent.plan.problem import Problem
-from solvent.plan.projection import additive_lengths, project, read_epsilon
 from solvent.policy.nodes import Counting
+from solvent.solvers.problem import Problem
+from solvent.solvers.transforms.rounding import additive_lengths, project, read_epsilon
 
 
 def learn(
@@ -74,7 +74,7 @@ def learn(
     checkpoint_every: int = 100_000,
     resume: bool = False,
     limits: LoadLimits | None = None,
-) -> Learned:
+) -> LearnResult:
     """Learn, by playing, a policy that never goes over budget and is within epsilon of the best of them.
 
     Parameters
@@ -146,8 +146,8 @@ def learn(
     progress : bool
         Show a progress bar with the gap on a terminal.
     callback : callable, optional
-        Told a `Moment` at each plan; learning stops if it returns True, as it does on Ctrl-C, with what was found.
-        `solvent.learning` has some that keep logs.
+        Told a `LearnProgress` at each plan; learning stops if it returns True, as it does on Ctrl-C, with what was
+        found. `solvent.learning` has some that keep logs.
     checkpoint : path, optional
         Write the learner there every `checkpoint_every` episodes, and at the end. If that fails, as on a full disk,
         learning goes on after a `CheckpointWarning`, the next checkpoint is tried again, and the result says so.
@@ -159,13 +159,13 @@ def learn(
 
     Returns
     -------
-    Learned
+    LearnResult
 
     Raises
     ------
     ModelError
         If what was given does not fit together.
-    UnmodelledOutcome
+    UnmodeledOutcome
         If something happens that a known support does not have, or an action costs more than its bound: the promise
         has ended, and so does learning.
     LimitError
@@ -182,7 +182,7 @@ def learn(
     >>> learned = learn(instances.markov_gap(), epsilon=0.1, seed=1)
     >>> learned.status.value, learned.violations
     ('within_epsilon', 0)
-    >>> from solvent.check.verify import verify
+    >>> from solvent.verification.verify import verify
     >>> verify(instances.markov_gap(), learned.policy).value
     0.5
     """
@@ -195,7 +195,7 @@ def learn(
     if path is not None and not resume:  # else it is read first, which says more
         check_place(path)
     stationary = read_switch("stationary", stationary, optional=True)
-    how = _How(
+    how = _LearnOptions(
         env, settings, horizon, budget, cost_support, support, cost_bound, cost, epsilon_cost,
         bool(read_switch("strict", strict)), stationary,
     )  # fmt: skip
@@ -213,7 +213,7 @@ def learn(
         )
 
 
-class _How:
+class _LearnOptions:
     """What is known, put together."""
 
     def __init__(

@@ -24,14 +24,14 @@ from solvent.learning.counts import Counts
 from solvent.learning.fields import Field, Surprise
 from solvent.learning.graph import Graph
 from solvent.learning.kernels import DUE, sweep
-from solvent.learning.result import Learned, LearnStatus, Moment
+from solvent.learning.result import LearnProgress, LearnResult, LearnStatus
 from solvent.learning.support import Seen
 from solvent.model.cmdp import CMDP
 
 #: Steps of an episode up to which a whole chunk of episodes is played before the clock is read.
 _STEPS = 20
 #: Told of every plan; it ends the learning by returning True.
-Callback = Callable[[Moment], Any]
+Callback = Callable[[LearnProgress], Any]
 Replan = Literal["doubling", "episode"]
 
 
@@ -91,7 +91,7 @@ class Learner:
     episodes: int = 0
     violations: int = 0
     due: bool = True
-    history: list[Moment] = field(default_factory=list)
+    history: list[LearnProgress] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.counts = Counts.of(self.graph, pool=self.settings.pool)
@@ -106,7 +106,7 @@ class Learner:
         progress: bool = False,
         checkpoint: Path | None = None,
         checkpoint_every: int = 100_000,
-    ) -> Learned:
+    ) -> LearnResult:
         """Learn until the gap is at most epsilon, the callback or Ctrl-C says so, or episodes, time or memory end."""
         closed, stopped, limited, unsaved = False, "", "", ""
         saved = self.episodes
@@ -168,13 +168,13 @@ class Learner:
             return str(error)
         return ""
 
-    def _plan(self) -> Moment:
+    def _plan(self) -> LearnProgress:
         """Plan on what was counted so far; return how far that is."""
         moment = self._sweep(self.rng, self.row_N)
         self.counts.planned_K[:] = self.counts.count_K
         return moment
 
-    def _sweep(self, rng: NDArray[np.uint64], out_row: NDArray[np.int64]) -> Moment:
+    def _sweep(self, rng: NDArray[np.uint64], out_row: NDArray[np.int64]) -> LearnProgress:
         graph, counts, settings = self.graph, self.counts, self.settings
         known, (low, high) = self.seen is None, settings.reward_range
         bonus = Bonus(
@@ -194,7 +194,7 @@ class Learner:
             gap_N, out_row,
         )  # fmt: skip
         upper, distance = float(up_N[0]), float(gap_N[0])
-        return Moment(self.episodes, distance, upper - distance, upper, self.violations, n_nodes - 1)
+        return LearnProgress(self.episodes, distance, upper - distance, upper, self.violations, n_nodes - 1)
 
     def _play(self, most: int) -> None:
         every = self.settings.replan == "episode"
@@ -229,7 +229,7 @@ class Learner:
         self.counts = self.counts.regrown(self.graph, row, first=first)
         self.row_N = np.zeros(self.graph.mdp.n_nodes, np.int64)
 
-    def _answer(self, *, closed: bool, stopped: str) -> Learned:
+    def _answer(self, *, closed: bool, stopped: str) -> LearnResult:
         settings, moment, row_N = self.settings, self.history[-1], self.row_N
         if not closed:  # with all that was counted, and without touching the generator: a resumed run must not notice
             row_N = self.row_N.copy()
@@ -246,7 +246,7 @@ class Learner:
         graph, chosen = self.graph, row_N.copy()
         origin = graph.problem.model if self.origin is None else self.origin
         n_real = None if self.seen is None else len(self.seen.states)
-        return Learned(
+        return LearnResult(
             LearnStatus.WITHIN_EPSILON if closed else LearnStatus.LIMIT,
             moment.value_lower,
             moment.value_upper,
@@ -259,10 +259,10 @@ class Learner:
             lambda: graph.policy(chosen, origin, n_real),
         )
 
-    def _nothing(self) -> Learned:
+    def _nothing(self) -> LearnResult:
         message = "no policy keeps the budget, given what is known to be possible"
         lowest = -np.inf
-        return Learned(
+        return LearnResult(
             LearnStatus.INFEASIBLE, lowest, lowest, 0.0, True, self.episodes, self.violations, tuple(self.history),
             message,
         )  # fmt: skip

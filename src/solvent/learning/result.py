@@ -23,7 +23,7 @@ class LearnStatus(StrEnum):
     INFEASIBLE = "infeasible"
 
 
-class Moment(NamedTuple):
+class LearnProgress(NamedTuple):
     """How far learning was when a plan was made.
 
     Attributes
@@ -58,7 +58,7 @@ HEADER = f"{'episodes':>12} {'lower':>12} {'upper':>12} {'gap':>12} {'violations
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class LearnResult:
     """What was learned.
 
     Attributes
@@ -78,7 +78,7 @@ class Learned:
     violations : int
         How many of them broke a limit, by an exact account of what really was spent. 0 with a known support or a bound
         on costs, unless costs are rounded down (`epsilon_cost` without `strict`).
-    history : tuple of Moment
+    history : tuple of LearnProgress
         One for each plan.
     message : str
         What happened, and what to try.
@@ -95,7 +95,7 @@ class Learned:
     guaranteed: bool
     episodes: int
     violations: int
-    history: tuple[Moment, ...]
+    history: tuple[LearnProgress, ...]
     message: str
     _make_policy: Callable[[], AugmentedPolicy] | None = field(default=None, repr=False)
     limit_reached: bool = False
@@ -136,7 +136,7 @@ class Learned:
     def __repr__(self) -> str:
         known = self.status is not LearnStatus.INFEASIBLE
         bounds = f"value {self.value_lower:.6g} to {self.value_upper:.6g}, " if known else ""
-        return f"Learned({self.status.value}, {bounds}{self.episodes:,} episodes, {self.violations:,} violations)"
+        return f"LearnResult({self.status.value}, {bounds}{self.episodes:,} episodes, {self.violations:,} violations)"
 
 
 def restate(policy: AugmentedPolicy, model: CMDP) -> AugmentedPolicy:
@@ -145,7 +145,7 @@ def restate(policy: AugmentedPolicy, model: CMDP) -> AugmentedPolicy:
     Examples
     --------
     >>> from solvent.model import instances
-    >>> from solvent.plan.solve import solve
+    >>> from solvent.solvers.solve import solve
     >>> dear, cheap = (instances.knapsack([3, price], [2, 3], capacity=4) for price in (9, 1))
     >>> restate(solve(dear).policy, cheap).fingerprint == cheap.fingerprint
     True

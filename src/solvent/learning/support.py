@@ -27,8 +27,8 @@ from solvent.model.cost_bounds import Bound
 from solvent.model.explore import from_function
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks, round_to
-from solvent.plan.problem import Problem, Truth
 from solvent.policy.nodes import Counting
+from solvent.solvers.problem import Problem, TrueCosts
 
 #: Possible (next state, cost) pairs: by (state, action), or a function of these; an action without any is not offered.
 SupportLike = CMDP | Mapping[tuple[Any, Any], Any] | Callable[..., Any]
@@ -127,7 +127,9 @@ def unrolled(model: CMDP) -> CMDP:
         probability=model.probability[outcome],
         next_state=model.next_state[outcome],
         cost=tuple(column.take(outcome) for column in model.cost),
-        law_DO=None if model.law_DO is None else np.ascontiguousarray(model.law_DO[:, outcome]),
+        distribution_DO=None
+        if model.distribution_DO is None
+        else np.ascontiguousarray(model.distribution_DO[:, outcome]),
     )
 
 
@@ -263,7 +265,7 @@ class Seen:
         """Return the problem of keeping the budget as far as is known; errors as of `Lattice.fit`."""
         model = self.model()
         lattice = Lattice.fit(model, self.limits) if self.units is None else self._lattice(model, self.units)
-        truth = Truth(lattice.units, lattice.cost_OD, lattice.cost_OD, exact=False)
+        truth = TrueCosts(lattice.units, lattice.cost_OD, lattice.cost_OD, exact=False)
         return Problem(model, self.limits, model, lattice, self.counting, truth)
 
     def _lattice(self, model: CMDP, units: tuple[Fraction, ...]) -> Lattice:

@@ -150,7 +150,7 @@ class World:
         if self._tape is not None and any(self._exactly(self._tape.take())):
             raise ModelError(
                 "reset", "nothing to be spent before the first step", "costs that a meter inside has seen",
-                "make what a wrapper does in its reset a step of its own: solvent.gym.DrawnStart(env)",
+                "make what a wrapper does in its reset a step of its own: solvent.gym.RandomStart(env)",
             )  # fmt: skip
         return self._read(result[0], "reset")
 
@@ -162,7 +162,7 @@ class World:
                 "reset",
                 f"every episode to begin in state {self.start}",
                 str(self._observation),
-                "make the draw of the first state a step of its own: solvent.gym.DrawnStart(env)",
+                "make the draw of the first state a step of its own: solvent.gym.RandomStart(env)",
             )
 
     def step(self, action: Any) -> Happened:

@@ -46,7 +46,7 @@ def format_amount(value: Fraction) -> str:
 
 
 def short_amount(value: Fraction, longest: int = 24) -> str:
-    """Return an amount as text of bounded length: exact if that is short, else "about" so much.
+    """Return an amount as text of bounded length: exact if that is short, else "description" so much.
 
     Examples
     --------

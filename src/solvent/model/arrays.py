@@ -51,7 +51,7 @@ def from_arrays(
     resources: Sequence[str] | None = None,
     budget: BudgetLike | None = None,
     name: str = "",
-    about: str = "",
+    description: str = "",
 ) -> CMDP:
     """Return the model of transition, reward and cost arrays.
 
@@ -77,7 +77,7 @@ def from_arrays(
         Positions 0, 1, ..., and "cost" (or "cost0", "cost1", ...), if not given.
     budget : number, Budget, or dict of them by resource, optional
         The default, as in `CMDP.builder`.
-    name, about : str
+    name, description : str
         For people.
 
     Raises
@@ -114,7 +114,7 @@ def from_arrays(
         _names(actions, n_actions, "actions"),
         given,
         name,
-        about,
+        description,
     )
     columns: list[list[Any]] = [transitions, reward_steps, cost_steps, available_steps, probabilities or [None]]
     varying = [column for column in columns if len(column) > 1]
@@ -250,7 +250,7 @@ def _read_floats(values: Any, name: str) -> NDArray[np.float64]:
 
 
 def _check_distributions(steps: list[NDArray[np.float64]]) -> None:
-    """Refuse what would be put right by P: a negative or unnormalised distribution of costs."""
+    """Refuse what would be put right by P: a negative or unnormalized distribution of costs."""
     for probability in steps:
         total = probability.sum(-1)
         if not (probability >= 0).all() or not (np.abs(total - 1) <= PROBABILITY_TOLERANCE).all():

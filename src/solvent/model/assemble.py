@@ -17,8 +17,8 @@ from solvent.core.exact import ExactColumn
 from solvent.core.loading import check_time
 from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.budget import Budget, BudgetLike, read_budgets
-from solvent.model.cmdp import CMDP, NO_LAW
-from solvent.model.distributions import CostLaw
+from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.distributions import CostDistribution
 from solvent.model.steps import Steps
 
 #: How far the probabilities of a row may be from summing to one before that is an error.
@@ -40,7 +40,7 @@ class Names:
     actions: tuple[Hashable, ...]
     resources: tuple[str, ...]
     name: str = ""
-    about: str = ""
+    description: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Rows:
     probability: NDArray[np.float64]
     next_state: NDArray[np.int32]
     cost: tuple[ExactColumn, ...]
-    laws: tuple[CostLaw, ...] = ()
-    law_DO: NDArray[np.int32] | None = None
+    distributions: tuple[CostDistribution, ...] = ()
+    distribution_DO: NDArray[np.int32] | None = None
 
 
 def check_horizon(horizon: Any) -> int:
@@ -110,7 +110,7 @@ def assemble(
     budget: BudgetLike | None = None,
     terminal_at: Mapping[int, Steps] | None = None,
 ) -> CMDP:
-    """Check everything, drop impossible outcomes, normalise, and return the model.
+    """Check everything, drop impossible outcomes, normalize, and return the model.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def assemble(
     _check_rewards(names, rows, horizon)
     rows = _check_probabilities(names, replace(rows, row_reward=rows.row_reward + 0.0))  # -0.0 is 0.0
     rows, table_of_step = _share_tables(rows, table_of_step, len(names.states))
-    rows = _renumber_laws(rows)
+    rows = _renumber_distributions(rows)
     budgets: dict[str, Budget] | None = None
     if budget is not None:
         budgets = read_budgets(budget, names.resources, horizon)
@@ -145,7 +145,7 @@ def assemble(
         table_of_step=table_of_step,
         budget=budgets,
         name=names.name,
-        about=names.about,
+        description=names.description,
         **{key: getattr(rows, key) for key in Rows.__dataclass_fields__},
     )
     _check_stranded(model, terminal_at or {})
@@ -202,7 +202,7 @@ def _check_probabilities(names: Names, rows: Rows) -> Rows:
         probability=p[kept],
         next_state=rows.next_state[kept],
         cost=tuple(column.take(kept) for column in rows.cost),
-        law_DO=None if rows.law_DO is None else np.ascontiguousarray(rows.law_DO[:, kept]),
+        distribution_DO=None if rows.distribution_DO is None else np.ascontiguousarray(rows.distribution_DO[:, kept]),
     )
 
 
@@ -213,8 +213,8 @@ def _share_tables(rows: Rows, table_of_step: NDArray[np.int32], n_states: int) -
         return rows, table_of_step
     row_at = rows.row_indptr[::n_states]
     outcome_at = rows.outcome_indptr[row_at]
-    laws = [] if rows.law_DO is None else list(rows.law_DO)
-    by_outcome = [rows.probability, rows.next_state, *(column.ticks for column in rows.cost), *laws]
+    distributions = [] if rows.distribution_DO is None else list(rows.distribution_DO)
+    by_outcome = [rows.probability, rows.next_state, *(column.ticks for column in rows.cost), *distributions]
 
     def content(table: int) -> Hashable:
         r, o = slice(row_at[table], row_at[table + 1]), slice(outcome_at[table], outcome_at[table + 1])
@@ -247,25 +247,25 @@ def _share_tables(rows: Rows, table_of_step: NDArray[np.int32], n_states: int) -
         probability=rows.probability[o],
         next_state=rows.next_state[o],
         cost=tuple(column.take(o) for column in rows.cost),
-        laws=rows.laws,
-        law_DO=None if rows.law_DO is None else np.ascontiguousarray(rows.law_DO[:, o]),
+        distributions=rows.distributions,
+        distribution_DO=None if rows.distribution_DO is None else np.ascontiguousarray(rows.distribution_DO[:, o]),
     )
     return kept, np.array([number[table] for table in table_of_step.tolist()], np.int32)
 
 
-def _renumber_laws(rows: Rows) -> Rows:
-    """Give the laws the order in which outcomes use them, and leave out those that none does."""
-    if rows.law_DO is None:
-        return replace(rows, laws=())
-    used, first = np.unique(rows.law_DO, return_index=True)
+def _renumber_distributions(rows: Rows) -> Rows:
+    """Give the distributions the order in which outcomes use them, and leave out those that none does."""
+    if rows.distribution_DO is None:
+        return replace(rows, distributions=())
+    used, first = np.unique(rows.distribution_DO, return_index=True)
     order = used[np.argsort(first)]
-    order = order[order != NO_LAW]
+    order = order[order != NO_DISTRIBUTION]
     if not len(order):
-        return replace(rows, laws=(), law_DO=None)
-    number = np.full(len(rows.laws) + 1, NO_LAW, np.int32)
+        return replace(rows, distributions=(), distribution_DO=None)
+    number = np.full(len(rows.distributions) + 1, NO_DISTRIBUTION, np.int32)
     number[order] = np.arange(len(order))
-    laws = tuple(rows.laws[i] for i in order.tolist())
-    return replace(rows, laws=laws, law_DO=number[rows.law_DO])
+    distributions = tuple(rows.distributions[i] for i in order.tolist())
+    return replace(rows, distributions=distributions, distribution_DO=number[rows.distribution_DO])
 
 
 def _check_stranded(model: CMDP, terminal_at: Mapping[int, Steps]) -> None:

@@ -16,11 +16,11 @@ import numpy as np
 
 from solvent.core.exact import exact, exact_column
 from solvent.core.loading import check_limit, check_time, current_load
-from solvent.errors import ModelError, did_you_mean, looks_misspelt, printable, quote
+from solvent.errors import ModelError, did_you_mean, looks_misspelled, printable, quote
 from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
 from solvent.model.budget import BudgetLike
-from solvent.model.cmdp import CMDP, NO_LAW
-from solvent.model.distributions import CostLaw, from_scipy, is_scipy
+from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.distributions import CostDistribution, from_scipy, is_scipy
 from solvent.model.steps import Steps
 
 _NO_STEPS = Steps(())
@@ -60,7 +60,7 @@ class Builder:
         taken as they come, and a state that is reached but has no row is terminal.
     budget : optional
         Default budget of the model.
-    name, about : str
+    name, description : str
         For people.
 
     Examples
@@ -82,11 +82,11 @@ class Builder:
         actions: Sequence[Hashable] | None = None,
         budget: BudgetLike | None = None,
         name: str = "",
-        about: str = "",
+        description: str = "",
     ) -> None:
         self.horizon = check_horizon(horizon)
         self.resources = check_resources(resources)
-        self._start, self._budget, self._name, self._about = start, budget, name, about
+        self._start, self._budget, self._name, self._description = start, budget, name, description
         self._states = check_names(states, "states")
         self._actions = check_names(actions, "actions")
         self._known = {"state": _as_set(self._states), "action": _as_set(self._actions)}
@@ -113,7 +113,7 @@ class Builder:
         outcomes : iterable of tuples
             `(probability, next state, cost)`, or with a reward of its own as a fourth entry; without a cost it is
             zero. A cost is a number (of the only resource), a sequence in the order of the resources, or a dict by
-            name in which a missing resource costs nothing. A number may also be a `CostLaw` or a frozen
+            name in which a missing resource costs nothing. A number may also be a `CostDistribution` or a frozen
             `scipy.stats` distribution.
         reward : float
             Expected reward of the row; rewards of outcomes are added to it.
@@ -175,7 +175,7 @@ class Builder:
         actions = self._actions or tuple(dict.fromkeys(row.action for row in self._rows))
         state_at = {name: i for i, name in enumerate(states)}
         action_at = {name: i for i, name in enumerate(actions)}
-        names = Names(self._start, states, actions, self.resources, self._name, self._about)
+        names = Names(self._start, states, actions, self.resources, self._name, self._description)
         order = sorted(
             range(len(self._rows)),
             key=lambda i: (state_at[self._rows[i].state], action_at[self._rows[i].action]),
@@ -269,10 +269,10 @@ class Builder:
         return tuple(names)
 
     def _warn_of_typo(self, place: str, state: Hashable, acting: Iterable[Hashable]) -> None:
-        """Warn if a state that is only led to, and so is terminal, looks like a misspelt one."""
+        """Warn if a state that is only led to, and so is terminal, looks like a misspelled one."""
         if self._states is not None or state in self._terminal or not isinstance(state, str):
             return
-        similar = [name for name in acting if isinstance(name, str) and looks_misspelt(state, name)]
+        similar = [name for name in acting if isinstance(name, str) and looks_misspelled(state, name)]
         if similar:
             warnings.warn(
                 f"{place} leads to {quote(state)}, which has no actions and is taken for terminal; did you mean "
@@ -346,7 +346,7 @@ class Builder:
         n_states = len(state_at)
         table_of_row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
         per_state = np.bincount(table_of_row * n_states + state[picked], minlength=len(tables) * n_states)
-        cost, laws, law_DO = self._read_cost_columns(first)
+        cost, distributions, distribution_DO = self._read_cost_columns(first)
         flat = [state_at[name] for row in self._rows for name in row.next_state]
         return Rows(
             row_indptr=np.concatenate([[0], np.cumsum(per_state)]).astype(np.int64),
@@ -356,8 +356,8 @@ class Builder:
             probability=np.array([p for row in self._rows for p in row.probability], np.float64)[outcome],
             next_state=np.array(flat, np.int32)[outcome],
             cost=tuple(column.take(outcome) for column in cost),
-            laws=laws,
-            law_DO=None if law_DO is None else np.ascontiguousarray(law_DO[:, outcome]),
+            distributions=distributions,
+            distribution_DO=None if distribution_DO is None else np.ascontiguousarray(distribution_DO[:, outcome]),
         )
 
     def _read_cost_columns(self, first: np.ndarray[Any, np.dtype[np.int64]]) -> tuple[Any, Any, Any]:
@@ -365,22 +365,22 @@ class Builder:
             row = int(np.searchsorted(first, index, side="right")) - 1
             return f"{self._rows[row].place}, outcome {index - int(first[row])}, cost of {resource}"
 
-        laws: dict[CostLaw, int] = {}
-        law_DO = np.full((len(self.resources), int(first[-1])), NO_LAW, np.int32)
+        distributions: dict[CostDistribution, int] = {}
+        distribution_DO = np.full((len(self.resources), int(first[-1])), NO_DISTRIBUTION, np.int32)
         columns = []
         for d, resource in enumerate(self.resources):
             plain = []
             for o, cost in enumerate(entry[d] for row in self._rows for entry in row.cost):
                 if is_scipy(cost):
                     cost = from_scipy(cost, where(o, resource))
-                if isinstance(cost, CostLaw):
-                    law_DO[d, o] = laws.setdefault(cost, len(laws))
+                if isinstance(cost, CostDistribution):
+                    distribution_DO[d, o] = distributions.setdefault(cost, len(distributions))
                     cost = 0
                 plain.append(cost)
             columns.append(
                 exact_column(plain, steps=self.horizon, where=lambda i, name=resource: where(i, name))  # type: ignore[misc]
             )
-        return columns, tuple(laws), law_DO if laws else None
+        return columns, tuple(distributions), distribution_DO if distributions else None
 
 
 def _as_set(names: tuple[Hashable, ...] | None) -> frozenset[Hashable] | None:

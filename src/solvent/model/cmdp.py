@@ -27,29 +27,29 @@ from numpy.typing import NDArray
 from solvent.core.exact import ExactColumn
 from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.budget import Budget
-from solvent.model.distributions import CostLaw
-from solvent.model.makers import Makers
+from solvent.model.distributions import CostDistribution
+from solvent.model.makers import ModelConstructors
 
 if TYPE_CHECKING:
     from solvent.model.describe import Description
 
-#: In `law_DO`: the cost of this outcome is a plain number.
-NO_LAW = -1
+#: In `distribution_DO`: the cost of this outcome is a plain number.
+NO_DISTRIBUTION = -1
 
 
 class Outcome(NamedTuple):
-    """One joint outcome of a row, in the user's words; its costs are exact numbers or laws."""
+    """One joint outcome of a row, in the user's words; its costs are exact numbers or distributions."""
 
     probability: float
     next_state: Hashable
-    cost: dict[str, Fraction | CostLaw]
+    cost: dict[str, Fraction | CostDistribution]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CMDP(Makers):
+class CMDP(ModelConstructors):
     """A finite-horizon constrained Markov decision process.
 
-    Made by `CMDP.builder`, `CMDP.from_arrays`, `CMDP.from_function`, `CMDP.from_gymnasium` or `solvent.load`; the
+    Made by `CMDP.builder`, `CMDP.from_arrays`, `CMDP.from_function`, `CMDP.from_gymnasium` or `solvent.load_model`; the
     fields are read-only.
 
     Attributes
@@ -76,14 +76,14 @@ class CMDP(Makers):
         Positive, and summing to one over each row.
     next_state : ndarray of int32, shape (O,)
     cost : tuple of ExactColumn, each of length O
-        Exact costs, one column per resource; zero where a law takes their place.
-    laws : tuple of CostLaw
-        The continuous cost laws in use.
-    law_DO : ndarray of int32, shape (D, O), or None
-        Index into `laws`, or `NO_LAW`; None if no cost is continuous.
+        Exact costs, one column per resource; zero where a distribution takes their place.
+    distributions : tuple of CostDistribution
+        The continuous cost distributions in use.
+    distribution_DO : ndarray of int32, shape (D, O), or None
+        Index into `distributions`, or `NO_DISTRIBUTION`; None if no cost is continuous.
     budget : mapping of str to Budget, or None
         The default budget.
-    name, about : str
+    name, description : str
         For people.
     """
 
@@ -100,11 +100,11 @@ class CMDP(Makers):
     probability: NDArray[np.float64]
     next_state: NDArray[np.int32]
     cost: tuple[ExactColumn, ...]
-    laws: tuple[CostLaw, ...] = ()
-    law_DO: NDArray[np.int32] | None = None
+    distributions: tuple[CostDistribution, ...] = ()
+    distribution_DO: NDArray[np.int32] | None = None
     budget: Mapping[str, Budget] | None = None
     name: str = ""
-    about: str = field(default="")
+    description: str = field(default="")
 
     def __post_init__(self) -> None:
         for array in (*self._arrays(), *(column.ticks for column in self.cost)):
@@ -152,7 +152,7 @@ class CMDP(Makers):
     @property
     def has_continuous_costs(self) -> bool:
         """Whether some cost has a density."""
-        return self.law_DO is not None
+        return self.distribution_DO is not None
 
     @cached_property
     def _state_index(self) -> dict[Hashable, int]:
@@ -216,10 +216,10 @@ class CMDP(Makers):
             for o in range(int(self.outcome_indptr[row]), int(self.outcome_indptr[row + 1]))
         ]
 
-    def cost_of(self, resource: int, outcome: int) -> Fraction | CostLaw:
-        """Return the cost of one outcome (by position): exact, or a law."""
-        if self.law_DO is not None and self.law_DO[resource, outcome] != NO_LAW:
-            return self.laws[int(self.law_DO[resource, outcome])]
+    def cost_of(self, resource: int, outcome: int) -> Fraction | CostDistribution:
+        """Return the cost of one outcome (by position): exact, or a distribution."""
+        if self.distribution_DO is not None and self.distribution_DO[resource, outcome] != NO_DISTRIBUTION:
+            return self.distributions[int(self.distribution_DO[resource, outcome])]
         return self.cost[resource].value(outcome)
 
     def place_of(self, outcome: int) -> str:
@@ -235,10 +235,13 @@ class CMDP(Makers):
         """Return the least and the greatest cost of a resource (by position); None if unbounded below."""
         plain = self.cost[resource].ticks
         ends: list[tuple[Fraction | None, Fraction]] = []
-        if self.law_DO is not None:
-            used = self.law_DO[resource]
-            ends = [(self.laws[i].low, self.laws[i].high) for i in np.unique(used[used != NO_LAW])]
-            plain = plain[used == NO_LAW]
+        if self.distribution_DO is not None:
+            used = self.distribution_DO[resource]
+            ends = [
+                (self.distributions[i].low, self.distributions[i].high)
+                for i in np.unique(used[used != NO_DISTRIBUTION])
+            ]
+            plain = plain[used == NO_DISTRIBUTION]
         if len(plain):
             unit = self.cost[resource].unit
             ends.append((int(plain.min()) * unit, int(plain.max()) * unit))
@@ -318,7 +321,7 @@ class CMDP(Makers):
                     _bare(self.states),
                     _bare(self.actions),
                     self.resources,
-                    self.laws,
+                    self.distributions,
                     [c.unit for c in self.cost],
                 )
             ).encode()
@@ -361,7 +364,7 @@ class CMDP(Makers):
 
     def save(self, path: str | Path) -> None:
         """Write the model to a .yaml, .json or .npz file, whole or not at all."""
-        from solvent.model.files import save
+        from solvent.formats.files import save
 
         save(self, path)
 
@@ -409,5 +412,5 @@ def check_model(model: Any) -> None:
             "a DiscountedCMDP",
             "model.unrolled(steps) is the CMDP of its first steps; solvent.solve and solvent.verify take it as it is",
         )
-    hint = "solvent.load(path) reads a file" if isinstance(model, str | Path) else ""
+    hint = "solvent.load_model(path) reads a file" if isinstance(model, str | Path) else ""
     raise ModelError("model", "a CMDP", quote(model), hint)

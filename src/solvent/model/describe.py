@@ -148,7 +148,7 @@ def _facts(model: CMDP, d: int) -> ResourceFacts:
     column = model.cost[d]
     low, high = model.cost_range(d)
     bits: int | None = None
-    if model.law_DO is None or not (model.law_DO[d] >= 0).any():
+    if model.distribution_DO is None or not (model.distribution_DO[d] >= 0).any():
         least, most = (int(column.ticks.min()), int(column.ticks.max())) if len(column) else (0, 0)
         bits = max(abs(least), abs(most)).bit_length() + (1 if least < 0 else 0)
     budget = model.budget[model.resources[d]] if model.budget else None

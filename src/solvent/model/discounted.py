@@ -27,8 +27,8 @@ from solvent.core.limits import ResourceMonitor
 from solvent.errors import BudgetError, ModelError, quote
 from solvent.model.assemble import MAX_HORIZON, MOST_EARNED, check_horizon
 from solvent.model.budget import Budget, BudgetLike, read_budgets
-from solvent.model.cmdp import CMDP, NO_LAW
-from solvent.model.distributions import CostLaw
+from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.distributions import CostDistribution
 
 if TYPE_CHECKING:
     from solvent.model.describe import Description
@@ -39,7 +39,7 @@ class DiscountedCMDP:
     """A constrained Markov decision process without a last step, whose rewards and costs are discounted.
 
     Made by `CMDP.builder`, `CMDP.from_arrays` or `CMDP.from_function` with `horizon=None` and a discount, or by
-    `solvent.load`.
+    `solvent.load_model`.
 
     Attributes
     ----------
@@ -127,9 +127,9 @@ class DiscountedCMDP:
         return self.base.name
 
     @property
-    def about(self) -> str:
+    def description(self) -> str:
         """What it shows, for people."""
-        return self.base.about
+        return self.base.description
 
     def tail_range(self, resource: str | int, steps: int) -> tuple[Fraction | None, Fraction]:
         """Return the least and the most that can be added to what is spent after so many steps, ever.
@@ -203,14 +203,14 @@ class DiscountedCMDP:
         Raises
         ------
         ModelError
-            If the horizon is no number of steps, or floats cannot tell the ends of a scaled law apart.
+            If the horizon is no number of steps, or floats cannot tell the ends of a scaled distribution apart.
         LimitReached
             If the monitor says so.
         """
         horizon = check_horizon(horizon)
         base, monitor = self.base, monitor or ResourceMonitor()
         monitor.reserve(self.unrolled_bytes(horizon), f"a model of {horizon:,} steps")
-        laws, law_DO = self._scaled_laws(horizon, monitor)
+        distributions, distribution_DO = self._scaled_distributions(horizon, monitor)
         scales = np.array([float(self.discount**step) for step in range(horizon)])
         return CMDP(
             horizon=horizon,
@@ -226,22 +226,22 @@ class DiscountedCMDP:
             probability=np.tile(base.probability, horizon),
             next_state=np.tile(base.next_state, horizon),
             cost=tuple(self._scaled_column(column, horizon, monitor) for column in base.cost),
-            laws=laws,
-            law_DO=law_DO,
+            distributions=distributions,
+            distribution_DO=distribution_DO,
             budget=base.budget,
             name=base.name,
-            about=base.about,
+            description=base.description,
         )
 
     def unrolled_bytes(self, horizon: int) -> int:
         """Return about how much memory the model of so many steps takes: its arrays, and the long numbers of costs."""
         base = self.base
-        per_outcome = 20 + 8 * base.n_resources + (0 if base.law_DO is None else 12 * base.n_resources)
+        per_outcome = 20 + 8 * base.n_resources + (0 if base.distribution_DO is None else 12 * base.n_resources)
         size = horizon * (base.n_outcomes * per_outcome + base.n_rows * 28 + base.n_states * 8)
         for column in base.cost:
             if column.ticks.any() and not self._fits(column, horizon):
                 size += horizon * len(np.unique(column.ticks)) * self.digits_bytes(horizon)
-        return size + horizon * len(base.laws) * (400 + 4 * self.digits_bytes(horizon))
+        return size + horizon * len(base.distributions) * (400 + 4 * self.digits_bytes(horizon))
 
     def digits_bytes(self, horizon: int) -> int:
         """Return about how much memory a long number takes that counts a cost of so many steps."""
@@ -269,21 +269,28 @@ class DiscountedCMDP:
             ticks[step] = (costs * factor)[inverse]
         return ExactColumn(ticks.ravel(), column.unit / q**last, column.decimal_digits)
 
-    def _scaled_laws(
+    def _scaled_distributions(
         self, horizon: int, monitor: ResourceMonitor
-    ) -> tuple[tuple[CostLaw, ...], NDArray[np.int32] | None]:
+    ) -> tuple[tuple[CostDistribution, ...], NDArray[np.int32] | None]:
         base = self.base
-        if base.law_DO is None:
+        if base.distribution_DO is None:
             return (), None
-        places = [base.place_of(int(np.flatnonzero((base.law_DO == i).any(0))[0])) for i in range(len(base.laws))]
-        laws = tuple(
-            law.scaled(self.discount**step, f"{place} at step {step}, cost")
+        places = [
+            base.place_of(int(np.flatnonzero((base.distribution_DO == i).any(0))[0]))
+            for i in range(len(base.distributions))
+        ]
+        distributions = tuple(
+            distribution.scaled(self.discount**step, f"{place} at step {step}, cost")
             for step in monitor.each(range(horizon), 1)
-            for law, place in zip(base.laws, places, strict=True)
+            for distribution, place in zip(base.distributions, places, strict=True)
         )
-        shift = len(base.laws) * np.arange(horizon, dtype=np.int32)
-        law_DHO = np.where(base.law_DO[:, None] == NO_LAW, NO_LAW, base.law_DO[:, None] + shift[:, None])
-        return laws, law_DHO.reshape(len(base.law_DO), -1).astype(np.int32)
+        shift = len(base.distributions) * np.arange(horizon, dtype=np.int32)
+        distribution_DHO = np.where(
+            base.distribution_DO[:, None] == NO_DISTRIBUTION,
+            NO_DISTRIBUTION,
+            base.distribution_DO[:, None] + shift[:, None],
+        )
+        return distributions, distribution_DHO.reshape(len(base.distribution_DO), -1).astype(np.int32)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -313,7 +320,7 @@ class DiscountedCMDP:
 
     def save(self, path: str | Path) -> None:
         """Write the model to a .yaml, .json or .npz file, whole or not at all."""
-        from solvent.model.files import save
+        from solvent.formats.files import save
 
         save(self, path)
 

@@ -25,7 +25,7 @@ class DiscountedBuilder:
     ----------
     discount : number
         Above 0 and below 1.
-    start, resources, states, actions, budget, name, about
+    start, resources, states, actions, budget, name, description
         As of `Builder`; limits of the budget are for all time.
     """
 

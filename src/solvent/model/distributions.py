@@ -1,7 +1,8 @@
 """Random costs with a density: bounded above, so that a budget can hold for every draw.
 
-A law needs its exact support, its distribution function and a way to draw from it. The named laws below can stand in
-model files; in Python any frozen `scipy.stats` distribution will do, if its support is bounded above.
+A distribution needs its exact support, its distribution function and a way to draw from it. The named distributions
+below can stand in model files; in Python any frozen `scipy.stats` distribution will do, if its support is bounded
+above.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import as_typed, short_amount
 
-#: Parameters that say what form a law has, not how large its draws are.
+#: Parameters that say what form a distribution has, not how large its draws are.
 _SHAPES = ("a", "b")
 
 
 @dataclass(frozen=True)
-class CostLaw:
+class CostDistribution:
     """A continuous cost distribution whose support is bounded above.
 
     Attributes
@@ -67,8 +68,8 @@ class CostLaw:
         low = -math.inf if self.low is None else float(self.low)
         return np.clip(-draws if self.negate else draws, low, float(self.high))
 
-    def scaled(self, factor: Fraction, where: str = "cost") -> CostLaw:
-        """Return the law of `factor` times this cost, for a positive factor; its support is scaled exactly.
+    def scaled(self, factor: Fraction, where: str = "cost") -> CostDistribution:
+        """Return the distribution of `factor` times this cost, for a positive factor; its support is scaled exactly.
 
         Raises
         ------
@@ -77,7 +78,7 @@ class CostLaw:
 
         Examples
         --------
-        >>> print(law("beta", a=2, b=3, high=4).scaled(Fraction(1, 2)))
+        >>> print(distribution("beta", a=2, b=3, high=4).scaled(Fraction(1, 2)))
         beta(a=2, b=3, low=0, high=2)
         """
         low = None if self.low is None else factor * self.low
@@ -91,8 +92,10 @@ class CostLaw:
         if (low is not None and float(low) == float(high)) or not all(
             float(value) for key, value in values.items() if key in ("sd", "scale")
         ):
-            raise ModelError(where, "a law whose ends floats can tell apart", f"{self} times {short_amount(factor)}")
-        return CostLaw(self.name, tuple(values.items()), self.negate, low, high, frozen)
+            raise ModelError(
+                where, "a distribution whose ends floats can tell apart", f"{self} times {short_amount(factor)}"
+            )
+        return CostDistribution(self.name, tuple(values.items()), self.negate, low, high, frozen)
 
     @property
     def in_files(self) -> bool:
@@ -100,7 +103,7 @@ class CostLaw:
         return self.name in FAMILIES
 
     def as_entry(self) -> dict[str, Any]:
-        """Return what a model file says of this law."""
+        """Return what a model file says of this distribution."""
         entry = {key: as_typed(value) for key, value in self.parameters}
         return {"distribution": self.name, **entry, **({"negate": True} if self.negate else {})}
 
@@ -119,7 +122,7 @@ class CostLaw:
 
 @dataclass(frozen=True)
 class Family:
-    """A named kind of law: its parameters, its support, and the scipy distribution behind it."""
+    """A named kind of distribution: its parameters, its support, and the scipy distribution behind it."""
 
     required: tuple[str, ...]
     optional: Mapping[str, int | None]
@@ -162,7 +165,7 @@ def _exponential(p: Mapping[str, float]) -> Any:
     return stats.truncexpon((p["high"] - p["low"]) / p["scale"], p["low"], p["scale"])
 
 
-#: The laws that model files may name.
+#: The distributions that model files may name.
 FAMILIES: Mapping[str, Family] = {
     "uniform": Family(("low", "high"), {}, _uniform),
     "triangular": Family(("low", "mode", "high"), {}, _triangular),
@@ -172,8 +175,10 @@ FAMILIES: Mapping[str, Family] = {
 }
 
 
-def law(name: str, *, negate: bool = False, where: str = "cost", **parameters: Number | None) -> CostLaw:
-    """Return a named continuous cost law.
+def distribution(
+    name: str, *, negate: bool = False, where: str = "cost", **parameters: Number | None
+) -> CostDistribution:
+    """Return a named continuous cost distribution.
 
     Parameters
     ----------
@@ -192,10 +197,10 @@ def law(name: str, *, negate: bool = False, where: str = "cost", **parameters: N
 
     Examples
     --------
-    >>> clicks = law("triangular", low=1, mode=2, high="7/2")
+    >>> clicks = distribution("triangular", low=1, mode=2, high="7/2")
     >>> clicks.high, float(clicks.cdf(2))
     (Fraction(7, 2), 0.4)
-    >>> print(law("exponential", scale=2, negate=True).high)
+    >>> print(distribution("exponential", scale=2, negate=True).high)
     0
     """
     family = FAMILIES.get(name)
@@ -229,7 +234,7 @@ def law(name: str, *, negate: bool = False, where: str = "cost", **parameters: N
             f"{name} without an upper end",
             f"give {'low' if negate else 'high'}=",
         )
-    return CostLaw(name, tuple(values.items()), negate, low, high)
+    return CostDistribution(name, tuple(values.items()), negate, low, high)
 
 
 def _check_range(name: str, family: Family, values: Mapping[str, Fraction], where: str) -> None:
@@ -259,8 +264,8 @@ def is_scipy(value: object) -> bool:
     return hasattr(value, "dist") and hasattr(value, "cdf") and hasattr(value, "support")
 
 
-def from_scipy(frozen: Any, where: str = "cost") -> CostLaw:
-    """Return the law of a frozen continuous `scipy.stats` distribution.
+def from_scipy(frozen: Any, where: str = "cost") -> CostDistribution:
+    """Return the distribution of a frozen continuous `scipy.stats` distribution.
 
     Raises
     ------
@@ -295,6 +300,8 @@ def from_scipy(frozen: Any, where: str = "cost") -> CostLaw:
     if math.isfinite(low):
         exact_low = exact(float(loc)) + exact(float(scale)) * exact(float(frozen.a))
     if name == "uniform":
-        return law("uniform", low=exact_low, high=exact_high, where=where)
+        return distribution("uniform", low=exact_low, high=exact_high, where=where)
     named = [*((f"shape{i}", float(shape)) for i, shape in enumerate(shapes)), ("loc", loc), ("scale", scale)]
-    return CostLaw(f"scipy.{name}", tuple((k, float(v)) for k, v in named), False, exact_low, exact_high, frozen)
+    return CostDistribution(
+        f"scipy.{name}", tuple((k, float(v)) for k, v in named), False, exact_low, exact_high, frozen
+    )

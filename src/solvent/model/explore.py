@@ -30,7 +30,7 @@ def from_function(
     progress: bool = True,
     budget: BudgetLike | None = None,
     name: str = "",
-    about: str = "",
+    description: str = "",
 ) -> CMDP:
     """Return the model of what can be reached from `start` within the horizon.
 
@@ -56,7 +56,7 @@ def from_function(
         Show a progress bar on a terminal when it takes long.
     budget : number, Budget, or dict of them by resource, optional
         The default, as in `CMDP.builder`.
-    name, about : str
+    name, description : str
         For people.
 
     Raises
@@ -74,7 +74,9 @@ def from_function(
     (0, 1, 2)
     """
     horizon = check_horizon(horizon)
-    builder = Builder(horizon=horizon, start=start, resources=resources, budget=budget, name=name, about=about)
+    builder = Builder(
+        horizon=horizon, start=start, resources=resources, budget=budget, name=name, description=description
+    )
     explore(
         builder, start, actions, outcomes, horizon,
         reward=reward, stationary=stationary, max_states=max_states, progress=progress,
@@ -179,7 +181,7 @@ def from_gymnasium(
     resources: Sequence[str] = ("cost",),
     budget: BudgetLike | None = None,
     name: str = "",
-    about: str = "",
+    description: str = "",
 ) -> CMDP:
     """Return the model of a Gymnasium environment that publishes its table as `env.unwrapped.P`.
 
@@ -199,7 +201,7 @@ def from_gymnasium(
         Names of what is spent.
     budget : number, Budget, or dict of them by resource, optional
         The default, as in `CMDP.builder`.
-    name, about : str
+    name, description : str
         For people.
 
     Notes
@@ -262,7 +264,7 @@ def from_gymnasium(
         resources=resources,
         budget=budget,
         name=name or (spec.id if spec else type(base).__name__),
-        about=about,
+        description=description,
     )
 
 

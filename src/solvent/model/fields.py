@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from solvent.core.exact import exact
 from solvent.errors import LoadLimitError, ModelError, printable, quote
 from solvent.model.assemble import MAX_HORIZON
-from solvent.model.distributions import FAMILIES, CostLaw, law
+from solvent.model.distributions import FAMILIES, CostDistribution, distribution
 from solvent.model.steps import Steps as StepSet
 
 NUMBER_SCHEMA = {
@@ -24,7 +24,7 @@ NUMBER_SCHEMA = {
     ]
 }
 NAME_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "array", "minItems": 1}]}
-_LAW_SCHEMA = {
+_DISTRIBUTION_SCHEMA = {
     "oneOf": [
         {
             "type": "object",
@@ -39,7 +39,7 @@ _LAW_SCHEMA = {
         for name, family in FAMILIES.items()
     ]
 }
-_ONE_COST_SCHEMA = {"anyOf": [NUMBER_SCHEMA, _LAW_SCHEMA]}
+_ONE_COST_SCHEMA = {"anyOf": [NUMBER_SCHEMA, _DISTRIBUTION_SCHEMA]}
 _COST_SCHEMA = {
     "anyOf": [
         _ONE_COST_SCHEMA,
@@ -102,8 +102,8 @@ def read_plain_name(value: Any) -> Any:
 
 
 def read_cost(value: Any) -> Any:
-    """Return the cost of one resource: a number, or a law."""
-    if isinstance(value, CostLaw) or not isinstance(value, Mapping):
+    """Return the cost of one resource: a number, or a distribution."""
+    if isinstance(value, CostDistribution) or not isinstance(value, Mapping):
         return read_number(value)
     parameters = {str(key): entry for key, entry in value.items() if key not in ("distribution", "negate")}
     negate = value.get("negate", False)
@@ -115,7 +115,7 @@ def read_cost(value: Any) -> Any:
             raise ModelError("", "a number, or a mapping that names its distribution", quote(value))
         if "where" in parameters or "name" in parameters:
             raise ModelError("", f"parameters of {family}", "where or name")
-        return law(family, negate=negate, where="", **parameters)
+        return distribution(family, negate=negate, where="", **parameters)
     except ModelError as error:
         raise refused(error) from None
 

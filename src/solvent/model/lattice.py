@@ -74,7 +74,7 @@ class Lattice:
         units = []
         for d, name in enumerate(limits.resources):
             resource = model.resource_index(name)
-            _refuse_laws(model, resource)
+            _refuse_distributions(model, resource)
             column = model.cost[resource]
             reach = max(model.cost_sums[resource]) * column.unit + limits.largest(d)
             unit = _choose_unit(model, resource, limits, d, reach, monitor or ResourceMonitor())
@@ -89,10 +89,10 @@ class Lattice:
         return int(ticks) * self.units[resource]
 
 
-def _refuse_laws(model: CMDP, resource: int) -> None:
-    if model.law_DO is None:
+def _refuse_distributions(model: CMDP, resource: int) -> None:
+    if model.distribution_DO is None:
         return
-    used = np.flatnonzero(model.law_DO[resource] >= 0)
+    used = np.flatnonzero(model.distribution_DO[resource] >= 0)
     if len(used):
         raise ModelError(
             f"{model.place_of(int(used[0]))}, cost of {model.resources[resource]}",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from solvent.model.discounted_build import DiscountedBuilder
 
 
-class Makers:
+class ModelConstructors:
     """Constructors by name; they need no instance."""
 
     @overload
@@ -30,7 +30,7 @@ class Makers:
         actions: Sequence[Hashable] | None = None,
         budget: Any = None,
         name: str = "",
-        about: str = "",
+        description: str = "",
     ) -> Builder: ...
 
     @overload
@@ -45,7 +45,7 @@ class Makers:
         actions: Sequence[Hashable] | None = None,
         budget: Any = None,
         name: str = "",
-        about: str = "",
+        description: str = "",
     ) -> DiscountedBuilder: ...
 
     @staticmethod
@@ -59,7 +59,7 @@ class Makers:
         actions: Sequence[Hashable] | None = None,
         budget: Any = None,
         name: str = "",
-        about: str = "",
+        description: str = "",
     ) -> Any:
         """Return a `Builder`, to state a model row by row in names; a `DiscountedBuilder` with a discount."""
         from solvent.model.build import Builder
@@ -67,7 +67,7 @@ class Makers:
         from solvent.model.discounted_build import DiscountedBuilder
 
         options: dict[str, Any] = {"start": start, "resources": resources, "states": states, "actions": actions}
-        options |= {"budget": budget, "name": name, "about": about}
+        options |= {"budget": budget, "name": name, "description": description}
         factor = read_discount(horizon, discount)
         if factor is not None:
             return DiscountedBuilder(discount=factor, **options)

@@ -1,1 +1,1 @@
-"""Using policies: tables of decisions, agents that follow them, and derandomisation."""
+"""Using policies: tables of decisions, agents that follow them, and derandomization."""

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solvent.errors import ModelError, PolicyError, SolventError, UnmodelledOutcome, printable, quote
+from solvent.errors import ModelError, PolicyError, SolventError, UnmodeledOutcome, printable, quote
 from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits, resolve
 from solvent.model.build import read_costs
 from solvent.model.cmdp import CMDP
-from solvent.policy.lapsing import LapsingPolicy
-from solvent.policy.markov import MarkovPolicy, RandomisedPolicy
+from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.nodes import NO_NODE, NodeTable
 from solvent.policy.reading import Matches, Reading, find_matches, possible_texts
 from solvent.policy.table import AugmentedPolicy
+from solvent.policy.until_violation import UntilViolationPolicy
 
 _NO_LIMITS = Limits((), (), ())
 
@@ -43,7 +43,7 @@ class Agent:
     Parameters
     ----------
     model : CMDP
-    policy : AugmentedPolicy, RandomisedPolicy or MarkovPolicy
+    policy : AugmentedPolicy, RandomizedPolicy or MarkovPolicy
     seed : int
         Of its choices, if it makes any at random.
 
@@ -62,7 +62,7 @@ class Agent:
     >>> agent.observe(state=0, cost=2)
     Traceback (most recent call last):
     ...
-    solvent.errors.UnmodelledOutcome: step 1, state 0, action 0: expected state 0 at cost 0, found state 0 at
+    solvent.errors.UnmodeledOutcome: step 1, state 0, action 0: expected state 0 at cost 0, found state 0 at
     cost 2
     """
 
@@ -160,7 +160,7 @@ class Agent:
 
     def _choices(self) -> tuple[Any, Any]:
         policy: NodeTable | MarkovPolicy | None = self.policy
-        if self._lapsed and isinstance(policy, LapsingPolicy):
+        if self._lapsed and isinstance(policy, UntilViolationPolicy):
             policy = policy.after
         if policy is None or isinstance(policy, MarkovPolicy):
             actions, weights = ((), ()) if policy is None else policy.choices(self._step, self._state)
@@ -171,7 +171,7 @@ class Agent:
         node = policy.node(self._step, self._state, self._counted)
         if node == NO_NODE:
             raise policy.no_decision(self._step, self._state, self._place())
-        if isinstance(policy, RandomisedPolicy):
+        if isinstance(policy, RandomizedPolicy):
             return policy.choices(node)
         assert isinstance(policy, AugmentedPolicy)
         return policy.action_N[node : node + 1], None
@@ -193,11 +193,11 @@ class Agent:
             Where it led.
         cost : number, sequence or mapping
             What it cost: a number for one resource, else one per resource in the model's order or by name (those not
-            named cost nothing). A float stands for the modelled cost it is the double of.
+            named cost nothing). A float stands for the modeled cost it is the double of.
 
         Raises
         ------
-        UnmodelledOutcome
+        UnmodeledOutcome
             If the model says this cannot happen; from then on `act` refuses until `reset`.
         ModelError
             If the cost does not name the model's resources, or is not one for each; the agent is as it was.
@@ -218,7 +218,7 @@ class Agent:
         except ModelError:
             pass  # neither a state nor a cost of the model: an outcome it does not allow
         if len(matches) != 1:
-            self._broken = self._unmodelled(row, state, cost, ambiguous=bool(matches))
+            self._broken = self._unmodeled(row, state, cost, ambiguous=bool(matches))
             raise self._broken
         ((next_state, costs),) = matches
         self._history.append(
@@ -236,17 +236,17 @@ class Agent:
                 counted + self.policy.count(d, costs[r])
                 for d, (r, counted) in enumerate(zip(self._tracked, self._counted, strict=True))
             ]
-        if isinstance(self.policy, LapsingPolicy):
+        if isinstance(self.policy, UntilViolationPolicy):
             self._lapsed |= bool(self.policy.lapses(self._step, np.array([self._counted], np.int64))[0])
         self._step, self._state, self._chosen = self._step + 1, next_state, None
 
-    def _unmodelled(self, row: int, state: Hashable, cost: Any, *, ambiguous: bool) -> UnmodelledOutcome:
+    def _unmodeled(self, row: int, state: Hashable, cost: Any, *, ambiguous: bool) -> UnmodeledOutcome:
         assert self._chosen is not None
         found = f"state {quote(state)}" + (f" at cost {quote(cost)}" if self.model.resources else "")
         if ambiguous:
             found += ", a float that several of these round to"
         action = self.model.actions[self._chosen]
-        return UnmodelledOutcome(self._step, self.state, action, found, possible_texts(self.model, row))
+        return UnmodeledOutcome(self._step, self.state, action, found, possible_texts(self.model, row))
 
     def __copy__(self) -> Agent:
         """Return an agent that goes on from here by itself; the model and the policy never change and are shared."""

@@ -1,4 +1,4 @@
-"""Derandomisation: anything a randomised policy can do, a deterministic one can do as well and as cheaply.
+"""Derandomization: anything a randomized policy can do, a deterministic one can do as well and as cheaply.
 
 Lemma 1 of the paper (`lem: derandomization`): at each node take, out of the actions the policy might take, one of the
 largest value. Every history of the result is a history of the policy, so no worst case grows; and by induction
@@ -17,10 +17,10 @@ from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read
 from solvent.errors import LimitError, PolicyError, quote
 from solvent.model.cmdp import CMDP
 from solvent.policy.choices import NO_ROW, Choices, find_rows, is_terminal, spread
-from solvent.policy.lapsing import LapsingPolicy
-from solvent.policy.markov import UNDECIDED, MarkovPolicy, RandomisedPolicy
+from solvent.policy.markov import UNDECIDED, MarkovPolicy, RandomizedPolicy
 from solvent.policy.search import compact, pack
 from solvent.policy.table import AugmentedPolicy
+from solvent.policy.until_violation import UntilViolationPolicy
 
 
 class _Layer(NamedTuple):
@@ -42,7 +42,7 @@ def derandomize(
 @overload
 def derandomize(
     model: CMDP,
-    policy: RandomisedPolicy | AugmentedPolicy,
+    policy: RandomizedPolicy | AugmentedPolicy,
     *,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
@@ -57,7 +57,7 @@ def derandomize(
     Parameters
     ----------
     model : CMDP
-    policy : MarkovPolicy, RandomisedPolicy or AugmentedPolicy
+    policy : MarkovPolicy, RandomizedPolicy or AugmentedPolicy
         Where it decides nothing, neither does the result.
     time_limit : float, optional
         Give up after so many seconds.
@@ -92,12 +92,12 @@ def derandomize(
         if policy.model is not model and policy.model.fingerprint != model.fingerprint:
             raise PolicyError("policy", "a policy for this model", "one for another")
         cost_OD = np.zeros((model.n_outcomes, 0), np.int64)
-    elif isinstance(policy, LapsingPolicy):
+    elif isinstance(policy, UntilViolationPolicy):
         raise PolicyError("policy", "one that looks at step, state and spent alone", "one that remembers broken limits")
-    elif isinstance(policy, RandomisedPolicy | AugmentedPolicy):
+    elif isinstance(policy, RandomizedPolicy | AugmentedPolicy):
         cost_OD = policy.cost_ticks(model)
     else:
-        raise PolicyError("policy", "a MarkovPolicy, a RandomisedPolicy or an AugmentedPolicy", quote(policy))
+        raise PolicyError("policy", "a MarkovPolicy, a RandomizedPolicy or an AugmentedPolicy", quote(policy))
     try:
         with ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit)) as monitor:
             layers = _explore(model, policy, cost_OD, monitor)

@@ -9,7 +9,7 @@ import numpy as np
 
 from solvent.core.archives import Arrays, Header, check_array, check_names_of_arrays, check_positions, write_archive
 from solvent.core.exact import exact
-from solvent.core.files import write_whole
+from solvent.core.files import write_atomically
 from solvent.core.loading import check_limit, check_time, current_limits, refuse
 from solvent.errors import PolicyError, quote
 from solvent.model.assemble import MOST_EARNED
@@ -28,7 +28,7 @@ _UNBOUNDED = ""
 
 def save_discounted(policy: DiscountedPolicy, path: str | Path) -> None:
     """Write a policy to a file, whole or not at all; the same as `policy.save(path)`."""
-    write_whole(Path(path), discounted_to_bytes(policy))
+    write_atomically(Path(path), discounted_to_bytes(policy))
 
 
 def discounted_to_bytes(policy: DiscountedPolicy) -> bytes:

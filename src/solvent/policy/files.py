@@ -25,14 +25,14 @@ from solvent.core.archives import (
     write_archive,
 )
 from solvent.core.exact import exact
-from solvent.core.files import read_plain, write_whole
+from solvent.core.files import read_plain, write_atomically
 from solvent.core.loading import LoadLimits, check_limit, loading
 from solvent.errors import LoadLimitError, ModelError, PolicyError, SolventError, did_you_mean, quote
+from solvent.formats.files import decode_name, encode_name
 from solvent.model.assemble import check_horizon, check_names, check_resources
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
-from solvent.model.files import decode_name, encode_name
 from solvent.policy.nodes import Lookup
 from solvent.policy.table import AugmentedPolicy
 
@@ -53,7 +53,7 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
 
 def save_policy(policy: AugmentedPolicy, path: str | Path) -> None:
     """Write a policy to a file, whole or not at all; the same as `policy.save(path)`."""
-    write_whole(Path(path), to_bytes(policy))
+    write_atomically(Path(path), to_bytes(policy))
 
 
 def to_bytes(policy: AugmentedPolicy) -> bytes:

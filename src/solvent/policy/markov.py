@@ -136,13 +136,13 @@ class MarkovPolicy:
         return hash((self.model, self.table.tobytes()))
 
     def __repr__(self) -> str:
-        kind = "deterministic" if self.is_deterministic else "randomised"
+        kind = "deterministic" if self.is_deterministic else "randomized"
         return f"MarkovPolicy({kind}, horizon {self.model.horizon}, {self.model.n_states} states)"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class RandomisedPolicy(NodeTable):
-    """A randomised policy on nodes; the fields of `NodeTable` say where it decides.
+class RandomizedPolicy(NodeTable):
+    """A randomized policy on nodes; the fields of `NodeTable` say where it decides.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ class RandomisedPolicy(NodeTable):
         layers: Sequence[tuple[Any, Any, Any, Any]],
         settled: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]] | None = None,
         lookup: Lookup = "equal",
-    ) -> RandomisedPolicy:
+    ) -> RandomizedPolicy:
         """Return the policy of unordered choices.
 
         Parameters
@@ -188,7 +188,7 @@ class RandomisedPolicy(NodeTable):
         >>> model = instances.markov_gap()
         >>> limits = resolve(model, None)
         >>> fair = ([0, 0], [[0], [0]], [0, 1], [0.5, 0.5])
-        >>> policy = RandomisedPolicy.from_nodes(model, Lattice.fit(model, limits), limits, layers=[fair, fair])
+        >>> policy = RandomizedPolicy.from_nodes(model, Lattice.fit(model, limits), limits, layers=[fair, fair])
         >>> policy.probabilities(1, 0, 0)
         {0: 0.5, 1: 0.5}
         """

@@ -24,7 +24,7 @@ from solvent.core.exact import MAX_TICKS, exact
 from solvent.errors import PolicyError, did_you_mean, printable, quote
 from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits
-from solvent.model.cmdp import CMDP, NO_LAW, same
+from solvent.model.cmdp import CMDP, NO_DISTRIBUTION, same
 from solvent.model.rounding import NO_UPPER, round_to
 from solvent.policy.locate import COLLAPSED, locate_equal, locate_nearest
 from solvent.policy.search import NOT_FOUND, find
@@ -351,13 +351,16 @@ class NodeTable:
         self.check_model(model)
         cost_OD = np.zeros((model.n_outcomes, len(self.resources)), np.int64)
         for d, name in enumerate(self.resources):
-            if model.law_DO is not None and (model.law_DO[model.resource_index(name)] != NO_LAW).any():
-                raise PolicyError(f"costs of {name}", "costs of finite support", "a continuous law")
+            if (
+                model.distribution_DO is not None
+                and (model.distribution_DO[model.resource_index(name)] != NO_DISTRIBUTION).any()
+            ):
+                raise PolicyError(f"costs of {name}", "costs of finite support", "a continuous distribution")
             cost_OD[:, d] = self.plain_ticks(model, d)
         return cost_OD
 
     def plain_ticks(self, model: CMDP, d: int) -> NDArray[np.int64]:
-        """Return the costs of one tracked resource in ticks, as counted, shape (O,); 0 where a law takes their place.
+        """Return the costs of one tracked resource in ticks, as counted, shape (O,); 0 for continuous costs.
 
         Raises
         ------
@@ -366,13 +369,13 @@ class NodeTable:
         """
         r = model.resource_index(self.resources[d])
         column = model.cost[r]
-        continuous = model.law_DO is not None and bool((model.law_DO[r] != NO_LAW).any())
+        continuous = model.distribution_DO is not None and bool((model.distribution_DO[r] != NO_DISTRIBUTION).any())
         whole = (column.unit / self.units[d]).denominator == 1 or not column.ticks.any()
         if self.counting[d] == "exact" and (continuous or not whole):
             raise PolicyError(
                 f"costs of {self.resources[d]}",
                 f"whole multiples of the policy's unit, {format_amount(self.units[d])}",
-                "a continuous law" if continuous else f"multiples of {format_amount(column.unit)}",
+                "a continuous distribution" if continuous else f"multiples of {format_amount(column.unit)}",
             )
         # rounding moves each of the sum's terms by less than a tick
         if max(model.cost_sums[r]) * column.unit / self.units[d] + model.horizon > MAX_TICKS:

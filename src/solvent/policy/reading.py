@@ -12,7 +12,7 @@ from solvent.core.exact import exact
 from solvent.errors import quote
 from solvent.model.amounts import format_amount
 from solvent.model.cmdp import CMDP
-from solvent.model.distributions import CostLaw
+from solvent.model.distributions import CostDistribution
 
 #: Next state and exact costs of the outcomes an observation can be, and whether it says so to the letter.
 Matches = dict[tuple[int, tuple[Fraction, ...]], bool]
@@ -31,21 +31,21 @@ class Reading:
         is_float = isinstance(cost, float | np.floating)
         return cls(exact(cost, where), float(cost) if is_float else None)
 
-    def match(self, modelled: Fraction | CostLaw) -> Fraction | None:
-        """Return the modelled amount this can be, or None; a float is also the double nearest to an amount.
+    def match(self, modeled: Fraction | CostDistribution) -> Fraction | None:
+        """Return the modeled amount this can be, or None; a float is also the double nearest to an amount.
 
         Examples
         --------
         >>> Reading.of(1 / 3, "cost").match(Fraction(1, 3))
         Fraction(1, 3)
         """
-        if isinstance(modelled, CostLaw):
-            low, high = modelled.low, modelled.high
+        if isinstance(modeled, CostDistribution):
+            low, high = modeled.low, modeled.high
             if self.value <= high and (low is None or self.value >= low):
                 return self.value
             ends = [end for end in (low, high) if end is not None and self._is_double_of(end)]
             return ends[0] if ends else None
-        return modelled if self.value == modelled or self._is_double_of(modelled) else None
+        return modeled if self.value == modeled or self._is_double_of(modeled) else None
 
     def _is_double_of(self, amount: Fraction) -> bool:
         try:
@@ -73,7 +73,8 @@ def possible_texts(model: CMDP, row: int) -> tuple[str, ...]:
     possible = []
     for outcome in model.outcomes(row):
         costs = ", ".join(
-            (f"{name} " if len(outcome.cost) > 1 else "") + (str(c) if isinstance(c, CostLaw) else format_amount(c))
+            (f"{name} " if len(outcome.cost) > 1 else "")
+            + (str(c) if isinstance(c, CostDistribution) else format_amount(c))
             for name, c in outcome.cost.items()
         )
         possible.append(f"state {quote(outcome.next_state)}" + (f" at cost {costs}" if costs else ""))

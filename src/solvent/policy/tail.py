@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import MAX_TICKS, ExactColumn, common_unit
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError, quote
-from solvent.model.cmdp import CMDP, NO_LAW
+from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.discounted import DiscountedCMDP
 from solvent.policy.choices import NO_ROW, find_rows
 from solvent.policy.markov import UNDECIDED
@@ -157,7 +157,9 @@ def close(model: DiscountedCMDP, steps: int, rules: Sequence[TailRule], monitor:
         probability=_join(first.probability, np.full(int(per_row.sum()), 0.5)),
         next_state=_join(first.next_state, np.repeat(acting, 2 * n_rules)),
         cost=tuple(_extend(column, extra, monitor) for column, extra in zip(first.cost, spread, strict=True)),
-        law_DO=None if first.law_DO is None else _no_laws(first.law_DO, int(per_row.sum())),
+        distribution_DO=None
+        if first.distribution_DO is None
+        else _no_distributions(first.distribution_DO, int(per_row.sum())),
     )
     monitor.release(monitor.used - used - size - ends)
     return closed
@@ -171,8 +173,10 @@ def _join(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate([first, second.astype(first.dtype)])
 
 
-def _no_laws(law_DO: NDArray[np.int32], n_outcomes: int) -> NDArray[np.int32]:
-    return np.concatenate([law_DO, np.full((len(law_DO), n_outcomes), NO_LAW, np.int32)], axis=1)
+def _no_distributions(distribution_DO: NDArray[np.int32], n_outcomes: int) -> NDArray[np.int32]:
+    return np.concatenate(
+        [distribution_DO, np.full((len(distribution_DO), n_outcomes), NO_DISTRIBUTION, np.int32)], axis=1
+    )
 
 
 def _extend(column: ExactColumn, extra: list[Fraction], monitor: ResourceMonitor) -> ExactColumn:

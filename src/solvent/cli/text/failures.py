@@ -1,0 +1,120 @@
+"""Errors as text and as JSON: where, expected, found, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from solvent.errors import LocatedError, SolventError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+#: What arguments of functions are called on the command line.
+_SHELL_WORDS = {
+    'method="additive" or "relative"': "--method additive or --method relative",
+    "ignore_limits=True": "--ignore-limits",
+    "strict=True": "--strict",
+    "(gap=0.01)": "(--gap 0.01)",
+    "with an epsilon": "with an --epsilon",
+    "epsilon=,": "--epsilon,",
+    "solve(model, budget)": "solvent solve --budget",
+    "pass budget=...": "pass --budget",
+    "max_nodes=": "--max-nodes",
+    "raise max_episodes or epsilon": "raise --max-episodes or --epsilon",
+    "pass reward_range=(least, greatest)": "pass --reward-range LOW..HIGH",
+    "pass cost=...: another key, a number, or a function of (observation, action, next_observation)": (
+        "pass --cost: another key, or a number"
+    ),
+    "checkpoint=... to go on from": "--checkpoint FILE to go on from",
+    "as cost_bound says": "as --cost-bound says",
+    '"practical" with a learned support': "practical with a learned support",
+    'bonus="theory"': "--bonus theory",
+    "lower max_budget": "lower --max-budget",
+    "use None (null in files)": "write none",
+    "solvent.load_policy reads policies": "the model comes first, then the policy",
+}
+#: A method as Python writes it.
+_METHOD = re.compile(r"""\bmethod=(["'])(\w+)\1""")
+#: Arguments that, alone, say where an error lies.
+_SHELL_PLACES = {
+    *("method", "epsilon", "strict", "gap", "time_limit", "memory_limit"),
+    *("budget", "resource", "max_budget", "episodes", "seed", "delta", "horizon", "bonus", "replan", "max_episodes"),
+    *("cost", "cost_bound", "epsilon_cost", "reward_range", "resume", "checkpoint"),
+}
+
+
+def error_text(error: BaseException) -> RenderableType:
+    """Return an error as one block.
+
+    Examples
+    --------
+    >>> from rich.console import Console
+    >>> from solvent.errors import ModelError
+    >>> block = error_text(ModelError("van.yaml: start", "a state", "'dpot'", "did you mean 'depot'?"))
+    >>> Console(color_system=None).print(block)
+    error: van.yaml: start
+      expected  a state
+      found     'dpot'
+      hint      did you mean 'depot'?
+    """
+    if not isinstance(error, LocatedError):
+        return _block(in_shell(str(error)) if isinstance(error, SolventError) else _surprise(error), _after(error))
+    hint = [("hint", in_shell(error.hint))] if error.hint else []
+    expected, found = in_shell(error.expected), in_shell(error.found)
+    return _block(in_shell(error.where), [("expected", expected), ("found", found), *hint])
+
+
+def in_shell(text: str) -> str:
+    """Return what an error says to users of Python, in the words of the command line.
+
+    Examples
+    --------
+    >>> in_shell('use method="reduction", which takes any limits')
+    'use --method reduction, which takes any limits'
+    """
+    if text == "cost_support":
+        return "--support"
+    if text in _SHELL_PLACES:
+        return "--" + text.replace("_", "-")
+    for python, shell in _SHELL_WORDS.items():
+        text = text.replace(python, shell)
+    return _METHOD.sub(r"--method \2", text)
+
+
+def usage_text(message: str, command: str, hint: str = "") -> RenderableType:
+    """Return the block for a command line that cannot be read."""
+    return _block(message.rstrip("."), [*([("hint", hint)] if hint else []), ("help", f"{command} --help")])
+
+
+def error_record(error: BaseException) -> dict[str, Any]:
+    """Return an error for machines."""
+    record: dict[str, Any] = {"kind": type(error).__name__, "message": str(error) or _surprise(error)}
+    if isinstance(error, LocatedError):
+        record |= {"expected": in_shell(error.expected), "found": in_shell(error.found)}
+        record["where"], record["hint"] = in_shell(error.where), in_shell(error.hint) or None
+    return record
+
+
+def _surprise(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this"
+    detail = str(error).split("\n")[0]
+    return f"a mistake in Solvent itself: {type(error).__name__}" + (f": {detail}" if detail else "")
+
+
+def _after(error: BaseException) -> list[tuple[str, str]]:
+    if isinstance(error, SolventError):
+        return []
+    if isinstance(error, MemoryError):
+        return [("hint", "set --memory-limit, or coarsen the costs")]
+    return [("hint", "run it again with --debug, and report what it shows")]
+
+
+def _block(head: str, lines: list[tuple[str, str]]) -> RenderableType:
+    from rich.text import Text
+
+    text = Text().append("error: ", style="bold red").append(head, style="bold")
+    for label, value in lines:
+        text.append(f"\n  {label:<10}", style="dim").append(value)
+    return text

@@ -1,0 +1,246 @@
+"""Answers for machines: plain dicts that JSON can hold.
+
+Exact amounts are text ("30", "5/2"), everything else is a number. What is infinite or not there is null.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from solvent.baselines.compare import Comparison, ComparisonRow
+    from solvent.model.budget import Limits
+    from solvent.model.cmdp import CMDP
+    from solvent.model.discounted import DiscountedCMDP
+    from solvent.solvers.curve import Curve
+    from solvent.solvers.solution import Diagnosis, Round, Solution
+    from solvent.verification.report import Report, Witness
+    from solvent.verification.simulate import Simulation
+
+
+def amount(value: Fraction | None) -> str | None:
+    """Return an exact amount as text.
+
+    Examples
+    --------
+    >>> amount(Fraction(5, 2)), amount(Fraction(30)), amount(None)
+    ('5/2', '30', None)
+    """
+    return None if value is None else str(value)
+
+
+def number(value: float | None) -> float | None:
+    """Return a float that JSON can hold; None for what is infinite or no number."""
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def name(value: Hashable | None) -> Any:
+    """Return the name of a state or an action as model files write it; any other thing as its text."""
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, tuple):
+        return [name(part) for part in value]
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def identity(model: CMDP | DiscountedCMDP) -> dict[str, Any]:
+    """Return what tells a model apart from others."""
+    return {"name": model.name, "fingerprint": model.fingerprint}
+
+
+def model_record(model: CMDP | DiscountedCMDP) -> dict[str, Any]:
+    """Return what `info` says."""
+    facts = model.describe()
+    return {
+        "model": identity(model),
+        "description": model.description,
+        "horizon": facts.horizon,
+        "discount": amount(facts.discount),
+        "tables": facts.tables,
+        "states": facts.states,
+        "terminal_states": facts.terminal_states,
+        "actions": facts.actions,
+        "rows": facts.rows,
+        "outcomes": facts.outcomes,
+        "diversity_bound_log2": number(facts.diversity_bound_log2),
+        "resources": [
+            {
+                "name": each.name,
+                "low": amount(each.low),
+                "high": amount(each.high),
+                "unit": amount(each.unit),
+                "bits": each.bits,
+                "continuous": each.bits is None,
+                "budget": each.limit if model.budget else None,
+            }
+            for each in facts.resources
+        ],
+    }
+
+
+def limits_record(limits: Limits) -> dict[str, Any]:
+    """Return the limits after each step, by resource."""
+    return {
+        resource: {"upper": list(map(amount, upper)), "lower": list(map(amount, lower))}
+        for resource, upper, lower in zip(limits.resources, limits.upper, limits.lower, strict=True)
+    }
+
+
+def _amounts(values: Mapping[str, Fraction | None]) -> dict[str, str | None]:
+    return {key: amount(value) for key, value in values.items()}
+
+
+def solution_record(model: CMDP, solution: Solution, limits: Limits) -> dict[str, Any]:
+    """Return what `solve` says."""
+    stats = solution.stats
+    return {
+        "model": identity(model),
+        "status": solution.status.value,
+        "value": number(solution.value),
+        "value_lower": number(solution.value_lower),
+        "value_upper": number(solution.value_upper),
+        "gap": number(solution.gap),
+        "worst_spent": _amounts(solution.worst_spent),
+        "worst_is_exact": solution.worst_is_exact,
+        "value_checked": solution.value_checked,
+        "excess": _amounts(solution.excess),
+        "limits": limits_record(limits),
+        "method": solution.method,
+        "message": solution.message,
+        "diagnosis": None if solution.diagnosis is None else _diagnosis(solution.diagnosis),
+        "rounds": [_round(each) for each in solution.rounds],
+        "stats": {
+            "seconds": stats.seconds,
+            "nodes": stats.nodes,
+            "layer_sizes": list(map(int, stats.layer_sizes)),
+            "cost_diversity": stats.cost_diversity,
+            "peak_bytes": int(stats.peak_bytes),
+            "representation": stats.representation,
+            "approximate_costs": stats.approximate_costs,
+            "approximate_costs_bound": stats.approximate_costs_bound,
+        },
+    }
+
+
+def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
+    return {
+        "least_budget": _amounts(diagnosis.least_budget),
+        "shortfall": _amounts(diagnosis.shortfall),
+        "stuck_step": diagnosis.stuck_step,
+        "stuck_is_first": diagnosis.stuck_is_first,
+        "undetermined": list(diagnosis.undetermined),
+    }
+
+
+def _round(each: Round) -> dict[str, Any]:
+    return {
+        "lower": number(each.lower),
+        "upper": number(each.upper),
+        "gap": number(each.gap),
+        "nodes": int(each.nodes),
+        "seconds": float(each.seconds),
+    }
+
+
+def curve_record(curve: Curve) -> dict[str, Any]:
+    """Return what `frontier` says: the whole curve."""
+    return {
+        "model": identity(curve.model),
+        "resource": curve.resource,
+        "max_budget": amount(curve.max_budget),
+        "flat_beyond": curve.flat_beyond,
+        "least_budget": amount(curve.least_budget),
+        "points": [
+            {"budget": amount(budget), "budget_float": float(budget), "value": float(value)}
+            for budget, value in zip(curve.budgets, curve.values, strict=True)
+        ],
+    }
+
+
+def report_record(model: CMDP, report: Report) -> dict[str, Any]:
+    """Return what `verify` says."""
+
+    def steps(by_resource: Mapping[str, tuple[Fraction | None, ...]]) -> dict[str, list[str | None]]:
+        return {key: list(map(amount, values)) for key, values in by_resource.items()}
+
+    return {
+        "model": identity(model),
+        "feasible": report.feasible,
+        "value": number(report.value),
+        "violation_probability": number(report.violation_probability),
+        "expected_excess": {key: number(value) for key, value in report.expected_excess.items()},
+        "worst_spent": steps(report.worst_spent),
+        "least_spent": steps(report.least_spent),
+        "upper": steps(report.upper),
+        "lower": steps(report.lower),
+        "nodes": report.nodes,
+        "witness": None if report.witness is None else _witness(report.witness),
+    }
+
+
+def _witness(witness: Witness) -> dict[str, Any]:
+    return {
+        "resource": witness.resource,
+        "steps": [
+            {
+                "step": each.step,
+                "state": name(each.state),
+                "action": name(each.action),
+                "next_state": name(each.next_state),
+                "cost": {
+                    key: amount(cost) if isinstance(cost, Fraction) else str(cost) for key, cost in each.cost.items()
+                },
+                "spent": _amounts(each.spent),
+                "upper": _amounts(each.upper),
+                "lower": _amounts(each.lower),
+            }
+            for each in witness.steps
+        ],
+    }
+
+
+def simulation_record(model: CMDP, simulation: Simulation, seed: int) -> dict[str, Any]:
+    """Return what `simulate` says."""
+    from solvent.verification.simulate import LEVELS
+
+    return {
+        "model": identity(model),
+        "episodes": simulation.episodes,
+        "seed": seed,
+        "mean_reward": simulation.mean_reward,
+        "standard_error": number(simulation.standard_error),
+        "violations": simulation.violations,
+        "max_spent": _amounts(simulation.max_spent),
+        "levels": list(LEVELS),
+        "spent_quantiles": {key: values.tolist() for key, values in simulation.spent_quantiles.items()},
+        "stopped": simulation.stopped or None,
+    }
+
+
+def comparison_record(model: CMDP, comparison: Comparison, delta: float) -> dict[str, Any]:
+    """Return what `compare` says."""
+    return {
+        "model": identity(model),
+        "delta": delta,
+        "limits": limits_record(comparison.limits),
+        "rows": [_row(row) for row in comparison.rows],
+    }
+
+
+def _row(row: ComparisonRow) -> dict[str, Any]:
+    return {
+        "method": row.method,
+        "status": row.status,
+        "claimed": number(row.claimed),
+        "value": number(row.value),
+        "worst_spent": _amounts(row.worst_spent),
+        "least_spent": _amounts(row.least_spent),
+        "violation_probability": number(row.violation_probability),
+        "expected_excess": {key: number(value) for key, value in row.expected_excess.items()},
+        "feasible": row.feasible,
+        "seconds": row.seconds,
+        "message": row.message,
+    }

@@ -1,1 +1,0 @@
-"""Finding policies: exact methods, and what they share."""

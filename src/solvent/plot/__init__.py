@@ -1,0 +1,68 @@
+"""Pictures: of curves, spending, policies and solves, on matplotlib Axes, in files and in the terminal.
+
+Every function that draws takes Axes, or makes a figure of its own if given none, and returns the Axes. Figures are
+made without pyplot: no display is needed, the user's backend and settings stay as they are, and nothing has to be
+closed.
+
+Examples
+--------
+>>> import solvent
+>>> curve = solvent.frontier(solvent.instances.knapsack([60, 100, 120], [10, 20, 30]))
+>>> axes = solvent.plot.frontier(curve, budget=50)
+>>> axes.get_xlabel()
+'budget of weight'
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from solvent.plot.decisions import policy
+    from solvent.plot.files import save
+    from solvent.plot.grid import arrows
+    from solvent.plot.progress import bounds, layers
+    from solvent.plot.spent import spending
+    from solvent.plot.terminal import frontier_table, terminal_frontier, terminal_plot
+    from solvent.plot.value import frontier
+
+#: Where each name lives. No module is called like a function: importing it would put it in the function's place.
+_HOME = {
+    "arrows": "solvent.plot.grid",
+    "bounds": "solvent.plot.progress",
+    "frontier": "solvent.plot.value",
+    "frontier_table": "solvent.plot.terminal",
+    "layers": "solvent.plot.progress",
+    "policy": "solvent.plot.decisions",
+    "save": "solvent.plot.files",
+    "spending": "solvent.plot.spent",
+    "terminal_frontier": "solvent.plot.terminal",
+    "terminal_plot": "solvent.plot.terminal",
+}
+
+__all__ = [
+    "arrows",
+    "bounds",
+    "frontier",
+    "frontier_table",
+    "layers",
+    "policy",
+    "save",
+    "spending",
+    "terminal_frontier",
+    "terminal_plot",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'solvent.plot' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

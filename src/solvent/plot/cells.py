@@ -1,0 +1,173 @@
+"""Grids out of names: which states are cells of a map, which way is up, and where an action goes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from solvent.errors import ModelError, quote
+from solvent.model.cmdp import CMDP
+
+_TEXT = re.compile(r"\s*[(\[]?\s*([-+]?\d{1,9})\s*[,;:]\s*([-+]?\d{1,9})\s*[)\]]?\s*")
+_COMPASS = {
+    "north": (0, -1), "up": (0, -1), "n": (0, -1), "u": (0, -1), "↑": (0, -1),
+    "east": (1, 0), "right": (1, 0), "e": (1, 0), "r": (1, 0), "→": (1, 0),
+    "south": (0, 1), "down": (0, 1), "s": (0, 1), "d": (0, 1), "↓": (0, 1),
+    "west": (-1, 0), "left": (-1, 0), "w": (-1, 0), "l": (-1, 0), "←": (-1, 0),
+}  # fmt: skip
+
+#: Which of a cell's two numbers counts columns, and whether the other one grows downwards.
+Frame = tuple[int, bool]
+_FRAMES: tuple[Frame, ...] = ((0, True), (0, False), (1, True), (1, False))
+
+
+@dataclass(frozen=True)
+class Map:
+    """A model whose states are cells: columns count to the right and rows downwards.
+
+    Attributes
+    ----------
+    place : dict of int to (int, int)
+        Column and row of each state (by position) that is a cell.
+    frame : (int, bool)
+        How the names count.
+    """
+
+    place: dict[int, tuple[int, int]]
+    frame: Frame
+
+
+def read_cell(name: Hashable) -> tuple[int, int] | None:
+    """Return the two whole numbers of a name, or None if it is not the name of a cell.
+
+    Examples
+    --------
+    >>> read_cell((2, 5)), read_cell("2,5"), read_cell("(2, 5)"), read_cell("harbor"), read_cell((1, 2, 3))
+    ((2, 5), (2, 5), (2, 5), None, None)
+    """
+    if isinstance(name, str):
+        match = _TEXT.fullmatch(name)
+        return (int(match[1]), int(match[2])) if match else None
+    if isinstance(name, tuple) and len(name) == 2 and all(_is_whole(part) for part in name):
+        return int(name[0]), int(name[1])
+    return None
+
+
+def _is_whole(part: Any) -> bool:
+    return isinstance(part, int | np.integer) and not isinstance(part, bool)
+
+
+def read_direction(action: Hashable) -> tuple[int, int] | None:
+    """Return how many columns and rows an action goes by its name, or None if that does not say.
+
+    Examples
+    --------
+    >>> read_direction("north"), read_direction("move Left"), read_direction("stay")
+    ((0, -1), (-1, 0), None)
+    """
+    text = str(action).strip().lower()
+    if text in _COMPASS:
+        return _COMPASS[text]
+    found = {_COMPASS[word] for word in re.findall(r"[a-z]{2,}", text) if word in _COMPASS}
+    return found.pop() if len(found) == 1 else None
+
+
+def lay_out(model: CMDP) -> Map:
+    """Return where each cell of a model lies; which way its numbers count is taken from the moves, where they tell.
+
+    Raises
+    ------
+    ModelError
+        If a state that is not terminal is no cell.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> lay_out(instances.fuel_grid(2)).frame
+    (0, True)
+    """
+    cells = {}
+    has_rows = np.diff(model.row_indptr).reshape(model.n_tables, model.n_states).max(0) > 0
+    for index, name in enumerate(model.states):
+        cell = read_cell(name)
+        if cell is not None:
+            cells[index] = cell
+        elif has_rows[index]:
+            raise ModelError(
+                "arrows", "states that are cells: pairs of whole numbers, or text such as '2,5'",
+                f"the state {quote(name)}", "plot.policy draws any state, by step and remaining budget",
+            )  # fmt: skip
+    if not cells:
+        raise ModelError("arrows", "states that are cells", "only terminal states that are none")
+    frame = _vote(model, cells)
+    return Map({index: turn(cell, frame) for index, cell in cells.items()}, frame)
+
+
+def turn(pair: tuple[int, int], frame: Frame) -> tuple[int, int]:
+    """Return two numbers of a name, or a difference of such, as columns and rows."""
+    column, other = pair[frame[0]], pair[1 - frame[0]]
+    return column, other if frame[1] else -other
+
+
+def _vote(model: CMDP, cells: dict[int, tuple[int, int]]) -> Frame:
+    """Return the frame in which most moves go where their names say; for none, (column, row) or text "row,column"."""
+    votes: Counter[Frame] = Counter()
+    named = {a: way for a, name in enumerate(model.actions) if (way := read_direction(name)) is not None}
+    for state in cells:
+        for table in range(model.n_tables):
+            first = int(model.row_indptr[table * model.n_states + state])
+            for row in range(first, int(model.row_indptr[table * model.n_states + state + 1])):
+                way = named.get(int(model.row_action[row]))
+                target = likeliest(model, row)
+                if way is None or target not in cells or target == state:
+                    continue
+                moved = cells[target][0] - cells[state][0], cells[target][1] - cells[state][1]
+                votes.update(frame for frame in _FRAMES if turn(moved, frame) == way)
+    as_text = any(isinstance(model.states[index], str) for index in cells)
+    usual: Frame = (1, True) if as_text else (0, True)
+    return max((usual, *_FRAMES), key=lambda frame: votes[frame])
+
+
+def likeliest(model: CMDP, row: int) -> int:
+    """Return the state (by position) that a row leads to most likely; among equals, the first to be named."""
+    part = slice(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1]))
+    states, place = np.unique(model.next_state[part], return_inverse=True)
+    return int(states[int(np.argmax(np.bincount(place, model.probability[part])))])
+
+
+def heading(model: CMDP, chart: Map, row: int, state: int) -> tuple[float, float] | None:
+    """Return the columns and rows an arrow for a row should span, at most 1 each way; None if the action goes nowhere.
+
+    A name that says where it goes is believed, so that a move against a wall is still one.
+    """
+    named = read_direction(model.actions[int(model.row_action[row])])
+    if named is not None:
+        return float(named[0]), float(named[1])
+    target = likeliest(model, row)
+    if target == state or target not in chart.place:
+        return None
+    across, down = (b - a for a, b in zip(chart.place[state], chart.place[target], strict=True))
+    longest = max(abs(across), abs(down))
+    return across / longest, down / longest
+
+
+def letters(names: Sequence[Hashable]) -> list[str]:
+    """Return short signs for actions that go nowhere: first letters, and numbers where these are the same.
+
+    Examples
+    --------
+    >>> letters(["stay", "refuel", "scan"])
+    ['S', 'R', 'S2']
+    """
+    seen: Counter[str] = Counter()
+    signs = []
+    for name in names:
+        letter = next((c.upper() for c in str(name) if c.isalnum()), "?")
+        seen[letter] += 1
+        signs.append(letter if seen[letter] == 1 else f"{letter}{seen[letter]}")
+    return signs

@@ -1,0 +1,287 @@
+"""A policy as a picture: which action it takes in one state, by step and by what is left of the budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+
+from solvent.errors import ModelError, PolicyError, quote
+from solvent.plot.style import CATEGORIES, HATCHES, MOST_CATEGORIES, NOTHING, WIDE, beside, drawing, whole_steps
+from solvent.plot.words import amount, pick_resource, plot_name
+from solvent.policy.choices import spread
+from solvent.policy.locate import COLLAPSED
+from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
+from solvent.policy.nodes import NodeTable
+from solvent.policy.table import AugmentedPolicy
+
+#: Ends of intervals beyond this many ticks are no ends.
+_FAR = 2**61
+#: No cell is lower than this share of the height, or it could not be seen.
+_LOWEST_CELL = 1 / 120
+_MOST_ROWS_OF_LEGEND = 13
+_OTHERS = -1
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What is decided in one state: rectangles of (step, amounts), each with shares of actions.
+
+    Attributes
+    ----------
+    step : ndarray of int64, shape (C,)
+    low, high : ndarray of float64, shape (C,)
+        Ends of the amounts, infinite where open; equal for a single amount.
+    left, right : ndarray of float64, shape (C,)
+        Ends within the step, from 0 to 1: the share of the action.
+    action : ndarray of int64, shape (C,)
+    """
+
+    step: NDArray[np.int64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    left: NDArray[np.float64]
+    right: NDArray[np.float64]
+    action: NDArray[np.int64]
+
+
+def policy(
+    policy: NodeTable | MarkovPolicy,
+    state: Hashable | None = None,
+    *,
+    ax: Axes | None = None,
+    resource: str | None = None,
+) -> Axes:
+    """Draw which action a policy takes in one state, by step and by what is left of the budget.
+
+    Where the resource has no upper limit, the vertical axis has what was spent instead. Gray is where nothing is
+    decided: the policy never leads there, or nothing is safe there. Where the action also hangs on another resource, or
+    on chance, a cell is divided among the actions.
+
+    Parameters
+    ----------
+    policy : AugmentedPolicy, RandomizedPolicy or MarkovPolicy
+    state : hashable, optional
+        Which; the start if not given.
+    ax : Axes, optional
+        Where to draw; a new figure if not given.
+    resource : str, optional
+        Which; the only one that the policy tracks, if not given.
+
+    Raises
+    ------
+    PolicyError
+        If it is no such policy, there is no such state, or the policy decides nothing in it.
+    ModelError
+        If the policy tracks several resources and none is named, or has none of that name.
+
+    Examples
+    --------
+    >>> import solvent
+    >>> model = solvent.instances.fuel_grid(3)
+    >>> axes = policy(solvent.solve(model).policy, (1, 1))
+    >>> axes.get_ylabel(), [text.get_text() for text in axes.get_legend().get_texts()]
+    ('remaining fuel', ['east', 'south', 'stay', 'nothing decided'])
+    """
+    if not isinstance(policy, NodeTable | MarkovPolicy):
+        hint = "solution.policy is one" if hasattr(policy, "stats") else ""
+        raise PolicyError("policy", "an AugmentedPolicy, RandomizedPolicy or MarkovPolicy", quote(policy), hint)
+    owner: Any = policy.model if isinstance(policy, MarkovPolicy) else policy
+    name = owner.start if state is None else state
+    where = pick_resource(policy.resources, resource) if policy.resources else None
+    if where is None and resource is not None:
+        raise ModelError("resource", "none, since the policy looks at nothing that is spent", quote(resource))
+    axis = _Axis(policy, owner.horizon, where)
+    cells = _markov_cells(policy, name) if isinstance(policy, MarkovPolicy) else _node_cells(policy, name, axis)
+    if not len(cells.step):
+        raise PolicyError(
+            f"state {quote(name)}",
+            "a state in which the policy decides something",
+            "one that is terminal or never reached",
+        )
+    with drawing(ax, WIDE) as axes:
+        low, high = axis.ends(cells, is_start=name == owner.start)
+        _draw_cells(axes, _close(cells, low, high), owner.actions)
+        axes.set_facecolor(NOTHING)
+        axes.set_ylim(low, high)
+        whole_steps(axes, owner.horizon - 1, "step")
+        axes.set_ylabel(axis.label)
+        if where is None:
+            axes.set_yticks([])
+        axes.set_title(f"in state {plot_name(name)}", fontsize=9)
+        handles = [*axes.get_legend_handles_labels()[0], Patch(color=NOTHING, label="nothing decided")]
+        beside(axes, columns=1 + len(handles) // _MOST_ROWS_OF_LEGEND, handles=handles)
+    return axes
+
+
+class _Axis:
+    """The vertical axis: what remains of one resource, or what was spent of it where it has no upper limit."""
+
+    def __init__(self, policy: NodeTable | MarkovPolicy, horizon: int, resource: str | None) -> None:
+        self.d: int | None = None
+        self.unit, self.remaining = Fraction(1), False
+        self.limits: list[Fraction | None] = [None] * horizon
+        self.label = "whatever was spent"
+        if resource is None or not isinstance(policy, NodeTable):
+            return
+        self.d = policy.resources.index(resource)
+        place = policy.limits.resources.index(resource)
+        self.limits = _coming(policy.limits.upper[place])
+        self.remaining = None not in self.limits
+        way = policy.counting[self.d]
+        counted = "" if way == "exact" else f", counted in {amount(policy.units[self.d])} rounded {way}"
+        self.label = f"{'remaining' if self.remaining else 'spent of'} {plot_name(resource)}{counted}"
+        self.unit = policy.units[self.d]
+
+    def amounts(self, step: int, low: list[float | int], high: list[float | int]) -> tuple[list[float], list[float]]:
+        """Return the ends of intervals of spent ticks as heights."""
+        limit = self.limits[step] if self.remaining else None
+        if limit is None:
+            return [self._amount(end) for end in low], [self._amount(end) for end in high]
+        return [self._left(limit, end) for end in high], [self._left(limit, end) for end in low]
+
+    def _amount(self, ticks: float | int) -> float:
+        return float(ticks) if isinstance(ticks, float) else float(ticks * self.unit)
+
+    def _left(self, limit: Fraction, ticks: float | int) -> float:
+        return -ticks if isinstance(ticks, float) else float(limit - ticks * self.unit)
+
+    def ends(self, cells: Cells, is_start: bool) -> tuple[float, float]:
+        """Return the least and the greatest height to show."""
+        if self.d is None:
+            return 0.0, 1.0
+        known = np.concatenate([cells.low, cells.high])
+        known = known[np.isfinite(known)]
+        start = self.limits[0] if self.remaining else Fraction(0)
+        if is_start or not len(known):
+            known = np.append(known, float(start or 0))
+        low, high = float(known.min()), float(known.max())
+        room = max(0.06 * (high - low), 0.5 * float(self.unit)) or 1.0
+        return low - room, high + room
+
+
+def _coming(limits: tuple[Fraction | None, ...]) -> list[Fraction | None]:
+    """Return for each step the next limit to come, its own included."""
+    coming: list[Fraction | None] = []
+    for limit in reversed(limits):
+        coming.append(limit if limit is not None else (coming[-1] if coming else None))
+    return coming[::-1]
+
+
+def _markov_cells(policy: MarkovPolicy, state: Hashable) -> Cells:
+    index = policy.model.state_index(state)
+    parts = []
+    for step in range(policy.model.horizon):
+        actions, weights = policy.choices(step, index)
+        ends = np.cumsum(weights)
+        open_end = np.full(len(actions), math.inf)
+        parts.append((np.full(len(actions), step), -open_end, open_end, ends - weights, ends, actions))
+    return _join(parts)
+
+
+def _node_cells(policy: NodeTable, state: Hashable, axis: _Axis) -> Cells:
+    covered = [step for step in range(policy.horizon) if policy.covers(step, state)]
+    index = policy.states.index(state)
+    parts = []
+    for step in covered:
+        first = int(policy.step_indptr[step])
+        group = first + int(np.searchsorted(policy.group_state[first : int(policy.step_indptr[step + 1])], index))
+        keys, cell, action, weight = _choices(policy, group, axis.d)
+        if axis.d is None:
+            low, high = [-math.inf], [math.inf]
+        else:
+            low, high = axis.amounts(step, *_intervals(policy, group, axis.d, keys))
+        owner, action, left, right = _shares(cell, action, weight, len(keys))
+        parts.append((np.full(len(owner), step), np.array(low)[owner], np.array(high)[owner], left, right, action))
+    return _join(parts)
+
+
+def _choices(policy: NodeTable, group: int, d: int | None) -> tuple[list[int], Any, Any, Any]:
+    """Return the distinct amounts of a group, and for each choice of an action its amount, action and weight."""
+    nodes = np.arange(int(policy.node_indptr[group]), int(policy.node_indptr[group + 1]))
+    ticks = np.zeros(len(nodes), np.int64) if d is None else policy.spent_ND[nodes, d]
+    keys, cell = np.unique(ticks, return_inverse=True)
+    if isinstance(policy, AugmentedPolicy):
+        return keys.tolist(), cell, policy.action_N[nodes].astype(np.int64), np.ones(len(nodes))
+    assert isinstance(policy, RandomizedPolicy)
+    owner, choice = spread(policy.choice_indptr, nodes)
+    return keys.tolist(), cell[owner], policy.action_C[choice], policy.probability_C[choice]
+
+
+def _intervals(policy: NodeTable, group: int, d: int, keys: list[int]) -> tuple[list[float | int], list[float | int]]:
+    """Return the ends, in ticks, of the amounts that each key of a group answers for."""
+    if policy.lookup == "at_most":
+        return [-math.inf, *keys[:-1]], list(keys)
+    if policy.lookup == "at_least":
+        return list(keys), [*keys[1:], math.inf]
+    low: list[float | int] = list(keys)
+    high: list[float | int] = list(keys)
+    if keys and keys[0] == COLLAPSED:
+        assert policy.settled_low_GD is not None
+        assert policy.settled_high_GD is not None
+        ends = int(policy.settled_low_GD[group, d]), int(policy.settled_high_GD[group, d])
+        low[0] = ends[0] if ends[0] > -_FAR else -math.inf
+        high[0] = ends[1] if ends[1] < _FAR else math.inf
+    return low, high
+
+
+def _shares(cell: Any, action: Any, weight: Any, n_cells: int) -> tuple[Any, Any, Any, Any]:
+    """Return for each (cell, action) the part of the cell's width that is its share."""
+    most = int(action.max()) + 1
+    pairs, place = np.unique(cell * most + action, return_inverse=True)
+    owner, chosen = np.divmod(pairs, most)
+    share: Any = np.bincount(place, weight, len(pairs))
+    share = share / np.bincount(owner, share, n_cells)[owner]
+    ends = np.cumsum(share)
+    first = np.searchsorted(owner, np.arange(n_cells))
+    before = (ends - share)[first][owner]
+    return owner, chosen, ends - share - before, ends - before
+
+
+def _join(parts: list[tuple[Any, ...]]) -> Cells:
+    if not parts:
+        nothing = np.zeros(0)
+        return Cells(nothing.astype(np.int64), *(nothing,) * 4, nothing.astype(np.int64))
+    return Cells(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _close(cells: Cells, bottom: float, top: float) -> Cells:
+    """Return the cells with open ends at the edge of the picture, and single amounts as high as can be seen."""
+    single = np.isfinite(cells.low) & (cells.low == cells.high)
+    apart = np.diff(np.unique(cells.low[single]))
+    apart = apart[apart > 1e-9 * (top - bottom)]
+    size = max(float(apart.min()) if len(apart) else 0.0, _LOWEST_CELL * (top - bottom))
+    size = min(size, 0.12 * (top - bottom))
+    low = np.where(single, cells.low - size / 2, np.clip(cells.low, bottom, top))
+    high = np.where(single, cells.high + size / 2, np.clip(cells.high, bottom, top))
+    return Cells(cells.step, low, high, cells.left, cells.right, cells.action)
+
+
+def _draw_cells(axes: Axes, cells: Cells, names: tuple[Hashable, ...]) -> None:
+    actions, count = np.unique(cells.action, return_counts=True)
+    shown = actions.tolist()
+    drawn = cells.action
+    if len(shown) > MOST_CATEGORIES:
+        shown = sorted(actions[np.argsort(-count, kind="stable")][: MOST_CATEGORIES - 1].tolist())
+        drawn = np.where(np.isin(drawn, shown), drawn, _OTHERS)
+        shown.append(_OTHERS)
+    for place, action in enumerate(shown):
+        at = np.flatnonzero(drawn == action)
+        left, right = cells.step[at] - 0.5 + cells.left[at], cells.step[at] - 0.5 + cells.right[at]
+        corners = [(left, cells.low[at]), (right, cells.low[at]), (right, cells.high[at]), (left, cells.high[at])]
+        verts: Any = np.stack([np.stack(corner, -1) for corner in corners], 1)
+        color, hatch = CATEGORIES[place % len(CATEGORIES)], HATCHES[place // len(CATEGORIES)]
+        label = f"{len(actions) - len(shown) + 1} others" if action == _OTHERS else plot_name(names[action])
+        # an edge of the same color leaves no seams between cells
+        edge: dict[str, Any] = (
+            {"edgecolor": "white", "linewidth": 0} if hatch else {"edgecolor": color, "linewidth": 0.4}
+        )
+        axes.add_collection(PolyCollection(verts, facecolor=color, hatch=hatch or None, label=label, **edge))

@@ -1,0 +1,105 @@
+"""Pictures as files: PNG, SVG and PDF, written whole or not at all, the same picture always as the same bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, FigureBase
+from numpy.typing import NDArray
+
+from solvent.core.files import write_atomically
+from solvent.errors import ModelError, quote
+from solvent.plot.style import look
+
+#: How often a layout is drawn to let it settle, when it has, and to how many decimals of the figure it is kept.
+_MOST_DRAWINGS, _STILL, _DECIMALS = 10, 1e-9, 6
+#: What each kind of file would say about when and by what it was made, and must not.
+_METADATA: dict[str, dict[str, Any]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None, "Creator": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+
+def save(picture: Axes | FigureBase, path: str | Path) -> None:
+    """Write a picture to a .png, .svg or .pdf file, whole or not at all.
+
+    The file says neither when nor by what version it was made, so that the same picture gives the same file.
+
+    Parameters
+    ----------
+    picture : Axes or Figure
+        For Axes, the whole figure they are in is written.
+    path : str or Path
+        The ending decides the format.
+
+    Raises
+    ------
+    ModelError
+        If it is neither Axes nor a figure, the ending is none of these, or the place cannot be written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, solvent
+    >>> curve = solvent.frontier(solvent.instances.knapsack([60, 100, 120], [10, 20, 30]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "knapsack.svg"
+    ...     save(curve.plot(), file)
+    ...     b"<svg" in file.read_bytes()
+    True
+    """
+    figure = _figure(picture)
+    if not isinstance(path, str | Path):
+        raise ModelError("save", "the path of a picture file", quote(path))
+    path = Path(path)
+    kind = path.suffix.lower()
+    if kind not in _METADATA:
+        raise ModelError(str(path), "a name ending in .png, .svg or .pdf", quote(path.suffix))
+    content = io.BytesIO()
+    with look(), _settled(figure):
+        figure.savefig(content, format=kind[1:], metadata=_METADATA[kind], bbox_inches="tight", pad_inches=0.06)
+    write_atomically(path, content.getvalue())
+
+
+@contextmanager
+def _settled(figure: Figure) -> Iterator[None]:
+    """Within, the parts of a figure stand still.
+
+    A layout engine moves them a little further with each drawing, so that a figure drawn twice would not look the same.
+    It is let run until they stop, to the millionth of the figure, and rests until the file is made.
+    """
+    engine = figure.get_layout_engine()
+    if engine is None:
+        yield
+        return
+    places: list[NDArray[np.float64]] = []
+    for _ in range(_MOST_DRAWINGS):
+        figure.draw_without_rendering()
+        before, places = places, [np.array(axes.get_position(original=True).bounds) for axes in figure.axes]
+        if before and all(np.abs(a - b).max() < _STILL for a, b in zip(before, places, strict=True)):
+            break
+    for axes, place in zip(figure.axes, places, strict=True):
+        managed = axes.get_in_layout()
+        left, bottom, width, height = place.round(_DECIMALS).tolist()
+        axes.set_position((left, bottom, width, height))
+        axes.set_in_layout(managed)  # giving it a place took it out of the layout
+    figure.set_layout_engine("none")
+    try:
+        yield
+    finally:
+        figure.set_layout_engine(engine)
+
+
+def _figure(picture: Any) -> Figure:
+    owner = picture.figure if isinstance(picture, Axes) else picture
+    while isinstance(owner, FigureBase) and not isinstance(owner, Figure):
+        owner = owner.figure  # the figure of a subfigure
+    if not isinstance(owner, Figure):
+        raise ModelError("save", "matplotlib Axes or a Figure", quote(picture))
+    return owner

@@ -1,0 +1,155 @@
+"""Spending over time as a picture: what roll-outs spent, what any history can spend, and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from solvent.model.budget import BudgetLike
+from solvent.model.cmdp import CMDP, check_model
+from solvent.plot.style import LEAST, LIMIT, MEDIAN, OVER, QUANTILES, WORST, beside, drawing, faint_grid, whole_steps
+from solvent.plot.words import amount, number, pick_resource, plot_name
+from solvent.verification.report import PerStep, Report
+from solvent.verification.simulate import Simulation, simulate
+from solvent.verification.verify import PolicyLike, verify
+
+#: Quantiles between which the bands lie, and how dark each is.
+_BANDS = ((0.05, 0.95, 0.30), (0.25, 0.75, 0.55))
+_MOST_MARKERS = 40
+
+
+def spending(
+    model: CMDP,
+    policy: PolicyLike,
+    budget: BudgetLike | None = None,
+    *,
+    resource: str | None = None,
+    episodes: int = 10_000,
+    seed: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw what a policy spends over time: quantiles of roll-outs between the exact extremes, and the limits.
+
+    The bands are estimates from `solvent.simulate`. The worst case and the least are exact, from `solvent.verify`: no
+    history ever leaves them. Where the worst case breaks a limit, it is marked.
+
+    Parameters
+    ----------
+    model : CMDP
+    policy : AugmentedPolicy, RandomizedPolicy, MarkovPolicy, array or callable
+        As for `solvent.verify`.
+    budget : number, Budget or mapping, optional
+        The limits to show; the policy's own if not given, or else the model's.
+    resource : str, optional
+        Whose spending; the only one, or the only one with a limit, if not given.
+    episodes : int
+        How many to roll out.
+    seed : int
+        Of the roll-outs.
+    ax : Axes, optional
+        Where to draw; a new figure if not given.
+
+    Raises
+    ------
+    ModelError
+        If it is not clear which resource is meant, or there is no such one.
+    PolicyError
+        As for `solvent.verify`.
+
+    Examples
+    --------
+    >>> import solvent
+    >>> model = solvent.instances.fuel_grid(3)
+    >>> axes = spending(model, solvent.solve(model).policy, episodes=100)
+    >>> [text.get_text() for text in axes.get_legend().get_texts()]
+    ['worst case', '5–95 % of runs', '25–75 %', 'median', 'least', 'limit']
+    """
+    check_model(model)
+    if resource is not None or model.n_resources == 1:
+        pick_resource(model.resources, resource)  # before the work, not after it
+    report = verify(model, policy, budget)
+    name = pick_resource(model.resources, resource, preferred=list(report.upper))
+    runs = simulate(model, policy, episodes, seed, budget)
+    with drawing(ax) as axes:
+        whole_steps(axes, model.horizon, "steps taken")
+        axes.set_ylabel(f"spent of {plot_name(name)}")
+        _draw_extremes(axes, report, runs, name)
+        _draw_limits(axes, report, name)
+        _draw_breaks(axes, report, name)
+        faint_grid(axes)
+        axes.margins(y=0.08)
+        beside(axes)
+    return axes
+
+
+def _draw_extremes(axes: Axes, report: Report, runs: Simulation, name: str) -> None:
+    worst, least = _line(report.worst_spent[name]), _line(report.least_spent[name])
+    steps = np.arange(len(worst))
+    marker = "." if len(worst) <= _MOST_MARKERS else ""
+    axes.plot(steps, worst, color=WORST, linewidth=1.5, marker=marker, label="worst case", zorder=3)
+    for low, high, alpha in _BANDS:
+        bottom, top = (np.concatenate([[0.0], runs.quantile(name, level)]) for level in (low, high))
+        label = f"{round(100 * low)}–{round(100 * high)} %" + (" of runs" if low == _BANDS[0][0] else "")
+        axes.fill_between(steps, bottom, top, color=QUANTILES, alpha=alpha, linewidth=0, label=label)
+    median = np.concatenate([[0.0], runs.quantile(name, 0.5)])
+    axes.plot(steps, median, color=MEDIAN, linewidth=1.6, label="median", zorder=3)
+    if not np.isnan(least[1:]).all():
+        axes.plot(steps, least, color=LEAST, linewidth=1.2, linestyle=(0, (3, 1.5)), label="least", zorder=3)
+
+
+def _line(amounts: PerStep) -> NDArray[np.float64]:
+    """Return amounts from before the first step on; not a number where there is none."""
+    return np.array([0.0, *(np.nan if each is None else float(each) for each in amounts)])
+
+
+def _draw_limits(axes: Axes, report: Report, name: str) -> None:
+    for side, word in ((report.upper, "limit"), (report.lower, "lower limit")):
+        limits = side.get(name, ())
+        style = "-" if word == "limit" else (0, (5, 2))
+        for place, (first, last) in enumerate(_stretches(limits)):
+            # a limit holds after a step: it is drawn over half a step on both sides of that moment
+            edges = np.arange(first, last + 2) + 0.5
+            heights = [float(each) for each in limits[first : last + 1] if each is not None]
+            axes.stairs(
+                heights, edges, baseline=None, color=LIMIT, linewidth=2.2, linestyle=style,
+                label=word if place == 0 else "_nolegend_", zorder=2.5,
+            )  # fmt: skip
+        given = {each for each in limits if each is not None}
+        if len(given) == 1:
+            (only,), above = given, word == "limit"
+            axes.annotate(
+                f"{word} {amount(only)}", (len(limits) + 0.5, float(only)), xytext=(0, 3 if above else -3),
+                textcoords="offset points", ha="right", va="bottom" if above else "top", fontsize=8.5,
+            )  # fmt: skip
+
+
+def _stretches(limits: PerStep) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last step of each run of steps that have a limit."""
+    first = None
+    for step, limit in enumerate((*limits, None)):
+        if limit is None and first is not None:
+            yield first, step - 1
+            first = None
+        elif limit is not None and first is None:
+            first = step
+
+
+def _draw_breaks(axes: Axes, report: Report, name: str) -> None:
+    """Mark where the worst case or the least breaks a limit, compared exactly."""
+    broken = []
+    for step in range(len(report.worst_spent[name])):
+        worst, least = report.worst_spent[name][step], report.least_spent[name][step]
+        upper = report.upper[name][step] if name in report.upper else None
+        lower = report.lower[name][step] if name in report.lower else None
+        if upper is not None and worst is not None and worst > upper:
+            broken.append((step + 1, float(worst)))
+        if lower is not None and least is not None and least < lower:
+            broken.append((step + 1, float(least)))
+    if broken:
+        chance = report.violation_probability
+        label = "breaks the limit" if chance is None else f"breaks a limit\n(probability {number(chance)})"
+        axes.plot(*zip(*broken, strict=True), linestyle="", marker="X", markersize=7, color=OVER,
+                  markeredgecolor="white", label=label, zorder=5)  # fmt: skip

@@ -1,0 +1,126 @@
+"""The one look of all pictures: sizes, fonts, and colors by what they stand for.
+
+The colors are those of Okabe and Ito, which people with any of the common kinds of color blindness can tell apart.
+Where there are more categories than colors, hatches tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from matplotlib import style
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from solvent.errors import ModelError, quote
+
+BLACK, GRAY = "#000000", "#6E6E6E"
+BLUE, SKY, GREEN, YELLOW = "#0072B2", "#56B4E9", "#009E73", "#F0E442"
+ORANGE, VERMILLION, PURPLE = "#E69F00", "#D55E00", "#CC79A7"
+
+#: Colors by role.
+VALUE = BLUE
+UPPER_BOUND = VERMILLION
+MARGINAL = ORANGE
+LEAST_BUDGET = VERMILLION
+LIMIT = BLACK
+WORST = VERMILLION
+LEAST = GREEN
+QUANTILES = SKY
+MEDIAN = BLUE
+OVER = PURPLE
+NOTHING = "#ECECEC"
+WALL = "#8C8C8C"
+GRID = "#E4E4E4"
+
+#: Colors of categories, most easily told apart first; each hatch begins another round of them.
+CATEGORIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GRAY)
+HATCHES = ("", "////", "....")
+MOST_CATEGORIES = len(CATEGORIES) * len(HATCHES)
+
+#: Sizes of figures, in inches.
+WIDE = (6.4, 3.8)
+SQUARE = (5.2, 4.6)
+
+LOOK: dict[str, Any] = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "axes.linewidth": 0.8,
+    "axes.formatter.useoffset": False,
+    "axes.formatter.limits": (-4, 6),
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "xtick.major.width": 0.8,
+    "ytick.major.width": 0.8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "hatch.linewidth": 0.7,
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "svg.hashsalt": "solvent",
+    "svg.fonttype": "path",
+    "pdf.fonttype": 42,
+}
+
+
+@contextmanager
+def look() -> Iterator[None]:
+    """Within, matplotlib has the one look; afterwards, the settings it had before.
+
+    Examples
+    --------
+    >>> import matplotlib as mpl
+    >>> before = mpl.rcParams["font.size"]
+    >>> with look():
+    ...     mpl.rcParams["font.size"]
+    9.0
+    >>> mpl.rcParams["font.size"] == before
+    True
+    """
+    with style.context(["default", LOOK]):
+        yield
+
+
+@contextmanager
+def drawing(ax: Axes | None, size: tuple[float, float] = WIDE) -> Iterator[Axes]:
+    """Give Axes to draw on, in the one look: those of the user, or those of a new figure that pyplot knows nothing of.
+
+    Raises
+    ------
+    ModelError
+        If `ax` is something else.
+    """
+    if ax is not None and not isinstance(ax, Axes):
+        raise ModelError("ax", "matplotlib Axes, or None for a new figure", quote(ax))
+    with look():
+        axes = Figure(figsize=size, layout="constrained").add_subplot() if ax is None else ax
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_axisbelow(True)
+        yield axes
+
+
+def whole_steps(axes: Axes, horizon: int, label: str) -> None:
+    """Put whole numbers of steps from 0 to `horizon` on the horizontal axis."""
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=10, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
+    axes.set_xlabel(label)
+    axes.set_xlim(-0.5, horizon + 0.5)
+
+
+def faint_grid(axes: Axes) -> None:
+    """Draw thin lines at the heights of the ticks."""
+    axes.grid(axis="y", color=GRID, linewidth=0.6)
+
+
+def beside(axes: Axes, columns: int = 1, handles: list[Artist] | None = None) -> None:
+    """Put the legend to the right of the axes, where it hides nothing."""
+    shown = axes.get_legend_handles_labels()[0] if handles is None else handles
+    axes.legend(
+        handles=shown, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, ncols=columns, handlelength=1.6
+    )

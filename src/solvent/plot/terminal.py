@@ -1,0 +1,272 @@
+"""Pictures made of letters: step lines and tables for the terminal."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.core.exact import exact
+from solvent.errors import ModelError, quote
+from solvent.model.amounts import short_amount
+from solvent.plot.words import short_name
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from solvent.solvers.curve import Curve
+
+#: The bit of each dot of a braille letter, four rows of two, and where these letters begin.
+_DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
+_BRAILLE = 0x2800
+_LEAST_WIDTH, _LEAST_HEIGHT = 30, 4
+_ROWS_OF_TABLE = 9
+
+
+def terminal_plot(
+    x: Sequence[float],
+    y: Sequence[float],
+    *,
+    width: int = 72,
+    height: int = 14,
+    title: str = "",
+    marks: Mapping[str, float] | None = None,
+    ascii: bool = False,
+) -> str:
+    """Return a step line as text.
+
+    Parameters
+    ----------
+    x : sequence of float, length N
+        Never falling; `y[i]` holds from `x[i]` to `x[i + 1]`.
+    y : sequence of float, length N
+        Where one is not finite there is a gap.
+    width : int
+        Of the whole text, in letters.
+    height : int
+        Of the field of the line, in lines.
+    title : str
+        A line above.
+    marks : mapping of str to float, optional
+        Places on the horizontal axis to point out, by their labels.
+    ascii : bool
+        Draw with plain letters, at a lower resolution; for terminals that know no others.
+
+    Raises
+    ------
+    ModelError
+        If there is nothing to draw, the lengths differ, `x` falls, or the field is too small.
+
+    Examples
+    --------
+    >>> print(terminal_plot([0, 1, 4], [0, 2, 2], width=30, height=4, marks={"least": 1}, ascii=True))
+      2 |      *******************
+        |      *
+        |      *
+      0 |*******
+        +------^------------------
+         0           2           4
+         ^ least 1
+    """
+    xs, ys = _read_line(x, y)
+    _check_size(width, height)
+    seen = np.isfinite(ys)
+    low, high = float(ys[seen].min()), float(ys[seen].max())
+    if low == high:
+        low, high = low - 1, high + 1
+    labels = {0: _label(high), height - 1: _label(low)}
+    if height >= 7 and height % 2:
+        labels[height // 2] = _label((low + high) / 2)
+    gutter = max(3, *map(len, labels.values())) + 1
+    columns = width - gutter - 1
+    places = [(label, float(at)) for label, at in (marks or {}).items()]
+    ends = _ends(xs, [at for _, at in places])
+    fine = (1, 1) if ascii else (4, 2)
+    dots = _rasterize(xs, ys, ends, (low, high), (height * fine[0], columns * fine[1]))
+    field = _letters(dots, ascii)
+    at_columns = {label: _place(at, ends, columns) for label, at in places}
+    for column in at_columns.values():
+        field[:, column] = np.where(field[:, column] == " ", ":" if ascii else "┊", field[:, column])
+    side, corner, floor, pointer = ("|", "+", "-", "^") if ascii else ("│", "└", "─", "▲")
+    lines = [short_name(title, width)] if title else []
+    for row in range(height):
+        lines.append(f"{labels.get(row, ''):>{gutter - 1}} {side}" + "".join(field[row]))
+    axis = [floor] * columns
+    for column in at_columns.values():
+        axis[column] = pointer
+    lines.append(" " * gutter + corner + "".join(axis))
+    lines.append(" " * (gutter + 1) + _axis_labels(ends, columns))
+    lines += [f"{' ' * (gutter + 1)}{pointer} {short_name(label, columns - 12)} {_label(at)}" for label, at in places]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def terminal_frontier(
+    curve: Curve,
+    *,
+    budget: Any = None,
+    width: int = 72,
+    height: int = 13,
+    ascii: bool = False,
+) -> str:
+    """Return a frontier as text: the optimal value against the budget, with the least one pointed out.
+
+    Parameters
+    ----------
+    curve : Curve
+    budget : number, optional
+        One more to point out.
+    width : int
+        Of the whole text, in letters.
+    height : int
+        Of the field of the line, in lines.
+    ascii : bool
+        Draw with plain letters; see `terminal_plot`.
+
+    Examples
+    --------
+    >>> import solvent
+    >>> curve = solvent.frontier(solvent.instances.knapsack([60, 100, 120], [10, 20, 30]))
+    >>> print(terminal_frontier(curve, width=44, height=5, ascii=True))
+    optimal value against budget of weight
+    280 |:                                  ****
+        |:                      *************
+        |:                 ******
+        |:     *************
+      0 |*******
+        +^--------------------------------------
+         0                32.5                65
+         ^ least budget 0
+    """
+    if curve.least_budget is None:
+        return f"no budget of {curve.resource} up to {short_amount(curve.max_budget)} is feasible"
+    first, end = float(curve.budgets[0]), float(max(curve.max_budget, curve.budgets[-1]))
+    # where the last level goes on for ever, some of that should be seen
+    x = [*map(float, curve.budgets), end + (end - first) / 12 if curve.flat_beyond else end]
+    marks = {"least budget": float(curve.least_budget)}
+    if budget is not None:
+        curve.value(budget)  # refuses budgets beyond the curve
+        marks["budget"] = float(exact(budget, "budget"))
+    title = f"optimal value against budget of {curve.resource}"
+    return terminal_plot(
+        x, [*curve.values.tolist(), float(curve.values[-1])], width=width, height=height, title=title, marks=marks,
+        ascii=ascii,
+    )  # fmt: skip
+
+
+def frontier_table(curve: Curve, budgets: Sequence[Any] | None = None) -> Table:
+    """Return a table of budgets, their optimal values and what the next rise needs and adds.
+
+    Parameters
+    ----------
+    curve : Curve
+    budgets : sequence of numbers, optional
+        Which; some of those at which the value rises, evenly chosen, if not given.
+
+    Examples
+    --------
+    >>> import solvent
+    >>> from rich.console import Console
+    >>> curve = solvent.frontier(solvent.instances.knapsack([60, 100], [10, 20]))
+    >>> Console(width=60, color_system=None).print(frontier_table(curve, [5, 10]))
+    ┏━━━━━━━━┳━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━┓
+    ┃ budget ┃ optimal value ┃ next rise at ┃ adds ┃
+    ┡━━━━━━━━╇━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━┩
+    │      5 │             0 │           10 │   60 │
+    │     10 │            60 │           20 │   40 │
+    └────────┴───────────────┴──────────────┴──────┘
+    """
+    from rich.table import Table
+
+    table = Table("budget", "optimal value", "next rise at", "adds")
+    for column in table.columns:
+        column.justify = "right"
+    if budgets is None:
+        count = min(_ROWS_OF_TABLE, len(curve))
+        chosen = np.unique(np.linspace(0, max(len(curve) - 1, 0), count).round().astype(int))
+        budgets = [curve.budgets[i] for i in chosen.tolist()]
+    for given in budgets:
+        budget, value = exact(given, "budget"), curve.value(given)
+        later = bisect.bisect_right(curve.budgets, budget)
+        rises = later < len(curve)
+        rise = short_amount(curve.budgets[later]) if rises else "-"
+        adds = f"{curve.values[later] - value:.6g}" if rises and math.isfinite(value) else "-"
+        table.add_row(short_amount(budget), f"{value:.6g}" if math.isfinite(value) else "infeasible", rise, adds)
+    return table
+
+
+def _read_line(x: Sequence[float], y: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    xs, ys = np.array(x, np.float64), np.array(y, np.float64)
+    if xs.ndim != 1 or xs.shape != ys.shape:
+        raise ModelError("terminal_plot", "as many x as y", f"shapes {xs.shape} and {ys.shape}")
+    if not np.isfinite(ys).any():
+        raise ModelError("terminal_plot", "some y that is finite", quote(ys.tolist()))
+    if not np.isfinite(xs).all() or (np.diff(xs) < 0).any():
+        raise ModelError("terminal_plot", "finite x that never fall", quote(xs.tolist()))
+    return xs, ys
+
+
+def _check_size(width: int, height: int) -> None:
+    for name, size, least in (("width", width, _LEAST_WIDTH), ("height", height, _LEAST_HEIGHT)):
+        if isinstance(size, bool) or not isinstance(size, int) or size < least:
+            raise ModelError(name, f"a whole number of at least {least}", quote(size))
+
+
+def _label(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _ends(xs: NDArray[np.float64], marks: list[float]) -> tuple[float, float]:
+    left, right = min([float(xs[0]), *marks]), max([float(xs[-1]), *marks])
+    return (left - 1, right + 1) if left == right else (left, right)
+
+
+def _place(value: float, ends: tuple[float, float], count: int) -> int:
+    return min(count - 1, max(0, round((value - ends[0]) / (ends[1] - ends[0]) * (count - 1))))
+
+
+def _rasterize(
+    xs: NDArray[np.float64],
+    ys: NDArray[np.float64],
+    x_ends: tuple[float, float],
+    y_ends: tuple[float, float],
+    shape: tuple[int, int],
+) -> NDArray[np.bool_]:
+    """Return the dots of a step line, top row first: along each step, then up or down to the next."""
+    dots = np.zeros(shape, bool)
+    rows, columns = shape
+    above = None
+    for i, (x, y) in enumerate(zip(xs.tolist(), ys.tolist(), strict=True)):
+        if not math.isfinite(y):
+            above = None
+            continue
+        row = rows - 1 - _place(y, y_ends, rows)
+        begin = _place(x, x_ends, columns)
+        end = _place(float(xs[min(i + 1, len(xs) - 1)]), x_ends, columns)
+        dots[row, begin : end + 1] = True
+        if above is not None:
+            dots[min(row, above) : max(row, above) + 1, begin] = True
+        above = row
+    return dots
+
+
+def _letters(dots: NDArray[np.bool_], ascii: bool) -> NDArray[Any]:
+    if ascii:
+        return np.where(dots, "*", " ").astype(object)
+    rows, columns = dots.shape[0] // 4, dots.shape[1] // 2
+    codes = (dots.reshape(rows, 4, columns, 2) * _DOTS[None, :, None, :]).sum((1, 3))
+    letters = np.array([chr(_BRAILLE + code) if code else " " for code in codes.ravel().tolist()], object)
+    return letters.reshape(rows, columns)
+
+
+def _axis_labels(ends: tuple[float, float], columns: int) -> str:
+    left, middle, right = (_label(end) for end in (ends[0], (ends[0] + ends[1]) / 2, ends[1]))
+    line = list(left.ljust(columns))
+    line[columns - len(right) :] = right
+    begin = (columns - len(middle)) // 2
+    if len(left) < begin and begin + len(middle) < columns - len(right):
+        line[begin : begin + len(middle)] = middle
+    return "".join(line)

@@ -1,0 +1,243 @@
+"""The frontier as a picture: the optimal value of every budget, the least one, and what a little more would add."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from solvent.core.exact import Number, exact
+from solvent.errors import ModelError, quote
+from solvent.model.cmdp import CMDP
+from solvent.plot.style import GRAY, LEAST_BUDGET, MARGINAL, NOTHING, VALUE, drawing, faint_grid
+from solvent.plot.words import amount, number, plot_name
+from solvent.solvers.curve import Curve
+
+#: The share of the height that the strip of marginal values takes, and where the lowest and highest value stand.
+_STRIP, _LOWEST, _HIGHEST = 0.22, 0.31, 0.91
+#: Marginal values of more than so many times the usual are cut.
+_TALL = 4
+
+
+def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = None) -> Axes:
+    """Draw the optimal value against the budget; the same as `curve.plot(ax, budget=...)`.
+
+    The grey ground on the left is where no policy is feasible. The strip at the bottom has, for each budget, what a
+    stated bit more of it would add to the value.
+
+    Parameters
+    ----------
+    curve : Curve
+        Made by `solvent.frontier`.
+    ax : Axes, optional
+        Where to draw; a new figure if not given. The strip is the last of its `child_axes`.
+    budget : number, optional
+        A budget to mark.
+
+    Raises
+    ------
+    ModelError
+        If `curve` is no curve.
+    BudgetError
+        If the budget lies beyond what the curve speaks of.
+
+    Examples
+    --------
+    >>> import solvent
+    >>> curve = solvent.frontier(solvent.instances.knapsack([60, 100, 120], [10, 20, 30]))
+    >>> [text.get_text() for text in frontier(curve, budget=50).texts]
+    ['least budget 0', '220 at 50']
+    """
+    if not isinstance(curve, Curve):
+        hint = "solvent.frontier(model) makes one" if isinstance(curve, CMDP) else ""
+        raise ModelError("curve", "a Curve", quote(curve), hint)
+    mark = None if budget is None else exact(budget, "budget")
+    worth = None if mark is None else curve.value(mark)
+    with drawing(ax) as axes:
+        axes.set(xlabel=f"budget of {plot_name(curve.resource)}", ylabel="optimal value")
+        left, right = _ends(curve, mark)
+        pad = 0.04 * (right - left)
+        axes.set_xlim(left - pad, right + pad)
+        if curve.budgets:
+            _draw_steps(axes, curve, right)
+            _draw_least(axes, curve.budgets[0], left - pad)
+        else:
+            _draw_nothing(axes, curve)
+        if mark is not None and worth is not None:
+            _draw_mark(axes, mark, worth)
+    return axes
+
+
+def _ends(curve: Curve, mark: Fraction | None) -> tuple[float, float]:
+    """Return the least and the greatest budget to show."""
+    shown = [curve.max_budget, *curve.budgets[:1], *curve.budgets[-1:], *([] if mark is None else [mark])]
+    if not curve.budgets:
+        shown.append(Fraction(0))
+    low, high = float(min(shown)), float(max(shown))
+    if low == high:
+        room = 0.5 * max(abs(low), 1.0)
+        return low - room / 2, high + room
+    # the last level goes on for ever, and some of that should be seen
+    return low, high + 0.05 * (high - low) if curve.flat_beyond else high
+
+
+def _draw_steps(axes: Axes, curve: Curve, right: float) -> None:
+    end = right if curve.flat_beyond else float(max(curve.max_budget, curve.budgets[-1]))
+    edges = [*map(float, curve.budgets), end]
+    axes.stairs(curve.values, edges, baseline=None, color=VALUE, linewidth=1.8, label="optimal value")
+    if edges[0] == edges[-1]:
+        axes.plot(edges[:1], curve.values[:1], "o", color=VALUE, markersize=5)
+    low, high = float(curve.values[0]), float(curve.values[-1])
+    if low == high:
+        room = 0.5 * max(abs(low), 1.0)
+        axes.set_ylim(low - room, high + room)
+        faint_grid(axes)
+        return
+    scale = (high - low) / (_HIGHEST - _LOWEST)
+    axes.set_ylim(low - _LOWEST * scale, high + (1 - _HIGHEST) * scale)
+    ticks = MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    lowest = low - (_LOWEST - _STRIP - 0.04) * scale
+    axes.set_yticks([float(tick) for tick in ticks if lowest <= tick <= high + (1 - _HIGHEST) * scale])
+    axes.spines["left"].set_bounds(lowest, high + (1 - _HIGHEST) * scale)
+    axes.yaxis.label.set_y((_STRIP + 1) / 2 + 0.02)
+    faint_grid(axes)
+    _draw_marginal(axes, curve)
+
+
+def _draw_marginal(axes: Axes, curve: Curve) -> None:
+    extra = step_of_interest(curve)
+    edges, worth = marginal_steps(curve, extra)
+    if not len(worth):
+        return
+    strip = axes.inset_axes((0.0, 0.0, 1.0, _STRIP), sharex=axes)
+    strip.stairs(worth, edges, fill=True, color=MARGINAL, alpha=0.85)
+    strip.patch.set_visible(False)
+    strip.spines[["top", "right", "bottom"]].set_visible(False)
+    strip.tick_params(axis="x", bottom=False, labelbottom=False)
+    strip.yaxis.set_major_locator(MaxNLocator(nbins=2, min_n_ticks=2))
+    peak = int(np.argmax(worth))
+    usual = _usual(worth, np.diff(edges))
+    if worth[peak] > _TALL * usual > 0:
+        # a few steps far above all others would leave nothing to see of these: cut them, and name the tallest
+        top = _TALL / 2 * usual
+        strip.set_ylim(0, top)
+        after = peak + 1
+        while after < len(worth) and worth[after] > 0.8 * top:
+            after += 1
+        strip.annotate(
+            f"↑ {number(float(worth[peak]))}", (float(edges[after]), 1.0), xycoords=("data", "axes fraction"),
+            xytext=(3, 0), textcoords="offset points", va="top", fontsize=7.5,
+        )  # fmt: skip
+    else:
+        strip.set_ylim(0, 1.05 * float(worth[peak]))
+    strip.set_ylabel(f"+{number(float(extra))} adds", fontsize=8)
+
+
+def _usual(worth: NDArray[np.float64], widths: NDArray[np.float64]) -> float:
+    """Return what nine tenths of the budgets do not exceed in marginal value."""
+    order = np.argsort(worth)
+    total = np.cumsum(widths[order])
+    return float(worth[order[np.searchsorted(total, 0.9 * total[-1])]])
+
+
+def step_of_interest(curve: Curve) -> Fraction:
+    """Return how much more budget the marginal value is shown for.
+
+    That is 1 where it suits the range, else a round share of it; or what all rises are multiples of, if that is more.
+
+    Examples
+    --------
+    >>> import solvent
+    >>> step_of_interest(solvent.frontier(solvent.instances.knapsack([1, 1], [30, 31])))
+    Fraction(1, 1)
+    >>> step_of_interest(solvent.frontier(solvent.instances.knapsack([1, 1], [3000, 4001])))
+    Fraction(200, 1)
+    >>> step_of_interest(solvent.frontier(solvent.instances.knapsack([60, 100, 120], [10, 20, 30])))
+    Fraction(10, 1)
+    """
+    span = max(curve.max_budget, curve.budgets[-1]) - curve.budgets[0]
+    power = Fraction(10) ** math.floor(math.log10(span / 50))
+    share = next(power * lead for lead in (1, 2, 5, 10) if power * lead * 50 >= span)
+    extra = Fraction(1) if 6 <= span <= 120 else share
+    whole = math.lcm(*(budget.denominator for budget in curve.budgets))
+    points = [int(budget * whole) for budget in curve.budgets]
+    apart = Fraction(math.gcd(*(point - points[0] for point in points)), whole)
+    return apart if extra < apart <= span / 5 else extra
+
+
+def marginal_steps(curve: Curve, extra: Fraction) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what `extra` more budget adds, as steps: edges of shape (N + 1,) and values of shape (N,).
+
+    Where each step begins and ends is found in whole numbers, so that none is a sliver of rounding.
+
+    Examples
+    --------
+    >>> import solvent
+    >>> edges, worth = marginal_steps(solvent.frontier(solvent.instances.knapsack([3, 4], [2, 3])), Fraction(1))
+    >>> edges.tolist(), worth.tolist()
+    ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], [0.0, 3.0, 1.0, 0.0, 3.0])
+    """
+    whole = math.lcm(extra.denominator, curve.max_budget.denominator, *(budget.denominator for budget in curve.budgets))
+    points = _integers([int(budget * whole) for budget in curve.budgets])
+    gain, top = int(extra * whole), int(max(curve.max_budget, curve.budgets[-1]) * whole)
+    last = top if curve.flat_beyond else top - gain
+    begins = np.unique(np.concatenate([points, points - gain]))
+    begins = begins[(begins >= points[0]) & (begins < last)]
+    if not len(begins):
+        return np.zeros(0), np.zeros(0)
+
+    def value(at: NDArray[Any]) -> NDArray[np.float64]:
+        result: NDArray[np.float64] = curve.values[np.searchsorted(points, at, side="right") - 1]
+        return result
+
+    edges = np.array([float(Fraction(int(edge), whole)) for edge in (*begins.tolist(), last)])
+    return edges, value(begins + gain) - value(begins)
+
+
+def _integers(values: list[int]) -> NDArray[Any]:
+    return np.array(values, np.int64 if max(map(abs, values)) < 2**61 else object)
+
+
+def _draw_least(axes: Axes, least: Fraction, left: float) -> None:
+    at = float(least)
+    axes.axvspan(left, at, color=NOTHING, zorder=0, label="infeasible")
+    axes.axvline(at, color=LEAST_BUDGET, linewidth=1.2, linestyle=(0, (4, 2)))
+    axes.annotate(
+        f"least budget {amount(least)}", (at, 1.0), xycoords=("data", "axes fraction"), xytext=(5, 0),
+        textcoords="offset points", va="top", color=LEAST_BUDGET, fontsize=8.5,
+    )  # fmt: skip
+
+
+def _draw_nothing(axes: Axes, curve: Curve) -> None:
+    left, right = axes.get_xlim()
+    axes.axvspan(left, right, color=NOTHING, zorder=0, label="infeasible")
+    axes.set_ylim(0, 1)
+    axes.set_yticks([])
+    text = f"no policy is feasible\nwith any budget up to {amount(curve.max_budget)}"
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=LEAST_BUDGET)
+
+
+def _draw_mark(axes: Axes, mark: Fraction, worth: float) -> None:
+    at = float(mark)
+    bottom = axes.get_ylim()[0]
+    top = axes.get_ylim()[1] if worth == -math.inf else worth
+    axes.plot([at, at], [bottom, top], color=GRAY, linewidth=1.0, linestyle=(0, (1, 2)))
+    low, high = axes.get_xlim()
+    late = at > low + 0.55 * (high - low)
+    if worth == -math.inf:
+        axes.annotate(
+            f"infeasible at {amount(mark)}", (at, 0.12), xycoords=("data", "axes fraction"),
+            xytext=(-5 if late else 5, 0), textcoords="offset points", ha="right" if late else "left", fontsize=8.5,
+        )  # fmt: skip
+        return
+    axes.plot([at], [worth], "o", color=VALUE, markeredgecolor="white", markersize=6, zorder=3, label="marked budget")
+    # a curve that never falls leaves free what lies above its left and below its right
+    axes.annotate(
+        f"{number(worth)} at {amount(mark)}", (at, worth), xytext=(-6, 7) if late else (7, -7),
+        textcoords="offset points", ha="right" if late else "left", va="bottom" if late else "top", fontsize=8.5,
+    )  # fmt: skip

@@ -1,0 +1,219 @@
+"""How far a computed value can be from the true one: every rounding error and every tolerance, in one bound.
+
+Values are floats. Let V_h(x) be the value computed at a node x of step h, V*_h(x) the optimum there, and for a safe row
+with reward r, Q the exact sum r + E[V_{h+1}(x')]. Two things keep V_h(x) from being the maximum of Q over the rows:
+
+    rounding    the computed sum differs from Q by at most g (|r| + E|V_{h+1}(x')|)
+    merging     a value above the one kept counts as equal to it if it is larger by at most t max(|values|) + d
+
+With T_h the largest value of step h, R_h the largest reward of a row that is safe somewhere at step h, and neither
+below 0, induction from the last step gives
+
+    V*_h(x) <= V_h(x) + w_h (T_h - V_h(x)) + E_h,      w_h = w_{h+1} + g + t,
+    E_h = E_{h+1} + w_{h+1} (T_{h+1} + R_h - T_h) + g (2 R_h + 2 T_{h+1} - T_h) + t T_h + d,
+
+so what nobody would do, however bad, does not enter the bound. The policy that attains V_0 is worth at least
+
+    V_0 - g * sum over h of  E|r_h| + E|V_{h+1}|,
+
+both taken along its own histories. See docs/guarantees.md for the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.model.cmdp import CMDP
+
+#: Half the distance from 1 to the next float: the largest relative error of one operation.
+ROUNDOFF = 2.0**-53
+#: Relative difference up to which values on a frontier are one point, so that rounding errors do not breed points.
+SAME_POINT = 2.0**-48
+#: How far apart, relative to what is earned and lost on the way, the value of a policy followed forward may lie from
+#: the value computed backward.
+AGREEMENT = 1e-9
+#: Products of errors are left out of the formulas; they are far smaller than this share of the rest.
+_SAFETY = 1.0 + 2.0**-6
+_TINY = 5e-324
+#: Products that are larger than two to the power of this do not underflow, nor do their differences.
+_SMALLEST_EXPONENT = -900
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Relative errors of one evaluation of a row.
+
+    Attributes
+    ----------
+    row : float
+        The `g` of the module's formulas.
+    row_terms : int
+        Number of operations it stands for.
+    bins : float
+        By how much the probabilities of a row can be wrong in all; the next values are multiplied by that.
+    model : CMDP or None
+        What is planned on.
+    """
+
+    row: float
+    row_terms: int
+    bins: float = 0.0
+    model: CMDP | None = field(default=None, repr=False)
+
+    @property
+    def may_underflow(self) -> bool:
+        """Whether a product of probabilities and a reward can be too small for a float of full precision."""
+        if self.model is None:
+            return True
+        least, reward = self.model.probability.min(initial=1.0), np.abs(self.model.row_reward)
+        smallest = reward.min(initial=np.inf, where=reward > 0)
+        # differences of such products are at least a unit in the last place of them
+        if least <= 0:  # of a bin
+            return True
+        return bool(self.model.horizon * math.log2(least) + math.log2(min(smallest, 1.0)) < _SMALLEST_EXPONENT)
+
+    @classmethod
+    def of(cls, origin: CMDP, model: CMDP, *, pooled: bool, bin_error: float) -> Rounding:
+        """Return the errors of rows of `model`, whose outcomes were merged from or split out of those of `origin`.
+
+        Parameters
+        ----------
+        origin, model : CMDP
+        pooled : bool
+            Whether costs may be averaged before next states, where they are independent up to `pooling.ROUNDING`.
+        bin_error : float
+            By how much the probabilities of a row can be wrong in all, where they are differences of a distribution
+            function.
+        """
+        from solvent.solvers.outcomes.pooling_kernels import ROUNDING
+
+        longest = [int(np.diff(each.outcome_indptr).max(initial=1)) for each in (origin, model)]
+        terms = sum(longest) + 4
+        row = terms * ROUNDOFF
+        if pooled:
+            row += 4 * ROUNDING
+        return cls(row, terms, bin_error, model)
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """What is largest at each step.
+
+    Attributes
+    ----------
+    top : ndarray of float64, shape (H,)
+        The largest value of any node, or 0 if that is larger.
+    bottom : ndarray of float64, shape (H,)
+        The smallest value of any node that is no dead end, or 0 if that is smaller.
+    reward : ndarray of float64, shape (H,)
+        The largest reward of a row that is safe somewhere, or 0 if that is larger.
+    """
+
+    top: NDArray[np.float64]
+    bottom: NDArray[np.float64]
+    reward: NDArray[np.float64]
+
+    @classmethod
+    def none(cls, horizon: int) -> Extremes:
+        """Return extremes that are still to be filled in."""
+        return cls(np.zeros(horizon), np.zeros(horizon), np.zeros(horizon))
+
+    def above(self, value: float, rounding: Rounding, *, same: float = 0.0, resolution: float = 0.0) -> float:
+        """Return by how much the optimum can exceed a value computed for the start.
+
+        Parameters
+        ----------
+        value : float
+        rounding : Rounding
+        same : float
+            Relative difference up to which values were merged.
+        resolution : float
+            Absolute difference up to which they were.
+        """
+        g, horizon = rounding.row, len(self.top)
+        top_after = np.append(self.top[1:], 0.0)
+        weight_after = (g + same) * np.arange(horizon - 1, -1, -1)
+        slack = weight_after * np.maximum(top_after + self.reward - self.top, 0.0)
+        errors = slack + g * (2 * (self.reward + top_after) - self.top) + same * self.top + resolution
+        error = (
+            float(errors.sum()) + horizon * (g + same) * max(float(self.top[0]) - value, 0.0) + self.shifted(rounding)
+        )
+        some = bool(self.top.any() or self.reward.any()) or (bool(self.bottom.any()) and rounding.may_underflow)
+        return _with_underflow(error, horizon, rounding, some)
+
+    def shifted(self, rounding: Rounding) -> float:
+        """Return by how much wrong probabilities of bins can have moved the value at the start, either way."""
+        return rounding.bins * float(np.maximum(self.top, -self.bottom)[1:].sum())
+
+    def below(self, rounding: Rounding) -> float:
+        """Return by how much any policy's worth can fall short of the value computed for it at the start."""
+        size = np.maximum(np.abs(self.top), np.abs(self.bottom))
+        total = float(size.sum() + 2 * size[1:].sum())
+        return _with_underflow(rounding.row * total + self.shifted(rounding), len(size), rounding, bool(size.any()))
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A policy's rewards, followed forward from the start.
+
+    Attributes
+    ----------
+    reward : ndarray of float64, shape (H,)
+        Expected reward of each step.
+    size : ndarray of float64, shape (H,)
+        Expected absolute reward of each step.
+    largest : float
+        The largest absolute reward of any row.
+    some : bool
+        Whether any reward on the way is other than 0, however unlikely it is.
+    """
+
+    reward: NDArray[np.float64]
+    size: NDArray[np.float64]
+    largest: float = 0.0
+    some: bool = True
+
+    @classmethod
+    def begun(cls, model: CMDP) -> Followed:
+        """Return rewards that are still to be filled in."""
+        return cls(np.zeros(model.horizon), np.zeros(model.horizon), float(np.abs(model.row_reward).max(initial=0.0)))
+
+    def along(self, model: CMDP, rows: Callable[[], Iterable[NDArray[Any]]]) -> Followed:
+        """Return these rewards, filled in, with what the rows that were taken (below 0: none) say of them."""
+        if self.size.any():
+            return self
+        return replace(self, some=any(bool(model.row_reward[row[row >= 0]].any()) for row in rows()))
+
+    @property
+    def floor(self) -> float:
+        """What nodes whose probability underflows, and is kept above 0, can have added: far less than anything else."""
+        return 2.0**-900 * self.largest
+
+    @property
+    def value(self) -> float:
+        """Expected reward of all steps."""
+        return math.fsum(self.reward.tolist())
+
+    @property
+    def total(self) -> float:
+        """Expected absolute reward of all steps."""
+        return math.fsum(self.size.tolist())
+
+    def below(self, rounding: Rounding, resolution: float = 0.0) -> float:
+        """Return by how much the policy's worth can fall short of the value computed for it backward."""
+        horizon = len(self.size)
+        # a reward of step h is met in the sums of the steps up to h
+        passes = float((self.size * np.arange(1, horizon + 1)).sum())
+        lost = rounding.row * (passes + horizon * horizon * resolution)
+        return _with_underflow(lost, horizon, rounding, self.some)
+
+
+def _with_underflow(error: float, horizon: int, rounding: Rounding, some: bool) -> float:
+    """Return an error with products of errors and products that underflow; where all terms are 0 there are none."""
+    return _SAFETY * error + horizon * rounding.row_terms * _TINY if some or error > 0 else 0.0

@@ -1,0 +1,1 @@
+"""The augmented MDP on nodes."""

@@ -1,0 +1,379 @@
+"""`augment`: nodes forward, what has a way on backward, rows forward again.
+
+The time-expanded form has the layers of the reduction, one after the other, and a single node for the end; the
+stationary one has every (state, spent) that can be met within the horizon, found breadth first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from solvent.core.interrupt import held_back
+from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
+from solvent.errors import LimitError, ModelError
+from solvent.model.budget import BudgetLike, Limits, resolve
+from solvent.model.cmdp import CMDP, check_model
+from solvent.model.lattice import Lattice
+from solvent.solvers.augmentation import kernels as augment_kernels
+from solvent.solvers.augmentation.mdp import AugmentedMDP
+from solvent.solvers.bounds.bounds import bounds_of
+from solvent.solvers.reduction import kernels
+from solvent.solvers.reduction.layers import Layer, Steps, forward
+
+
+def augment(
+    model: CMDP,
+    budget: BudgetLike | None = None,
+    *,
+    stationary: bool = False,
+    prune: bool = True,
+    memory_limit: int | str | None = None,
+    time_limit: float | None = None,
+) -> AugmentedMDP:
+    """Turn a budgeted problem into an ordinary MDP, which any planner can solve.
+
+    Parameters
+    ----------
+    model : CMDP
+    budget : number, Budget, or dict of them by resource, optional
+        The model's own default, if not given.
+    stationary : bool
+        Leave the step out of the nodes, and dead ends in; for stationary models under the same limits at every step.
+    prune : bool
+        Leave out doomed nodes, dead ends and all actions that can lead to them, and strike settled resources: then
+        every action is safe to take and to continue from. Without, nodes and actions are exactly the paper's. Of no
+        account in the stationary form, where a dead end at one step may be none at the last.
+    memory_limit : int or str, optional
+        Bytes, or text such as "8GB"; most of what is free, if not given. It is checked before memory is used.
+    time_limit : float, optional
+        Seconds.
+
+    Returns
+    -------
+    AugmentedMDP
+        Its `feasible` is False if no policy keeps the budget: that is an answer, not an error.
+
+    Raises
+    ------
+    ModelError
+        If the budget does not fit the model, or the stationary form does not fit the problem.
+    LimitError
+        If the memory or time allowed is not enough.
+
+    Notes
+    -----
+    Definition 2 (`def: augmentation`) and Corollary 2 (`cor: reduction`) of the paper. The greatest expected reward
+    from `start` over `model.horizon` steps is the value of `solve`.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> augment(instances.knapsack([60, 100, 120], [10, 20, 30], capacity=50))
+    AugmentedMDP(6 nodes, 9 rows, horizon 3, tracking weight)
+    >>> augment(instances.partition([3, 1, 1]))
+    AugmentedMDP(2 nodes, 0 rows, horizon 3, tracking left, right, infeasible)
+    """
+    check_model(model)
+    limits = resolve(model, budget)
+    seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
+    try:
+        with ResourceMonitor(seconds, memory) as monitor:
+            monitor.reserve(16 * len(limits.resources) * model.n_outcomes, "costs in ticks")
+            lattice = Lattice.fit(model, limits, monitor)
+            if stationary:
+                _check_stationary(model, lattice)
+            return expand(model, limits, lattice, monitor, stationary=stationary, prune=prune and not stationary)
+    except LimitReached as reached:
+        hint = "raise the limit, give the costs a coarser unit (fewer digits), or shorten the horizon"
+        raise LimitError(f"augment stopped: {reached}; {hint}") from None
+
+
+def expand(
+    model: CMDP,
+    limits: Limits,
+    lattice: Lattice,
+    monitor: ResourceMonitor,
+    *,
+    stationary: bool = False,
+    prune: bool = True,
+) -> AugmentedMDP:
+    """Return the MDP on the nodes of a problem whose costs are already in ticks, rounded or not.
+
+    Raises
+    ------
+    LimitReached
+        If the memory or time allowed is not enough.
+    """
+    with held_back():
+        steps = Steps(model, lattice, bounds_of(model, lattice, monitor, prune=prune), monitor)
+        parts = _stationary(steps, monitor) if stationary else _expanded(steps, monitor, prune=prune)
+    shape = (len(parts.row), len(parts.state))
+    transitions = sparse.csr_array((parts.probability, parts.next_node, parts.entry_indptr), shape=shape)
+    transitions.sort_indices()
+    return AugmentedMDP(
+        model=model,
+        limits=limits,
+        stationary=stationary,
+        row_indptr=parts.row_indptr,
+        row_action=model.row_action[parts.row],
+        reward=model.row_reward[parts.row],
+        transitions=transitions,
+        start=0,
+        feasible=parts.feasible,
+        dead_ends=parts.dead_ends,
+        layer_indptr=parts.layer_indptr,
+        node_state=parts.state,
+        node_spent_ND=parts.spent_ND,
+        lattice=lattice,
+        settled_low=steps.bounds.settled_low[:-1] if prune else None,
+        settled_high=steps.bounds.settled_high[:-1] if prune else None,
+    )
+
+
+def _check_stationary(model: CMDP, lattice: Lattice) -> None:
+    if not model.is_stationary:
+        raise ModelError("stationary=True", "a stationary model", f"one with {model.n_tables} tables", "leave it out")
+    for side in (lattice.upper_HD, lattice.lower_HD):
+        for d in np.flatnonzero((side != side[0]).any(0)):
+            name = lattice.resources[d]
+            raise ModelError("stationary=True", "the same limits at every step", f"limits of {name} that vary")
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Nodes and rows in flat arrays.
+
+    Attributes
+    ----------
+    state : ndarray of int32, shape (N,)
+    spent_ND : ndarray of int64, shape (N, D)
+    layer_indptr : ndarray of int64, shape (H + 2,), or None
+        Where the nodes of each step begin, the end last.
+    row_indptr : ndarray of int64, shape (N + 1,)
+    row : ndarray of int32, shape (R,)
+        The model's row.
+    entry_indptr, next_node, probability : ndarrays
+        Transitions of the rows, CSR fashion.
+    dead_ends : ndarray of int64
+        Nodes without a safe row that are not terminal.
+    feasible : bool
+    """
+
+    state: NDArray[np.int32]
+    spent_ND: NDArray[np.int64]
+    layer_indptr: NDArray[np.int64] | None
+    row_indptr: NDArray[np.int64]
+    row: NDArray[np.int32]
+    entry_indptr: NDArray[Any]
+    next_node: NDArray[Any]
+    probability: NDArray[np.float64]
+    dead_ends: NDArray[np.int64]
+    feasible: bool
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Nodes by position, their lookup table, and which can be continued from.
+
+    After the last step there is only the end, which has no table.
+    """
+
+    state: NDArray[np.int32]
+    spent: NDArray[np.int64]
+    slots: NDArray[np.int32]
+    alive: NDArray[np.bool_]
+
+    @classmethod
+    def end(cls, n_resources: int) -> _Nodes:
+        nothing = np.empty(0, np.int32)
+        return cls(nothing, np.empty((0, n_resources), np.int64), nothing, np.ones(1, bool))
+
+    @classmethod
+    def of(cls, steps: Steps, layer: Layer, alive: NDArray[np.bool_]) -> _Nodes:
+        return cls(layer.state, layer.spent, steps.grid.table(layer, steps.monitor.halt), alive)
+
+
+class _Rows:
+    """Rows as they are written, with room for a known number and for one more that is tried and not kept."""
+
+    def __init__(self, model: CMDP, n_rows: int, n_entries: int, n_nodes: int, monitor: ResourceMonitor) -> None:
+        n_entries += int(np.diff(model.outcome_indptr).max(initial=1))
+        index = np.int32 if max(n_entries, n_nodes) < np.iinfo(np.int32).max else np.int64
+        width = np.dtype(index).itemsize
+        # actions and rewards of the rows are taken from the model when all are written
+        monitor.reserve(n_rows * (16 + width) + n_entries * (8 + width), "the rows of the augmented MDP")
+        self.row, self.indptr = np.empty(n_rows, np.int32), np.zeros(n_rows + 1, index)
+        self.next, self.probability = np.empty(n_entries, index), np.empty(n_entries)
+        self.n_rows = self.n_entries = 0
+        self.counts: list[NDArray[np.int64]] = []
+
+    def add(
+        self,
+        steps: Steps,
+        h: int,
+        state: NDArray[np.int32],
+        spent: NDArray[np.int64],
+        wanted: NDArray[np.bool_],
+        after: _Nodes,
+        *,
+        keep_all: bool,
+    ) -> NDArray[np.bool_]:
+        """Append the rows of the wanted nodes of a layer; return which nodes of the next they lead to."""
+        m, now, bounds = steps.model, steps.at(h), steps.bounds
+        count, reached = np.empty(len(state), np.int64), np.zeros(len(after.alive), bool)
+        self.n_rows, self.n_entries = augment_kernels.emit(
+            state, spent, wanted, now["row_indptr"], m.outcome_indptr, m.probability, m.next_state,
+            steps.lattice.cost_OD, now["row_low"], now["row_high"], bounds.settled_low[h + 1],
+            bounds.settled_high[h + 1], now["first_row"], after.state, after.spent, after.slots, steps.grid.facts,
+            after.alive, keep_all, self.n_rows, self.n_entries, count, self.row, self.indptr, self.next,
+            self.probability, reached, steps.monitor.halt,
+        )  # fmt: skip
+        steps.monitor.check_time()
+        self.counts.append(count[wanted])
+        return reached
+
+    def parts(self) -> dict[str, Any]:
+        """Return the arrays of `_Parts` about rows, cut to what was written."""
+        for array, size in (
+            (self.row, self.n_rows),
+            (self.indptr, self.n_rows + 1),
+            (self.next, self.n_entries),
+            (self.probability, self.n_entries),
+        ):
+            array.resize(size, refcheck=False)
+        return {
+            "row_indptr": np.concatenate([[0], np.cumsum(np.concatenate(self.counts))]).astype(np.int64),
+            "row": self.row,
+            "entry_indptr": self.indptr,
+            "next_node": self.next,
+            "probability": self.probability,
+        }
+
+
+def _judge(
+    steps: Steps, h: int, state: NDArray[np.int32], spent: NDArray[np.int64], after: _Nodes, *, keep_all: bool
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], int, int]:
+    """Return which nodes can be continued from, which have no safe row, and how many rows and entries there will be."""
+    m, now, bounds = steps.model, steps.at(h), steps.bounds
+    alive, stuck = np.empty(len(state), bool), np.empty(len(state), bool)
+    n_rows, n_entries = augment_kernels.judge(
+        state, spent, now["row_indptr"], m.outcome_indptr, m.next_state, steps.lattice.cost_OD, now["row_low"],
+        now["row_high"], bounds.safe_low[h], bounds.safe_high[h], bounds.settled_low[h + 1],
+        bounds.settled_high[h + 1], now["first_row"], after.state, after.spent, after.slots, steps.grid.facts,
+        after.alive, keep_all, alive, stuck, steps.monitor.halt,
+    )  # fmt: skip
+    steps.monitor.check_time()
+    return alive, stuck, n_rows, n_entries
+
+
+def _expanded(steps: Steps, monitor: ResourceMonitor, *, prune: bool) -> _Parts:
+    """Return the time-expanded form; with `prune`, without anything that leads to a dead end."""
+    horizon, n_resources = steps.model.horizon, len(steps.lattice.resources)
+    layers = forward(steps, monitor)
+    total = sum(map(len, layers)) + 1
+    largest = max(map(len, layers)) + 1
+    table_bytes = 4 * (steps.grid.size or 4 * largest) + 12 * largest
+    monitor.reserve(total * (22 + 8 * n_resources) + table_bytes, "the nodes of the augmented MDP")
+    alive, stuck = [np.empty(0, bool)] * horizon, [np.empty(0, bool)] * horizon
+    n_rows = n_entries = 0
+    after = _Nodes.end(n_resources)
+    for h in range(horizon - 1, -1, -1):
+        monitor.check_time()
+        layer = layers[h]
+        alive[h], stuck[h], *sizes = _judge(steps, h, layer.state, layer.spent, after, keep_all=not prune)
+        n_rows, n_entries = n_rows + sizes[0], n_entries + sizes[1]
+        after = _Nodes.of(steps, layer, alive[h])
+
+    rows = _Rows(steps.model, n_rows, n_entries, total, monitor)
+    wanted, dead_ends, layer_indptr = np.ones(1, bool), [], np.zeros(horizon + 2, np.int64)
+    states, spents = [], []
+    for h in range(horizon):
+        monitor.check_time()
+        last = h == horizon - 1
+        after = _Nodes.end(n_resources) if last else _Nodes.of(steps, layers[h + 1], alive[h + 1])
+        state, spent, written = layers[h].state, layers[h].spent, rows.n_entries
+        reached = rows.add(steps, h, state, spent, wanted, after, keep_all=not prune)
+        dead_ends.append(layer_indptr[h] + np.flatnonzero((~alive[h] if prune else stuck[h])[wanted]))
+        states.append(state[wanted])
+        spents.append(spent[wanted])
+        layer_indptr[h + 1] = layer_indptr[h] + len(states[-1])
+        number = np.cumsum(reached) - 1 + layer_indptr[h + 1]
+        rows.next[written : rows.n_entries] = number[rows.next[written : rows.n_entries]]
+        wanted = reached
+    layer_indptr[-1] = layer_indptr[-2] + 1
+    rows.counts.append(np.zeros(1, np.int64))
+    return _Parts(
+        state=np.concatenate([*states, np.array([-1], np.int32)]),
+        spent_ND=np.concatenate([*spents, np.zeros((1, n_resources), np.int64)]),
+        layer_indptr=layer_indptr,
+        dead_ends=np.concatenate(dead_ends),
+        feasible=bool(alive[0][0]),
+        **rows.parts(),
+    )
+
+
+def _stationary(steps: Steps, monitor: ResourceMonitor) -> _Parts:
+    """Return the form without steps: all nodes that can be met, and rows for those met before the end."""
+    nodes, n_inner = _explore(steps, monitor)
+    n_nodes, state, spent = len(nodes.state), nodes.state[:n_inner], nodes.spent[:n_inner]
+    monitor.reserve(20 * n_nodes, "the nodes of the augmented MDP")
+    _, stuck, n_rows, n_entries = _judge(steps, 0, state, spent, nodes, keep_all=True)
+    rows = _Rows(steps.model, n_rows, n_entries, n_nodes, monitor)
+    rows.add(steps, 0, state, spent, np.ones(n_inner, bool), nodes, keep_all=True)
+    rows.counts.append(np.zeros(n_nodes - n_inner, np.int64))
+    parts, dead_ends = rows.parts(), np.flatnonzero(stuck)
+    return _Parts(
+        state=nodes.state,
+        spent_ND=nodes.spent,
+        layer_indptr=None,
+        dead_ends=dead_ends,
+        feasible=_is_feasible(parts, dead_ends, steps.model.horizon, monitor),
+        **parts,
+    )
+
+
+def _explore(steps: Steps, monitor: ResourceMonitor) -> tuple[_Nodes, int]:
+    """Return all (state, spent) by the step they are first met, and how many are met before the last one is over."""
+    m, now, first = steps.model, steps.at(0), steps.first_layer()
+    state, spent, slots = first.state, first.spent, np.empty(0, np.int32)
+    count, begin, n_inner, taken = 1, 0, 1, 0
+    for _ in range(m.horizon):
+        n_inner = count
+        while begin < n_inner:
+            monitor.check_time()
+            if 2 * count > len(state):
+                room = max(1024, 4 * count)
+                # a hash table is a power of two long, so at most four times the room
+                needed = room * (4 + 8 * spent.shape[1]) + 4 * (steps.grid.size or 4 * room)
+                monitor.reserve(needed, "the nodes of the augmented MDP")
+                state, spent = np.resize(state[:count], room), np.resize(spent[:count], (room, spent.shape[1]))
+                slots = steps.grid.empty(room)
+                kernels.fill_slots(state, spent, count, slots, steps.grid.facts, monitor.halt)
+                monitor.release(taken)
+                taken = needed
+            count, begin = augment_kernels.explore(
+                begin, n_inner, now["row_indptr"], m.outcome_indptr, m.next_state, steps.lattice.cost_OD,
+                now["row_low"], now["row_high"], steps.bounds.settled_low[1], steps.bounds.settled_high[1],
+                now["first_row"], count, state, spent, slots, steps.grid.facts, monitor.halt,
+            )  # fmt: skip
+        if count == n_inner:
+            break
+    return _Nodes(state[:count].copy(), spent[:count].copy(), slots, np.ones(count, bool)), n_inner
+
+
+def _is_feasible(parts: dict[str, Any], dead_ends: NDArray[np.int64], horizon: int, monitor: ResourceMonitor) -> bool:
+    """Whether the start can be continued from for so many steps; what cannot only grows, so a fixed point ends it."""
+    dead = np.zeros(len(parts["row_indptr"]) - 1, bool)
+    dead[dead_ends] = True
+    for _ in range(horizon - 1):
+        monitor.check_time()
+        arrays = parts["row_indptr"], parts["entry_indptr"], parts["next_node"]
+        if not augment_kernels.spread_dead(*arrays, dead, monitor.halt):
+            break
+    monitor.check_time()
+    return not dead[0]

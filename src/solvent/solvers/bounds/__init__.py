@@ -1,0 +1,1 @@
+"""Bounds on amounts: doomed and settled nodes."""

@@ -1,0 +1,197 @@
+"""Why nothing is feasible: how much budget it would take, and how far anyone can get."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.core.limits import LimitReached, ResourceMonitor
+from solvent.model.budget import Limits
+from solvent.model.cmdp import CMDP
+from solvent.model.lattice import Lattice
+from solvent.model.rounding import NO_LOWER, NO_UPPER
+from solvent.solvers.accuracy import ROUNDOFF
+from solvent.solvers.bounds.bounds import bounds_of
+from solvent.solvers.bounds.kernels import DOWN, UP, unlimited_value
+from solvent.solvers.reduction import layers as reduction
+from solvent.solvers.solution import Diagnosis
+
+#: Seconds, and the part of a time limit, that finding an upper bound may take when the limit has been reached.
+_GRACE, _GRACE_SHARE = 0.1, 0.03
+
+
+def relaxed_value(model: CMDP, seconds: float | None = None) -> float:
+    """Return an upper bound on the value, whatever the budget: the optimal value without any limits.
+
+    Under a time limit of so many seconds that takes a small part of it at most; if that is not enough, the bound is
+    the sum of the largest rewards of all steps.
+    """
+    value = np.inf
+    grace = None if seconds is None else max(_GRACE, _GRACE_SHARE * seconds)
+    with contextlib.suppress(LimitReached), ResourceMonitor(grace) as monitor:
+        value = unlimited_value(
+            model.table_of_step, model.row_indptr, model.outcome_indptr, model.probability, model.next_state,
+            model.row_reward, model.n_states, model.start_index, monitor.halt,
+        )  # fmt: skip
+    if value < np.inf:
+        return float(value)
+    ends = model.row_indptr[:: model.n_states][: model.n_tables + 1]
+    best = np.array([model.row_reward[a:b].max(initial=0.0) for a, b in itertools.pairwise(ends)])
+    total = math.fsum(best[model.table_of_step].tolist())
+    return total + 4 * ROUNDOFF * model.horizon * abs(total)
+
+
+def diagnose(model: CMDP, lattice: Lattice, limits: Limits, monitor: ResourceMonitor) -> Diagnosis:
+    """Say what stands in the way of any feasible policy, within limits for what is not cheap to find."""
+    least: dict[str, Fraction | None] = {}
+    shortfall: dict[str, Fraction | None] = {}
+    unknown: list[str] = []
+    for d, name in enumerate(limits.resources):
+        try:
+            missing = _missing_ticks(model, lattice, d, monitor)
+            short = None if missing is None else _shortfall(model, lattice, limits, d, missing, monitor)
+        except LimitReached:
+            unknown.append(name)
+            continue
+        if missing == 0:
+            continue
+        shortfall[name] = short
+        upper = {limit for limit in limits.upper[d] if limit is not None}
+        if len(upper) == 1 and all(limit is None for limit in limits.lower[d]):
+            ticks = int(lattice.upper_HD[:, d].min())
+            least[name] = None if missing is None else lattice.amount(d, ticks + missing)
+    stuck, is_first = _stuck_step(model, lattice, monitor)
+    return Diagnosis(least, shortfall, stuck, is_first, tuple(unknown))
+
+
+def _alone(lattice: Lattice, d: int) -> Lattice:
+    """Return the lattice of one of its resources."""
+    return replace(
+        lattice,
+        resources=(lattice.resources[d],),
+        units=(lattice.units[d],),
+        cost_OD=np.ascontiguousarray(lattice.cost_OD[:, d : d + 1]),
+        upper_HD=np.ascontiguousarray(lattice.upper_HD[:, d : d + 1]),
+        lower_HD=np.ascontiguousarray(lattice.lower_HD[:, d : d + 1]),
+    )
+
+
+def _missing_ticks(model: CMDP, lattice: Lattice, d: int, monitor: ResourceMonitor) -> int | None:
+    """Return by how many ticks one resource's limits are too tight by themselves; None if slack cannot help."""
+    alone = _alone(lattice, d)
+    if (alone.upper_HD != NO_UPPER).any() and (alone.lower_HD != NO_LOWER).any():
+        return _missing_interval(model, alone, monitor)
+    used = monitor.used
+    bounds = bounds_of(model, alone, monitor)
+    monitor.release(monitor.used - used)
+    start = model.start_index
+    # with limits on one side only one of these is finite: how far 0 lies outside of what is safe
+    high, low = int(bounds.safe_high[0, start, 0]), int(bounds.safe_low[0, start, 0])
+    if high == DOWN or low == UP:
+        return None
+    above = 0 if high == UP else -high
+    below = 0 if low == DOWN else low
+    return max(0, above, below)
+
+
+def _shortfall(
+    model: CMDP, lattice: Lattice, limits: Limits, d: int, missing: int, monitor: ResourceMonitor
+) -> Fraction:
+    """Return the least amount by which one resource's limits are too tight, from the least number of ticks.
+
+    A limit that lies between two ticks was moved inside by some part of a tick. Widened by `missing` ticks less that
+    part, it has moved by `missing` ticks; those that were moved by less have then moved by one tick less.
+    """
+    unit, alone = lattice.units[d], _alone(lattice, d)
+    if missing == 0 or all(limit % unit == 0 for limit in limits.distinct(d)):
+        return missing * unit
+    upper = [None if limit is None else limit % unit for limit in limits.upper[d]]
+    lower = [None if limit is None else -limit % unit for limit in limits.lower[d]]
+    parts = sorted({part for part in (*upper, *lower) if part is not None}, reverse=True)
+
+    def enough(part: Fraction) -> bool:
+        def moved(side: list[Fraction | None]) -> NDArray[np.int64]:
+            return np.array([missing - (each is not None and each < part) for each in side])[:, None]
+
+        upper_HD = np.where(alone.upper_HD == NO_UPPER, NO_UPPER, alone.upper_HD + moved(upper))
+        lower_HD = np.where(alone.lower_HD == NO_LOWER, NO_LOWER, alone.lower_HD - moved(lower))
+        return _missing_ticks(model, replace(alone, upper_HD=upper_HD, lower_HD=lower_HD), 0, monitor) == 0
+
+    at = bisect.bisect_left(range(len(parts) - 1), True, key=lambda i: enough(parts[i]))
+    return missing * unit - parts[at]
+
+
+def _missing_interval(model: CMDP, alone: Lattice, monitor: ResourceMonitor) -> int | None:
+    """Find, by bisection on exact solves, by how much an interval must be widened on both sides."""
+
+    def feasible(extra: int) -> bool:
+        upper = np.where(alone.upper_HD == NO_UPPER, NO_UPPER, alone.upper_HD + extra)
+        lower = np.where(alone.lower_HD == NO_LOWER, NO_LOWER, alone.lower_HD - extra)
+        return _feasible(model, replace(alone, upper_HD=upper, lower_HD=lower), monitor)
+
+    if feasible(0):
+        return 0
+    most = int(np.abs(alone.cost_OD).max(initial=0)) * model.horizon
+    finite = [int(abs(x)) for x in (*alone.upper_HD.flat, *alone.lower_HD.flat) if x not in (NO_UPPER, NO_LOWER)]
+    low, high = 0, min(most + max(finite, default=0), 2**61)
+    if not feasible(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if feasible(middle) else (middle, high)
+    return high
+
+
+def _feasible(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> bool:
+    used = monitor.used
+    try:
+        return reduction.reduce(model, lattice, monitor).value > -np.inf
+    finally:
+        monitor.release(monitor.used - used)
+
+
+def _until(lattice: Lattice, steps: int) -> Lattice:
+    """Return the lattice with limits only on the first so many steps."""
+    upper, lower = lattice.upper_HD.copy(), lattice.lower_HD.copy()
+    upper[steps:], lower[steps:] = NO_UPPER, NO_LOWER
+    return replace(lattice, upper_HD=upper, lower_HD=lower)
+
+
+def _stuck_step(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> tuple[int, bool]:
+    """Return the first step that no policy is sure to survive, and whether an earlier one can be ruled out.
+
+    The limits are cut off after some step; the more of them are left, the less can survive them, so bisection will do.
+    The bounds of each resource by itself are cheap and cap the search; the rest takes exact solves.
+    """
+
+    def start_is_safe(steps: int) -> bool:
+        used = monitor.used
+        bounds = bounds_of(model, _until(lattice, steps), monitor)
+        monitor.release(monitor.used - used)
+        start = model.start_index
+        return bool((bounds.safe_low[0, start] <= 0).all() and (bounds.safe_high[0, start] >= 0).all())
+
+    good, bad = 0, model.horizon
+    try:
+        if not start_is_safe(bad):
+            while bad - good > 1:
+                middle = (good + bad) // 2
+                good, bad = (middle, bad) if start_is_safe(middle) else (good, middle)
+        good = 0
+        if len(lattice.resources) > 1 or (
+            (lattice.lower_HD != NO_LOWER).any() and (lattice.upper_HD != NO_UPPER).any()
+        ):
+            while bad - good > 1:
+                middle = (good + bad) // 2
+                survives = _feasible(model, _until(lattice, middle), monitor)
+                good, bad = (middle, bad) if survives else (good, middle)
+    except LimitReached:
+        return bad - 1, False
+    return bad - 1, True

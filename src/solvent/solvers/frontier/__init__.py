@@ -1,0 +1,1 @@
+"""One resource: value functions over the remaining budget, as points or arrays."""

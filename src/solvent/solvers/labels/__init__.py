@@ -1,0 +1,1 @@
+"""No randomness: label setting with bounds."""

@@ -1,0 +1,1 @@
+"""Merging equal outcomes and pooling independent costs."""

@@ -1,0 +1,189 @@
+"""What a method works on: a model and a lattice, and what its ticks stand for.
+
+An exact problem is the user's own. A rounded one has other outcomes and other costs; what is found for it is a policy
+for the user's model that counts rounded costs, and every outcome remembers between which true costs it stands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.core.limits import ResourceMonitor
+from solvent.model.budget import Limits, is_constant
+from solvent.model.cmdp import CMDP
+from solvent.model.lattice import Lattice
+from solvent.model.rounding import NO_LOWER, NO_UPPER
+from solvent.policy.locate import COLLAPSED
+from solvent.policy.nodes import Counting
+from solvent.solvers.accuracy import Rounding
+from solvent.solvers.bounds.bounds import Interval
+from solvent.solvers.outcomes.merging import merge_twins
+
+
+@dataclass(frozen=True)
+class TrueCosts:
+    """Between what true costs the outcomes of a rounded problem stand, in ticks that are as fine as can be had.
+
+    Attributes
+    ----------
+    units : tuple of Fraction
+        Of each tracked resource.
+    high_OD, low_OD : ndarray of int64, shape (O, D)
+    exact : bool
+        Whether these are the true costs; else no 64-bit unit divides them, and they were widened by less than a tick.
+    """
+
+    units: tuple[Fraction, ...]
+    high_OD: NDArray[np.int64]
+    low_OD: NDArray[np.int64]
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model and its limits in ticks.
+
+    Attributes
+    ----------
+    origin : CMDP
+        The user's model.
+    limits : Limits
+        The user's budget.
+    model : CMDP
+        What is planned on: the same states, actions and rows; outcomes may be split or merged.
+    lattice : Lattice
+        Ticks of `model` and limits for them.
+    counting : tuple of {"exact", "down", "up"}
+        How a true cost of each tracked resource is counted.
+    truth : TrueCosts
+    truncation : pair of ndarrays of int64, shape (H, D), or None
+        Between which amounts before each step no limit can be reached any more, as the paper truncates them.
+    ends : tuple of (int, int)
+        Between which ticks the amounts of each resource need be told apart.
+    lumped : bool
+        Whether some outcome holds costs that a policy counts differently, all of them beyond what matters.
+    relaxed : bool
+        Whether a policy that keeps the limits as counted may break the true ones by what rounding hides.
+    bin_error : float
+        By how much the probabilities of a row's outcomes can be wrong in all, where continuous costs are in bins.
+    """
+
+    origin: CMDP
+    limits: Limits
+    model: CMDP
+    lattice: Lattice
+    counting: tuple[Counting, ...]
+    truth: TrueCosts
+    truncation: Interval | None = None
+    ends: tuple[tuple[int, int], ...] = ()
+    lumped: bool = False
+    relaxed: bool = False
+    bin_error: float = 0.0
+
+    @classmethod
+    def exact(
+        cls, model: CMDP, limits: Limits, *, merge: bool = True, monitor: ResourceMonitor | None = None
+    ) -> Problem:
+        """Return a problem with nothing rounded and, if asked, equal outcomes merged; errors as of `Lattice.fit`.
+
+        Memory for costs in ticks, and for merged outcomes, stays reserved.
+        """
+        monitor = monitor or ResourceMonitor()
+        per_outcome = 8 * len(limits.resources)
+        monitor.reserve(2 * per_outcome * model.n_outcomes, "costs in ticks")
+        lattice = Lattice.fit(model, limits, monitor)
+        monitor.release(per_outcome * model.n_outcomes)
+        monitor.check_time()
+        merged = model
+        if merge and not model.is_certain:
+            # what sorting and merging takes, if there is anything to be merged
+            with monitor.borrowed((80 + 5 * per_outcome) * model.n_outcomes, "merging outcomes"):
+                merged, ticks_OD = merge_twins(model, lattice.cost_OD)
+            if merged is not model:
+                monitor.reserve((20 + per_outcome) * merged.n_outcomes, "merged outcomes")
+            monitor.check_time()
+            lattice = lattice if merged is model else replace(lattice, cost_OD=ticks_OD)
+        truth = TrueCosts(lattice.units, lattice.cost_OD, lattice.cost_OD, exact=True)
+        exactly: Counting = "exact"
+        return cls(model, limits, merged, lattice, (exactly,) * len(limits.resources), truth)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no cost was rounded."""
+        return all(counting == "exact" for counting in self.counting)
+
+    @property
+    def settled_as(self) -> tuple[int, ...]:
+        """The amount of each resource that can stand for all those that no longer matter, when amounts are counted."""
+        lattice = self.lattice
+        return tuple(
+            low
+            if (lattice.lower_HD[:, d] == NO_LOWER).all()
+            else high
+            if (lattice.upper_HD[:, d] == NO_UPPER).all()
+            else COLLAPSED
+            for d, (low, high) in enumerate(self.ends)
+        )
+
+    @property
+    def most_amounts(self) -> int | None:
+        """The paper's bound on how many amounts a layer tells apart (`lem: approx`, `cor: improved`).
+
+        One more per resource with limits on both sides, between which settled amounts lie.
+        """
+        if self.truncation is None:
+            return None
+        pairs = zip(self.ends, self.settled_as, strict=True)
+        return math.prod(high - low + 1 + (stand_in == COLLAPSED) for (low, high), stand_in in pairs)
+
+    def excess(self, peak_HD: NDArray[np.int64], trough_HD: NDArray[np.int64]) -> dict[str, Fraction]:
+        """Return by how much true spending between two extremes after each step breaks each resource's limits."""
+        result = {}
+        for d, name in enumerate(self.limits.resources):
+            unit = self.truth.units[d]
+            over = [most * unit - limit for limit, most in _by_limit(self.limits.upper[d], peak_HD[:, d], max)]
+            under = [limit - least * unit for limit, least in _by_limit(self.limits.lower[d], trough_HD[:, d], min)]
+            result[name] = max([Fraction(0), *over, *under])
+        return result
+
+    def slack(self, d: int) -> Fraction:
+        """Return the most by which a policy that keeps the limits as counted can break those of a tracked resource."""
+        hides = self.relaxed and self.counting[d] != "exact"
+        return self.model.horizon * self.lattice.units[d] if hides else Fraction(0)
+
+    def rounding(self, *, pooled: bool) -> Rounding:
+        """Return the errors of evaluating a row; `pooled` says whether independent costs are averaged on their own."""
+        return Rounding.of(self.origin, self.model, pooled=pooled, bin_error=self.bin_error)
+
+    @property
+    def drift(self) -> float:
+        """By how much the probabilities of a row can differ from 1 in all, where each row has one outcome."""
+        if self.model is self.origin and (self.model.probability == 1).all():
+            return 0.0
+        return 10 * self.rounding(pooled=False).row
+
+    def worst_spent(self, peak_HD: NDArray[np.int64]) -> dict[str, Fraction]:
+        """Return the most that is ever spent, from the most after each step."""
+        return {name: int(peak_HD[:, d].max()) * self.truth.units[d] for d, name in enumerate(self.limits.resources)}
+
+
+def _by_limit(
+    side: tuple[Fraction | None, ...], ticks_H: NDArray[np.int64], extreme: Callable[..., int]
+) -> Iterator[tuple[Fraction, int]]:
+    """Yield each limit with the extreme of the ticks it holds for; limits that are one object count as one."""
+    if is_constant(side):
+        if side[0] is not None:
+            yield side[0], extreme(ticks_H.tolist())
+        return
+    found: dict[int, tuple[Fraction, int]] = {}
+    for limit, ticks in zip(side, ticks_H.tolist(), strict=True):
+        if limit is not None:
+            key = id(limit)
+            found[key] = (limit, extreme(found[key][1], ticks) if key in found else ticks)
+    yield from found.values()

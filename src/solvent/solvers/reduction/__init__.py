@@ -1,0 +1,1 @@
+"""Any number of resources: layers of reachable safe nodes."""

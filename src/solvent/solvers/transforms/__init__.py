@@ -1,0 +1,1 @@
+"""Transformations of problems: rounding, gaps, discounting."""

@@ -1,0 +1,281 @@
+"""The paper's projection: costs counted in whole multiples of a length (Section 4, `lem: approx`).
+
+With length l, a cost c counts as floor(c / l) ticks, so that after h steps
+
+    counted <= spent <= counted + h * l,
+
+and a policy that keeps the budget as counted spends at most h * l too much (`thm: approx`), while every feasible policy
+keeps it as counted: the optimum on counted costs is at least the true one. Two schemes turn this into policies that are
+never over: counting against limits that are smaller by H * l, as in the paper (`prop: feasible-scheme`), and rounding
+costs *up* against the limits as they are, which at the same length is never worse.
+
+For lower limits every direction is turned. A resource with limits on both sides is rounded down, and the side on which
+that is wrong is moved by one tick per step taken. The paper truncates amounts far below the budget; here they lie in
+the interval in which a resource is *settled*, which has the same effect and needs no special case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.core.exact import MAX_TICKS, exact
+from solvent.core.limits import ResourceMonitor
+from solvent.errors import ModelError, did_you_mean, quote
+from solvent.model.amounts import short_amount
+from solvent.model.budget import Limits
+from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.lattice import Lattice
+from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks
+from solvent.policy.nodes import Counting
+from solvent.solvers.problem import Problem
+from solvent.solvers.transforms.bins import Measure, split
+
+#: What a rounded problem is for: bounding the optimum from above, or policies that are never over, in two ways.
+Scheme = Literal["relaxed", "rounded", "smaller budget"]
+#: Sums stay below this, with room for what is added to them before they are compared.
+_MOST = MAX_TICKS // 8
+
+
+def read_epsilon(epsilon: Any, limits: Limits, where: str = "epsilon") -> tuple[Fraction, ...]:
+    """Return epsilon for each tracked resource, from one number or a mapping by name; errors call it `where`.
+
+    Raises
+    ------
+    ModelError
+        If it is no positive number, or does not name the limited resources.
+    """
+    if not isinstance(epsilon, Mapping):
+        return (_positive(epsilon, where),) * len(limits.resources)
+    for name in epsilon:
+        if name not in limits.resources:
+            known = ", ".join(map(quote, limits.resources)) or "none"
+            raise ModelError(where, f"a limited resource ({known})", quote(name), did_you_mean(name, limits.resources))
+    for name in limits.resources:
+        if name not in epsilon:
+            raise ModelError(where, f"a number for resource {quote(name)}", "none")
+    return tuple(_positive(epsilon[name], f"{where}, {name}") for name in limits.resources)
+
+
+def _positive(value: Any, where: str) -> Fraction:
+    number = exact(value, where)
+    if number <= 0:
+        raise ModelError(where, "a number above 0", quote(value))
+    return number
+
+
+def additive_lengths(epsilons: tuple[Fraction, ...], horizon: int) -> tuple[Fraction, ...]:
+    """Return the length for each tracked resource with which H steps add up to epsilon (`cor: additive`)."""
+    return tuple(epsilon / horizon for epsilon in epsilons)
+
+
+def relative_lengths(
+    epsilons: tuple[Fraction, ...], limits: Limits, horizon: int, *, strict: bool = False
+) -> tuple[Fraction, ...]:
+    """Return the length for each tracked resource with which H steps add up to epsilon of its smallest limit.
+
+    For the smaller budget B' of the strict scheme, B' = B / (1 + epsilon * sign(B)), and epsilon * |B'| is what the
+    budget is smaller by; with epsilon of at least 1 and a negative limit there is none, and epsilon * |B| is taken.
+
+    Raises
+    ------
+    ModelError
+        If a limit is 0.
+    """
+    lengths = []
+    for d, (name, epsilon) in enumerate(zip(limits.resources, epsilons, strict=True)):
+        smallest = min(limits.distinct(d), key=abs)
+        if smallest == 0:
+            raise ModelError(
+                f"budget, {name}",
+                'a limit other than 0 with method="relative", as epsilon is a share of it',
+                "0",
+                'use method="additive", whose epsilon is an amount',
+            )
+        if strict:
+            factor = 1 + epsilon if smallest > 0 else 1 - epsilon
+            smallest = smallest / factor if factor > 0 else smallest
+        lengths.append(epsilon * abs(smallest) / horizon)
+    return tuple(lengths)
+
+
+def finest_lengths(model: CMDP, limits: Limits) -> tuple[Fraction, ...]:
+    """Return the least power of two for each tracked resource in which sums of rounded costs fit 64 bits."""
+    lengths = []
+    for d, name in enumerate(limits.resources):
+        r, length = model.resource_index(name), Fraction(1)
+        while not _fits(model, r, limits, d, length):
+            length *= 2
+        while reach_of(model, r, limits, d) and _fits(model, r, limits, d, length / 2):
+            length /= 2
+        lengths.append(length)
+    return tuple(lengths)
+
+
+def _fits(model: CMDP, r: int, limits: Limits, d: int, length: Fraction) -> bool:
+    """Whether sums of costs rounded to a length fit 64 bits."""
+    return _reach_in_bins(model, r, limits, d, length) <= (_MOST - model.horizon) * length
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """Which sides of a resource have limits, and so which way costs are rounded and limits moved."""
+
+    upper: bool
+    lower: bool
+
+    @classmethod
+    def of(cls, limits: Limits, d: int) -> _Sides:
+        return cls(any(x is not None for x in limits.upper[d]), any(x is not None for x in limits.lower[d]))
+
+    def counting(self, scheme: Scheme) -> Counting:
+        if self.upper and self.lower:
+            return "down"
+        return "up" if self.upper == (scheme == "rounded") else "down"
+
+    def moves(self, scheme: Scheme, horizon: int) -> tuple[NDArray[np.int64] | int, NDArray[np.int64] | int]:
+        """Return what is added to the upper and the lower limits, in ticks."""
+        hidden = np.arange(1, horizon + 1)
+        if scheme == "smaller budget":
+            return (-horizon, 0) if self.upper else (0, horizon)
+        if not (self.upper and self.lower):
+            return 0, 0
+        return (0, -hidden) if scheme == "relaxed" else (-hidden, 0)
+
+
+def project(
+    model: CMDP,
+    limits: Limits,
+    lengths: tuple[Fraction, ...],
+    scheme: Scheme,
+    monitor: ResourceMonitor | None = None,
+) -> Problem:
+    """Return a problem on costs that are rounded to whole multiples of a length for each tracked resource.
+
+    A resource whose costs are whole multiples of a coarser unit anyway keeps that unit, and is not rounded.
+
+    Raises
+    ------
+    ModelError
+        If a length is so small that sums would not fit 64 bits.
+    LimitReached
+        If the bins of continuous costs would not fit into the memory allowed.
+    """
+    horizon = model.horizon
+    measures = []
+    upper_HD = np.full((horizon, len(limits.resources)), NO_UPPER, np.int64)
+    lower_HD = np.full((horizon, len(limits.resources)), NO_LOWER, np.int64)
+    for d, name in enumerate(limits.resources):
+        r, sides = model.resource_index(name), _Sides.of(limits, d)
+        continuous = _is_continuous(model, r)
+        counting: Counting = sides.counting(scheme)
+        unit, (move_upper, move_lower) = lengths[d], sides.moves(scheme, horizon)
+        if not continuous and model.cost[r].unit >= unit:
+            unit, counting, move_upper, move_lower = model.cost[r].unit, "exact", 0, 0
+        bottom = None if not continuous else _bottom(model, r, limits, d, unit)
+        reach = _reach_in_bins(model, r, limits, d, unit)
+        if reach > (_MOST - horizon) * unit:
+            raise ModelError(
+                f"epsilon, {name}",
+                f"at least {short_amount(reach * horizon / _MOST)}, so that sums of rounded costs fit 64 bits",
+                short_amount(unit * horizon),
+            )
+        upper_HD[:, d] = limit_ticks(limits.upper[d], unit, NO_UPPER, move_upper)
+        lower_HD[:, d] = limit_ticks(limits.lower[d], unit, NO_LOWER, move_lower)
+        measures.append(Measure(r, unit, counting, bottom, reach))
+    parts = split(model, tuple(measures), monitor)
+    lattice = Lattice(limits.resources, tuple(each.unit for each in measures), parts.ticks_OD, upper_HD, lower_HD)
+    spans = [_Span.of(lattice, d) for d in range(len(measures))]
+    settled = [span.truncation() for span in spans]
+    truncation = tuple(np.stack(side, axis=1) for side in zip(*settled, strict=True)) if spans else (upper_HD, lower_HD)
+    return Problem(
+        model, limits, parts.model, lattice, tuple(each.counting for each in measures), parts.truth,
+        (truncation[0], truncation[1]), tuple(span.ends() for span in spans), parts.lumped, scheme == "relaxed",
+        parts.error,
+    )  # fmt: skip
+
+
+def _is_continuous(model: CMDP, r: int) -> bool:
+    return model.distribution_DO is not None and bool((model.distribution_DO[r] != NO_DISTRIBUTION).any())
+
+
+def _reach_in_bins(model: CMDP, r: int, limits: Limits, d: int, unit: Fraction) -> Fraction:
+    """Return what no sum of costs, and no limit, exceeds in absolute value when continuous costs are in bins."""
+    reach = reach_of(model, r, limits, d)
+    if not _is_continuous(model, r):
+        return reach
+    return reach + model.horizon * abs(_bottom(model, r, limits, d, unit)) * unit
+
+
+def _bottom(model: CMDP, r: int, limits: Limits, d: int, unit: Fraction) -> int:
+    """Return ticks so low that, wherever they are added, no limit above can be reached any more, or one below kept.
+
+    They are no higher than any distribution's upper end, so that no cost counts as more than it is.
+    """
+    assert model.distribution_DO is not None
+    used = np.unique(model.distribution_DO[r][model.distribution_DO[r] != NO_DISTRIBUTION])
+    rise = model.horizon * (max(model.cost_range(r)[1], Fraction(0)) + unit)
+    bottom = min([Fraction(0), *limits.distinct(d)]) - 2 * rise
+    return int(min([bottom, *(model.distributions[i].high for i in used)]) // unit)
+
+
+def reach_of(model: CMDP, r: int, limits: Limits, d: int) -> Fraction:
+    """Return what no sum of costs, and no limit, exceeds in absolute value."""
+    reach = max(model.cost_sums[r]) * model.cost[r].unit + limits.largest(d)
+    if model.distribution_DO is not None:
+        used = model.distribution_DO[r]
+        laws = [model.distributions[i] for i in np.unique(used[used != NO_DISTRIBUTION])]
+        ends = [abs(end) for law in laws for end in (law.low, law.high) if end is not None]
+        reach += model.horizon * max(ends, default=Fraction(0))
+    return reach
+
+
+@dataclass(frozen=True)
+class _Span:
+    """What one resource can come to, in ticks: the dearest and the cheapest step, and its limits."""
+
+    dearest: int
+    cheapest: int
+    upper: NDArray[np.int64]
+    lower: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, lattice: Lattice, d: int) -> _Span:
+        ticks = lattice.cost_OD[:, d]
+        dearest, cheapest = int(ticks.max(initial=0)), int(ticks.min(initial=0))
+        return cls(dearest, cheapest, lattice.upper_HD[:, d], lattice.lower_HD[:, d])
+
+    def truncation(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return between what amounts before each step nothing can go wrong: below the paper's B - (H - h) cmax.
+
+        Where only lower limits are left it is the mirror image, where both are there are none.
+        """
+        left = np.arange(len(self.upper), 0, -1)
+        upper = np.minimum.accumulate(self.upper[::-1])[::-1]
+        lower = np.maximum.accumulate(self.lower[::-1])[::-1]
+        has_upper, has_lower = upper != NO_UPPER, lower != NO_LOWER
+        high = np.where(has_upper, np.where(has_upper, upper, 0) - self.dearest * left, NO_UPPER)
+        low = np.where(has_lower, np.where(has_lower, lower, 0) - self.cheapest * left, NO_LOWER)
+        both = has_upper & has_lower
+        return np.where(both, NO_UPPER, low), np.where(both, NO_LOWER, high)
+
+    def ends(self) -> tuple[int, int]:
+        """Return between which amounts need be told apart (`lem: approx`; `cor: improved` if no cost is negative)."""
+        horizon = len(self.upper)
+        rise, fall = horizon * self.dearest, horizon * self.cheapest
+        uppers, lowers = self.upper[self.upper != NO_UPPER], self.lower[self.lower != NO_LOWER]
+        low, high = fall, rise
+        if len(uppers) == horizon:
+            high = min(high, int(uppers.max()))
+        if len(lowers) == horizon:
+            low = max(low, int(lowers.min()))
+        if not len(lowers) and len(uppers):
+            low = max(low, int(uppers.min()) - rise)
+        if not len(uppers) and len(lowers):
+            high = min(high, int(lowers.max()) - fall)
+        return min(low, 0), max(high, 0)

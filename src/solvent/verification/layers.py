@@ -1,0 +1,329 @@
+"""Layers of nodes under a given policy, step by step.
+
+A node stands for all histories that end in one state and that the policy cannot tell apart from now on. It carries
+their total probability and, for each resource, the greatest and the least that any of them has spent:
+
+    high'(n') = max over n, outcomes o from n to n' of high(n) + cost(o),      low' with min,
+
+which is exact, however many histories a node stands for. Where amounts themselves matter they are part of what
+tells nodes apart, and high equals low.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.core.limits import LimitReached, ResourceMonitor
+from solvent.errors import PolicyError, quote
+from solvent.model.amounts import format_amount
+from solvent.model.cmdp import CMDP
+from solvent.policy.choices import NO_ROW, Choices, TabularPolicy, find_rows, spread
+from solvent.policy.nodes import NodeTable
+from solvent.policy.search import compact, pack
+from solvent.policy.until_violation import UntilViolationPolicy
+from solvent.verification.account import Ledger
+from solvent.verification.parts import Parts
+
+#: In `Layer.outcome`: the history had ended and nothing happened.
+NO_OUTCOME = -1
+_CHUNK = 2**20
+#: How many times the memory of its nodes merging a piece takes: copies, keys, and their order.
+_MERGING = 3
+#: About how many nodes are merged in a second.
+_MERGED_PER_SECOND = 4e6
+
+
+@dataclass
+class Layer:
+    """Nodes between two steps; before the step that `step` names.
+
+    Attributes
+    ----------
+    step : int
+    state : ndarray of int64, shape (N,)
+        Positions of states, and S (one past the last) where the history has ended.
+    probability : ndarray of float64, shape (N,)
+    high, low : list of arrays of shape (N,), one per resource
+        The most and the least that was spent, in the ledgers' ticks.
+    excess : list of arrays of shape (N,), one per resource
+        By how much a limit was broken at worst so far; empty unless that is traced.
+    parent, outcome : ndarray of int64, shape (N,)
+        A node of the layer before and an outcome, or `NO_OUTCOME`, that lead here.
+    lapsed : ndarray of bool, shape (N,), or None
+        Whether the policy remembers that one of its own limits was broken; None if it remembers nothing.
+    """
+
+    step: int
+    state: NDArray[np.int64]
+    probability: NDArray[np.float64]
+    high: list[NDArray[Any]]
+    low: list[NDArray[Any]]
+    excess: list[NDArray[Any]]
+    parent: NDArray[np.int64]
+    outcome: NDArray[np.int64]
+    lapsed: NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return len(self.state)
+
+
+#: What tells the nodes of a layer apart besides the state: columns, made from the layer.
+Identity = Callable[[Layer], list[NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A model, a policy and the ledgers: how one layer leads to the next; and how outcomes were taken apart, if so.
+
+    The monitor is asked before each piece of work; memory for a layer stays reserved until `forget` is called.
+    """
+
+    model: CMDP
+    policy: TabularPolicy
+    ledgers: tuple[Ledger, ...]
+    parts: Parts | None = None
+    monitor: ResourceMonitor = field(default_factory=ResourceMonitor)
+
+    @property
+    def node_bytes(self) -> int:
+        """About how much memory a node takes: state, probability, history, and two amounts per resource."""
+        return 40 + sum(24 if ledger.high_O.dtype != object else 120 for ledger in self.ledgers)
+
+    @property
+    def ended(self) -> int:
+        """The state of histories that have ended."""
+        return self.model.n_states
+
+    @property
+    def tracked(self) -> list[tuple[int, int]]:
+        """The resources the policy looks at, and how many ledger ticks one of its ticks is."""
+        # what a policy on rounded costs counts comes after what is spent, and takes its place
+        place_of = {ledger.name: r for r, ledger in enumerate(self.ledgers)}
+        places = [place_of[name] for name in self.policy.resources]
+        return [(r, int(unit / self.ledgers[r].unit)) for r, unit in zip(places, self.policy.units, strict=True)]
+
+    def start(self, traced: bool) -> Layer:
+        """Return the first layer: the start, with nothing spent."""
+        zeros = [np.zeros_like(ledger.high_O, shape=1) for ledger in self.ledgers]
+        one = np.zeros(1, np.int64)
+        return Layer(
+            0,
+            self.end(0, np.array([self.model.start_index], np.int64)),
+            np.ones(1),
+            zeros,
+            [np.zeros_like(ledger.low_O, shape=1) for ledger in self.ledgers],
+            [zero.copy() for zero in zeros] if traced else [],
+            one - 1,
+            one + NO_OUTCOME,
+            np.zeros(1, bool) if isinstance(self.policy, UntilViolationPolicy) else None,
+        )
+
+    def end(self, step: int, state: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the states before a step, with those from which nothing more happens marked as ended."""
+        if step == self.model.horizon:
+            return np.full(len(state), self.ended)
+        terminal = np.diff(self.model.row_indptr_at(step)) == 0
+        if terminal.any():
+            state = np.where(np.append(terminal, True)[state], self.ended, state)
+        return state
+
+    def ticks(self, layer: Layer, nodes: NDArray[np.int64]) -> NDArray[Any]:
+        """Return what was spent at some nodes in the policy's ticks."""
+        tracked = self.tracked
+        if not tracked:
+            return np.zeros((len(nodes), 0), np.int64)
+        ticks = np.stack([layer.high[r][nodes] // factor for r, factor in tracked], axis=1)
+        return ticks.astype(np.int64) if isinstance(self.policy, NodeTable) else ticks
+
+    def choices(self, layer: Layer) -> tuple[Choices, NDArray[np.int64], NDArray[np.int64]]:
+        """Return the policy's choices at a layer, their rows, and the nodes where it should decide and does not.
+
+        Raises
+        ------
+        PolicyError
+            If it takes an action that is not available.
+        """
+        live = np.flatnonzero(layer.state != self.ended)
+        found = self._ask(layer, live)
+        choices = Choices(live[found.node], found.action, found.probability)
+        rows = find_rows(self.model, layer.step, layer.state[choices.node], choices.action)
+        bad = np.flatnonzero(rows == NO_ROW)
+        if len(bad):
+            node, action = int(choices.node[bad[0]]), self.model.actions[int(choices.action[bad[0]])]
+            offered = self.model.rows(layer.step, int(layer.state[node]))
+            names = ", ".join(quote(self.model.actions[self.model.row_action[row]]) for row in offered)
+            raise PolicyError(self.place(layer, node), f"one of the available actions, {names}", quote(action))
+        decided = np.zeros(len(layer), bool)
+        decided[choices.node] = True
+        return choices, rows, live[~decided[live]]
+
+    def _ask(self, layer: Layer, live: NDArray[np.int64]) -> Choices:
+        ticks = self.ticks(layer, live)
+        if isinstance(self.policy, UntilViolationPolicy):
+            assert layer.lapsed is not None
+            return self.policy.choices_when(layer.step, layer.state[live], ticks, layer.lapsed[live])
+        return self.policy.choices_at(layer.step, layer.state[live], ticks)
+
+    def place(self, layer: Layer, node: int) -> str:
+        """Return where a node is, for messages."""
+        spent = ", ".join(
+            f"{ledger.name} {_between(ledger.amount(low[node]), ledger.amount(high[node]))}"
+            + (" as counted" if ledger.counted else "")
+            for ledger, high, low in zip(self.ledgers, layer.high, layer.low, strict=True)
+        )
+        state = quote(self.model.states[int(layer.state[node])])
+        return f"step {layer.step}, state {state}" + (f", spent {spent}" if spent else "")
+
+    def advance(
+        self,
+        layer: Layer,
+        choices: Choices,
+        rows: NDArray[np.int64],
+        identity: Identity,
+        stopped: NDArray[np.int64],
+    ) -> Layer:
+        """Return the layer after a step.
+
+        Parameters
+        ----------
+        layer : Layer
+        choices, rows
+            What is done, from `choices`.
+        identity : Identity
+            What tells the new nodes apart.
+        stopped : ndarray of int64
+            Nodes whose histories end here, besides those that have ended before.
+        """
+        pieces = []
+        for piece in self._successors(layer, choices, rows, stopped):
+            pieces.append(self._merge(piece, identity))
+            self.monitor.release(_MERGING * self.node_bytes * len(piece))
+            self.monitor.reserve(self.node_bytes * len(pieces[-1]), f"the nodes after step {layer.step}")
+            self.monitor.check_time()
+        if len(pieces) == 1:
+            return pieces[0]
+        count = sum(map(len, pieces))
+        what = f"the nodes after step {layer.step}"
+        if not self.monitor.has_time_for(count, _MERGED_PER_SECOND):
+            raise LimitReached(f"{what} would take longer than is left of the time limit of {self.monitor.seconds:g} s")
+        with self.monitor.borrowed(_MERGING * self.node_bytes * count, what):
+            merged = self._merge(_join(pieces), identity)
+        self.monitor.release(self.node_bytes * (count - len(merged)))
+        return merged
+
+    def forget(self, layer: Layer) -> None:
+        """Release the memory of a layer that is not needed any more."""
+        self.monitor.release(self.node_bytes * len(layer))
+
+    def _successors(
+        self, layer: Layer, choices: Choices, rows: NDArray[np.int64], stopped: NDArray[np.int64]
+    ) -> Iterator[Layer]:
+        still = layer.state == self.ended
+        still[stopped] = True
+        nodes = np.flatnonzero(still)
+        if len(nodes):
+            self.monitor.reserve(_MERGING * self.node_bytes * len(nodes), f"the nodes after step {layer.step}")
+            state = np.full(len(nodes), self.ended)
+            outcome = np.full(len(nodes), NO_OUTCOME)
+            yield self._successor(layer, nodes, state, layer.probability[nodes], outcome)
+        sizes = np.diff(self.model.outcome_indptr)[rows]
+        chunk = np.cumsum(sizes) // _CHUNK
+        bounds = [0, *(np.flatnonzero(np.diff(chunk)) + 1).tolist(), len(rows)]
+        for first, last in itertools.pairwise(bounds):
+            if first < last:
+                size = _MERGING * self.node_bytes * int(sizes[first:last].sum())
+                self.monitor.reserve(size, f"the nodes after step {layer.step}")
+                owner, outcome = spread(self.model.outcome_indptr, rows[first:last])
+                node = choices.node[first:last][owner]
+                weight = layer.probability[node] * choices.probability[first:last][owner]
+                yield self._successor(
+                    layer,
+                    node,
+                    self.model.next_state[outcome].astype(np.int64),
+                    weight * self.model.probability[outcome],
+                    outcome,
+                )
+
+    def _successor(
+        self,
+        layer: Layer,
+        node: NDArray[np.int64],
+        state: NDArray[np.int64],
+        probability: NDArray[np.float64],
+        outcome: NDArray[np.int64],
+    ) -> Layer:
+        high, low = [spent[node] for spent in layer.high], [spent[node] for spent in layer.low]
+        if len(outcome) and outcome[0] != NO_OUTCOME:
+            for r, ledger in enumerate(self.ledgers):
+                high[r] = high[r] + ledger.high_O[outcome]
+                low[r] = low[r] + ledger.low_O[outcome]
+        excess = [
+            np.maximum(before[node], self.ledgers[r].excess(layer.step, high[r], low[r]))
+            for r, before in enumerate(layer.excess)
+        ]
+        state = self.end(layer.step + 1, state)
+        after = Layer(layer.step + 1, state, probability, high, low, excess, node, outcome)
+        if isinstance(self.policy, UntilViolationPolicy):
+            assert layer.lapsed is not None
+            # amounts that were merged as settled cannot break a limit, so the greatest of them tells
+            spent = self.ticks(after, np.arange(len(after)))
+            after.lapsed = layer.lapsed[node] | self.policy.lapses(layer.step, spent)
+        return after
+
+    def _merge(self, layer: Layer, identity: Identity) -> Layer:
+        """Merge the nodes that nothing tells apart."""
+        memory = [] if layer.lapsed is None else [layer.lapsed.astype(np.int64)]
+        keys, position = compact(pack([layer.state, *identity(layer), *layer.excess, *memory]))
+        example = np.zeros(len(keys), np.int64)
+        example[position] = np.arange(len(position))
+        high, low = [spent[example] for spent in layer.high], [spent[example] for spent in layer.low]
+        if len(example) < len(layer):
+            for r in range(len(high)):
+                np.maximum.at(high[r], position, layer.high[r])
+                np.minimum.at(low[r], position, layer.low[r])
+        return Layer(
+            layer.step,
+            layer.state[example],
+            np.asarray(np.bincount(position, layer.probability, len(keys)), np.float64),
+            high,
+            low,
+            [each[example] for each in layer.excess],
+            layer.parent[example],
+            layer.outcome[example],
+            None if layer.lapsed is None else layer.lapsed[example],
+        )
+
+
+def _join(pieces: list[Layer]) -> Layer:
+    def columns(name: str) -> list[NDArray[Any]]:
+        parts = [getattr(piece, name) for piece in pieces]
+        return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+    def column(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(piece, name) for piece in pieces])
+
+    return Layer(
+        pieces[0].step,
+        column("state"),
+        column("probability"),
+        columns("high"),
+        columns("low"),
+        columns("excess"),
+        column("parent"),
+        column("outcome"),
+        None if pieces[0].lapsed is None else column("lapsed"),
+    )
+
+
+def _between(low: Fraction | None, high: Fraction | None) -> str:
+    assert high is not None
+    if low == high:
+        return format_amount(high)
+    return f"{'anything' if low is None else format_amount(low)} to {format_amount(high)}"

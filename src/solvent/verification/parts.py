@@ -1,0 +1,223 @@
+"""Continuous costs as a policy on rounded costs sees them: in parts that it counts alike.
+
+With ticks of length l, a policy that rounds down takes every cost in [k l, (k + 1) l) for k ticks, and one that rounds
+up every cost in ((k - 1) l, k l]. It cannot tell the costs of such a part from each other, so that an outcome of
+continuous cost is as good as one outcome for each part: with the part's probability, between its exact ends. Costs of
+several resources in one outcome are drawn independently, and all their parts are combined.
+
+Which parts there are is decided by the support, both ends included. That a part has a probability of 0 in floats does
+not make it impossible. Costs may have no lower end; but where everything less is one and the same to the policy, one
+last part holds it all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.core.exact import ExactColumn
+from solvent.core.limits import ResourceMonitor
+from solvent.errors import PolicyError
+from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.distributions import CostDistribution
+from solvent.model.rounding import NO_LOWER, NO_UPPER
+from solvent.policy.locate import COLLAPSED
+from solvent.policy.nodes import NodeTable
+from solvent.verification.report import CostPart
+
+#: Memory that a part of a distribution takes, as measured.
+_BYTES_PER_PART = 700
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A model whose continuous outcomes were taken apart.
+
+    Attributes
+    ----------
+    origin : CMDP
+        The model as it was.
+    model : CMDP
+        The same rows with more outcomes; each tracked distribution is narrowed to a part of its support.
+    source_O : ndarray of int64, shape (O,)
+        Which outcome of `origin` each belongs to.
+    count_OD : ndarray of int64, shape (O, D)
+        What the policy counts for each, per tracked resource.
+    """
+
+    origin: CMDP
+    model: CMDP
+    source_O: NDArray[np.int64]
+    count_OD: NDArray[np.int64]
+
+    def cost_of(self, resource: int, outcome: int) -> Fraction | CostDistribution | CostPart:
+        """Return the cost of an outcome: exact, a distribution, or a part of one."""
+        part = self.model.cost_of(resource, outcome)
+        distribution = self.origin.cost_of(resource, int(self.source_O[outcome]))
+        if (
+            not isinstance(part, CostDistribution)
+            or not isinstance(distribution, CostDistribution)
+            or (part.low, part.high) == (distribution.low, distribution.high)
+        ):
+            return part
+        return CostPart(distribution, part.low, part.high)
+
+
+@dataclass(frozen=True)
+class _Cuts:
+    """Parts of several distributions in sequence; those of number i begin at `first[i]`, and there are `size[i]`."""
+
+    first: NDArray[np.int64]
+    size: NDArray[np.int64]
+    count: NDArray[np.int64]
+    probability: NDArray[np.float64]
+    distributions: list[CostDistribution]
+
+
+def take_apart(model: CMDP, policy: NodeTable, most: int, monitor: ResourceMonitor | None = None) -> Parts:
+    """Return a model's outcomes as a policy on rounded costs tells them apart.
+
+    Parameters
+    ----------
+    model : CMDP
+    policy : NodeTable
+    most : int
+        Give up beyond so many outcomes.
+    monitor : ResourceMonitor, optional
+        Memory for the parts stays reserved.
+
+    Raises
+    ------
+    PolicyError
+        If there would be more, or the policy does not round a continuous cost.
+    LimitReached
+        If the monitor says so.
+
+    Examples
+    --------
+    >>> from solvent.model.distributions import distribution
+    >>> from solvent.model.budget import resolve
+    >>> from solvent.model.lattice import Lattice
+    >>> from solvent.policy.table import AugmentedPolicy
+    >>> b = CMDP.builder(horizon=1, start=0, resources=["x"], budget=3)
+    >>> b.add(0, "go", outcomes=[(1, 0, distribution("uniform", low=0, high=2.5))])
+    >>> model = b.build()
+    >>> lattice = Lattice(("x",), (Fraction(1),), np.zeros((1, 1), int), np.full((1, 1), 3), np.zeros((1, 1), int))
+    >>> layers = [([0], [[0]], [0])]
+    >>> policy = AugmentedPolicy.from_nodes(model, lattice, resolve(model, None), layers=layers, counting=("up",))
+    >>> parts = take_apart(model, policy, most=10)
+    >>> parts.count_OD.ravel().tolist(), parts.model.probability.round(6).tolist()
+    ([0, 1, 2, 3], [0.0, 0.4, 0.4, 0.2])
+    >>> print(parts.cost_of(0, 3))
+    2 to 2.5 of uniform(low=0, high=2.5)
+    """
+    policy.check_model(model)
+    monitor = monitor or ResourceMonitor()
+    count_OD = plain_counts(model, policy)
+    if model.distribution_DO is None:
+        return Parts(model, model, np.arange(model.n_outcomes), count_OD)
+    source, probability = np.arange(model.n_outcomes), model.probability
+    distribution_DO, distributions = model.distribution_DO, list(model.distributions)
+    for d, name in enumerate(policy.resources):
+        r = model.resource_index(name)
+        used = np.unique(distribution_DO[r][distribution_DO[r] != NO_DISTRIBUTION])
+        if not len(used):
+            continue
+        cuts = _cut(model, policy, d, used, most, monitor)
+        distribution = distribution_DO[r]
+        sizes = cuts.size[distribution]
+        _refuse_too_many(int(sizes.sum()), most, name)
+        monitor.reserve(int(sizes.sum()) * (60 + 16 * len(policy.resources)), f"the parts of costs of {name}")
+        owner = np.repeat(np.arange(len(distribution)), sizes)
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        source, probability, distribution_DO, count_OD = (
+            source[owner],
+            probability[owner],
+            distribution_DO[:, owner],
+            count_OD[owner],
+        )
+        cut = np.flatnonzero(distribution_DO[r] != NO_DISTRIBUTION)
+        part = cuts.first[distribution_DO[r][cut]] + within[cut]
+        probability[cut] *= cuts.probability[part]
+        count_OD[cut, d] = cuts.count[part]
+        distribution_DO[r, cut] = len(distributions) + part
+        distributions += cuts.distributions
+    return Parts(model, _expanded(model, source, probability, distribution_DO, distributions), source, count_OD)
+
+
+def plain_counts(model: CMDP, policy: NodeTable) -> NDArray[np.int64]:
+    """Return what a policy counts for each outcome, shape (O, D); 0 where a cost is continuous."""
+    columns = [policy.plain_ticks(model, d) for d in range(len(policy.resources))]
+    return np.stack(columns, axis=1) if columns else np.zeros((model.n_outcomes, 0), np.int64)
+
+
+def least_count(model: CMDP, policy: NodeTable, d: int) -> int:
+    """Return ticks so few that a step that counts as fewer makes no difference to the policy, then or later.
+
+    What it looks up are amounts and the ends of settled intervals. From below all of these, as far as the dearest
+    costs could lead up again, it finds the same.
+    """
+    looked_up = [policy.spent_ND[:, d]]
+    looked_up += [ends[:, d] for ends in (policy.settled_low_GD, policy.settled_high_GD) if ends is not None]
+    least = 0
+    for ticks in looked_up:
+        finite = ticks[(ticks != COLLAPSED) & (ticks != NO_LOWER) & (ticks != NO_UPPER)]
+        least = min(least, int(finite.min(initial=0)))
+    _, dearest = model.cost_range(model.resource_index(policy.resources[d]))
+    return least - 2 * policy.horizon * max(policy.count(d, dearest), 0) - 1
+
+
+def _cut(model: CMDP, policy: NodeTable, d: int, used: NDArray[np.int32], most: int, monitor: ResourceMonitor) -> _Cuts:
+    """Cut the distributions of one tracked resource into the parts that the policy counts alike."""
+    # one more entry, for outcomes without a distribution: position NO_DISTRIBUTION
+    first, size = np.zeros(len(model.distributions) + 1, np.int64), np.ones(len(model.distributions) + 1, np.int64)
+    least, unit, up = least_count(model, policy, d), policy.units[d], policy.counting[d] == "up"
+    counts, probabilities = [], []
+    distributions: list[CostDistribution] = []
+    for i in used.tolist():
+        distribution = model.distributions[i]
+        low = least if distribution.low is None else max(policy.count(d, distribution.low), least)
+        high = max(policy.count(d, distribution.high), low)
+        _refuse_too_many(len(distributions) + high - low + 1, most, policy.resources[d])
+        monitor.reserve(_BYTES_PER_PART * (high - low + 1), f"the parts of costs of {policy.resources[d]}")
+        ends = [(k if up else k + 1) * unit for k in monitor.each(range(low, high))]
+        reached = np.maximum.accumulate(distribution.cdf([float(end) for end in ends])) if ends else np.zeros(0)
+        first[i], size[i] = len(distributions), high - low + 1
+        counts.append(np.arange(low, high + 1))
+        probabilities.append(np.diff(np.concatenate([[0.0], np.clip(reached, 0.0, 1.0), [1.0]])))
+        lows: list[Fraction | None] = [distribution.low, *ends]
+        distributions += [
+            replace(distribution, low=a, high=b)
+            for a, b in monitor.each(zip(lows, [*ends, distribution.high], strict=True))
+        ]
+    return _Cuts(first, size, np.concatenate(counts), np.concatenate(probabilities), distributions)
+
+
+def _refuse_too_many(parts: int, most: int, name: str) -> None:
+    if parts > most:
+        raise PolicyError(
+            f"costs of {name}", f"at most {most:,} parts that the policy tells apart", f"{parts:,}", "raise max_nodes="
+        )
+
+
+def _expanded(
+    model: CMDP,
+    source: NDArray[np.int64],
+    probability: NDArray[np.float64],
+    distribution_DO: NDArray[np.int32],
+    distributions: list[CostDistribution],
+) -> CMDP:
+    row = np.repeat(np.arange(model.n_rows), np.diff(model.outcome_indptr))[source]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=model.n_rows))])
+    return replace(
+        model,
+        outcome_indptr=indptr.astype(np.int64),
+        probability=probability,
+        next_state=model.next_state[source],
+        cost=tuple(ExactColumn(column.ticks[source], column.unit, column.decimal_digits) for column in model.cost),
+        distributions=tuple(distributions),
+        distribution_DO=distribution_DO,
+    )

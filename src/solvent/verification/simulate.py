@@ -1,0 +1,464 @@
+"""Simulation: many episodes side by side, one step of all of them at a time, with exact accounts.
+
+Outcomes are drawn with a guide table (Chen and Asau): cell j of a row with n outcomes holds the first outcome whose
+cumulative probability exceeds j / n, so that a draw needs about one comparison, whatever n is. What was spent is
+counted in whole ticks. Draws of continuous costs are rounded to a tick, chosen so small that it does not show, and
+never beyond the ends of their support; what a policy on rounded costs counts follows from these ticks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.core.exact import nearest_float
+from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
+from solvent.errors import LimitError, ModelError, quote
+from solvent.model.budget import BudgetLike, Limits
+from solvent.model.cmdp import CMDP, NO_DISTRIBUTION, check_model
+from solvent.policy.nodes import NodeTable
+from solvent.policy.search import compact, pack
+from solvent.policy.until_violation import UntilViolationPolicy
+from solvent.verification.account import Ledger
+from solvent.verification.layers import NO_OUTCOME, Layer, Walk
+from solvent.verification.parts import least_count
+from solvent.verification.sweep import no_decision
+from solvent.verification.verify import PolicyLike, limits_of, prepare
+
+#: Levels of `Simulation.spent_quantiles`.
+LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+_MOST_KEPT = 10_000
+#: Episodes that are played side by side; a limit ends a simulation between two batches.
+_BATCH = 2**17
+#: Memory that an episode takes besides its account, and an outcome in the tables that draws are made with.
+_BYTES_PER_EPISODE, _BYTES_PER_OUTCOME = 150, 64
+NO_LIMITS = Limits((), (), ())
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How often each amount was seen: values increasing, counts summing to the number of episodes."""
+
+    values: NDArray[np.float64]
+    counts: NDArray[np.int64]
+
+    def quantile(self, level: float) -> float:
+        """Return the least value that at least this share of the episodes does not exceed."""
+        total = np.cumsum(self.counts)
+        place = int(np.searchsorted(total, level * total[-1] * (1 - 1e-12)))
+        return float(self.values[min(place, len(total) - 1)])
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """What happened in simulated episodes.
+
+    Attributes
+    ----------
+    rewards : ndarray of float64, shape (episodes,)
+        The sum of expected rewards along each episode.
+    max_spent : dict of str to Fraction
+        The most that was spent at any time in any episode.
+    violations : int
+        Episodes that broke a limit.
+    distributions : dict of str to tuple of Distribution
+        What had been spent after each step; thinned to 10,000 values where there are more.
+    stopped : str
+        Which limit was reached before all episodes were played, if one was; the others are as good as ever.
+    """
+
+    rewards: NDArray[np.float64]
+    max_spent: dict[str, Fraction]
+    violations: int
+    distributions: dict[str, tuple[Distribution, ...]]
+    stopped: str = ""
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes there were."""
+        return len(self.rewards)
+
+    @property
+    def mean_reward(self) -> float:
+        """The mean of the rewards: an estimate of the policy's value."""
+        return float(self.rewards.mean())
+
+    @property
+    def standard_error(self) -> float:
+        """Of `mean_reward`; not a number for a single episode."""
+        if self.episodes < 2:
+            return float("nan")
+        scale = float(np.abs(self.rewards).max()) or 1.0  # squares of large rewards are not finite
+        return float((self.rewards / scale).std(ddof=1) / np.sqrt(self.episodes)) * scale
+
+    def quantile(self, resource: str, level: float) -> NDArray[np.float64]:
+        """Return a quantile of what was spent of a resource after each step, shape (H,).
+
+        Raises
+        ------
+        ModelError
+            If there is no such resource, or the level is not between 0 and 1.
+        """
+        if resource not in self.distributions:
+            raise ModelError("resource", f"one of {', '.join(map(quote, self.distributions))}", quote(resource))
+        if not 0 <= level <= 1:
+            raise ModelError("level", "a number from 0 to 1", quote(level))
+        return np.array([each.quantile(level) for each in self.distributions[resource]])
+
+    @property
+    def spent_quantiles(self) -> dict[str, NDArray[np.float64]]:
+        """Quantiles of what was spent after each step, shape (len(LEVELS), H), by resource."""
+        return {name: np.array([self.quantile(name, q) for q in LEVELS]) for name in self.distributions}
+
+    def __repr__(self) -> str:
+        return (
+            f"Simulation({self.episodes:,} episodes, mean reward {self.mean_reward:.6g} "
+            f"± {self.standard_error:.2g}, {self.violations:,} violations)"
+        )
+
+
+def simulate(
+    model: CMDP,
+    policy: PolicyLike,
+    episodes: int = 10_000,
+    seed: int = 0,
+    budget: BudgetLike | None = None,
+    *,
+    time_limit: float | None = None,
+    memory_limit: int | str | None = None,
+) -> Simulation:
+    """Play a policy many times.
+
+    Parameters
+    ----------
+    model : CMDP
+    policy : AugmentedPolicy, RandomizedPolicy, MarkovPolicy, array or callable
+        As for `verify`.
+    episodes : int
+        How many.
+    seed : int
+        Of the draws; the same seed gives the same episodes.
+    budget : number, Budget or mapping, optional
+        The limits whose violations are counted; the policy's own if not given, or else the model's
+        default, if it has one.
+    time_limit : float, optional
+        Stop after so many seconds, with the episodes that were played by then.
+    memory_limit : int or str, optional
+        Bytes, or text such as "8GB"; most of what is free, if not given. It is checked before memory is used.
+
+    Returns
+    -------
+    Simulation
+        Episodes are played in batches of 131,072. If a limit is reached after some of these, `stopped` says so, and
+        the result speaks of the episodes played: the same ones as without the limit.
+
+    Raises
+    ------
+    PolicyError
+        If the policy takes an action that is not available, or decides nothing where it leads to within its limits.
+    LimitError
+        If a limit is reached before the first batch is complete.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> from solvent.policy.markov import MarkovPolicy
+    >>> model = instances.markov_gap(prize=10)
+    >>> result = simulate(model, MarkovPolicy(model, [[0], [1]]), episodes=1000, seed=1)
+    >>> result.mean_reward, 450 < result.violations < 550, result.quantile("cost", 1).tolist()
+    (10.0, True, [1.0, 2.0])
+    """
+    check_model(model)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ModelError("seed", "a whole number of at least 0", quote(seed))
+    if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
+        raise ModelError("episodes", "a whole number of at least 1", quote(episodes))
+    seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
+    unlimited = budget is None and model.budget is None and not isinstance(policy, NodeTable)
+    limits = NO_LIMITS if unlimited else limits_of(model, policy, budget)
+    batches: list[Simulation] = []
+    stopped, rng = "", np.random.default_rng(seed)
+    try:
+        with ResourceMonitor(seconds, memory) as monitor:
+            walk = prepare(model, policy, limits, monitor=monitor)
+            monitor.reserve(8 * episodes + _BYTES_PER_OUTCOME * model.n_outcomes, f"{episodes:,} episodes")
+            players = _Players(walk, rng)
+            for first in range(0, episodes, _BATCH):
+                count = min(_BATCH, episodes - first)
+                size = count * (_BYTES_PER_EPISODE + 3 * walk.node_bytes)
+                kept = model.horizon * len(walk.ledgers) * 16 * min(count, _MOST_KEPT)
+                with monitor.borrowed(size + 2 * kept, f"{count:,} episodes"):
+                    batches.append(players.play(count))
+    except LimitReached as reached:
+        stopped = str(reached)
+        if not batches:
+            raise LimitError(f"simulate stopped: {stopped}; raise the limit, or play fewer episodes") from None
+    return replace(_joined(batches), stopped=stopped)
+
+
+def _joined(batches: list[Simulation]) -> Simulation:
+    """Return several simulations as one."""
+    if len(batches) == 1:
+        return batches[0]
+    names = batches[0].distributions
+    return Simulation(
+        np.concatenate([each.rewards for each in batches]),
+        {name: max(each.max_spent[name] for each in batches) for name in names},
+        sum(each.violations for each in batches),
+        {
+            name: tuple(map(_together, zip(*(each.distributions[name] for each in batches), strict=True)))
+            for name in names
+        },
+    )
+
+
+def _together(parts: tuple[Distribution, ...]) -> Distribution:
+    values, position = np.unique(np.concatenate([each.values for each in parts]), return_inverse=True)
+    counts = np.bincount(position, np.concatenate([each.counts for each in parts]), len(values))
+    return _thinned(values, counts.astype(np.int64))
+
+
+class _Players:
+    """All episodes of a batch at once; an episode is a node of a layer."""
+
+    def __init__(self, walk: Walk, rng: np.random.Generator) -> None:
+        self.walk, self.model, self.rng, self.episodes = walk, walk.model, rng, 0
+        self.draw = _Draw(walk.model.outcome_indptr, walk.model.probability)
+        self.scales = [_scale(ledger, walk.model.horizon) for ledger in walk.ledgers]
+        self.counts = {r: self._count_of(r) for r, ledger in enumerate(walk.ledgers) if ledger.counted}
+
+    def play(self, episodes: int) -> Simulation:
+        """Play so many episodes."""
+        walk, model, self.episodes = self.walk, self.model, episodes
+        start = walk.start(traced=False)
+        state = np.repeat(start.state, self.episodes)
+        fine = [np.zeros_like(ledger.high_O, shape=self.episodes) for ledger in walk.ledgers]
+        rewards, broken = np.zeros(self.episodes), np.zeros(self.episodes, bool)
+        lapsed = np.zeros(self.episodes, bool)
+        seen: list[list[Distribution]] = [[] for _ in walk.ledgers]
+        most: list[Any] = [None] * len(walk.ledgers)
+        for step in range(model.horizon):
+            walk.monitor.check_time()
+            row = self._decide(step, state, fine, broken, lapsed)
+            still = row < 0
+            moving = np.flatnonzero(~still) if still.any() else slice(None)
+            rows = row[moving]
+            outcome = self.draw(rows, self.rng.random(len(rows)))
+            rewards[moving] += model.row_reward[rows]
+            state[moving] = model.next_state[outcome]
+            costs: list[NDArray[Any]] = []
+            for r, ledger in enumerate(walk.ledgers):
+                costs.append(self._counted(r, outcome, costs) if ledger.counted else self._costs(r, outcome))
+                fine[r][moving] += costs[r]
+                scaled = _rescale(ledger, self.scales[r])
+                broken |= (scaled.excess(step, fine[r], fine[r]) > 0).astype(bool)
+                top = fine[r].max()
+                most[r] = top if most[r] is None else max(most[r], top)
+                seen[r].append(_distribution(fine[r], scaled.unit))
+            lapsed |= self._lapses(step, fine)
+            state[still] = walk.ended
+            state = walk.end(step + 1, state)
+        names = [ledger.name for ledger in walk.ledgers if not ledger.counted]
+        return Simulation(
+            rewards,
+            {
+                name: int(most[r]) * _rescale(ledger, self.scales[r]).unit
+                for r, (name, ledger) in enumerate(zip(names, walk.ledgers, strict=False))
+            },
+            int(broken.sum()),
+            {name: tuple(seen[r]) for r, name in enumerate(names)},
+        )
+
+    def _decide(
+        self,
+        step: int,
+        state: NDArray[np.int64],
+        fine: list[NDArray[Any]],
+        broken: NDArray[np.bool_],
+        lapsed: NDArray[np.bool_],
+    ) -> NDArray[np.int64]:
+        """Return the row each episode takes; `NO_OUTCOME` for one that has ended or stops here."""
+        coarse = self._coarse(fine)
+        keys, node = compact(pack([state, *(coarse[r] for r, _ in self.walk.tracked), lapsed.astype(np.int64)]))
+        example = np.zeros(len(keys), np.int64)
+        example[node] = np.arange(len(node))
+        spent = [each[example] for each in coarse]
+        empty = np.zeros(0, np.int64)
+        layer = Layer(step, state[example], np.zeros(0), spent, spent, [], empty, empty, lapsed[example])
+        choices, rows, missing = self.walk.choices(layer)
+        if len(missing):
+            innocent = node[np.isin(node, missing) & ~broken]
+            if len(innocent):
+                raise no_decision(self.walk, layer, int(innocent[0]))
+        counts = np.bincount(choices.node, minlength=len(keys))
+        if not len(rows) or counts.max() == 1:
+            row_of = np.full(len(keys), NO_OUTCOME, np.int64)
+            row_of[choices.node] = rows
+            return row_of[node]
+        chosen = np.full(self.episodes, NO_OUTCOME, np.int64)
+        deciding = np.flatnonzero((counts > 0)[node])
+        draw = _Draw(np.concatenate([[0], np.cumsum(counts)]), choices.probability)
+        chosen[deciding] = rows[draw(node[deciding], self.rng.random(len(deciding)))]
+        return chosen
+
+    def _coarse(self, fine: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Return what was spent in the ledgers' ticks."""
+        return [spent if scale == 1 else spent // scale for spent, scale in zip(fine, self.scales, strict=True)]
+
+    def _lapses(self, step: int, fine: list[NDArray[Any]]) -> NDArray[np.bool_]:
+        """Return whether each episode breaks one of the policy's own limits, if it is one that remembers."""
+        if not isinstance(self.walk.policy, UntilViolationPolicy):
+            return np.zeros(self.episodes, bool)
+        coarse, empty = self._coarse(fine), np.zeros(0, np.int64)
+        everyone = np.arange(self.episodes)
+        layer = Layer(step + 1, everyone, np.zeros(0), coarse, coarse, [], empty, empty)
+        return self.walk.policy.lapses(step, self.walk.ticks(layer, everyone))
+
+    def _costs(self, r: int, outcome: NDArray[np.int64]) -> NDArray[Any]:
+        """Return a cost of each outcome in fine ticks, drawn where it is continuous."""
+        ledger, scale = self.walk.ledgers[r], self.scales[r]
+        costs: NDArray[Any] = ledger.high_O[outcome]
+        if not ledger.continuous:
+            return costs
+        assert self.model.distribution_DO is not None
+        costs = costs * scale
+        distributions = self.model.distribution_DO[r, outcome]
+        unit = float(ledger.unit) / scale
+        for i in np.unique(distributions[distributions != NO_DISTRIBUTION]):
+            distribution, at = self.model.distributions[i], np.flatnonzero(distributions == i)
+            ticks = np.rint(distribution.sample(len(at), self.rng) / unit)
+            most = int(distribution.high / ledger.unit) * scale
+            least = None if distribution.low is None else int(distribution.low / ledger.unit) * scale
+            whole = (
+                np.array([int(x) for x in ticks.tolist()], object) if costs.dtype == object else ticks.astype(np.int64)
+            )
+            costs[at] = np.clip(whole, least, most)
+        return costs
+
+    def _count_of(self, r: int) -> _Count:
+        """Return how a counted resource follows from what is drawn of it."""
+        policy, ledger = self.walk.policy, self.walk.ledgers[r]
+        assert isinstance(policy, NodeTable)
+        d, of = policy.resources.index(ledger.name), self.model.resource_index(ledger.name)
+        drawn = self.walk.ledgers[of]
+        if not drawn.continuous:
+            return _Count(of, 1, up=False, least=0)
+        length = int(ledger.unit / drawn.unit) * self.scales[of]
+        return _Count(of, length, policy.counting[d] == "up", least_count(self.model, policy, d))
+
+    def _counted(self, r: int, outcome: NDArray[np.int64], costs: list[NDArray[Any]]) -> NDArray[np.int64]:
+        """Return what the policy counts for each outcome, given what all resources cost in fine ticks."""
+        count, counts = self.counts[r], self.walk.ledgers[r].high_O[outcome]
+        if not self.walk.ledgers[count.of].continuous:
+            return counts
+        assert self.model.distribution_DO is not None
+        at = np.flatnonzero(self.model.distribution_DO[count.of, outcome] != NO_DISTRIBUTION)
+        counts[at] = count(costs[count.of][at])
+        return counts
+
+
+@dataclass(frozen=True)
+class _Count:
+    """How drawn costs of a resource are counted: in whole lengths of so many fine ticks, rounded up or down.
+
+    Less than `least` makes no difference to the policy, and might leave 64 bits.
+    """
+
+    of: int
+    length: int
+    up: bool
+    least: int
+
+    def __call__(self, ticks: NDArray[Any]) -> NDArray[np.int64]:
+        counts = -(-ticks // self.length) if self.up else ticks // self.length
+        result: NDArray[np.int64] = np.maximum(counts, self.least).astype(np.int64)
+        return result
+
+
+class _Draw:
+    """Draws entries of pieces, by their probabilities, with guide tables."""
+
+    def __init__(self, indptr: NDArray[np.int64], probability: NDArray[np.float64]) -> None:
+        filled = np.diff(indptr) > 0
+        self.first, self.size = indptr[:-1], np.diff(indptr)
+        self.total = _running_total(probability, self.first, self.size)
+        owner = np.repeat(np.arange(len(self.size)), self.size)
+        last = (self.first + self.size - 1)[filled]
+        # nothing is beyond the last entry, however the probabilities add up in floats
+        self.total[last] = np.inf
+        target = (np.arange(len(owner)) - self.first[owner]) / self.size[owner]
+        self.guide = self.first[owner]
+        self._climb(self.guide, target)
+
+    def _climb(self, place: NDArray[np.int64], target: NDArray[np.float64]) -> None:
+        """Move each place up to the first entry whose running total exceeds its target."""
+        moving = np.flatnonzero(self.total[place] <= target)
+        while len(moving):
+            place[moving] += 1
+            moving = moving[self.total[place[moving]] <= target[moving]]
+
+    def __call__(self, pieces: NDArray[np.int64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        cell = self.first[pieces] + (uniform * self.size[pieces]).astype(np.int64)
+        place = self.guide[cell]
+        self._climb(place, uniform)
+        return place
+
+
+def _running_total(
+    probability: NDArray[np.float64], first: NDArray[np.int64], size: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    total = probability.copy()
+    for k in range(1, int(size.max()) if len(size) else 0):
+        at = first[size > k] + k
+        total[at] += total[at - 1]
+    return total
+
+
+def _scale(ledger: Ledger, horizon: int) -> int:
+    """Return into how many fine ticks a tick is divided, so that draws of continuous costs lose nothing that shows."""
+    if not ledger.continuous:
+        return 1
+    low = [nearest_float(x) for x in ledger.low_O.tolist() if x != -np.inf]
+    reach = max([abs(nearest_float(x)) for x in ledger.high_O.tolist()] + [abs(x) for x in low] + [1.0]) * (horizon + 1)
+    limits = [abs(limit) for limit in (*ledger.upper, *ledger.lower) if limit is not None]
+    room = 2.0**60 / max([reach, *map(nearest_float, limits)])
+    return 2 ** max(0, min(40, int(np.log2(room)))) if room > 1 else 1
+
+
+def _rescale(ledger: Ledger, scale: int) -> Ledger:
+    if scale == 1:
+        return ledger
+    return Ledger(
+        ledger.name,
+        ledger.unit / scale,
+        ledger.high_O,
+        ledger.low_O,
+        tuple(None if limit is None else limit * scale for limit in ledger.upper),
+        tuple(None if limit is None else limit * scale for limit in ledger.lower),
+        ledger.continuous,
+    )
+
+
+def _distribution(ticks: NDArray[Any], unit: Fraction) -> Distribution:
+    if ticks.dtype == object:
+        values, counts = np.unique(ticks, return_counts=True)
+        amounts = np.array([nearest_float(value * unit) for value in values.tolist()])
+    else:
+        values, position = compact(ticks)
+        counts = np.bincount(position, minlength=len(values))
+        amounts = values.astype(np.float64) * nearest_float(unit)
+    return _thinned(amounts, counts)
+
+
+def _thinned(amounts: NDArray[np.float64], counts: NDArray[np.int64]) -> Distribution:
+    """Return a distribution of not too many values."""
+    if len(amounts) > _MOST_KEPT:
+        total = np.cumsum(counts)
+        ranks = np.linspace(1, total[-1], _MOST_KEPT).astype(np.int64)
+        kept, position = np.unique(np.searchsorted(total, ranks), return_inverse=True)
+        amounts, counts = amounts[kept], np.bincount(position)
+    return Distribution(amounts, counts.astype(np.int64))

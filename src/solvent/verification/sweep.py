@@ -1,0 +1,116 @@
+"""The first sweep of a check: histories that the policy cannot tell apart are one node, with extremes of spending."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.errors import NodeLimitError, PolicyError
+from solvent.model.cmdp import CMDP
+from solvent.policy.choices import Choices
+from solvent.policy.nodes import NodeTable
+from solvent.verification.layers import Layer, Walk
+
+
+class StraddleError(Exception):
+    """Histories that were merged as settled are told apart again, so they must not be merged."""
+
+
+@dataclass
+class Findings:
+    """What a sweep found, in ticks; `broken` holds the resources whose limits were broken."""
+
+    earned: list[float] = field(default_factory=list)
+    worst: list[tuple[Any, ...]] = field(default_factory=list)
+    least: list[tuple[Any, ...]] = field(default_factory=list)
+    broken: set[int] = field(default_factory=set)
+    nodes: int = 0
+    complete: bool = True
+
+    def take(self, walk: Walk, layer: Layer, max_nodes: int) -> None:
+        """Note the extremes of a layer."""
+        self.nodes += len(layer)
+        if self.nodes > max_nodes:
+            raise NodeLimitError(
+                f"verify, step {layer.step - 1}", f"at most {max_nodes:,} nodes", "more", "raise max_nodes="
+            )
+        self.worst.append(tuple(high.max() for high in layer.high))
+        self.least.append(tuple(low.min() for low in layer.low))
+        for r, ledger in enumerate(walk.ledgers):
+            high, low = np.array([self.worst[-1][r]], object), np.array([self.least[-1][r]], object)
+            if ledger.excess(layer.step - 1, high, low)[0] > 0:
+                self.broken.add(r)
+
+    def earn(self, model: CMDP, layer: Layer, choices: Choices, rows: NDArray[np.int64]) -> None:
+        """Note the expected reward of a step."""
+        gains = layer.probability[choices.node] * choices.probability * model.row_reward[rows]
+        self.earned.append(math.fsum(gains.tolist()))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The first sweep: nodes are what the policy can tell apart."""
+
+    walk: Walk
+    max_nodes: int
+    settled: bool
+
+    def run(self) -> Findings:
+        """Walk to the horizon, or to where the policy decides nothing after some limit may have been broken."""
+        walk, result = self.walk, Findings()
+        layer = walk.start(traced=False)
+        for _ in range(walk.model.horizon):
+            walk.monitor.check_time()
+            choices, rows, missing = walk.choices(layer)
+            if len(missing):
+                if not result.broken:
+                    raise no_decision(walk, layer, int(missing[0]))
+                result.complete = False
+                return result
+            result.earn(walk.model, layer, choices, rows)
+            before, layer = layer, walk.advance(layer, choices, rows, self._identity, missing)
+            if before.step:
+                walk.forget(before)
+            result.take(walk, layer, self.max_nodes)
+        if layer.step:
+            walk.forget(layer)
+        return result
+
+    def _identity(self, layer: Layer) -> list[NDArray[Any]]:
+        walk = self.walk
+        over = layer.state == walk.ended
+        settled = self._settled(layer, over)
+        columns = []
+        for d, (r, _) in enumerate(walk.tracked):
+            merged = over | settled[:, d]
+            if self.settled and (layer.high[r] != layer.low[r])[~merged].any():
+                raise StraddleError
+            columns += [settled[:, d].astype(np.int64), np.where(merged, 0, layer.high[r])]
+        return columns
+
+    def _settled(self, layer: Layer, over: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        policy, tracked = self.walk.policy, self.walk.tracked
+        result = np.zeros((len(layer), len(tracked)), bool)
+        if not self.settled or not isinstance(policy, NodeTable) or layer.step == self.walk.model.horizon:
+            return result
+        live = np.flatnonzero(~over)
+        intervals = policy.settled_at(layer.step, layer.state[live])
+        if intervals is None:
+            return result
+        low_MD, high_MD, known = intervals
+        for d, (r, factor) in enumerate(tracked):
+            high, low = layer.high[r][live] // factor, layer.low[r][live] // factor
+            result[live, d] = known & (low_MD[:, d] <= low) & (high <= high_MD[:, d])
+        return result
+
+
+def no_decision(walk: Walk, layer: Layer, node: int) -> PolicyError:
+    """Return the error for a node where the policy should decide and does not."""
+    place = walk.place(layer, node)
+    if isinstance(walk.policy, NodeTable):
+        return walk.policy.no_decision(layer.step, int(layer.state[node]), place)
+    return PolicyError(place, "a decision, as the policy leads here", "none")

@@ -1,0 +1,227 @@
+"""The picture of a policy has each decision where it is taken, for every kind of look-up."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+import solvent
+from catalog import crowd, ridge, shrinking
+from solvent import Budget, ModelError, PolicyError, instances, plot
+from solvent.plot.style import CATEGORIES
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+
+def cells(axes):
+    """Return each drawn rectangle as (action, left, right, low, high)."""
+    found = []
+    for collection in axes.collections:
+        assert isinstance(collection, PolyCollection)
+        for path in collection.get_paths():
+            (left, low), (right, high) = path.vertices.min(0), path.vertices.max(0)
+            found.append((collection.get_label(), left, right, low, high))
+    return found
+
+
+def shown(axes, step, height):
+    """Return the actions drawn at a step and height, from left to right."""
+    here = [c for c in cells(axes) if step - 0.5 <= (c[1] + c[2]) / 2 <= step + 0.5 and c[3] <= height < c[4]]
+    return [c[0] for c in sorted(here, key=lambda c: c[1])]
+
+
+def legend(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+@pytest.fixture(scope="module")
+def van():
+    return solvent.load_model(EXAMPLES / "delivery-van.yaml")
+
+
+def test_every_amount_shows_what_the_policy_does_with_it(van):
+    policy = solvent.solve(van, method="frontier").policy
+    assert policy.lookup == "at_most"
+    axes = plot.policy(policy, "town")
+    seen = 0
+    for step in range(van.horizon):
+        for remaining in range(31):
+            try:
+                expected = [policy.action(step, "town", 30 - remaining)]
+            except PolicyError:
+                expected = []
+            assert shown(axes, step, remaining + 0.01) == expected, (step, remaining)
+            seen += len(expected)
+    assert seen > 100
+    assert axes.get_ylabel() == "remaining fuel"
+    assert axes.get_title() + axes.get_title(loc="left") == "in state town"
+
+
+@pytest.mark.parametrize("state", ["town", "station"])
+def test_exact_amounts_and_settled_ones(van, state):
+    policy = solvent.solve(van, method="reduction").policy
+    assert policy.lookup == "equal"
+    axes = plot.policy(policy, state)
+    top = axes.get_ylim()[1]
+    seen = 0
+    for step in range(van.horizon):
+        for remaining in range(int(top)):
+            try:
+                expected = [policy.action(step, state, 30 - remaining)]
+            except PolicyError:
+                expected = []
+            found = shown(axes, step, remaining)
+            if expected:
+                assert found == expected, (step, remaining)
+                seen += 1
+            else:  # intervals of settled amounts end at the last that is settled
+                assert len(found) <= 1
+    assert seen > 40
+
+
+def test_lower_limits_show_what_was_spent():
+    model = shrinking()
+    policy = solvent.solve(model, Budget(lower=[None, None, 1]), method="frontier").policy
+    assert policy.lookup == "at_least"
+    axes = plot.policy(policy)
+    assert axes.get_ylabel() == "spent of debt"
+    bottom, top = axes.get_ylim()
+    for step in range(3):
+        for spent in np.linspace(bottom, top, 23)[1:-1]:
+            try:
+                expected = [policy.action(step, "open", Fraction(float(spent)))]
+            except PolicyError:
+                expected = []
+            assert shown(axes, step, spent) == expected
+
+
+def test_what_remains_of_a_final_limit_is_known_from_the_start():
+    model = instances.fuel_grid(3)
+    axes = plot.policy(solvent.solve(model, Budget.final(4)).policy)
+    assert axes.get_ylabel() == "remaining fuel"
+    assert shown(axes, 0, 4.01) != []
+
+
+def test_actions_that_hang_on_another_resource_share_a_cell():
+    b = solvent.CMDP.builder(horizon=2, start="s", resources=["a", "b"], budget={"a": 1, "b": 1})
+    b.add("s", "try", outcomes=[(0.5, "s", [0, 0]), (0.5, "s", [0, 1])], steps=[0])
+    b.add("s", "dear", reward=3, outcomes=[(1, "s", [1, 1])], steps=[1])
+    b.add("s", "cheap", reward=1, outcomes=[(1, "s", [1, 0])], steps=[1])
+    policy = solvent.solve(b.build(), method="reduction", prune=False).policy
+    axes = plot.policy(policy, resource="a")
+    assert [c[:3] for c in cells(axes) if c[1] >= 0.5] == [("dear", 0.5, 1.0), ("cheap", 1.0, 1.5)]
+    assert shown(axes, 1, 1.0) == ["dear", "cheap"]
+    assert shown(plot.policy(policy, resource="b"), 1, 1.0) == ["dear"]
+
+
+def test_random_choices_share_a_cell_by_their_probability():
+    model = instances.markov_gap()
+    axes = plot.policy(solvent.MarkovPolicy(model, np.array([[[0.25, 0.75]], [[1.0, 0.0]]])))
+    drawn = {(c[0], c[1], c[2]) for c in cells(axes)}
+    assert drawn == {("0", -0.5, -0.25), ("1", -0.25, 0.5), ("0", 0.5, 1.5)}
+    assert axes.get_ylabel() == "whatever was spent"
+    assert list(axes.get_yticks()) == []
+
+
+def test_randomized_policies_on_nodes():
+    model = instances.knapsack([3, 4], [2, 3], capacity=4)
+    limits = solvent.solve(model).policy.limits
+    lattice = solvent.solve(model, method="reduction").policy
+    policy = solvent.RandomizedPolicy.from_nodes(
+        model,
+        lattice,
+        limits,
+        layers=[([0, 0], [[0], [0]], [0, 1], [0.25, 0.75]), ([0, 0], [[0], [2]], [1, 0], [1, 1])],
+    )
+    axes = plot.policy(policy)
+    names = [str(name) for name in model.actions]
+    first = sorted(c[:3] for c in cells(axes) if c[2] <= 0.5)
+    assert first == sorted([(names[0], -0.5, -0.25), (names[1], -0.25, 0.5)])
+    assert shown(axes, 1, 4) == [names[1]]
+    assert shown(axes, 1, 2) == [names[0]]
+
+
+def test_the_legend_has_the_actions_that_are_taken_and_each_its_color(van):
+    policy = solvent.solve(van).policy
+    axes = plot.policy(policy, "town")
+    taken = {d.action for d in policy if d.state == "town"}
+    assert set(legend(axes)) == {*taken, "nothing decided"}
+    colors = [to_hex(collection.get_facecolor()[0]).upper() for collection in axes.collections]
+    assert colors == list(CATEGORIES[: len(taken)])
+
+
+def test_more_actions_than_colours_are_told_apart_by_hatches_and_beyond_that_lumped():
+    model = crowd(60)
+    table = np.zeros((2, model.n_states, model.n_actions))
+    table[:, model.start_index, :20] = 1 / 20
+    axes = plot.policy(solvent.MarkovPolicy(model, table))
+    looks = {(to_hex(c.get_facecolor()[0]), c.get_hatch()) for c in axes.collections}
+    assert len(looks) == 20
+    table[:, model.start_index, :] = 1 / model.n_actions
+    axes = plot.policy(solvent.MarkovPolicy(model, table))
+    assert len(axes.collections) == 24
+    assert legend(axes)[-2] == f"{model.n_actions - 23} others"
+
+
+def test_counts_of_rounded_costs_are_named_as_such():
+    model = instances.knapsack([3, 4], ["3/2", 3], capacity=5)
+    exact = solvent.solve(model).policy
+    whole = solvent.solve(instances.knapsack([3, 4], [2, 3], capacity=5)).policy
+    policy = solvent.AugmentedPolicy.from_nodes(
+        model,
+        whole,
+        exact.limits,
+        layers=[([0], [[0]], [1]), ([0], [[2]], [1])],
+        counting=("up",),
+    )
+    assert plot.policy(policy).get_ylabel() == "remaining weight, counted in 1 rounded up"
+
+
+def test_long_names_are_cut():
+    b = solvent.CMDP.builder(horizon=1, start="here", resources=["x"], budget=1)
+    b.add("here", "an action whose name goes on for longer than anyone would read", outcomes=[(1, "here", 0)])
+    axes = plot.policy(solvent.solve(b.build()).policy)
+    assert legend(axes)[0] == "an action whose name goes o…"
+
+
+def test_names_that_matplotlib_would_take_for_something_else(tmp_path):
+    b = solvent.CMDP.builder(horizon=1, start="$x$ _", resources=["_$"], budget={"_$": 1})
+    b.add("$x$ _", "_take 5 $ or \\frac 6 $", outcomes=[(1, "$x$ _", 0)])
+    axes = plot.policy(solvent.solve(b.build()).policy)
+    assert legend(axes) == [" _take 5 \\$ or \\frac 6 \\$", "nothing decided"]
+    plot.save(axes, tmp_path / "a.png")
+
+
+def test_a_given_axes_is_drawn_on_and_returned(van):
+    axes = Figure().add_subplot()
+    assert plot.policy(solvent.solve(van).policy, ax=axes) is axes
+
+
+def test_what_is_refused(van):
+    solution = solvent.solve(van)
+    with pytest.raises(
+        PolicyError, match=r"policy: expected an AugmentedPolicy.*found Solution.*; solution.policy is one"
+    ):
+        plot.policy(solution)
+    with pytest.raises(
+        PolicyError, match=r"state: expected a state of the policy's model, found 'twon'; did you mean 'to"
+    ):
+        plot.policy(solution.policy, "twon")
+    with pytest.raises(
+        PolicyError,
+        match="state 'parked': expected a state in which the policy decides something, found one that is term",
+    ):
+        plot.policy(solution.policy, "parked")
+    with pytest.raises(ModelError, match="resource: expected one of 'fuel', found 'money'"):
+        plot.policy(solution.policy, resource="money")
+    with pytest.raises(ModelError, match="resource: expected one of 'fuel', 'heat', found none given"):
+        plot.policy(solvent.solve(ridge()).policy)
+    gap = instances.markov_gap()
+    with pytest.raises(ModelError, match="resource: expected none, since the policy looks at nothing that is spent"):
+        plot.policy(solvent.MarkovPolicy(gap, [[0], [1]]), resource="cost")

@@ -1,0 +1,167 @@
+"""The picture of a frontier shows exactly what the curve says."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.patches import StepPatch
+
+import solvent
+from catalog import covering
+from solvent import BudgetError, ModelError, instances, plot
+from solvent.plot.value import marginal_steps, step_of_interest
+
+
+def steps_of(axes):
+    (steps,) = (patch for patch in axes.patches if isinstance(patch, StepPatch))
+    return steps.get_data()
+
+
+def texts(axes):
+    return [text.get_text() for text in axes.texts]
+
+
+def test_steps_are_the_points_of_the_curve():
+    curve = solvent.frontier(instances.fuel_grid(4), max_budget=14)
+    axes = plot.frontier(curve)
+    steps = steps_of(axes)
+    assert steps.values.tolist() == curve.values.tolist()
+    assert steps.edges.tolist() == [*map(float, curve.budgets), 14.0]
+    assert axes.get_xlabel() == "budget of fuel"
+    assert axes.get_ylabel() == "optimal value"
+
+
+def test_a_given_axes_is_drawn_on_and_returned():
+    curve = solvent.frontier(instances.knapsack([3, 4], [2, 3]))
+    axes = Figure().add_subplot()
+    assert plot.frontier(curve, axes) is axes
+    assert curve.plot(axes, budget=2) is axes
+    assert len([patch for patch in axes.patches if isinstance(patch, StepPatch)]) == 2
+
+
+def test_the_least_budget_is_marked_and_below_it_lies_grey_ground():
+    axes = plot.frontier(solvent.frontier(covering()))
+    (line,) = (line for line in axes.lines if line.get_linestyle() == "--")
+    assert list(line.get_xdata()) == [-2, -2]
+    (ground,) = (patch for patch in axes.patches if patch.get_label() == "infeasible")
+    assert ground.get_x() + ground.get_width() == -2
+    assert ground.get_x() <= axes.get_xlim()[0]
+    assert texts(axes) == ["least budget −2"]
+
+
+def test_a_marked_budget_stands_at_its_value():
+    curve = solvent.frontier(instances.knapsack([60, 100, 120], [10, 20, 30]))
+    axes = plot.frontier(curve, budget=55)
+    (dot,) = (line for line in axes.lines if line.get_label() == "marked budget")
+    assert (dot.get_xdata()[0], dot.get_ydata()[0]) == (55, 220)
+    assert "220 at 55" in texts(axes)
+
+
+def test_a_marked_budget_that_is_infeasible_says_so():
+    axes = plot.frontier(solvent.frontier(instances.knapsack([1], [2])), budget=-1)
+    assert "infeasible at −1" in texts(axes)
+    assert axes.get_xlim()[0] < -1
+
+
+def test_a_budget_beyond_the_curve_is_refused():
+    curve = solvent.frontier(instances.knapsack([1, 1], [2, 2]), max_budget=2)
+    with pytest.raises(BudgetError, match="budget of weight: expected at most 2, found Fraction"):
+        plot.frontier(curve, budget=3)
+
+
+def test_a_budget_beyond_all_spending_is_shown():
+    axes = plot.frontier(solvent.frontier(instances.knapsack([1, 1], [2, 2])), budget=30)
+    assert steps_of(axes).edges[-1] > 30
+    assert "2 at 30" in texts(axes)
+
+
+@pytest.mark.parametrize("extra", [Fraction(1), Fraction(1, 3), Fraction(7)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: solvent.frontier(instances.fuel_grid(3), max_budget=9),
+        lambda: solvent.frontier(instances.paper(8, seed=3)),
+        lambda: solvent.frontier(instances.knapsack([3, 4], ["1/3", "1/7"])),
+    ],
+)
+def test_the_strip_has_the_marginal_value_of_every_budget(make, extra):
+    curve = make()
+    edges, worth = marginal_steps(curve, extra)
+    assert (np.diff(edges) > 0).all()
+    assert edges[0] == float(curve.budgets[0])
+    for low, high, value in zip(edges[:-1], edges[1:], worth, strict=True):
+        middle = Fraction((low + high) / 2)
+        assert value == pytest.approx(curve.marginal(middle, extra), abs=1e-12)
+
+
+def test_a_curve_that_may_rise_further_has_no_marginal_value_beyond_what_is_known():
+    curve = solvent.frontier(instances.fuel_grid(3), max_budget=9)
+    assert not curve.flat_beyond
+    assert marginal_steps(curve, Fraction(2))[0][-1] == 7
+    assert [len(part) for part in marginal_steps(curve, Fraction(10))] == [0, 0]
+
+
+def test_the_strip_is_drawn_and_labeled():
+    curve = solvent.frontier(instances.knapsack([60, 100, 120], [10, 20, 30]))
+    (strip,) = plot.frontier(curve).child_axes
+    assert strip.get_ylabel() == "+10 adds"
+    data = steps_of(strip)
+    assert data.values.tolist() == [60, 40, 60, 20, 40, 60]
+    assert data.edges.tolist() == [0, 10, 20, 30, 40, 50, 60]
+
+
+def test_the_curve_never_enters_the_strip():
+    axes = plot.frontier(solvent.frontier(instances.knapsack([1, 50], [1, 40])))
+    (strip,) = axes.child_axes
+    bottom, top = axes.get_ylim()
+    height = strip.get_position().height / axes.get_position().height
+    assert bottom + height * (top - bottom) < 0
+    assert min(axes.get_yticks()) > bottom + height * (top - bottom)
+
+
+def test_a_step_far_above_the_others_is_cut_and_named():
+    values = [1000, *[1] * 30]
+    (strip,) = plot.frontier(solvent.frontier(instances.knapsack(values, [1] * 31))).child_axes
+    assert strip.get_ylim()[1] < 10
+    assert [text.get_text() for text in strip.texts] == ["↑ 1,000"]
+
+
+def test_the_bit_more_is_one_or_a_round_share():
+    def extra(*weights):
+        return step_of_interest(solvent.frontier(instances.knapsack([1] * len(weights), weights)))
+
+    assert extra(30, 31) == 1
+    assert extra(3000, 4001) == 200
+    assert extra("0.03", "0.0401") == Fraction(1, 500)
+    assert extra(10, 20, 30) == 10
+
+
+def test_no_feasible_budget():
+    b = solvent.CMDP.builder(horizon=1, start=0, resources=["fuel"])
+    b.add(0, "go", outcomes=[(1, 0, 5)])
+    axes = plot.frontier(solvent.frontier(b.build(), max_budget=3))
+    assert texts(axes) == ["no policy is feasible\nwith any budget up to 3"]
+    assert not axes.child_axes
+
+
+def test_a_single_point_is_seen():
+    b = solvent.CMDP.builder(horizon=1, start=0, resources=["fuel"])
+    b.add(0, "go", reward=7, outcomes=[(1, 0, 5)])
+    axes = plot.frontier(solvent.frontier(b.build()))
+    assert steps_of(axes).edges[0] == 5 < steps_of(axes).edges[1]
+    bottom, top = axes.get_ylim()
+    assert bottom < 7 < top
+
+
+def test_models_are_no_curves():
+    with pytest.raises(ModelError, match=r"curve: expected a Curve, found CMDP.*; solvent.frontier\(model\) makes one"):
+        plot.frontier(instances.knapsack([1], [2]))
+
+
+def test_figures_are_no_axes():
+    curve = solvent.frontier(instances.knapsack([1], [2]))
+    with pytest.raises(ModelError, match="ax: expected matplotlib Axes, or None for a new figure, found <Figure"):
+        plot.frontier(curve, Figure())

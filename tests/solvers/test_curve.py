@@ -1,0 +1,122 @@
+"""The curve of all budgets, and what it refuses to leave out silently."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from matplotlib.patches import StepPatch
+
+import solvent
+from solvent import Budget, BudgetError, ModelError, SolventError, instances
+
+
+def test_every_budget_agrees_with_a_solve_of_its_own():
+    model = instances.fuel_grid(4)
+    curve = solvent.frontier(model, max_budget=14)
+    for budget in range(-3, 15):
+        solution = solvent.solve(model, budget)
+        assert curve.value(budget) == pytest.approx(solution.value, rel=1e-9)
+        if solution.status == "optimal":
+            report = solvent.verify(model, curve.policy(budget), budget)
+            assert report.feasible
+            assert report.value == pytest.approx(curve.value(budget), rel=1e-9)
+        else:
+            with pytest.raises(SolventError, match="no policy is feasible with a budget of"):
+                curve.policy(budget)
+    assert curve.least_budget == min(b for b in range(-3, 15) if curve.value(b) > -float("inf"))
+
+
+def test_real_costs_rise_exactly_at_the_points():
+    model = instances.paper(12, seed=3)
+    curve = solvent.frontier(model)
+    assert curve.flat_beyond
+    assert curve.value(10**6) == curve.values[-1]
+    tick = model.cost[0].unit
+    for budget, value in zip(curve.budgets[1:], curve.values[1:], strict=True):
+        assert curve.value(budget) == value
+        assert curve.value(budget - tick) < value
+        assert curve.marginal(budget - tick, extra=tick) == pytest.approx(value - curve.value(budget - tick))
+
+
+def test_beyond_up_to_is_not_guessed():
+    curve = solvent.frontier(instances.knapsack([1, 1], [2, 2]), max_budget=2)
+    with pytest.raises(
+        BudgetError, match="budget of weight: expected at most 2, found 3; make the curve with a larger"
+    ):
+        curve.value(3)
+
+
+@pytest.mark.parametrize(
+    ("budget", "named"),
+    [
+        ({"fuel": 5, "risk": 1}, r"risk: Budget\(1\)"),
+        ({"fuel": Budget(upper=5, lower=0), "risk": None}, r"fuel: Budget\(upper=5, lower=0\)"),
+        ({"fuel": Budget(upper=[5, 4]), "risk": None}, r"fuel: Budget\(upper=\[5, 4\]\)"),
+        ({"fuel": Budget.final(5), "risk": None}, r"fuel: Budget.final\(5\)"),
+    ],
+)
+def test_limits_that_a_curve_cannot_keep_are_not_dropped_silently(budget, named):
+    b = solvent.CMDP.builder(horizon=2, start=0, resources=["fuel", "risk"], budget=budget)
+    b.add(0, "go", reward=1, outcomes=[(1, 0, [2, 1])])
+    b.add(0, "stay", outcomes=[(1, 0, [0, 0])])
+    model = b.build()
+    with pytest.raises(
+        ModelError, match=f"frontier: expected a model whose own budget is .* found {named}; pass ignore"
+    ):
+        solvent.frontier(model, "fuel")
+    assert solvent.frontier(model, "fuel", ignore_limits=True).value(4) == 2
+
+
+def test_a_plain_default_budget_or_none_is_fine():
+    assert solvent.frontier(instances.knapsack([1], [2], capacity=1)).value(2) == 1
+    assert solvent.frontier(instances.knapsack([1], [2])).value(2) == 1
+
+
+def test_a_model_without_any_feasible_budget_in_range():
+    b = solvent.CMDP.builder(horizon=1, start=0, resources=["fuel"])
+    b.add(0, "go", outcomes=[(1, 0, 5)])
+    curve = solvent.frontier(b.build(), max_budget=3)
+    assert curve.least_budget is None
+    assert curve.value(3) == -float("inf")
+    assert len(curve) == 0
+    curve.plot()
+
+
+def test_resources_are_named():
+    model = instances.partition([1, 1])
+    with pytest.raises(
+        ModelError, match=r"resource: expected one of the model's resources .'left', 'right'., found none"
+    ):
+        solvent.frontier(model)
+    with pytest.raises(ModelError, match="did you mean 'left'"):
+        solvent.frontier(model, "lefft")
+
+
+def test_time_runs_out():
+    with pytest.raises(SolventError, match="the curve was not finished: the time limit"):
+        solvent.frontier(instances.fuel_grid(10, horizon=60), max_budget=30, time_limit=1e-9)
+
+
+def test_the_plot_shows_every_step():
+    curve = solvent.frontier(instances.knapsack([60, 100, 120], [10, 20, 30]))
+    axes = curve.plot()
+    (steps,) = (patch for patch in axes.patches if isinstance(patch, StepPatch))
+    assert steps.get_data().values.tolist() == curve.values.tolist()
+    assert steps.get_data().edges[:-1].tolist() == [0, 10, 20, 30, 40, 50, 60]
+    assert steps.get_data().edges[-1] > 60  # it is flat from there on
+    assert axes.get_xlabel() == "budget of weight"
+    assert curve.plot(ax=axes) is axes
+
+
+def test_solutions_travel_between_processes():
+    solution = solvent.solve(instances.fuel_grid(3))
+    copy = pickle.loads(pickle.dumps(solution))
+    assert copy.policy == solution.policy
+    assert (copy.value, copy.status, copy.worst_spent) == (solution.value, solution.status, solution.worst_spent)
+
+
+@pytest.mark.parametrize("call", [solvent.solve, solvent.frontier, solvent.augment])
+def test_a_path_is_not_a_model(call):
+    with pytest.raises(ModelError, match=r"model: expected a CMDP, found 'van.yaml'; solvent.load_model.path. reads a file"):
+        call("van.yaml")

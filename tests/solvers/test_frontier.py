@@ -1,0 +1,237 @@
+"""Frontiers: one resource, limits on one side, the value as a step function of what remains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from test_methods import check, run
+
+import catalog
+import oracle
+import strategies
+from solvent.core.limits import ResourceMonitor
+from solvent.errors import ModelError
+from solvent.model import instances
+from solvent.model.budget import Budget, resolve
+from solvent.model.cmdp import CMDP
+from solvent.solvers.frontier import frontiers as frontier
+from solvent.solvers.methods import purse_of
+from solvent.solvers.problem import Problem
+from solvent.solvers.solve import solve
+
+BOTH = pytest.mark.parametrize("method", ["frontier", "points"])
+
+
+def turned(model):
+    """Return the model in which every cost has the other sign."""
+    return replace(model, cost=tuple(replace(column, ticks=-column.ticks) for column in model.cost))
+
+
+def one_state(horizon, *actions):
+    """A model of one state with actions of (reward, cost)."""
+    b = CMDP.builder(horizon=horizon, start=0, resources=["x"])
+    for i, (reward, cost) in enumerate(actions):
+        b.add(0, i, reward=reward, outcomes=[(1, 0, cost)])
+    return b.build()
+
+
+def test_it_refuses_lower_and_upper_limits():
+    model = catalog.tenths(3, 1, None)
+    with pytest.raises(ModelError, match=r"both lower and upper limits of money.*use method=.reduction."):
+        solve(model, Budget(upper=3, lower=0), method="frontier")
+    with pytest.raises(ModelError, match="limits on one side"):
+        solve(model, Budget(upper=[3, None, None], lower=[None, None, 0]), method="frontier")
+
+
+def test_it_refuses_several_limited_resources():
+    model = instances.partition([1, 1])
+    with pytest.raises(ModelError, match=r"expected one limited resource.*found 2 limited resources \(left, right\)"):
+        solve(model, method="frontier")
+
+
+def test_it_refuses_when_nothing_is_limited():
+    with pytest.raises(ModelError, match=r"expected one limited resource.*found 0 limited resources"):
+        solve(catalog.tenths(3, 1, None), {"money": None}, method="frontier")
+
+
+def test_it_takes_several_resources_if_one_is_limited():
+    solution = solve(instances.partition([3, 1, 1]), {"left": 2, "right": None}, method="frontier")
+    assert solution.value == 1
+    assert solution.worst_spent["left"] <= 2
+
+
+def test_auto_takes_what_fits():
+    assert solve(instances.knapsack([1], [1], 1)).method == "labels"
+    assert solve(instances.fuel_grid(3)).method in ("frontier", "reduction")
+    assert solve(instances.partition([1, 1])).method == "reduction"
+    assert solve(catalog.tenths(3, 1, None), Budget(upper=3, lower=0)).method == "reduction"
+
+
+@given(strategies.models(min_resources=1, max_resources=1), st.data())
+@settings(max_examples=60)
+def test_lower_limits_are_upper_limits_of_the_mirrored_problem(model, data):
+    lower = data.draw(st.one_of(strategies.side(model.horizon), strategies.limits))
+    upper = [None if x is None else -x for x in lower] if isinstance(lower, list) else -lower
+    expected = solve(model, Budget(lower=lower), method="reduction")
+    event(expected.status.value)
+    mirrored = solve(turned(model), Budget(upper=upper), method="reduction")
+    assert mirrored.value == pytest.approx(expected.value, rel=1e-9, abs=1e-9)
+    if all(x is None for x in (lower if isinstance(lower, list) else [lower])):
+        return
+    for method in ("frontier", "points"):
+        assert run(method, model, Budget(lower=lower)).value == pytest.approx(expected.value, rel=1e-9, abs=1e-9)
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["number", "upper", "lower", "final", "final_lower"])
+def test_each_kind_of_limit(kind, method):
+    @given(strategies.one_sided_problems(kind))
+    @settings(max_examples=25)
+    def agree(tiny):
+        check(tiny.model, tiny.budget, run(method, tiny.model, tiny.budget), oracle.optimum(tiny.model, tiny.budget))
+
+    agree()
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("model", "budget", "value"),
+    [
+        pytest.param(one_state(2, (0, 0)), Budget(upper=[0, None]), 0, id="free"),
+        pytest.param(one_state(2, (1, -1)), Budget(upper=[0, None]), 2, id="negative cost at the open step"),
+        pytest.param(one_state(3, (1, 1), (0, -1)), Budget(upper=[1, None, None]), 3, id="two open steps"),
+        pytest.param(one_state(4, (0, 0), (1, 1)), Budget(lower=[None, None, 0, None]), 4, id="lower"),
+        pytest.param(one_state(3, (1, 2), (0, 0)), Budget(upper=[None, 2, None]), 2, id="open on both ends"),
+    ],
+)
+def test_limits_that_end_before_the_last_step(model, budget, value, method):
+    check(model, budget, run(method, model, budget), value)
+
+
+@BOTH
+def test_a_state_that_ends_the_episode_after_the_last_limit(method):
+    b = CMDP.builder(horizon=3, start=0, resources=["x"])
+    b.add(0, "stay", reward=1, outcomes=[(1, 0, 1)])
+    b.add(0, "leave", reward=5, outcomes=[(0.5, "out", -1), (0.5, "out", 2)])
+    b.terminal("out")
+    model = b.build()
+    check(model, Budget(upper=[1, None, None]), run(method, model, Budget(upper=[1, None, None])), 7)
+
+
+CURVES = {
+    "knapsack": (instances.knapsack([6, 10, 12, 1], [1, 2, 3, Fraction(1, 2)]), range(-1, 9), 2),
+    "negative costs": (instances.knapsack([-3, 10, 12, 1], [-2, 2, 3, 1]), range(-4, 8), 1),
+    "refueling": (instances.fuel_grid(2, horizon=6), range(-4, 16), 1),
+    "random": (
+        instances.random(3, 3, horizon=4, branching=2, cost_range=(-2, 3), stationary=False, seed=1),
+        range(-4, 12),
+        1,
+    ),
+    "gloom": (catalog.gloom(), range(-1, 8), 1),
+    "ends": (catalog.shrinking(), range(-7, 10), 1),
+    "covering": (catalog.covering(), range(-6, 3), 1),
+    "doubles": (catalog.doubles(2), range(-4, 12), 3),
+}
+
+
+def final_lower(limit):
+    return Budget.final(lower=limit)
+
+
+@cache
+def expected_curve(name, form):
+    model, numerators, denominator = CURVES[name]
+    return [float(oracle.optimum(model, form(Fraction(numerator, denominator)), float)) for numerator in numerators]
+
+
+def found_curve(name, form, method):
+    model, numerators, denominator = CURVES[name]
+    return [run(method, model, form(Fraction(numerator, denominator))).value for numerator in numerators]
+
+
+@BOTH
+@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("form", [Fraction, Budget.final])
+def test_more_budget_is_never_worth_less(name, form, method):
+    values = found_curve(name, form, method)
+    assert values == pytest.approx(expected_curve(name, form), rel=1e-9, abs=1e-12)
+    assert all(less <= more + 1e-9 for less, more in pairwise(values))
+    assert len(set(values)) > 2
+
+
+@BOTH
+@pytest.mark.parametrize("name", CURVES)
+def test_asking_for_more_is_never_worth_more(name, method):
+    values = found_curve(name, final_lower, method)
+    assert values == pytest.approx(expected_curve(name, final_lower), rel=1e-9, abs=1e-12)
+    assert all(more >= less - 1e-9 for more, less in pairwise(values))
+
+
+def knapsack_by_table(values, weights, capacity):
+    best = [0.0] * (capacity + 1)
+    for value, weight in zip(values, weights, strict=True):
+        best = [
+            max(best[room], value + best[room - weight]) if weight <= room else best[room]
+            for room in range(capacity + 1)
+        ]
+    return best[capacity]
+
+
+@BOTH
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_papers_family_at_length(seed, method):
+    model = instances.paper(60, seed=seed, budget=6, digits=3)
+    rows = [list(model.rows(step, 0))[-1] for step in range(60)]
+    weights = [int(1000 * model.outcomes(row)[0].cost["cost"]) for row in rows]
+    rewards = [float(model.row_reward[row]) for row in rows]
+    solution = run(method, model)
+    assert solution.value == pytest.approx(knapsack_by_table(rewards, weights, 6000), rel=1e-9)
+    assert solution.worst_spent["cost"] <= 6
+
+
+def test_real_costs_at_length():
+    exact = solve(instances.paper(100, seed=3, budget=10))
+    coarse = solve(instances.paper(100, seed=3, budget=10, digits=4))
+    assert exact.status == "optimal"
+    assert exact.value <= coarse.value <= exact.value * 1.01
+    assert exact.worst_spent["cost"] <= 10
+
+
+def test_noise_does_not_breed_points():
+    """Sums of tenths differ in their last bits with their order; equal worth must stay one point."""
+    tenths = [1 + i % 3 for i in range(30)]
+    weights = [1 + Fraction(i * i % 31, 2**50) for i in range(30)]
+    solution = run("points", instances.knapsack([tenth / 10 for tenth in tenths], weights, 20))
+    for step, size in enumerate(solution.stats.layer_sizes):
+        assert size <= 1 + sum(tenths[step:])
+
+
+@pytest.mark.parametrize(
+    ("parallel_from", "at_once"), [(0, 2**20), (10**9, 0), (10**9, 200), (60, 150), (10**9, 2**20)]
+)
+def test_however_layers_are_swept(monkeypatch, parallel_from, at_once):
+    """Many steps in one call, one by one, or on all cores: the same points."""
+    model = instances.fuel_grid(4, horizon=14, tank=9)
+    problem = Problem.exact(model, resolve(model, None))
+    purse, _ = purse_of(problem.lattice)
+    points = frontier.build(model, purse, ResourceMonitor(), arrays=False)
+    usual = frontier.build(model, purse, ResourceMonitor(), arrays=True)
+    monkeypatch.setattr(frontier, "_PARALLEL_FROM", parallel_from)
+    monkeypatch.setattr(frontier, "_SWEPT_AT_ONCE", at_once)
+    watched = ResourceMonitor(report=lambda *_: None)
+    for monitor in (ResourceMonitor(), watched):
+        swept = frontier.build(model, purse, monitor, arrays=True)
+        assert swept.value(0) == pytest.approx(points.value(0), rel=1e-12)
+        assert swept.start_need.tolist() == points.start_need.tolist()
+        for name in ("indptr_HS", "need", "row", "start_value"):
+            np.testing.assert_array_equal(getattr(swept, name), getattr(usual, name))
+        # what is kept: five bounds per step and state, where points begin, and the points
+        bounds = 5 * 8 * (model.horizon + 1) * model.n_states
+        assert monitor.used == bounds + swept.indptr_HS.nbytes + 12 * len(swept.need)

@@ -1,0 +1,216 @@
+"""The reduction's layers are the paper's (Algorithm 5), and leaving nodes out of them changes no answer."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import catalog
+import oracle
+import strategies
+from solvent.core import threads
+from solvent.core.limits import ResourceMonitor
+from solvent.model import instances
+from solvent.model.budget import resolve
+from solvent.model.lattice import Lattice
+from solvent.solvers.reduction import kernels
+from solvent.solvers.reduction import layers as reduction
+from solvent.solvers.solve import solve
+
+
+def paper_layers(model, budget):
+    """Return the sets of Algorithm 5, from S_1 to S_{H+1}, as sets of (state, spent)."""
+    problem = oracle.Problem(model, budget)
+    layers = [{(problem.start, problem.nothing)}]
+    for step in range(problem.horizon):
+        following = set()
+        for state, spent in layers[-1]:
+            for row in problem.rows(step, state):
+                if problem.safe(step, spent, row):
+                    following |= {(after, then) for _, after, then in problem.arrivals(spent, row)}
+        layers.append(following)
+    return layers
+
+
+def feasible_layers(model, budget):
+    """Return the sets F_1 to F_{H+1}: what policies that keep the budget can come to, by brute force."""
+    problem = oracle.Problem(model, budget)
+    nodes = oracle.Nodes(problem)
+    start = (problem.start, problem.nothing)
+    layers = [{start} if nodes.value(0, *start) != oracle.INFEASIBLE else set()]
+    for step in range(problem.horizon):
+        following = set()
+        for state, spent in layers[-1]:
+            for row in nodes.viable_rows(step, state, spent):
+                following |= {(after, then) for _, after, then in problem.arrivals(spent, row)}
+        layers.append(following)
+    return layers
+
+
+def found_layers(model, budget, *, prune=False):
+    """Return the reduction's layers as sets of (state, spent)."""
+    limits = resolve(model, budget)
+    lattice = Lattice.fit(model, limits)
+    sweep = reduction.reduce(model, lattice, ResourceMonitor(), prune=prune)
+    return [
+        {
+            (model.states[state], tuple(lattice.amount(d, ticks) for d, ticks in enumerate(spent)))
+            for state, spent in zip(layer.state.tolist(), layer.spent.tolist(), strict=True)
+        }
+        for layer in sweep.layers
+    ]
+
+
+def sizes(layers):
+    return tuple(len(layer) for layer in layers)
+
+
+def diversity(layers):
+    return max(len({spent for _, spent in layer}) for layer in layers)
+
+
+@given(strategies.problems(terminals=False))
+@settings(max_examples=100)
+def test_layers_are_the_papers(tiny):
+    expected = paper_layers(tiny.model, tiny.budget)[: tiny.model.horizon]
+    solution = solve(tiny.model, tiny.budget, method="reduction", prune=False)
+    assert solution.stats.layer_sizes == sizes(expected)
+    assert solution.stats.nodes == sum(sizes(expected))
+    assert found_layers(tiny.model, tiny.budget) == expected
+
+
+@given(strategies.problems("number", min_resources=1))
+@settings(max_examples=50)
+def test_layers_are_the_papers_where_episodes_may_end(tiny):
+    expected = paper_layers(tiny.model, tiny.budget)[: tiny.model.horizon]
+    assert found_layers(tiny.model, tiny.budget) == expected
+
+
+def test_cost_diversity_counts_amounts_and_not_nodes():
+    model = instances.fuel_grid(3, horizon=6)
+    layers = paper_layers(model, None)[: model.horizon]
+    stats = solve(model, method="reduction", prune=False).stats
+    assert stats.layer_sizes == sizes(layers)
+    assert max(sizes(layers)) > diversity(layers)
+    assert diversity(layers) <= stats.cost_diversity <= diversity(paper_layers(model, None))
+
+
+def test_cost_diversity_counts_amounts_after_the_last_step():
+    """`def: diversity` takes the maximum over h from 1 to H + 1: also over what has been spent in the end."""
+    model = instances.knapsack([1, 1, 1], [1, 2, 4], capacity=7)
+    assert diversity(paper_layers(model, None)) == 8
+    assert solve(model, method="reduction", prune=False).stats.cost_diversity == 8
+
+
+@given(strategies.models(min_resources=1, rest=True, terminals=False), st.data())
+@settings(max_examples=60)
+def test_layers_are_what_feasible_policies_reach_if_resting_is_free(model, data):
+    """The equality of Lemma 2 (`lem: feasibility`), for budgets that resting from the start keeps."""
+    limits = st.sampled_from([limit for limit in strategies.LIMITS if limit >= 0])
+    budget = {name: data.draw(limits) for name in model.resources}
+    expected = feasible_layers(model, budget)
+    assert paper_layers(model, budget) == expected
+    assert found_layers(model, budget) == expected[: model.horizon]
+
+
+@given(strategies.problems(terminals=False))
+@settings(max_examples=60)
+def test_layers_hold_what_feasible_policies_reach(tiny):
+    """The inclusion of Lemma 2, for any limits."""
+    for mine, needed in zip(
+        found_layers(tiny.model, tiny.budget), feasible_layers(tiny.model, tiny.budget), strict=False
+    ):
+        assert mine >= needed
+
+
+def test_layers_may_hold_more_if_resting_is_not_free():
+    model = instances.partition([3, 1, 1, 3])
+    assert sizes(feasible_layers(model, None)[:4]) == (1, 2, 4, 2)
+    assert solve(model, method="reduction", prune=False).stats.layer_sizes == (1, 2, 4, 4)
+
+
+@pytest.mark.parametrize("resources", [1, 2])
+@pytest.mark.parametrize("bits", [1, 2, 3])
+@pytest.mark.parametrize("horizon", [2, 4])
+def test_diversity_is_bounded_by_precision(horizon, bits, resources):
+    """Lemma 4 (`lem: precision`): D <= H^d 2^((k + 1) d) for costs of k bits."""
+    most = 2**bits - 1
+    model = instances.random(
+        4, 4, horizon=horizon, resources=resources, cost_range=(-most, most), budget=most * horizon, stationary=False
+    )
+    found = solve(model, method="reduction", prune=False).stats.cost_diversity
+    assert 1 < found <= horizon**resources * 2 ** ((bits + 1) * resources)
+
+
+@given(strategies.problems())
+@settings(max_examples=60)
+def test_pruning_only_leaves_out(tiny):
+    pruned = solve(tiny.model, tiny.budget, method="reduction")
+    plain = solve(tiny.model, tiny.budget, method="reduction", prune=False)
+    assert pruned.value == pytest.approx(plain.value, rel=1e-9)
+    for fewer, more in zip(pruned.stats.layer_sizes, plain.stats.layer_sizes, strict=True):
+        assert fewer <= more
+    assert pruned.stats.cost_diversity is None
+    assert plain.stats.cost_diversity >= 1
+
+
+def test_pruning_leaves_out_a_lot():
+    model = instances.fuel_grid(4, tank=12)
+    pruned, plain = (solve(model, method="reduction", prune=prune).stats.nodes for prune in (True, False))
+    assert 2 * pruned < plain
+
+
+def test_doomed_nodes_are_left_out():
+    model = catalog.ridge()
+    plain, pruned = (
+        {state for layer in found_layers(model, None, prune=prune) for state, _ in layer} for prune in (False, True)
+    )
+    assert plain - pruned == {(1, 0), (2, 0)}
+
+
+def test_settled_resources_are_struck():
+    model = instances.paper(10, seed=4, budget=100)
+    assert solve(model, method="reduction").stats.layer_sizes == (1,) * 10
+    assert solve(model, method="reduction", prune=False).stats.layer_sizes == tuple(2**h for h in range(10))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        instances.fuel_grid(4),
+        instances.paper(11, seed=2, budget=3),
+        instances.random(4, 3, horizon=5, resources=2, budget=9, cost_range=(-1, 3), stationary=False, seed=3),
+    ],
+    ids=lambda model: model.name,
+)
+@pytest.mark.parametrize("prune", [True, False])
+def test_large_layers_are_swept_on_all_threads(model, prune, monkeypatch):
+    expected = solve(model, method="reduction", prune=prune)
+    ranges = []
+    sweep = kernels.sweep
+
+    def noted(begin, end, *arrays):
+        ranges.append((begin, end))
+        sweep(begin, end, *arrays)
+
+    monkeypatch.setattr(reduction, "PARALLEL_FROM", 0)
+    monkeypatch.setattr(kernels, "sweep", noted)
+    monkeypatch.setattr(threads, "_threads", 3)
+    found = solve(model, method="reduction", prune=prune)
+    # the ranges of each step are all of its states
+    assert sum(end - begin for begin, end in ranges) == model.horizon * model.n_states
+    assert len(ranges) > model.horizon or model.n_states == 1
+    assert found.value == expected.value
+    assert found.stats.layer_sizes == expected.stats.layer_sizes
+    assert list(found.policy) == list(expected.policy)
+
+
+def test_a_layer_above_the_threshold_is_large(monkeypatch):
+    runs = []
+    usual = reduction.run_by_states
+    monkeypatch.setattr(reduction, "run_by_states", lambda *arguments: (runs.append(1), usual(*arguments)))
+    model = instances.paper(16, seed=1, budget=6)
+    solution = solve(model, method="reduction", prune=False)
+    assert sum(size >= reduction.PARALLEL_FROM for size in solution.stats.layer_sizes) == len(runs) > 0
+    assert solution.value == pytest.approx(solve(model, method="frontier").value, rel=1e-9)

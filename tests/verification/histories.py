@@ -1,0 +1,337 @@
+"""The slow truth: every history of a tiny model, one at a time, in fractions and in names; and strategies for both."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import solvent
+from solvent.model.budget import Limits, resolve
+from solvent.model.cmdp import CMDP
+from solvent.model.lattice import Lattice
+from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
+from solvent.policy.table import COLLAPSED, AugmentedPolicy
+
+#: (step, state name, spent by resource) -> probabilities by action name; None where nothing is decided.
+Decide = Callable[[int, Any, dict[str, Fraction]], Mapping[Any, float] | None]
+
+
+class UndecidedError(Exception):
+    """A history within the limits reaches a node without a decision."""
+
+
+@dataclass
+class TrueCosts:
+    value: list[float] = field(default_factory=list)
+    worst: dict[str, list[Any]] = field(default_factory=dict)
+    least: dict[str, list[Any]] = field(default_factory=dict)
+    violated: list[float] = field(default_factory=list)
+    excess: dict[str, list[float]] = field(default_factory=dict)
+    shortest: int | None = None
+
+
+def excess_of(limits: Limits, step: int, spent: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    result = {}
+    for d, name in enumerate(limits.resources):
+        upper, lower = limits.upper[d][step], limits.lower[d][step]
+        over = Fraction(0) if upper is None else spent[name] - upper
+        under = Fraction(0) if lower is None else lower - spent[name]
+        result[name] = max(Fraction(0), over, under)
+    return result
+
+
+def truth(model: CMDP, decide: Decide, limits: Limits) -> TrueCosts:
+    """Enumerate all histories."""
+    found = TrueCosts(
+        worst={name: [None] * model.horizon for name in model.resources},
+        least={name: [None] * model.horizon for name in model.resources},
+        excess={name: [] for name in limits.resources},
+    )
+
+    def visit(step: int, state: Any, spent: dict, p: float, excess: dict, over: bool) -> None:
+        if step == model.horizon:
+            if any(excess.values()):
+                found.violated.append(p)
+            for name, amount in excess.items():
+                found.excess[name].append(p * float(amount))
+            return
+        rows = [] if over else model.rows(step, model.state_index(state))
+        by_action = {model.actions[model.row_action[row]]: row for row in rows}
+        choices = decide(step, state, spent) if rows else None
+        if rows and choices is None and not any(excess.values()):
+            raise UndecidedError
+        if not rows or choices is None:
+            after(step, state, spent, p, excess, True)
+            return
+        for action, q in choices.items():
+            row = by_action[action]
+            found.value.append(p * q * float(model.row_reward[row]))
+            for outcome in model.outcomes(row):
+                total = {name: amount + outcome.cost[name] for name, amount in spent.items()}
+                after(step, outcome.next_state, total, p * q * outcome.probability, excess, False)
+
+    def after(step: int, state: Any, spent: dict, p: float, excess: dict, over: bool) -> None:
+        now = excess_of(limits, step, spent)
+        if any(now.values()) and (found.shortest is None or step + 1 < found.shortest):
+            found.shortest = step + 1
+        for name, amount in spent.items():
+            worst, least = found.worst[name], found.least[name]
+            worst[step] = amount if worst[step] is None else max(worst[step], amount)
+            least[step] = amount if least[step] is None else min(least[step], amount)
+        visit(step + 1, state, spent, p, {name: max(excess[name], now[name]) for name in now}, over)
+
+    zero = dict.fromkeys(model.resources, Fraction(0))
+    visit(0, model.start, zero, 1.0, dict.fromkeys(limits.resources, Fraction(0)), False)
+    return found
+
+
+def assert_true(report: Any, model: CMDP, decide: Decide, limits: Limits) -> None:
+    """Compare a report with the truth, and replay its witness."""
+    expected = truth(model, decide, limits)
+    assert math.isclose(report.value, math.fsum(expected.value), rel_tol=1e-12, abs_tol=1e-12)
+    assert report.worst_spent == {name: tuple(amounts) for name, amounts in expected.worst.items()}
+    assert report.least_spent == {name: tuple(amounts) for name, amounts in expected.least.items()}
+    assert report.feasible == (expected.shortest is None)
+    assert math.isclose(report.violation_probability, math.fsum(expected.violated), rel_tol=1e-9, abs_tol=1e-12)
+    for name in limits.resources:
+        assert math.isclose(report.expected_excess[name], math.fsum(expected.excess[name]), rel_tol=1e-9, abs_tol=1e-12)
+    if expected.shortest is None:
+        assert report.witness is None
+    else:
+        assert len(report.witness) == expected.shortest
+        replay(report.witness, model, decide, limits)
+
+
+def replay(witness: Any, model: CMDP, decide: Decide, limits: Limits) -> None:
+    """Follow a witness through the model; only its last step may break a limit."""
+    state, spent, over = model.start, dict.fromkeys(model.resources, Fraction(0)), False
+    for i, each in enumerate(witness.steps):
+        assert each.step == i
+        assert each.state == state
+        rows = [] if over else model.rows(i, model.state_index(state))
+        if not rows:
+            over = True
+            assert each.action is None
+            assert each.next_state == state
+        else:
+            assert decide(i, state, spent)[each.action] > 0
+            row = next(row for row in rows if model.actions[model.row_action[row]] == each.action)
+            outcome = next(o for o in model.outcomes(row) if (o.next_state, o.cost) == (each.next_state, each.cost))
+            spent = {name: amount + outcome.cost[name] for name, amount in spent.items()}
+            state = outcome.next_state
+        assert each.spent == {name: spent[name] for name in limits.resources}
+        broken = excess_of(limits, i, spent)
+        assert any(broken.values()) == (i == len(witness) - 1)
+    assert broken[witness.resource] > 0
+
+
+AMOUNTS = [Fraction(n, d) for n in range(-3, 5) for d in (1, 2, 3)]
+
+
+@st.composite
+def models(draw: st.DrawFn, max_resources: int = 3, max_horizon: int = 3) -> CMDP:
+    """Tiny models: negative costs, terminal states, rows that change with the step, a budget of any form."""
+    horizon = draw(st.integers(1, max_horizon))
+    resources = [f"r{i}" for i in range(draw(st.integers(1, max_resources)))]
+    n_states, n_actions = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    states = [*(f"s{i}" for i in range(n_states)), "end"]
+    amount = st.sampled_from(AMOUNTS)
+    b = solvent.CMDP.builder(
+        horizon=horizon,
+        start="s0",
+        resources=resources,
+        states=states,
+        budget={name: draw(budgets(horizon)) for name in resources},
+    )
+    b.terminal("end")
+    stationary = draw(st.booleans())
+    for steps in [None] if stationary else [[step] for step in range(horizon)]:
+        for state in states[:-1]:
+            if steps is not None and (state, steps) != ("s0", [0]) and draw(st.integers(0, 9)) == 0:
+                b.terminal(state, steps=steps)
+                continue
+            for action in range(n_actions):
+                n = draw(st.integers(1, 2))
+                p = [Fraction(1)] if n == 1 else draw(st.sampled_from([[0.5, 0.5], [0.25, 0.75], [0.1, 0.9]]))
+                outcomes = [(q, draw(st.sampled_from(states)), [draw(amount) for _ in resources]) for q in p]
+                b.add(state, f"a{action}", reward=draw(st.integers(-3, 3)), outcomes=outcomes, steps=steps)
+    return b.build()
+
+
+@st.composite
+def budgets(draw: st.DrawFn, horizon: int) -> Any:
+    """No limit, one number, limits by step on both sides, or a final one."""
+    amount = st.sampled_from(AMOUNTS)
+    kind = draw(st.sampled_from(["none", "number", "interval", "final"]))
+    if kind == "none":
+        return None
+    if kind == "number":
+        return solvent.Budget(draw(amount) + 2)
+    if kind == "final":
+        return solvent.Budget.final(draw(amount) + 2, lower=draw(st.sampled_from([None, -4])))
+    lower = [draw(st.none() | amount) for _ in range(horizon)]
+    upper = [draw(st.none() | amount.map(lambda x: x + 3)) for _ in range(horizon)]
+    upper = [u if u is None or low is None else max(u, low) for u, low in zip(upper, lower, strict=True)]
+    return solvent.Budget(upper=upper, lower=lower)
+
+
+def offered(model: CMDP, step: int, state: int) -> list[int]:
+    return [int(model.row_action[row]) for row in model.rows(step, state)]
+
+
+def reachable(model: CMDP, lattice: Lattice, choose: Callable[..., list[int]]) -> list[dict[tuple, list[int]]]:
+    """Return per step the nodes (state, ticks) that `choose` leads to, with its actions."""
+    layers: list[dict[tuple, list[int]]] = []
+    current = {(model.start_index, (0,) * len(lattice.resources))}
+    for step in range(model.horizon):
+        nodes, following = {}, set()
+        for state, ticks in sorted(current):
+            actions = offered(model, step, state)
+            if not actions:
+                continue
+            nodes[state, ticks] = chosen = choose(step, state, ticks, actions)
+            for row in model.rows(step, state):
+                if model.row_action[row] in chosen:
+                    for o in range(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1])):
+                        total = tuple(int(x) for x in np.add(ticks, lattice.cost_OD[o]))
+                        following.add((int(model.next_state[o]), total))
+        layers.append(nodes)
+        current = following
+    return layers
+
+
+@dataclass
+class Case:
+    """A policy on nodes together with what it must do."""
+
+    model: CMDP
+    limits: Limits
+    policy: Any
+    decide: Decide
+
+
+def augmented_case(model: CMDP, seed: int, *, settle: bool = False, forget: bool = False) -> Case:
+    """Return an arbitrary deterministic policy on nodes; `forget` drops nodes beyond a broken limit."""
+    limits = resolve(model, None)
+    lattice = Lattice.fit(model, limits)
+    n_tracked = len(lattice.resources)
+    rng = np.random.default_rng(seed)
+    low = rng.integers(-6, 7, (model.horizon, model.n_states, n_tracked))
+    high = low + rng.integers(-2, 20, low.shape)
+
+    def key(step: int, state: int, ticks: tuple) -> tuple:
+        if not settle:
+            return tuple(ticks)
+        inside = (low[step, state] <= np.array(ticks)) & (np.array(ticks) <= high[step, state])
+        return tuple(COLLAPSED if i else int(t) for i, t in zip(inside, ticks, strict=True))
+
+    def choose(step: int, state: int, ticks: tuple, actions: list[int]) -> list[int]:
+        return [random.Random(repr((seed, step, state, key(step, state, ticks)))).choice(actions)]
+
+    nodes = reachable(model, lattice, choose)
+    if forget:
+        nodes = [
+            {node: chosen for node, chosen in layer.items() if step == 0 or within(lattice, step - 1, node[1])}
+            for step, layer in enumerate(nodes)
+        ]
+    layers = [
+        (
+            np.array([state for state, _ in layer], np.int64),
+            np.array([key(step, *node) for node in layer], np.int64).reshape(len(layer), n_tracked),
+            np.array([chosen[0] for chosen in layer.values()], np.int64),
+        )
+        for step, layer in enumerate(nodes)
+    ]
+    settled = [(low[h], high[h]) for h in range(model.horizon)] if settle else None
+    policy = AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers, settled=settled)
+    kept = [{(state, key(h, state, ticks)): c for (state, ticks), c in nodes[h].items()} for h in range(model.horizon)]
+
+    def decide(step: int, state: Any, spent: dict[str, Fraction]) -> Mapping[Any, float] | None:
+        ticks = tuple(int(spent[name] / unit) for name, unit in zip(lattice.resources, lattice.units, strict=True))
+        index = model.state_index(state)
+        chosen = kept[step].get((index, key(step, index, ticks)))
+        return None if chosen is None else {model.actions[chosen[0]]: 1.0}
+
+    return Case(model, limits, policy, decide)
+
+
+def within(lattice: Lattice, step: int, ticks: tuple) -> bool:
+    return bool((lattice.lower_HD[step] <= ticks).all() and (ticks <= lattice.upper_HD[step]).all())
+
+
+def randomised_case(model: CMDP, seed: int) -> Case:
+    """Return an arbitrary randomized policy on nodes."""
+    limits = resolve(model, None)
+    lattice = Lattice.fit(model, limits)
+
+    def weights(step: int, state: int, ticks: tuple, actions: list[int]) -> dict[int, float]:
+        rng = random.Random(repr((seed, step, state, ticks)))
+        parts = {action: rng.choice([0, 1, 3]) for action in actions}
+        total = sum(parts.values())
+        return {a: p / total for a, p in parts.items() if p} if total else {actions[0]: 1.0}
+
+    def choose(step: int, state: int, ticks: tuple, actions: list[int]) -> list[int]:
+        return list(weights(step, state, ticks, actions))
+
+    layers = []
+    for step, layer in enumerate(reachable(model, lattice, choose)):
+        entries = [
+            (state, ticks, action, p)
+            for state, ticks in layer
+            for action, p in weights(step, state, ticks, offered(model, step, state)).items()
+        ]
+        columns = list(zip(*entries, strict=True)) if entries else [(), (), (), ()]
+        ticks = np.array(columns[1], np.int64).reshape(len(entries), len(lattice.resources))
+        layers.append((np.array(columns[0], np.int64), ticks, np.array(columns[2]), np.array(columns[3], float)))
+    policy = RandomizedPolicy.from_nodes(model, lattice, limits, layers=layers)
+
+    def decide(step: int, state: Any, spent: dict[str, Fraction]) -> Mapping[Any, float]:
+        ticks = tuple(int(spent[name] / unit) for name, unit in zip(lattice.resources, lattice.units, strict=True))
+        index = model.state_index(state)
+        chosen = weights(step, index, ticks, offered(model, step, index))
+        return {model.actions[a]: p for a, p in chosen.items()}
+
+    return Case(model, limits, policy, decide)
+
+
+def markov_case(model: CMDP, seed: int, *, randomized: bool) -> Case:
+    """Return an arbitrary policy on states."""
+    rng = np.random.default_rng(seed)
+    table = np.zeros((model.horizon, model.n_states, model.n_actions))
+    for step in range(model.horizon):
+        for state in range(model.n_states):
+            actions = offered(model, step, state)
+            if actions:
+                parts = (
+                    rng.integers(0, 3, len(actions)) if randomized else np.eye(len(actions))[rng.integers(len(actions))]
+                )
+                parts = parts if parts.sum() else np.ones(len(actions))
+                table[step, state, actions] = parts / parts.sum()
+    actions_HS = np.where(table.any(2), table.argmax(2), -1)
+    policy = MarkovPolicy(model, table if randomized else actions_HS)
+    return Case(model, resolve(model, None), policy, lambda step, state, _: policy.probabilities(step, state))
+
+
+def callable_case(model: CMDP, seed: int) -> Case:
+    """Return an arbitrary function of step, state and spending; at times it randomizes."""
+
+    def decide(step: int, state: Any, spent: dict[str, Fraction]) -> Mapping[Any, float]:
+        rng = random.Random(repr((seed, step, state, sorted(spent.items()))))
+        names = [model.actions[a] for a in offered(model, step, model.state_index(state))]
+        if len(names) > 1 and rng.random() < 0.3:
+            return {names[0]: 0.25, names[1]: 0.75}
+        return {rng.choice(names): 1.0}
+
+    def policy(step: int, state: Any, spent: Any) -> Any:
+        by_name = spent if isinstance(spent, dict) else {model.resources[0]: spent}
+        chosen = decide(step, state, by_name)
+        return next(iter(chosen)) if len(chosen) == 1 else chosen
+
+    return Case(model, resolve(model, None), policy, decide)

@@ -1,0 +1,267 @@
+"""`verify` against the enumeration of all histories, and on cases with known answers."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import histories
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvent
+from solvent.errors import NodeLimitError, PolicyError
+from solvent.model import instances
+from solvent.model.budget import resolve
+from solvent.model.lattice import Lattice
+from solvent.policy.markov import MarkovPolicy
+from solvent.policy.table import AugmentedPolicy
+from solvent.verification.verify import verify
+
+SEEDS = st.integers(0, 10**6)
+many = settings(max_examples=80, deadline=None)
+
+
+def check(case: histories.Case) -> None:
+    report = verify(case.model, case.policy)
+    histories.assert_true(report, case.model, case.decide, case.limits)
+
+
+@many
+@given(histories.models(), SEEDS)
+def test_augmented_policies_agree_with_all_histories(model, seed):
+    check(histories.augmented_case(model, seed))
+
+
+@many
+@given(histories.models(max_resources=2), SEEDS)
+def test_settled_policies_agree_with_all_histories(model, seed):
+    check(histories.augmented_case(model, seed, settle=True))
+
+
+@many
+@given(histories.models(), SEEDS)
+def test_markov_policies_agree_with_all_histories(model, seed):
+    check(histories.markov_case(model, seed, randomized=False))
+    check(histories.markov_case(model, seed, randomized=True))
+
+
+@many
+@given(histories.models(), SEEDS)
+def test_randomized_policies_agree_with_all_histories(model, seed):
+    check(histories.randomised_case(model, seed))
+
+
+@many
+@given(histories.models(), SEEDS)
+def test_callables_agree_with_all_histories(model, seed):
+    check(histories.callable_case(model, seed))
+
+
+@many
+@given(histories.models(), SEEDS)
+def test_a_history_without_decisions_stops_only_beyond_a_limit(model, seed):
+    case = histories.augmented_case(model, seed, forget=True)
+    try:
+        histories.truth(model, case.decide, case.limits)
+    except histories.UndecidedError:
+        with pytest.raises(PolicyError, match="expected"):
+            verify(model, case.policy)
+    else:
+        check(case)
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories.models(), SEEDS, st.data())
+def test_another_budget_than_the_policys(model, seed, data):
+    case = histories.augmented_case(model, seed)
+    budget = {name: data.draw(histories.budgets(model.horizon)) for name in model.resources}
+    limits = resolve(model, budget)
+    histories.assert_true(verify(model, case.policy, budget), model, case.decide, limits)
+
+
+def test_settled_nodes_are_not_told_apart():
+    model = instances.random(4, 2, horizon=6, resources=1, seed=3)
+    limits = resolve(model, 100)
+    lattice = Lattice.fit(model, limits)
+    everywhere = (np.full((4, 1), -(10**6)), np.full((4, 1), 10**6))
+    layer = (np.arange(4), np.zeros((4, 1), int), np.zeros(4, int))
+    policy = AugmentedPolicy.from_nodes(model, lattice, limits, layers=[layer] * 6, settled=[everywhere] * 6)
+    report = verify(model, policy)
+    plain = verify(model, np.zeros((6, 4), int), 100)
+    assert report.nodes == plain.nodes <= 4 * 6
+    assert (report.worst_spent, report.least_spent, report.value) == (
+        plain.worst_spent,
+        plain.least_spent,
+        plain.value,
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_instances(seed):
+    model = instances.random(4, 3, horizon=4, resources=1 + seed % 2, branching=2, seed=seed, stationary=seed % 3 > 0)
+    check(histories.augmented_case(model, seed))
+    check(histories.markov_case(model, seed, randomized=False))
+
+
+def test_costs_beyond_64_bits_are_exact():
+    b = solvent.CMDP.builder(horizon=3, start=0, resources=["x"])
+    b.add(0, "a", outcomes=[(0.5, 0, 10**30), (0.5, 0, Fraction(1, 10**30))])
+    model = b.build()
+    limit = 2 * 10**30 + Fraction(1, 10**30)
+    report = verify(model, np.zeros((3, 1), int), 3 * 10**30 - Fraction(1, 10**40))
+    assert report.violation_probability == 0.125
+    assert report.worst_spent["x"][-1] == 3 * 10**30
+    assert verify(model, lambda step, state, spent: "a", [limit, limit, 3 * 10**30]).feasible
+
+
+def test_the_markov_gap_of_the_paper():
+    """Proposition 1: bold Markov policies go over half of the time; a fair coin a quarter of it."""
+    model = instances.markov_gap(prize=10)
+    bold = verify(model, MarkovPolicy(model, [[0], [1]]))
+    assert (bold.violation_probability, bold.value, bold.expected_excess) == (0.5, 10, {"cost": 0.5})
+    fair = verify(model, MarkovPolicy(model, [[[1, 0]], [[0.5, 0.5]]]))
+    assert (fair.violation_probability, fair.value) == (0.25, 5)
+    best = verify(model, lambda step, state, spent: 1 if step == 0 or spent == 0 else 0)
+    assert (best.feasible, best.value, best.violation_probability) == (True, 5, 0)
+
+
+def test_tiny_probabilities_count():
+    b = solvent.CMDP.builder(horizon=2, start=0, resources=["x"], budget=1)
+    b.add(0, "a", outcomes=[(1 - 1e-12, 0, 0), (1e-12, 0, 1)])
+    model = b.build()
+    report = verify(model, np.zeros((2, 1), int))
+    assert not report.feasible
+    assert report.violation_probability == pytest.approx(1e-24)
+    assert len(report.witness) == 2
+
+
+def test_three_tenths_keep_a_budget_of_three_tenths():
+    model = instances.knapsack([1, 1, 1], [0.1, 0.1, 0.1], capacity=0.3)
+    report = verify(model, np.ones((3, 1), int))
+    assert report.feasible
+    assert report.worst_spent == {"weight": (Fraction(1, 10), Fraction(1, 5), Fraction(3, 10))}
+
+
+def small_grid():
+    model = instances.fuel_grid(3, horizon=5, tank=6)
+    limits = resolve(model, None)
+    lattice = Lattice.fit(model, limits)
+    move, stay = model.action_index("east"), model.action_index("stay")
+
+    def choose(step, state, ticks, actions):
+        return [move if ticks[0] + 2 <= 6 else stay]
+
+    nodes = histories.reachable(model, lattice, choose)
+    layers = [
+        [np.array([s for s, _ in layer]), np.array([t for _, t in layer]), np.array([a[0] for a in layer.values()])]
+        for layer in nodes
+    ]
+    return model, lattice, limits, layers, (move, stay)
+
+
+def test_a_tampered_policy_is_caught():
+    model, lattice, limits, layers, (move, stay) = small_grid()
+    assert verify(model, AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers)).feasible
+    caught = 0
+    for layer in layers:
+        for at in np.flatnonzero(layer[2] == stay):
+            layer[2][at] = move
+            tampered = AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers)
+            layer[2][at] = stay
+            report = verify(model, tampered)
+            assert not report.feasible
+            last = report.witness.steps[-1]
+            assert last.action == "east"
+            assert last.spent["fuel"] > 6
+            assert 0 < report.violation_probability < 1
+            caught += 1
+    assert caught > 10
+
+
+def test_missing_and_unavailable_decisions_are_named():
+    model, lattice, limits, layers, _ = small_grid()
+    state, spent = model.states[layers[2][0][0]], int(layers[2][1][0, 0])
+    cut = [[part[1:] if i == 2 else part for part in layer] for i, layer in enumerate(layers)]
+    with pytest.raises(PolicyError, match=rf"step 2, state .*, spent fuel {spent}: expected to have spent") as error:
+        verify(model, AugmentedPolicy.from_nodes(model, lattice, limits, layers=cut))
+    assert str(state) in str(error.value)
+    b = solvent.CMDP.builder(horizon=1, start="s", resources=["x"], actions=["go", "fly"], budget=1)
+    b.add("s", "go", outcomes=[(1, "s", 0)])
+    model = b.build()
+    with pytest.raises(PolicyError, match="available actions, 'go', found 'fly'"):
+        verify(model, np.array([[1]]))
+    with pytest.raises(PolicyError, match="a decision, as the policy leads here, found none"):
+        verify(model, np.array([[-1]]))
+    with pytest.raises(PolicyError, match=r"policy at step 0, state 's', spent x 0: .*did you mean 'fly'"):
+        verify(model, lambda *_: "flyy")
+    with pytest.raises(PolicyError, match="sum to 1"):
+        verify(model, lambda *_: {"go": 0.5})
+    with pytest.raises(PolicyError, match="a policy, an array"):
+        verify(model, 3)
+
+
+def test_limits_on_size_and_model():
+    model = instances.fuel_grid(3)
+    with pytest.raises(NodeLimitError, match="at most 20 nodes, found more; raise max_nodes"):
+        verify(model, np.zeros((9, 9), int), max_nodes=20)
+    with pytest.raises(PolicyError, match="for this model"):
+        verify(instances.fuel_grid(3, slip=0), MarkovPolicy(model, np.zeros((9, 9), int)))
+
+
+def continuous():
+    b = solvent.CMDP.builder(horizon=2, start="s", resources=["dose", "cash"])
+    b.add(
+        "s", "drip", reward=1, outcomes=[(1, "s", {"dose": solvent.distribution("uniform", low=1, high=2), "cash": 1})]
+    )
+    b.add(
+        "s", "rest", outcomes=[(1, "s", {"dose": solvent.distribution("exponential", scale=1, negate=True), "cash": 0})]
+    )
+    return b.build()
+
+
+def test_continuous_costs_count_by_their_support():
+    model = continuous()
+    drip = np.zeros((2, 1), int)
+    report = verify(model, drip, {"dose": 4, "cash": None})
+    assert report.feasible
+    assert report.worst_spent == {"dose": (2, 4), "cash": (1, 2)}
+    assert report.least_spent == {"dose": (1, 2), "cash": (1, 2)}
+    report = verify(model, drip, {"dose": "3.99", "cash": 1})
+    assert not report.feasible
+    assert (report.violation_probability, report.expected_excess) == (None, {"dose": None, "cash": None})
+    assert len(report.witness) == 2
+    assert "uniform(low=1, high=2)" in str(report.witness)
+    report = verify(model, drip, {"dose": 4, "cash": 1})
+    assert (report.violation_probability, report.expected_excess) == (1, {"dose": 0, "cash": 1})
+    report = verify(model, np.ones((2, 1), int), {"dose": solvent.Budget(lower=-100), "cash": None})
+    assert not report.feasible
+    assert report.least_spent["dose"] == (None, None)
+
+
+def test_functions_may_ignore_continuous_spending_but_not_look_at_it():
+    model = continuous()
+    budget = {"dose": 4, "cash": 1}
+    report = verify(model, lambda step, state, spent: "rest" if spent["cash"] else "drip", budget)
+    assert (report.feasible, report.value) == (True, 1)
+    with pytest.raises(solvent.ModelError, match="spent of dose: expected a policy that does not look at it"):
+        verify(model, lambda step, state, spent: "rest" if spent["dose"] > 1 else "drip", budget)
+
+
+def test_reports_read_well():
+    model = instances.markov_gap()
+    text = str(verify(model, MarkovPolicy(model, [[0], [1]])))
+    assert "breaks a limit with probability 0.5; value 1" in text
+    assert "2 !" in text
+    assert "never breaks a limit" in str(verify(model, MarkovPolicy(model, [[0], [0]])))
+
+
+def test_a_violation_too_unlikely_for_a_float_is_not_impossible() -> None:
+    b = solvent.CMDP.builder(horizon=2, start="home", resources=["fuel"], budget=1)
+    b.add("home", "go", outcomes=[(5e-324, "away", 1), (1.0, "home", 0)])
+    b.add("away", "go", outcomes=[(Fraction(1, 4), "away", 1), (Fraction(3, 4), "away", 0)])
+    model = b.build()
+    report = verify(model, solvent.solve(model, 2).policy, 1)
+    assert not report.feasible
+    assert report.violation_probability == 5e-324
