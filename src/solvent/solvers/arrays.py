@@ -1,0 +1,36 @@
+"""What kernels read of a model: a named tuple of arrays, which Numba takes as one argument."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.model.cmdp import CMDP
+
+
+class ModelArrays(NamedTuple):
+    """Rows and outcomes of a model; names and shapes as in `CMDP`.
+
+    Attributes
+    ----------
+    table_of_step : ndarray of int32, shape (H,)
+    row_indptr : ndarray of int64, shape (T * S + 1,)
+    row_reward : ndarray of float64, shape (R,)
+    outcome_indptr : ndarray of int64, shape (R + 1,)
+    probability : ndarray of float64, shape (O,)
+    next_state : ndarray of int32, shape (O,)
+    """
+
+    table_of_step: NDArray[np.int32]
+    row_indptr: NDArray[np.int64]
+    row_reward: NDArray[np.float64]
+    outcome_indptr: NDArray[np.int64]
+    probability: NDArray[np.float64]
+    next_state: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, model: CMDP) -> ModelArrays:
+        """Return the arrays of a model, without copying them."""
+        return cls(*(getattr(model, name) for name in cls._fields))
