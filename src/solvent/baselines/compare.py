@@ -19,7 +19,7 @@ from solvent.baselines.smaller import as_budget, smaller_budget
 from solvent.baselines.unconstrained import unconstrained
 from solvent.core.exact import Number, nearest_float
 from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
-from solvent.core.progress import Progress
+from solvent.core.progress import open_progress
 from solvent.errors import LatticeOverflowError, ModelError, PolicyError, SolventError, did_you_mean, quote
 from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, Limits, resolve
@@ -306,7 +306,7 @@ def compare(
     limits, probability = resolve(model, budget), read_delta(delta)
     rows = []
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
-    with Progress(show=progress) as bar, ResourceMonitor(seconds, memory) as monitor:
+    with open_progress(progress) as bar, ResourceMonitor(seconds, memory) as monitor:
         for done, name in enumerate(wanted):
             bar.report("comparing", done, len(wanted), {})
             used = monitor.used

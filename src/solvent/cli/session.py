@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, partial
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from solvent.cli.outputs import Output
-    from solvent.core.progress import Progress
+    from solvent.core.progress import ProgressSink
 
 #: Seconds after which an interrupt that got lost is raised again.
 _LATER = 0.02
@@ -96,14 +96,14 @@ class Session:
 
     @property
     def progress(self) -> bool:
-        """Whether to show how far the work has come; on a terminal only, which `Progress` looks at."""
+        """Whether to show how far the work has come; on a terminal only, which `open_progress` looks at."""
         return not self.quiet
 
-    def working(self, what: str) -> Progress:
+    def working(self, what: str) -> AbstractContextManager[ProgressSink]:
         """Return a context that names the work once it takes longer than a second."""
-        from solvent.core.progress import Progress
+        from solvent.core.progress import open_progress
 
-        return Progress(show=self.progress, waiting=what)
+        return open_progress(self.progress, what)
 
     def answer(self, text: RenderableType, record: dict[str, Any]) -> None:
         """Print the answer, as text or as one JSON object."""

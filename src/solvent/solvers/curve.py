@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import Number, exact
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
-from solvent.core.progress import Progress
+from solvent.core.progress import open_progress
 from solvent.errors import BudgetError, LimitError, ModelError, SolventError, printable, quote
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import Limits, resolve
@@ -188,8 +188,8 @@ def frontier(
     try:
         with (
             held_back(),
-            Progress(show=progress) as bar,
-            ResourceMonitor(seconds, memory, bar.report if progress else None) as m,
+            open_progress(progress) as bar,
+            ResourceMonitor(seconds, memory, bar) as m,
         ):
             dearest = _dearest(model, _only(model, name, Fraction(0)), m)
             most = dearest if given is None else given

@@ -10,7 +10,7 @@ from typing import Any
 
 from solvent.core.interrupt import held_back
 from solvent.core.limits import REACHED, LimitReached, ResourceMonitor, read_memory, read_seconds, reason_of
-from solvent.core.progress import Progress
+from solvent.core.progress import ProgressSink, open_progress
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
@@ -113,10 +113,10 @@ def solve(
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     check_model(model)
     limits = resolve(model, budget)
-    monitor = ResourceMonitor(seconds, memory, None, began)
+    monitor = ResourceMonitor(seconds, memory, began=began)
     try:
-        with held_back(), Progress(show=progress) as bar, monitor:
-            monitor.report = bar.report if progress else None
+        with held_back(), open_progress(progress) as bar, monitor:
+            monitor.sink = bar
             solution = solve_within(
                 model, limits, monitor, method=method, epsilon=epsilon, strict=strict, gap=gap, prune=prune,
                 log=_RoundLog(bar) if progress else None,
@@ -150,15 +150,15 @@ def solve_within(
 class _RoundLog:
     """Shows the rounds of closing a gap as they come, under a heading."""
 
-    def __init__(self, bar: Progress) -> None:
+    def __init__(self, bar: ProgressSink) -> None:
         self._bar, self._begun = bar, False
 
     def __call__(self, found: Round) -> None:
         """Show one."""
         if not self._begun:
-            self._bar.line(ROUND_HEADER)
+            self._bar.message(ROUND_HEADER)
         self._begun = True
-        self._bar.line(found)
+        self._bar.message(str(found))
 
 
 def _check_options(method: str, epsilon: Any, strict: bool, gap: Any) -> None:

@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import Any
 
 from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
-from solvent.core.progress import Progress
+from solvent.core.progress import open_progress
 from solvent.errors import BudgetError, LatticeOverflowError, ModelError, did_you_mean, quote
 from solvent.model.amounts import as_typed, short_amount
 from solvent.model.assemble import MAX_HORIZON
@@ -151,7 +151,7 @@ def solve_discounted(
     epsilons = dict(zip(limits, read_epsilon(epsilon, known), strict=True))
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     chosen = "additive" if method == "auto" else method
-    with Progress(show=progress) as bar, ResourceMonitor(seconds, memory, bar.report if progress else None, began) as m:
+    with open_progress(progress) as bar, ResourceMonitor(seconds, memory, bar, began) as m:
         task = _Task(model, limits, epsilons, chosen, {"prune": prune}, m)
         try:
             rules = make_rules(model, limits, m)
