@@ -103,7 +103,7 @@ def test_an_agent_that_stops_says_why() -> None:
     agent = baselines.knapsack_style(model, stops=True).policy.agent()
     agent.act()
     agent.observe("b", 2)
-    with pytest.raises(solvent.PolicyError, match="expected a decision, found none, as a limit was broken before"):
+    with pytest.raises(solvent.PolicyError, match="expected a decision, found none, because a limit was broken before"):
         agent.act()
 
 

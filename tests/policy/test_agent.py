@@ -47,7 +47,7 @@ def test_an_episode():
     assert agent.act() == agent.act() == "go"
     agent.observe("road", 1 / 3)
     assert agent.spent == {"fuel": Fraction(1, 3)}
-    assert agent.remaining == {"fuel": None}
+    assert agent.remaining == {"fuel": Fraction(1, 15)}, "up to the limit after the last step, as this one has none"
     assert agent.act() == "park"
     agent.observe("road", 0)
     assert agent.act() == "park"
@@ -58,7 +58,7 @@ def test_an_episode():
     assert [event.action for event in agent.history] == ["go", "park", "park"]
     assert agent.history[0] == (0, "road", "go", {"fuel": Fraction(1, 3)}, "road")
     with pytest.raises(
-        PolicyError, match="act: expected an episode that goes on, found one that is over after 3 steps"
+        PolicyError, match="act: expected an episode that is not over, found one that is over after 3 steps"
     ):
         agent.act()
     agent.reset()
@@ -177,7 +177,7 @@ def test_a_policy_without_an_answer_says_so():
     b = solvent.CMDP.builder(horizon=1, start="s", resources=["x"], actions=["go", "fly"], budget=1)
     b.add("s", "go", outcomes=[(1, "s", 0)])
     model = b.build()
-    with pytest.raises(PolicyError, match="step 0, state 's', spent x 0: expected one of its actions"):
+    with pytest.raises(PolicyError, match="step 0, state 's', spent x 0: expected one of the available actions"):
         MarkovPolicy(model, [[1]]).agent().act()
     with pytest.raises(PolicyError, match="expected a decision, found none"):
         MarkovPolicy(model, [[-1]]).agent().act()

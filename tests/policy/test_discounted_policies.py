@@ -92,7 +92,9 @@ def test_the_agent_ends_in_terminal_states_only() -> None:
         agent.act()
         agent.observe("a" if step < 29 else "end", 1)
     assert agent.done
-    with pytest.raises(PolicyError, match=r"^act: expected an episode that goes on, found one that is over after 30"):
+    with pytest.raises(
+        PolicyError, match=r"^act: expected an episode that is not over, found one that is over after 30"
+    ):
         agent.act()
 
 

@@ -11,8 +11,9 @@ import pytest
 import solvent
 from solvent import CMDP, PolicyError, SolventError
 from solvent.core.archives import compress, read_archive, write_archive
-from solvent.policy.files import from_bytes, to_bytes
+from solvent.policy.files import from_bytes
 from solvent.policy.table import AugmentedPolicy
+from solvent.policy.writing import to_bytes
 
 
 def van() -> CMDP:
@@ -98,7 +99,7 @@ def test_a_raised_limit_with_a_fitting_checksum_is_what_it_says() -> None:
     assert isinstance(policy, AugmentedPolicy)
     report = solvent.verify(MODEL, policy, budget={"fuel": 3, "time": None})
     assert report.feasible
-    assert report.worst_spent["fuel"][-1] <= 3
+    assert report.worst_spent["fuel"] <= 3
 
 
 def test_forged_actions_are_found_by_verify() -> None:

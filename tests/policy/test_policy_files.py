@@ -16,8 +16,9 @@ from solvent.errors import PolicyError, SolventError
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
-from solvent.policy.files import from_bytes, load_policy, to_bytes
+from solvent.policy.files import from_bytes, load_policy
 from solvent.policy.table import AugmentedPolicy
+from solvent.policy.writing import to_bytes
 
 
 def some_policy(n_resources=2, settle=True, lookup="equal", names=True):

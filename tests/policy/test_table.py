@@ -187,7 +187,7 @@ def test_it_speaks_in_names():
         ((1, "away", ["1/3", 3]), "expected fuel in whole multiples of 0.5, found 1/3"),
         (
             (0, "away", [0, 0]),
-            "step 0, state 'away', .*a state in which the policy decides at this step, found one that",
+            "step 0, state 'away', .*a state for which the policy has a decision at this step, found one that",
         ),
         ((2, "away", [0, 0]), "step: expected a step from 0 to 1, found 2"),
         ((0, "homee", [0, 0]), "state: expected a state of the policy's model, found 'homee'; did you mean 'home'?"),

@@ -96,8 +96,8 @@ def assert_true(report: Any, model: CMDP, decide: Decide, limits: Limits) -> Non
     """Compare a report with the truth, and replay its witness."""
     expected = truth(model, decide, limits)
     assert math.isclose(report.value, math.fsum(expected.value), rel_tol=1e-12, abs_tol=1e-12)
-    assert report.worst_spent == {name: tuple(amounts) for name, amounts in expected.worst.items()}
-    assert report.least_spent == {name: tuple(amounts) for name, amounts in expected.least.items()}
+    assert report.worst_spent_by_step == {name: tuple(amounts) for name, amounts in expected.worst.items()}
+    assert report.least_spent_by_step == {name: tuple(amounts) for name, amounts in expected.least.items()}
     assert report.feasible == (expected.shortest is None)
     assert math.isclose(report.violation_probability, math.fsum(expected.violated), rel_tol=1e-9, abs_tol=1e-12)
     for name in limits.resources:

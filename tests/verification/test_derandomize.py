@@ -23,9 +23,9 @@ def assert_no_worse(model, before, after, limits):
     old, new = verify(model, before), verify(model, after)
     assert new.value >= old.value - 1e-12
     for name in model.resources:
-        for mine, other in zip(new.worst_spent[name], old.worst_spent[name], strict=True):
+        for mine, other in zip(new.worst_spent_by_step[name], old.worst_spent_by_step[name], strict=True):
             assert mine <= other
-        for mine, other in zip(new.least_spent[name], old.least_spent[name], strict=True):
+        for mine, other in zip(new.least_spent_by_step[name], old.least_spent_by_step[name], strict=True):
             assert mine >= other
     assert new.feasible or not old.feasible
 

@@ -39,15 +39,15 @@ def test_a_case_worked_out_by_hand() -> None:
     relaxed = plan(twice(), 1)
     report = solvent.verify(twice(), relaxed.policy)
     assert report.value == pytest.approx(1.75) == relaxed.value
-    assert report.worst_spent == {"x": (2, Fraction(7, 2))}
-    assert report.least_spent == {"x": (0, 0)}
+    assert report.worst_spent_by_step == {"x": (2, Fraction(7, 2))}
+    assert report.least_spent_by_step == {"x": (0, 0)}
     assert not report.feasible
     assert (report.violation_probability, report.expected_excess) == (None, {"x": None})
     # rounded up: after at most 2 ticks, a cost of at most 1
     strict = plan(twice(), 1, strict=True)
     report = solvent.verify(twice(), strict.policy)
     assert report.value == pytest.approx(1.5) == strict.value
-    assert report.worst_spent == {"x": (2, 3)}
+    assert report.worst_spent_by_step == {"x": (2, 3)}
     assert (report.feasible, report.violation_probability) == (True, 0)
 
 
@@ -138,11 +138,11 @@ def test_the_envelope_is_that_of_histories_walked_one_by_one(
                     following.add((int(model.next_state[o]), count + policy.count(0, c), spent + c))
         layer = following
         most, least = max(spent for _, _, spent in layer), min(spent for _, _, spent in layer)
-        assert most <= report.worst_spent["r0"][step] <= most + (step + 1) * SPECK
-        if report.least_spent["r0"][step] is None:
+        assert most <= report.worst_spent_by_step["r0"][step] <= most + (step + 1) * SPECK
+        if report.least_spent_by_step["r0"][step] is None:
             assert least < deep + 5
         else:
-            assert least - (step + 1) * SPECK <= report.least_spent["r0"][step] <= least
+            assert least - (step + 1) * SPECK <= report.least_spent_by_step["r0"][step] <= least
         # of histories that the policy cannot tell apart, the extremes will do
         by_spent = sorted(layer, key=lambda node: node[2])
         ends = [{node[:2]: node for node in ordered} for ordered in (by_spent, by_spent[::-1])]
@@ -161,7 +161,7 @@ def test_simulations_agree_with_the_verifier(seed: int, strict: bool) -> None:
     report = solvent.verify(model, solution.policy)
     assert abs(runs.mean_reward - solution.value) < 5 * runs.standard_error + 1e-9
     assert runs.violations == 0 or not report.feasible
-    for name, worst in report.worst_spent.items():
+    for name, worst in report.worst_spent_by_step.items():
         assert runs.max_spent[name] <= max(worst)
         highs = runs.quantile(name, 1)
         assert (highs <= np.array([float(x) for x in worst]) + 1e-9).all()
@@ -204,7 +204,7 @@ def test_costs_without_a_lower_end(budget: Any, strict: bool, prune: bool) -> No
     policy = plan(model, 1, strict=strict, prune=prune).policy
     report = solvent.verify(model, policy)
     assert report.feasible or not strict
-    assert report.least_spent["x"][1:] == (None,) * 3
+    assert report.least_spent_by_step["x"][1:] == (None,) * 3
     assert solvent.simulate(model, policy, episodes=500, seed=1).violations == 0 or not strict
     for drop in (0, -0.0, -1e-9, "-1/3", -(2.0**70), -1e300, -(10**40), Fraction(-(10**40), 3)):
         agent = policy.agent()
@@ -309,7 +309,7 @@ def test_derandomising_keeps_how_costs_are_counted() -> None:
     assert policy.counting == ("down",)
     same = solvent.derandomize(model, policy)
     assert same.counting == ("down",)
-    assert solvent.verify(model, same).worst_spent == solvent.verify(model, policy).worst_spent
+    assert solvent.verify(model, same).worst_spent_by_step == solvent.verify(model, policy).worst_spent_by_step
 
 
 def test_saved_policies_count_alike(tmp_path: Any) -> None:
@@ -317,6 +317,6 @@ def test_saved_policies_count_alike(tmp_path: Any) -> None:
     policy = plan(model, 1, strict=True).policy
     policy.save(tmp_path / "rounded.policy")
     loaded = solvent.load_policy(tmp_path / "rounded.policy", model)
-    assert solvent.verify(model, loaded).worst_spent == solvent.verify(model, policy).worst_spent
+    assert solvent.verify(model, loaded).worst_spent_by_step == solvent.verify(model, policy).worst_spent_by_step
     with pytest.raises(PolicyError, match="a policy for this model"):
         solvent.verify(twice(budget=4), plan(twice(solvent.distribution("uniform", low=0, high=1)), 1).policy)

@@ -85,8 +85,8 @@ def test_the_worst_case_is_the_true_one(seed, counting, unit):
     limit = Fraction(7)
     for d, name in enumerate(model.resources):
         for step in range(model.horizon):
-            assert report.worst_spent[name][step] == max(totals[step][d] for _, _, totals in histories)
-            assert report.least_spent[name][step] == min(totals[step][d] for _, _, totals in histories)
+            assert report.worst_spent_by_step[name][step] == max(totals[step][d] for _, _, totals in histories)
+            assert report.least_spent_by_step[name][step] == min(totals[step][d] for _, _, totals in histories)
     over = [p for p, _, totals in histories if any(total > limit for totals_h in totals for total in totals_h)]
     assert report.feasible == (not over)
     assert report.violation_probability == pytest.approx(sum(over), abs=1e-12)
@@ -96,7 +96,7 @@ def test_the_worst_case_is_the_true_one(seed, counting, unit):
         assert report.feasible
     else:
         # rounded down: over by less than one tick for each step (Theorem 5, `thm: approx`)
-        worst = max(max(amounts) for amounts in report.worst_spent.values())
+        worst = max(report.worst_spent.values())
         assert worst < limit + model.horizon * unit
     runs = solvent.simulate(model, policy, episodes=200, seed=1)
     assert set(runs.max_spent) == set(model.resources)
@@ -122,7 +122,7 @@ def test_agents_count_as_the_policy_does_and_report_what_is_true(tmp_path):
     assert agent.remaining["fuel"] == Fraction(-1, 4)
     report = solvent.verify(model, policy)
     assert not report.feasible
-    assert report.worst_spent["fuel"][-1] == Fraction(9, 4)
+    assert report.worst_spent_by_step["fuel"][-1] == Fraction(9, 4)
     assert len(report.witness.steps) == 3
 
 

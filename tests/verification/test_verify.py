@@ -91,9 +91,9 @@ def test_settled_nodes_are_not_told_apart():
     report = verify(model, policy)
     plain = verify(model, np.zeros((6, 4), int), 100)
     assert report.nodes == plain.nodes <= 4 * 6
-    assert (report.worst_spent, report.least_spent, report.value) == (
-        plain.worst_spent,
-        plain.least_spent,
+    assert (report.worst_spent_by_step, report.least_spent_by_step, report.value) == (
+        plain.worst_spent_by_step,
+        plain.least_spent_by_step,
         plain.value,
     )
 
@@ -112,7 +112,7 @@ def test_costs_beyond_64_bits_are_exact():
     limit = 2 * 10**30 + Fraction(1, 10**30)
     report = verify(model, np.zeros((3, 1), int), 3 * 10**30 - Fraction(1, 10**40))
     assert report.violation_probability == 0.125
-    assert report.worst_spent["x"][-1] == 3 * 10**30
+    assert report.worst_spent_by_step["x"][-1] == 3 * 10**30
     assert verify(model, lambda step, state, spent: "a", [limit, limit, 3 * 10**30]).feasible
 
 
@@ -141,7 +141,7 @@ def test_three_tenths_keep_a_budget_of_three_tenths():
     model = instances.knapsack([1, 1, 1], [0.1, 0.1, 0.1], capacity=0.3)
     report = verify(model, np.ones((3, 1), int))
     assert report.feasible
-    assert report.worst_spent == {"weight": (Fraction(1, 10), Fraction(1, 5), Fraction(3, 10))}
+    assert report.worst_spent_by_step == {"weight": (Fraction(1, 10), Fraction(1, 5), Fraction(3, 10))}
 
 
 def small_grid():
@@ -198,7 +198,7 @@ def test_missing_and_unavailable_decisions_are_named():
         verify(model, lambda *_: "flyy")
     with pytest.raises(PolicyError, match="sum to 1"):
         verify(model, lambda *_: {"go": 0.5})
-    with pytest.raises(PolicyError, match="a policy, an array"):
+    with pytest.raises(PolicyError, match="a policy, a solution, an array"):
         verify(model, 3)
 
 
@@ -226,8 +226,8 @@ def test_continuous_costs_count_by_their_support():
     drip = np.zeros((2, 1), int)
     report = verify(model, drip, {"dose": 4, "cash": None})
     assert report.feasible
-    assert report.worst_spent == {"dose": (2, 4), "cash": (1, 2)}
-    assert report.least_spent == {"dose": (1, 2), "cash": (1, 2)}
+    assert report.worst_spent_by_step == {"dose": (2, 4), "cash": (1, 2)}
+    assert report.least_spent_by_step == {"dose": (1, 2), "cash": (1, 2)}
     report = verify(model, drip, {"dose": "3.99", "cash": 1})
     assert not report.feasible
     assert (report.violation_probability, report.expected_excess) == (None, {"dose": None, "cash": None})
@@ -237,7 +237,7 @@ def test_continuous_costs_count_by_their_support():
     assert (report.violation_probability, report.expected_excess) == (1, {"dose": 0, "cash": 1})
     report = verify(model, np.ones((2, 1), int), {"dose": solvent.Budget(lower=-100), "cash": None})
     assert not report.feasible
-    assert report.least_spent["dose"] == (None, None)
+    assert report.least_spent_by_step["dose"] == (None, None)
 
 
 def test_functions_may_ignore_continuous_spending_but_not_look_at_it():
@@ -245,7 +245,7 @@ def test_functions_may_ignore_continuous_spending_but_not_look_at_it():
     budget = {"dose": 4, "cash": 1}
     report = verify(model, lambda step, state, spent: "rest" if spent["cash"] else "drip", budget)
     assert (report.feasible, report.value) == (True, 1)
-    with pytest.raises(solvent.ModelError, match="spent of dose: expected a policy that does not look at it"):
+    with pytest.raises(solvent.ModelError, match="spent of dose: expected a policy that does not depend on it"):
         verify(model, lambda step, state, spent: "rest" if spent["dose"] > 1 else "drip", budget)
 
 

@@ -25,8 +25,9 @@ from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.solvers.solve import solve_within
-from solvent.verification.report import Report
-from solvent.verification.verify import PolicyLike, verify_within
+from solvent.verification.finite import verify_within
+from solvent.verification.policies import PolicyLike
+from solvent.verification.report import VerifyReport
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -340,18 +341,14 @@ def _without(name: str, status: str, message: str, seconds: float) -> Comparison
     return ComparisonRow(name, status, None, None, {}, {}, None, {}, None, seconds, message)
 
 
-def _checked(name: str, planned: _Planned, report: Report, limits: Limits, seconds: float) -> ComparisonRow:
-    def extreme(amounts: tuple[Fraction | None, ...], pick: Callable[..., Fraction]) -> Fraction | None:
-        known = [amount for amount in amounts if amount is not None]
-        return pick(known) if len(known) == len(amounts) else None
-
+def _checked(name: str, planned: _Planned, report: VerifyReport, limits: Limits, seconds: float) -> ComparisonRow:
     return ComparisonRow(
         name,
         planned.status,
         planned.claimed,
         report.value,
-        {resource: extreme(report.worst_spent[resource], max) for resource in limits.resources},
-        {resource: extreme(report.least_spent[resource], min) for resource in limits.resources},
+        {resource: report.worst_spent[resource] for resource in limits.resources},
+        {resource: report.least_spent[resource] for resource in limits.resources},
         report.violation_probability,
         report.expected_excess,
         report.feasible,

@@ -29,7 +29,7 @@ from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Budget, BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
-from solvent.verification.verify import verify_within
+from solvent.verification.finite import verify_within
 
 #: Surrogates tried from loose to tight, and halvings after that.
 GRID = 32

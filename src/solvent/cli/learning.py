@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from solvent.learning.learner import Callback
     from solvent.learning.result import LearnResult
     from solvent.model.cmdp import CMDP
-    from solvent.verification.report import Report
+    from solvent.verification.report import VerifyReport
 
 SubjectArgument = Annotated[
     Path,
@@ -297,7 +297,7 @@ def _logs(log: Output | None, tensorboard: Path | None) -> Iterator[Callback | N
         yield tell if logs else None
 
 
-def _check(session: Session, subject: Subject, learned: LearnResult, **limits: Any) -> tuple[Report | None, str]:
+def _check(session: Session, subject: Subject, learned: LearnResult, **limits: Any) -> tuple[VerifyReport | None, str]:
     """Return the report of what was learned in the true model, or why there is none."""
     from solvent.errors import LimitError, PolicyError
     from solvent.verification.verify import verify

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from solvent.cli.text.answers import headline, limit_text, written_rows
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from solvent.learning.result import LearnResult
     from solvent.model.cmdp import CMDP
-    from solvent.verification.report import Report
+    from solvent.verification.report import VerifyReport
 
 #: Plans that are shown of a run; more are thinned.
 _MOST_ROWS = 16
@@ -48,7 +47,7 @@ class Told:
         The model it was checked with.
     learned : LearnResult
     support : {"known", "bound", "learned"}
-    report : Report or None
+    report : VerifyReport or None
     unchecked : str
         Why there is no report.
     rounded : bool
@@ -62,7 +61,7 @@ class Told:
     truth: CMDP | None
     learned: LearnResult
     support: str
-    report: Report | None
+    report: VerifyReport | None
     unchecked: str
     rounded: bool
     epsilon: float
@@ -124,12 +123,11 @@ def _facts(told: Told) -> list[tuple[str, str]]:
     return rows
 
 
-def _spent(report: Report, name: str) -> str:
+def _spent(report: VerifyReport, name: str) -> str:
     """Return the most that is ever spent of a resource, beside its limit."""
-    most, upper = _worst(report, name), report.upper[name]
+    most, upper = report.worst_spent[name], report.upper[name]
     way = "" if len(set(upper)) == 1 else " on the way"
-    spent = "any amount" if most is None else short_amount(most)
-    return f"at worst {spent} spent{way}, {limit_text(report.lower[name], upper)}"
+    return f"at worst {short_amount(most)} spent{way}, {limit_text(report.lower[name], upper)}"
 
 
 def _plans(learned: LearnResult) -> Table:
@@ -160,7 +158,7 @@ def learned_record(told: Told) -> dict[str, Any]:
         "status": told.status,
         "value": None if report is None else number(report.value),
         "feasible": None if report is None else report.feasible,
-        "worst_spent": None if report is None else {name: amount(_worst(report, name)) for name in report.worst_spent},
+        "worst_spent": None if report is None else {name: amount(most) for name, most in report.worst_spent.items()},
         "unchecked": told.unchecked or None,
         "value_lower": number(learned.value_lower),
         "value_upper": number(learned.value_upper),
@@ -177,9 +175,3 @@ def learned_record(told: Told) -> dict[str, Any]:
         "message": learned.message,
         "limit_reached": learned.limit_reached,
     }
-
-
-def _worst(report: Report, name: str) -> Fraction | None:
-    """Return the most that is ever spent of a resource; None if that is unbounded."""
-    worst = [each for each in report.worst_spent[name] if each is not None]
-    return max(worst) if len(worst) == len(report.worst_spent[name]) else None

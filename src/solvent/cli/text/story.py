@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
     from solvent.solvers.curve import Curve
     from solvent.solvers.solution import Solution
-    from solvent.verification.report import Report
+    from solvent.verification.report import VerifyReport
     from solvent.verification.simulate import Simulation
 
 _SEED = 1
@@ -29,7 +29,7 @@ class Average:
     """A plan that keeps its budget on average: what it claims, what is true, and what was seen."""
 
     plan: Baseline
-    report: Report
+    report: VerifyReport
     runs: Simulation
 
 
@@ -38,7 +38,7 @@ class Certain:
     """A plan that never goes over: what was found, what is true, and what was seen."""
 
     solution: Solution
-    report: Report
+    report: VerifyReport
     runs: Simulation
 
 
