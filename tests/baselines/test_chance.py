@@ -109,7 +109,7 @@ def test_an_agent_that_stops_says_why() -> None:
 
 def test_lapsing_policies_are_not_derandomized() -> None:
     model = refunded()
-    with pytest.raises(solvent.PolicyError, match="found one that remembers broken limits"):
+    with pytest.raises(solvent.PolicyError, match="found one that depends on earlier violations"):
         solvent.derandomize(model, baselines.chance(model, delta=0.5).policy)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import solvent
 from solvent.baselines.compare import METHODS
-from solvent.baselines.occupancy import ProgramError
+from solvent.errors import ProgramError
 from solvent.model import instances
 from solvent.verification.finite import verify_within
 

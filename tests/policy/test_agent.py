@@ -239,3 +239,43 @@ def test_an_agent_reads_well():
     agent = trip()[1].agent()
     assert repr(agent) == "Agent(step 0, state 'road', spent fuel 0)"
     assert isinstance(agent, Agent)
+
+
+BUDGETS = {
+    "constant": solvent.Budget(7),
+    "varying": solvent.Budget(upper=[3, 5, 9, 9]),
+    "some steps": solvent.Budget(upper=[None, 6, None, None]),
+    "final": solvent.Budget.final(8),
+    "lower": solvent.Budget(lower=[None, -2, None, -1]),
+    "both": solvent.Budget(upper=[None, None, 7, None], lower=0),
+}
+
+
+@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
+def test_remaining_means_the_same_to_agents_and_environments(budget):
+    """It is counted to the first upper limit still to come; without upper limits, to the first lower limit."""
+    b = solvent.CMDP.builder(horizon=4, start="a", resources=["x", "y"], budget={"x": budget, "y": 100})
+    b.add("a", "go", reward=1, outcomes=[(1, "a", (1, 2))])
+    model = b.build()
+    agent = solvent.solve(model).policy.agent()
+    env = solvent.gym.BudgetWrapper(solvent.gym.ModelEnv(model))
+    env.reset()
+    for step in range(model.horizon):
+        assert agent.remaining == env.remaining
+        assert agent.remaining["y"] == 100 - 2 * step
+        agent.act()
+        agent.observe("a", (1, 2))
+        env.step(0)
+    assert agent.remaining == env.remaining
+
+
+def test_remaining_by_hand():
+    b = solvent.CMDP.builder(horizon=4, start="a", resources=["x"], budget=solvent.Budget(upper=[None, 6, None, None]))
+    b.add("a", "go", reward=1, outcomes=[(1, "a", 1)])
+    agent = solvent.solve(b.build()).policy.agent()
+    seen = [agent.remaining["x"]]
+    for _ in range(4):
+        agent.act()
+        agent.observe("a", 1)
+        seen.append(agent.remaining["x"])
+    assert seen == [6, 5, 4, 3, 2], "up to the limit after step 1, which also counts when it has passed"

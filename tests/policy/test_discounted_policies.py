@@ -216,14 +216,14 @@ def test_bounds_of_tails_are_not_believed(model: DiscountedCMDP, policy: Discoun
     pull = np.array([model.base.action_index("pull"), *rule.action_S[1:]], np.int32)
     small = (most[0] / 2, *most[1:])
     with pytest.raises(
-        PolicyError, match=r"^tail rule best reward, state '\w+', fuel: expected a bound of at least .*, as its"
+        PolicyError, match=r"^tail rule best reward, state '\w+', fuel: expected a bound of at least .*, because"
     ):
         solvent.verify(model, changed(policy, model, most_DS=(small,)))
     with pytest.raises(
         PolicyError, match=r"^tail rule best reward, state 'depot', fuel: expected bounds on both sides of 0"
     ):
         solvent.verify(model, changed(policy, model, most_DS=((Fraction(-1), *most[1:]),)))
-    with pytest.raises(PolicyError, match=r"expected bounds on both sides of 0, as its outcomes demand, found others"):
+    with pytest.raises(PolicyError, match=r"expected bounds on both sides of 0, because of its outcomes, found others"):
         solvent.verify(model, changed(policy, model, least_DS=((Fraction(1), *least[1:]),)))
     with pytest.raises(PolicyError, match=r"^tail rule best reward: expected a lower bound of fuel, found none"):
         solvent.verify(model, changed(policy, model, least_DS=(None,)))
@@ -245,7 +245,7 @@ def test_lower_bounds_of_tails_are_not_believed() -> None:
     assert isinstance(policy, DiscountedPolicy)
     high = ((Fraction(-1),),)
     with pytest.raises(
-        PolicyError, match=r"state 0, x: expected a lower bound of at most -1.5, as its outcomes demand, found -1$"
+        PolicyError, match=r"state 0, x: expected a lower bound of at most -1.5, because of its outcomes, found -1$"
     ):
         solvent.verify(model, changed(policy, model, least_DS=high))
 
@@ -277,7 +277,7 @@ def test_reports_say_what_is_never_exceeded(model: DiscountedCMDP, policy: Disco
     assert report.excess == {"fuel": 0}
     assert report.worst_spent["fuel"] <= 3
     text = str(report)
-    assert text.startswith("never breaks a limit, for ever; value ")
+    assert text.startswith("never breaks a limit; value ")
     assert f"{policy.steps} steps and a tail" in text
     tight = solvent.verify(model, policy, report.worst_spent["fuel"] - Fraction(1, 100))
     assert not tight.feasible

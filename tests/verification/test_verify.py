@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import histories
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solvent
-from solvent.errors import NodeLimitError, PolicyError
+from solvent.errors import NodeLimitError, PolicyError, SolventError
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
@@ -265,3 +266,68 @@ def test_a_violation_too_unlikely_for_a_float_is_not_impossible() -> None:
     report = verify(model, solvent.solve(model, 2).policy, 1)
     assert not report.feasible
     assert report.violation_probability == 5e-324
+
+
+def test_a_solution_is_verified_by_its_policy() -> None:
+    model = instances.fuel_grid(3)
+    solution = solvent.solve(model)
+    assert verify(model, solution) == verify(model, solution.policy)
+    assert verify(model, solution, 100).upper == verify(model, solution.policy, 100).upper
+    played, expected = (solvent.simulate(model, each, 100, seed=2) for each in (solution, solution.policy))
+    assert (played.rewards == expected.rewards).all()
+    curve = solvent.frontier(instances.knapsack([3, 9], [2, 3], capacity=4))
+    assert verify(curve.model, solvent.solve(curve.model)).value == curve.value(4)
+
+
+def test_a_solution_for_a_discounted_model_is_verified_by_its_policy() -> None:
+    b = solvent.CMDP.builder(horizon=None, discount="1/2", start="home", resources=["fuel"], budget=3)
+    b.add("home", "go", reward=1, outcomes=[(1, "home", 2)])
+    b.add("home", "rest", outcomes=[(1, "home")])
+    model = b.build()
+    solution = solvent.solve(model, epsilon=0.25)
+    report = verify(model, solution)
+    assert report.worst_spent == verify(model, solution.policy).worst_spent
+
+
+@pytest.mark.parametrize("use", [verify, solvent.simulate])
+def test_a_solution_without_a_policy_is_refused(use) -> None:
+    model = instances.partition([3, 1, 1])
+    with pytest.raises(SolventError, match="there is no policy: the status is 'infeasible'"):
+        use(model, solvent.solve(model))
+    with pytest.raises(PolicyError, match="policy: expected a solution with a policy, found a SimpleNamespace without"):
+        use(model, SimpleNamespace(policy=None))
+
+
+def test_a_callable_with_a_policy_is_a_function() -> None:
+    """Objects of other libraries may have an attribute of that name, which is something else."""
+    model = instances.markov_gap(prize=10)
+
+    class Network:
+        policy = "weights"
+
+        def __call__(self, step, state, spent):
+            return 0
+
+    assert verify(model, Network()).value == verify(model, lambda *_: 0).value
+
+
+def test_extremes_over_all_steps() -> None:
+    b = solvent.CMDP.builder(horizon=3, start=0, resources=["x", "y"], budget={"x": 3, "y": None})
+    b.add(0, 0, outcomes=[(0.5, 0, (1, -1)), (0.5, 0, (-2, 0))])
+    report = verify(b.build(), lambda *_: 0)
+    assert report.worst_spent_by_step == {"x": (1, 2, 3), "y": (0, 0, 0)}
+    assert report.least_spent_by_step == {"x": (-2, -4, -6), "y": (-1, -2, -3)}
+    assert report.worst_spent == {"x": 3, "y": 0}
+    assert report.least_spent == {"x": -6, "y": -3}
+
+
+def test_verifications_are_logged(caplog) -> None:
+    model = instances.markov_gap(prize=10)
+    with caplog.at_level("DEBUG", "solvent.verification"):
+        verify(model, MarkovPolicy(model, [[0], [1]]))
+    assert [message.partition(",")[0] for message in caplog.messages] == [
+        "first pass: 2 nodes",
+        "second pass: 6 nodes in all",
+        "verified: feasible False",
+    ]
+    assert {record.name for record in caplog.records} == {"solvent.verification"}

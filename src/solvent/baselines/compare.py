@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING, Any
 from solvent.baselines.chance import chance, read_delta
 from solvent.baselines.expectation import expectation
 from solvent.baselines.knapsack import knapsack_style
-from solvent.baselines.occupancy import ProgramError
 from solvent.baselines.result import Baseline, BaselineStatus
 from solvent.baselines.smaller import as_budget, smaller_budget
 from solvent.baselines.unconstrained import unconstrained
 from solvent.core.exact import Number, nearest_float
 from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
 from solvent.core.progress import open_progress
-from solvent.errors import LatticeOverflowError, ModelError, PolicyError, SolventError, did_you_mean, quote
+from solvent.errors import (
+    LatticeOverflowError,
+    ModelError,
+    PolicyError,
+    ProgramError,
+    SolventError,
+    did_you_mean,
+    quote,
+)
 from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from solvent.core.interrupt import HELD, check_interrupt, is_interruptible
 from solvent.core.logs import get_logger
-from solvent.core.memory import LOADING, AddressSpaceError, free_memory, hard_memory, process_memory, trim_memory
+from solvent.core.memory import LOADING, free_memory, hard_memory, process_memory, trim_memory
 from solvent.core.preparation import PreparationClock, preparation_clock
 from solvent.core.progress import NO_PROGRESS, NoProgress, ProgressSink
-from solvent.errors import ModelError, quote
+from solvent.errors import AddressSpaceError, ModelError, quote
 
 T = TypeVar("T")
 

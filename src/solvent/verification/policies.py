@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from solvent.verification.ledgers import count_ledgers, open_ledgers
 from solvent.verification.parts import plain_counts, take_apart
 
 
-@runtime_checkable
 class HasPolicy(Protocol):
     """Anything with a policy in its attribute `policy`, such as a `Solution`."""
 
@@ -43,7 +42,7 @@ def policy_of(item: Any) -> Any:
 
     Raises
     ------
-    PolicyError
+    SolventError
         If the solution has no policy.
 
     Examples
@@ -54,15 +53,10 @@ def policy_of(item: Any) -> Any:
     """
     if isinstance(item, NodeTable | MarkovPolicy | DiscountedPolicy | np.ndarray) or callable(item):
         return item
-    if not isinstance(item, HasPolicy):
-        return item
-    if item.policy is None:
-        status = getattr(item, "status", None)
-        found = f"a {type(item).__name__} without one"
-        raise PolicyError(
-            "policy", "a solution with a policy", found + ("" if status is None else f", status {status}")
-        )
-    return item.policy
+    policy = getattr(item, "policy", item)
+    if policy is None:
+        raise PolicyError("policy", "a solution with a policy", f"a {type(item).__name__} without one")
+    return policy
 
 
 def limits_of(model: CMDP, policy: PolicyLike, budget: BudgetLike | None) -> Limits:

@@ -171,8 +171,10 @@ def simulate(
     Raises
     ------
     PolicyError
-        If the policy takes an action that is not available, has no decision at a node that it leads to within its
-        limits, or the solution has no policy.
+        If the policy takes an action that is not available, or has no decision at a node that it leads to within its
+        limits.
+    SolventError
+        If the solution has no policy.
     LimitError
         If a limit is reached before the first batch is complete.
 

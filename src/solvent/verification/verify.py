@@ -74,9 +74,11 @@ def verify(
     Raises
     ------
     PolicyError
-        If the policy takes an action that is not available, has no decision at a node that it leads to, or the solution
-        has no policy. A policy on nodes may have no decision where a limit is already broken: that history then stops,
-        and counts as one that breaks a limit.
+        If the policy takes an action that is not available, or has no decision at a node that it leads to. A policy on
+        nodes may have no decision where a limit is already broken: that history then stops, and counts as one that
+        breaks a limit.
+    SolventError
+        If the solution has no policy.
     NodeLimitError
         If there are more nodes than `max_nodes`.
     LimitError
