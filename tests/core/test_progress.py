@@ -240,7 +240,7 @@ def test_a_monitor_reports_to_its_sink() -> None:
 
 def test_solve_reports_to_a_sink() -> None:
     mine = Recorder()
-    found = solve(instances.fuel_grid(3), method="reduction", progress=mine)  # type: ignore[arg-type]
+    found = solve(instances.fuel_grid(3), method="reduction", progress=mine)
     assert found.value == solve(instances.fuel_grid(3), method="reduction").value
     phases = {phase for phase, *_ in mine.reports}
     assert {"forward", "backward"} <= phases
@@ -252,4 +252,4 @@ def test_an_error_in_a_sink_ends_the_computation() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        solve(instances.fuel_grid(3), method="reduction", progress=stop)  # type: ignore[arg-type]
+        solve(instances.fuel_grid(3), method="reduction", progress=stop)

@@ -13,10 +13,13 @@ context. Handlers that are not Python functions (the default, which ends the pro
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import contextvars
 import importlib
 import os
 import signal
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -33,8 +36,8 @@ except ImportError:  # another Python implementation
     _raw = signal
 #: Seconds between two checks for signals while a function runs aside; not every system wakes up a waiting lock.
 _PAUSE = 0.05
-#: Name of threads of `run_aside`.
-_ASIDE = "solvent-aside"
+#: For each function of `run_aside` that is running, an event that is set when it returns.
+_aside: set[threading.Event] = set()
 
 
 class Interrupted(KeyboardInterrupt):
@@ -132,6 +135,7 @@ def _after_fork() -> None:
     """Restore the handlers in a forked process, which may never reach a safe point."""
     HELD.restore()
     HELD.error = None
+    _aside.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -227,7 +231,7 @@ def run_aside(function: Callable[[], T]) -> T:
     """Call a function that cannot be interrupted, such as a solver library, so that Ctrl-C ends the wait for it.
 
     When called from the main thread, the function runs in another thread. After an interrupt its result is ignored, and
-    the process can end before it returns. It must not modify shared data.
+    it is waited for only when the process ends. It must not modify shared data.
 
     Examples
     --------
@@ -240,16 +244,21 @@ def run_aside(function: Callable[[], T]) -> T:
     errors: list[BaseException] = []
     context = contextvars.copy_context()
 
+    returned = threading.Event()
+
     def work() -> None:
         try:
             results.append(context.run(function))
         except BaseException as error:  # raised by the waiting thread
             errors.append(error)
+        finally:
+            _aside.discard(returned)
+            returned.set()
 
-    thread = threading.Thread(target=work, name=_ASIDE, daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(_PAUSE)
+    _aside.add(returned)
+    # a thread that is interrupted in `join` counts as stopped, so the event is waited for
+    threading.Thread(target=work, name="solvent-aside", daemon=True).start()
+    while not returned.wait(_PAUSE):
         check_interrupt()
     if errors:
         raise errors[0]
@@ -258,4 +267,24 @@ def run_aside(function: Callable[[], T]) -> T:
 
 def runs_aside() -> bool:
     """Return whether a function of `run_aside` is still running."""
-    return any(thread.name == _ASIDE for thread in threading.enumerate())
+    return bool(_aside)
+
+
+@atexit.register
+def _end_what_runs_aside() -> None:
+    """Wait for functions of `run_aside` when the process ends: if Python ended their threads, the process would abort.
+
+    If the process ends by an uncaught interrupt, or is interrupted while it waits, the signal ends it at once.
+    """
+    interrupted = isinstance(getattr(sys, "last_value", None), KeyboardInterrupt)
+    try:
+        for returned in list(_aside):
+            if interrupted:
+                raise KeyboardInterrupt
+            returned.wait()
+    except KeyboardInterrupt:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError, ValueError):
+                stream.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)

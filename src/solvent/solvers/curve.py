@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import Number, exact
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
-from solvent.core.progress import open_progress
+from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import BudgetError, LimitError, ModelError, SolventError, printable, quote
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import Limits, resolve
@@ -140,7 +140,7 @@ def frontier(
     ignore_limits: bool = False,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
-    progress: bool = False,
+    progress: ProgressLike = False,
 ) -> Curve:
     """Solve for every budget of one resource at once.
 
@@ -156,8 +156,9 @@ def frontier(
         of this. Without, a model that has any is refused, since policies of the curve would break them.
     time_limit, memory_limit : optional
         As for `solve`.
-    progress : bool
-        As for `solve`.
+    progress : bool, "log", ProgressSink or callable
+        If True, show progress on a terminal or in a notebook; if "log", log it under "solvent.progress". A callable is
+        called with phase, done, total and facts.
 
     Returns
     -------
@@ -244,7 +245,7 @@ def _error(problem: Problem, points: frontiers.Frontier) -> float:
         return 0.0
     rounding = problem.rounding(pooled=points.pooled)
     least = float(points.start_value[0])
-    return max(points.above(least, rounding), points.extremes.below(rounding))
+    return max(points.above(least, rounding), points.extremes.below(least, rounding))
 
 
 def _dearest(model: CMDP, limits: Limits, monitor: ResourceMonitor) -> Fraction:
