@@ -124,7 +124,7 @@ def facts(thing: Any, depth: int = 6) -> Any:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", MADE)
-def test_copies_hold_the_same(name: str, way: str) -> None:
+def test_copies_have_the_same_content(name: str, way: str) -> None:
     thing = made(name)
     twin = WAYS[way](thing)
     assert type(twin) is type(thing)
@@ -142,7 +142,7 @@ def test_copies_of_results_have_policies(name: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_copies_of_policies_are_as_good(way: str) -> None:
+def test_copies_of_policies_work(way: str) -> None:
     policy = WAYS[way](made("policy"))
     assert solvent.verify(GRID, policy).value == made("solution").value
     curve = WAYS[way](made("curve"))
@@ -183,7 +183,7 @@ def test_copies_of_agents_for_discounted_models_are_independent(way: str) -> Non
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_copies_of_environments_go_on_alike(way: str) -> None:
+def test_copies_of_environments_continue_in_the_same_way(way: str) -> None:
     env = solvent.gym.BudgetWrapper(solvent.gym.ModelEnv(GRID))
     _, info = env.reset(seed=5)
     twin = WAYS[way](env)

@@ -1,4 +1,4 @@
-"""Kernels: cached where possible, apart by how they are compiled, and compiled outside of time limits."""
+"""Kernels: cached where possible, by how they are compiled, and not counted by time limits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def double(x):
 
 @pytest.fixture
 def probe(tmp_path):
-    """Return a function that runs code beside two small kernels, with a cache of its own, in another process."""
+    """Return a function that runs code with two small kernels and an empty cache in another process."""
     (tmp_path / "probe.py").write_text(PROBE)
 
     def run(code, **environment):
@@ -57,7 +57,7 @@ print(len(compiled_kernels()))
 """
 
 
-def test_checked_and_unchecked_kernels_are_cached_apart(probe):
+def test_checked_and_unchecked_kernels_are_cached_separately(probe):
     assert probe(REACH) == "unchecked 1"
     assert probe(REACH) == "unchecked 0"
     assert probe(REACH, NUMBA_BOUNDSCHECK="1") == "checked 1"

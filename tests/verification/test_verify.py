@@ -1,4 +1,4 @@
-"""`verify` against the enumeration of all histories, and on cases with known answers."""
+"""`verify` compared with an enumeration of all histories, and on instances with known answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_markov_policies_agree_with_all_histories(model, seed):
 @many
 @given(histories.models(), SEEDS)
 def test_randomized_policies_agree_with_all_histories(model, seed):
-    check(histories.randomised_case(model, seed))
+    check(histories.randomized_case(model, seed))
 
 
 @many
@@ -82,7 +82,7 @@ def test_another_budget_than_the_policys(model, seed, data):
     histories.assert_true(verify(model, case.policy, budget), model, case.decide, limits)
 
 
-def test_settled_nodes_are_not_told_apart():
+def test_settled_nodes_are_merged():
     model = instances.random(4, 2, horizon=6, resources=1, seed=3)
     limits = resolve(model, 100)
     lattice = Lattice.fit(model, limits)
@@ -118,7 +118,7 @@ def test_costs_beyond_64_bits_are_exact():
 
 
 def test_the_markov_gap_of_the_paper():
-    """Proposition 1: bold Markov policies go over half of the time; a fair coin a quarter of it."""
+    """Proposition 1: bold Markov policies exceed the budget with probability 1/2, a fair coin with 1/4."""
     model = instances.markov_gap(prize=10)
     bold = verify(model, MarkovPolicy(model, [[0], [1]]))
     assert (bold.violation_probability, bold.value, bold.expected_excess) == (0.5, 10, {"cost": 0.5})
@@ -222,7 +222,7 @@ def continuous():
     return b.build()
 
 
-def test_continuous_costs_count_by_their_support():
+def test_continuous_costs_count_by_their_range():
     model = continuous()
     drip = np.zeros((2, 1), int)
     report = verify(model, drip, {"dose": 4, "cash": None})
@@ -241,7 +241,7 @@ def test_continuous_costs_count_by_their_support():
     assert report.least_spent_by_step["dose"] == (None, None)
 
 
-def test_functions_may_ignore_continuous_spending_but_not_look_at_it():
+def test_functions_must_not_depend_on_continuous_amounts():
     model = continuous()
     budget = {"dose": 4, "cash": 1}
     report = verify(model, lambda step, state, spent: "rest" if spent["cash"] else "drip", budget)
@@ -250,7 +250,7 @@ def test_functions_may_ignore_continuous_spending_but_not_look_at_it():
         verify(model, lambda step, state, spent: "rest" if spent["dose"] > 1 else "drip", budget)
 
 
-def test_reports_read_well():
+def test_text_of_reports():
     model = instances.markov_gap()
     text = str(verify(model, MarkovPolicy(model, [[0], [1]])))
     assert "breaks a limit with probability 0.5; value 1" in text
@@ -258,7 +258,7 @@ def test_reports_read_well():
     assert "never breaks a limit" in str(verify(model, MarkovPolicy(model, [[0], [0]])))
 
 
-def test_a_violation_too_unlikely_for_a_float_is_not_impossible() -> None:
+def test_a_violation_whose_probability_underflows_is_possible() -> None:
     b = solvent.CMDP.builder(horizon=2, start="home", resources=["fuel"], budget=1)
     b.add("home", "go", outcomes=[(5e-324, "away", 1), (1.0, "home", 0)])
     b.add("away", "go", outcomes=[(Fraction(1, 4), "away", 1), (Fraction(3, 4), "away", 0)])

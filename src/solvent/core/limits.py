@@ -32,7 +32,7 @@ _logger = get_logger(__name__)
 _SCALE = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 #: Share of the free memory that may be reserved.
 _SHARE_OF_FREE = 0.7
-#: Nodes that are processed between two looks at the clock.
+#: Nodes that are processed between two readings of the clock.
 _PIECE = 1 << 18
 #: More outcomes than any machine evaluates in a second.
 _FASTEST = 4e9

@@ -72,7 +72,7 @@ class NoProgress:
         """Do nothing."""
 
 
-#: The sink of computations that nobody watches.
+#: The sink of computations whose progress is not reported.
 NO_PROGRESS = NoProgress()
 
 

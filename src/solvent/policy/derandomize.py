@@ -163,16 +163,16 @@ def _choose(model: CMDP, layers: list[_ReachedNodes], monitor: ResourceMonitor) 
         monitor.check_time()
         layer = layers[step]
         later = value[layer.following] if step < len(layers) - 1 else np.zeros(len(layer.following))
-        worth = model.row_reward[layer.rows] + np.bincount(
+        action_value = model.row_reward[layer.rows] + np.bincount(
             layer.owner, model.probability[layer.outcome] * later, len(layer.rows)
         )
-        order = np.lexsort((-worth, layer.choices.node))
+        order = np.lexsort((-action_value, layer.choices.node))
         node = layer.choices.node[order]
         first = np.ones(len(node), bool)
         np.not_equal(node[1:], node[:-1], out=first[1:])
         best = order[first]
         value = np.zeros(len(layer.states))
-        value[layer.choices.node[best]] = worth[best]
+        value[layer.choices.node[best]] = action_value[best]
         chosen.append(best)
     return chosen[::-1]
 

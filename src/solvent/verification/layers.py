@@ -5,7 +5,7 @@ their total probability and, for each resource, the most and the least that any 
 
     high'(n') = max over n, outcomes o from n to n' of high(n) + cost(o),      low' with min.
 
-Both are exact, whatever the number of histories. Where the amounts themselves matter, nodes differ by amount, and high
+Both are exact for any number of histories. Where the amounts themselves matter, nodes differ by amount, and high
 equals low.
 """
 

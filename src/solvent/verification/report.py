@@ -92,7 +92,7 @@ class Witness:
         from rich.table import Table
 
         names = list(self.steps[0].upper)
-        table = Table(title=f"goes over {self.resource} after step {self.steps[-1].step}", title_justify="left")
+        table = Table(title=f"breaks the limit of {self.resource} after step {self.steps[-1].step}", title_justify="left")
         for heading in ("step", "state", "action"):
             table.add_column(heading)
         for name in names:

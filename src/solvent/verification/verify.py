@@ -105,7 +105,7 @@ def verify(
     >>> report.worst_spent, report.worst_spent_by_step
     ({'cost': Fraction(2, 1)}, {'cost': (Fraction(1, 1), Fraction(2, 1))})
     >>> print(report.witness)
-    goes over cost after step 1
+    breaks the limit of cost after step 1
     ┏━━━━━━┳━━━━━━━┳━━━━━━━━┳━━━━━━┳━━━━━━━┳━━━━━━━┓
     ┃ step ┃ state ┃ action ┃ cost ┃ spent ┃ limit ┃
     ┡━━━━━━╇━━━━━━━╇━━━━━━━━╇━━━━━━╇━━━━━━━╇━━━━━━━┩
