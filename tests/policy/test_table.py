@@ -34,7 +34,7 @@ def lattice_of(model, n_tracked: int):
 
 @st.composite
 def tables(draw):
-    """Draw nodes with actions, as a dictionary and in random order, some with amounts too far apart for dense tables."""
+    """Draw nodes with actions, as a dictionary and in random order; some amounts are too far apart for dense tables."""
     n_tracked, horizon = draw(st.integers(0, 3)), draw(st.integers(1, 3))
     n_states, n_actions = draw(st.integers(1, 5)), draw(st.sampled_from([1, 3, 300]))
     ticks = draw(st.sampled_from([st.integers(-4, 4), st.sampled_from([-BIG, -BIG + 1, -1, 0, 1, BIG])]))

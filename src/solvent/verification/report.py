@@ -92,7 +92,8 @@ class Witness:
         from rich.table import Table
 
         names = list(self.steps[0].upper)
-        table = Table(title=f"breaks the limit of {self.resource} after step {self.steps[-1].step}", title_justify="left")
+        title = f"breaks the limit of {self.resource} after step {self.steps[-1].step}"
+        table = Table(title=title, title_justify="left")
         for heading in ("step", "state", "action"):
             table.add_column(heading)
         for name in names:
