@@ -149,11 +149,11 @@ def _policies() -> list[tuple[Seed, Any]]:
 @cache
 def _first_learner(name: str) -> Learner:
     from solvent.learning.arguments import read_settings
-    from solvent.learning.learn import _LearnOptions
+    from solvent.learning.setup import LearnSetup
 
-    settings = read_settings(0.01, 0.05, name != "nodes", "practical", 1.0, "doubling", (0.0, 2.0), None, 3)
+    settings = read_settings(epsilon=0.01, pool=name != "nodes", reward_range=(0.0, 2.0), seed=3)
     support: Any = "learned" if name == "learned" else None
-    return _LearnOptions(_models()["van"], settings, cost_support=support).learner()
+    return LearnSetup(env=_models()["van"], settings=settings, cost_support=support).learner()
 
 
 def _learner(name: str) -> Learner:

@@ -16,9 +16,9 @@ from walker import Account, Walker
 import solvent
 from solvent import CMDP, Budget, ModelError, UnmodeledOutcome, instances
 from solvent.learning import LearnStatus
-from solvent.learning.graph import Graph
-from solvent.learning.support import Seen
-from solvent.learning.worst import Worst
+from solvent.learning.graph import SafeGraph
+from solvent.learning.support import LearnedSupport
+from solvent.learning.worst_case import WorstCase
 from solvent.model.budget import Limits, limits_of, read_budgets
 from solvent.model.cost_bounds import CostBounds
 from solvent.policy.locate import COLLAPSED
@@ -73,14 +73,14 @@ def test_exactly_the_safe_actions_are_offered(problem: Any, data: Any) -> None:
         return
     horizon, n_states, n_actions = len(limits.upper[0]), len(bounds), len(bounds[0])
     read = CostBounds(lambda s, a: bounds[s][a], limits.resources, n_actions)
-    worst = Worst.of(read, range(n_states), n_actions)
-    seen = Seen((0, tuple(range(n_states)), tuple(range(n_actions))), horizon, limits, worst=worst)
+    worst = WorstCase.of(read, range(n_states), n_actions)
+    seen = LearnedSupport((0, tuple(range(n_states)), tuple(range(n_actions))), horizon, limits, worst=worst)
     for row, bound in enumerate(seen.bounds[: sum(b is not None for each in bounds for b in each)]):
         assert bound is not None
         for after in data.draw(st.sets(st.integers(0, n_states - 1), max_size=2)):
             less = data.draw(st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(2)]))
             seen.add(row, after, tuple(amount - less for amount in bound))
-    graph = Graph.of(seen.problem())
+    graph = SafeGraph.of(seen.problem())
     mdp, layers = graph.mdp, graph.layer_indptr
     nothing = (Fraction(0),) * len(limits.upper)
     assert graph.feasible == any(is_safe(bounds, limits, 0, 0, nothing, action) for action in range(n_actions))

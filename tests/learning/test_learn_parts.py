@@ -20,14 +20,14 @@ from solvent import CMDP, BudgetError, ModelError, UnmodeledOutcome, instances
 from solvent.learning import CsvLog, TensorBoardLog
 from solvent.learning.bonus import Bonus
 from solvent.learning.counts import Counts
-from solvent.learning.graph import Graph
+from solvent.learning.graph import SafeGraph
 from solvent.learning.kernels import draw, sweep
 from solvent.model.budget import resolve
 from solvent.solvers.problem import Problem
 
 
-def graph_of(model: CMDP) -> Graph:
-    return Graph.of(Problem.exact(model, resolve(model, None), merge=False))
+def graph_of(model: CMDP) -> SafeGraph:
+    return SafeGraph.of(Problem.exact(model, resolve(model, None), merge=False))
 
 
 @given(seed=st.integers(0, 10**6), resources=st.integers(0, 2), stationary=st.booleans())
@@ -46,7 +46,7 @@ def test_outcomes_lead_where_the_augmented_mdp_says(seed: int, resources: int, s
 
 
 def plan_by_formulas(
-    graph: Graph, counts: Counts, theory: bool, delta: float, chosen: NDArray[np.int64]
+    graph: SafeGraph, counts: Counts, theory: bool, delta: float, chosen: NDArray[np.int64]
 ) -> dict[int, tuple[float, float, float]]:
     """Return (V_up, V_low, G) of each node, written down as in the documentation, one node at a time.
 

@@ -16,8 +16,8 @@ from ledgered import Eager, Ledgered, Quiet, Twice
 from solvent import CMDP, ModelError, UnmodeledOutcome, instances
 from solvent.gym import CostMeter, ModelEnv, RandomStart
 from solvent.learning.counts import Counts
-from solvent.learning.fields import ModelField
-from solvent.learning.graph import Graph
+from solvent.learning.runners import ModelRunner
+from solvent.learning.graph import SafeGraph
 from solvent.model.budget import Limits, resolve
 from solvent.solvers.problem import Problem
 from solvent.solvers.transforms.rounding import additive_lengths, project
@@ -85,8 +85,8 @@ def test_violations_in_a_model_are_those_of_true_costs(seed: int, strict: bool |
     )
     learned = 0
     true = 0
-    field = ModelField(problem, known=True)
-    graph = Graph.of(problem)
+    field = ModelRunner(problem, known=True)
+    graph = SafeGraph.of(problem)
     if not graph.feasible:
         return
     counts, state = Counts.of(graph, pool=True), np.array([seed], np.uint64)
@@ -120,11 +120,11 @@ def in_fine_costs(model: CMDP, rng: Random) -> CMDP:
     return b.build()
 
 
-def node_rows(graph: Graph) -> list[tuple[int, int]]:
+def node_rows(graph: SafeGraph) -> list[tuple[int, int]]:
     return list(zip(graph.mdp.row_indptr[:-1].tolist(), graph.mdp.row_indptr[1:].tolist(), strict=True))
 
 
-def breaks(field: ModelField, limits: Limits) -> bool:
+def breaks(field: ModelRunner, limits: Limits) -> bool:
     spent, limit = Fraction(0), limits.upper[0][0]
     assert limit is not None
     for o in field._drawn[field._drawn >= 0].tolist():
@@ -138,7 +138,7 @@ def test_costs_that_no_unit_divides_are_judged_in_fractions() -> None:
     model = in_fine_costs(random_model(Random(1)), Random(1))
     limits = resolve(model, 2)
     problem = project(model, limits, (Fraction(1, 4),), "relaxed")
-    assert not ModelField(problem, known=True)._truth.fits
+    assert not ModelRunner(problem, known=True)._truth.fits
     for strict in (False, True):
         one, two = (
             solvent.learn(model, budget=2, epsilon=0.01, epsilon_cost=1, strict=strict, max_episodes=most)

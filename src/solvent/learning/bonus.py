@@ -1,14 +1,14 @@
-"""How optimistic to be: the weights of the bonus, by how often each row was tried.
+"""Bonuses for optimism: weights that depend on how often each row was tried.
 
-For a row tried n times, with p the shares of its outcomes, V_up and V_low the values after them and sd the deviation of
-reward plus V_up under p:
+For a row tried n times, with p the shares of its outcomes, V_up and V_low the values after them and sd the standard
+deviation of reward plus V_up under p:
 
     Q_up  = mean + bonus,         bonus = a sd + c range + eta p(V_up - V_low)
     Q_low = mean of V_low - bonus
     G     = 2 a sd + c_gap range + (1 + 3 eta) p G
 
 "theory" is BPI-UCBVI (Menard et al. 2021): a = 3 sqrt(beta* / n), c range = 14 H^2 beta / n,
-c_gap range = 36 H^2 beta / n and eta = 1 / H. "practical" is an empirical Bernstein bound, scaled: a = sqrt(2 L / n),
+c_gap range = 36 H^2 beta / n and eta = 1 / H. "practical" is a scaled empirical Bernstein bound: a = sqrt(2 L / n),
 c = 7 L / (3 n), c_gap = 2 c and eta = 0.
 """
 
@@ -20,48 +20,27 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.learning.kernels import log, weigh_practical, weigh_theory
+from solvent.learning.kernels import Weights, log, weigh_practical, weigh_theory
 
 BonusName = Literal["practical", "theory"]
 
 
 @dataclass(frozen=True)
-class Weights:
-    """The weights of each key, and what all keys share.
-
-    Attributes
-    ----------
-    spread_K, range_K, gap_K : ndarray of float64, shape (K,)
-        The above a, c and c_gap.
-    eta_up, eta_gap : float
-    range_rule : float
-        The range itself if positive; 0 for all that can still be earned; negative for that over a row's outcomes.
-    """
-
-    spread_K: NDArray[np.float64]
-    range_K: NDArray[np.float64]
-    gap_K: NDArray[np.float64]
-    eta_up: float
-    eta_gap: float
-    range_rule: float
-
-
-@dataclass(frozen=True)
 class Bonus:
-    """How optimistic a learner is.
+    """A bonus and its parameters.
 
     Attributes
     ----------
     name : {"practical", "theory"}
     delta : float
-        The probability of being wrong that is accepted; of the practical bonus, nominally.
+        Accepted probability that the bounds fail; nominal for the practical bonus.
     scale : float
-        Of the practical bonus.
+        Factor of the practical bonus.
     horizon : int
     functions : int
-        For how many rows of nodes the bound is to hold at once.
+        Number of rows of nodes for which the bound holds simultaneously.
     known : bool
-        Whether it is known what can happen.
+        Whether all possible outcomes are known.
     """
 
     name: BonusName
@@ -72,7 +51,14 @@ class Bonus:
     known: bool
 
     def weights(self, count_K: NDArray[np.int64], size_K: NDArray[np.int64]) -> Weights:
-        """Return the weights of rows tried so often, with so many outcomes each.
+        """Return the weights of keys.
+
+        Parameters
+        ----------
+        count_K : ndarray of int64, shape (K,)
+            How often each key was tried.
+        size_K : ndarray of int64, shape (K,)
+            Number of outcomes of each key.
 
         Examples
         --------

@@ -25,6 +25,8 @@ class Status(StrEnum):
     RELAXED = "relaxed"
     INFEASIBLE = "infeasible"
     LIMIT = "limit"
+    NOT_FOUND = "not_found"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True)
