@@ -31,13 +31,13 @@ markov_gap
 │ exact               │ optimal   │      5 │     5 │          1 │       0 │           0 │ yes      │    #.## │
 │ expectation         │ optimal   │      5 │     5 │          2 │    0.25 │        0.25 │ no       │    #.## │
 │ chance              │ optimal   │    5.5 │   5.5 │          2 │    0.05 │        0.05 │ no       │    #.## │
-│ smaller expectation │ heuristic │      0 │     0 │          1 │       0 │           0 │ yes      │    #.## │
+│ smaller expectation │ feasible  │      0 │     0 │          1 │       0 │           0 │ yes      │    #.## │
 │ smaller chance      │ not found │      - │     - │          - │       - │           - │ -        │    #.## │
 │ knapsack            │ optimal   │     10 │    10 │          2 │     0.5 │         0.5 │ no       │    #.## │
 │ unconstrained       │ optimal   │     10 │    10 │          2 │     0.5 │         0.5 │ no       │    #.## │
 └─────────────────────┴───────────┴────────┴───────┴────────────┴─────────┴─────────────┴──────────┴─────────┘
 smaller expectation: planned for cost 0.5
-smaller chance: none of 33 surrogate budgets has a policy that never goes over the true one"""
+smaller chance: none of 33 surrogate budgets has a policy that never exceeds the true budget"""
 
 
 def test_the_table() -> None:
@@ -81,7 +81,7 @@ def test_a_smaller_budget_earns_nothing(prize: float, chance: str) -> None:
     assert found["exact"].value == pytest.approx(prize * (1 - float(Fraction(chance))))
     assert found["smaller expectation"].value == pytest.approx(0)
     assert found["smaller expectation"].feasible
-    assert found["smaller chance"].status == "not found"
+    assert found["smaller chance"].status == "not_found"
     assert found["knapsack"].violation_probability == pytest.approx(float(Fraction(chance)))
 
 
@@ -122,7 +122,7 @@ def test_a_check_that_stops_is_a_row_that_says_why(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys.modules[solvent.compare.__module__], "verify_within", partial(verify_within, max_nodes=1))
     row = solvent.compare(instances.markov_gap(), methods=["exact"])["exact"]
     assert row.status == "refused"
-    assert row.message == "the check stopped: verify, step 0: expected at most 1 nodes, found more; raise max_nodes="
+    assert row.message == "verification stopped: verify, step 0: expected at most 1 nodes, found more; raise max_nodes="
     assert row.value is None
 
 

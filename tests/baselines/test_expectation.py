@@ -153,5 +153,5 @@ def test_an_episode_that_is_over_at_once() -> None:
     assert baselines.expectation(model, 0).value == 0
     assert baselines.expectation(model, -1).status == "infeasible"
     assert baselines.chance(model, -1, 0.5).status == "infeasible"
-    assert baselines.smaller_budget(model, -1).status == "not found"
+    assert baselines.smaller_budget(model, -1).status == "not_found"
     assert solvent.verify(model, baselines.chance(model, 0).policy).feasible

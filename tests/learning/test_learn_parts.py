@@ -21,7 +21,7 @@ from solvent.learning import CsvLog, TensorBoardLog
 from solvent.learning.bonus import Bonus
 from solvent.learning.counts import Counts
 from solvent.learning.graph import SafeGraph
-from solvent.learning.kernels import draw, sweep
+from solvent.learning.kernels import KeyEstimates, NodeValues, draw, sweep
 from solvent.model.budget import resolve
 from solvent.solvers.problem import Problem
 
@@ -118,12 +118,9 @@ def test_a_sweep_is_what_the_formulas_say(seed: int, theory: bool, pool: bool, m
     share_O, reward_O, _, unseen_K = counts.averages()
     value_3N, row_N = np.empty((3, graph.mdp.n_nodes)), np.zeros(graph.mdp.n_nodes, np.int64)
     doubt_K = np.where(unseen_K, 1.0, 0.0)
-    sweep(
-        graph.layer_indptr, graph.mdp.row_indptr, counts.row_key, graph.entry_indptr, graph.entry_next,
-        counts.key_indptr, counts.count_K, share_O, reward_O, weights.spread_K, weights.range_K, weights.gap_K,
-        np.zeros_like(doubt_K), doubt_K, weights.eta_up, weights.eta_gap, weights.range_rule, 0.0, 1.0, True,
-        np.array([seed], np.uint64), *value_3N, row_N,
-    )  # fmt: skip
+    estimates = KeyEstimates(counts.count_K, share_O, reward_O, np.zeros_like(doubt_K), doubt_K)
+    rng_state, values = np.array([seed], np.uint64), NodeValues(*value_3N)
+    sweep(counts.graph_arrays(graph), estimates, weights, 0.0, 1.0, True, rng_state, values, row_N)
     expected = plan_by_formulas(graph, counts, theory, 0.05, row_N)
     for node, (up, low, gap) in expected.items():
         assert value_3N[0, node] == pytest.approx(up, abs=1e-9)
@@ -248,7 +245,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"cost_support": "learned", "pool": False}, "pool: expected True with a learned support"),
     (
         {"cost_support": "learned", **COVER},
-        "budget, fuel: expected upper limits only, unless it is known what can happen",
+        "budget, fuel: expected only upper limits, unless the support is known",
     ),
     ({"horizon": 9}, "horizon: expected that of the model, 6, or none, found 9"),
     ({"cost": 1}, "expected no support, cost_bound or cost with a model"),
@@ -274,7 +271,7 @@ def test_environments_that_do_not_fit_are_refused() -> None:
         solvent.learn(Walker(model))
     with pytest.raises(ModelError, match="budget: expected a budget, found none"):
         solvent.learn(Walker(model), 2)
-    with pytest.raises(ModelError, match=r"cost_support: expected support=... that says what can happen"):
+    with pytest.raises(ModelError, match=r"cost_support: expected support=... \\(the possible outcomes"):
         solvent.learn(Walker(model), 2, 3, cost_support="known")
     with pytest.raises(ModelError, match="learn: expected a CMDP or an environment, found <object"):
         solvent.learn(object(), 2, 3)

@@ -58,7 +58,7 @@ def test_what_may_differ_from_its_model_is_played_step_by_step(name: str) -> Non
 
 
 def test_a_wrapped_model_says_how_to_have_it_played_as_one() -> None:
-    with pytest.raises(ModelError, match=r"TransformReward may change the model inside it; learn in env.unwrapped if"):
+    with pytest.raises(ModelError, match=r"TransformReward may change the model inside it; learn in env.unwrapped to"):
         solvent.learn(CHANGED["another reward"]())
     assert solvent.learn(CHANGED["another reward"]().unwrapped, epsilon=2).episodes > 0
 
@@ -71,7 +71,7 @@ def test_a_budget_wrapper_is_refused(layers: int) -> None:
             env, lambda o: int(o["observation"]), gymnasium.spaces.Discrete(9)
         )
     text = (
-        r"environment: expected one that keeps no budget, as learning does that itself, found a BudgetWrapper; learn in"
+        r"environment: expected one that does not keep a budget, as learning keeps it, found a BudgetWrapper; learn in"
     )
     with pytest.raises(ModelError, match=text):
         solvent.learn(env, 9, 5)

@@ -57,7 +57,7 @@ def check_walker(model: CMDP, limit: Any, epsilon: float, seeds: range) -> None:
 
 
 def check(model: CMDP, learned: solvent.LearnResult, best: float, epsilon: float) -> None:
-    assert learned.status.value == "within_epsilon"
+    assert learned.status.value == "within_gap"
     report = solvent.verify(model, learned.policy)
     assert report.feasible
     assert best - epsilon <= report.value <= best + 1e-9

@@ -139,7 +139,7 @@ def test_the_horizon_of_a_model(label: str) -> None:
         solvent.learn(instances.fuel_grid(2), VALUES[label], max_episodes=3)
 
 
-BY_STATE = r"for bounds by state pass an array with one row for each, or a function of \(state, action\)"
+BY_STATE = r"for bounds by state pass an array with one row per state, or a function of \(state, action\)"
 ONE_EACH = r"expected a number, or 2 numbers, one for each action, found shape"
 
 
@@ -152,7 +152,7 @@ ONE_EACH = r"expected a number, or 2 numbers, one for each action, found shape"
         ({"cost": [1, [2]]}, rf"cost_bound, 'cost': {ONE_EACH} \(2, \?\); {BY_STATE}"),
         ([[1, 2], [3]], r"cost_bound: expected rows of the same length, found shape \(2, \?\)"),
         (np.ones((3, 2)), r"cost_bound: expected 2 rows, one for each state, found shape \(3, 2\)"),
-        (np.ones(3), r"cost_bound: expected numbers of shape \(2,\), found shape \(3,\); with a leading axis, one row"),
+        (np.ones(3), r"cost_bound: expected numbers of shape \(2,\), found shape \(3,\); bounds by observation have a"),
         (np.ma.masked_array([1, 9], [False, True]), r"cost_bound: expected numbers, found a masked array; use None"),
         ({"cost": np.ma.masked_array([1, 9])}, r"cost_bound: expected numbers, found a masked array; use None"),
         ({"fuel": 1}, r"cost_bound: expected numbers for each of 'cost', found 'fuel'"),

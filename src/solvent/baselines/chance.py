@@ -16,8 +16,8 @@ import math
 from fractions import Fraction
 
 from solvent.baselines.choice_graph import MAX_NODES, ChoiceGraph, explore
-from solvent.baselines.result import Baseline
 from solvent.baselines.plans import NodePlan, at_price, best_plan, by_breach, by_reward, mix
+from solvent.baselines.result import Baseline
 from solvent.core.exact import Number, exact
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, SolventError, quote

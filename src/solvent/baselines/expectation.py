@@ -67,8 +67,8 @@ def expectation(
     Notes
     -----
     Costs are floats here, and limits are kept to about 1e-10 of the largest cost or limit. Shares below 1e-9 are
-    treated as noise. In states that the linear program reaches with probability below 1e-12, the policy maximizes reward
-    minus the cost of resources at their dual prices. Continuous costs enter by their means.
+    treated as noise. In states that the linear program reaches with probability below 1e-12, the policy maximizes
+    reward minus the cost of resources at their dual prices. Continuous costs enter by their means.
 
     Examples
     --------

@@ -12,8 +12,8 @@ constraint has no effect: the policy takes the best reward in every history (`co
 from __future__ import annotations
 
 from solvent.baselines.choice_graph import MAX_NODES, explore
-from solvent.baselines.result import Baseline
 from solvent.baselines.plans import best_plan, by_reward, mix
+from solvent.baselines.result import Baseline
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import BudgetLike, resolve
 from solvent.model.cmdp import CMDP, check_model

@@ -117,7 +117,9 @@ class _Visits:
         return _Visits(np.asarray(np.bincount(following, passed, n_next), np.float64), reached)
 
 
-def mix(graph: ChoiceGraph, low: NodePlan, high: NodePlan, share: float, after: MarkovPolicy | None) -> UntilViolationPolicy:
+def mix(
+    graph: ChoiceGraph, low: NodePlan, high: NodePlan, share: float, after: MarkovPolicy | None
+) -> UntilViolationPolicy:
     """Return the policy on nodes whose occupancy is the average of two plans.
 
     Parameters

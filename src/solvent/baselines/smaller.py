@@ -19,8 +19,8 @@ from fractions import Fraction
 from typing import Literal
 
 from solvent.baselines.chance import chance_within, read_delta
-from solvent.baselines.expectation import bound_ends, expectation_within
 from solvent.baselines.choice_graph import MAX_NODES
+from solvent.baselines.expectation import bound_ends, expectation_within
 from solvent.baselines.occupancy import Ends, Occupancy
 from solvent.baselines.result import Baseline
 from solvent.core.exact import Number

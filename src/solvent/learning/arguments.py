@@ -133,11 +133,11 @@ def read_path(checkpoint: str | os.PathLike[str] | None) -> Path | None:
 
 def check_writable(path: Path) -> None:
     """Raise a `ModelError` if a file cannot be written at a path; a full disk is no error, as it may change."""
-    expected = "a path where a file can be written"
+    expected = "a place that can be written"
     try:
         target = path.resolve()
         if target.exists() and not target.is_file():
-            raise ModelError(str(path), expected, "a folder" if target.is_dir() else "not a regular file")
+            raise ModelError(str(path), expected, "a folder" if target.is_dir() else "no plain file")
         with tempfile.TemporaryFile(dir=target.parent, prefix=".solvent-"):
             pass
     except ModelError:
