@@ -1,4 +1,4 @@
-"""All ways side by side: the paper's Corollary 1, the delivery van, and the table."""
+"""Comparison of all methods: the paper's Corollary 1, the delivery van, and the table."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_what_a_method_cannot_do_is_a_row_that_says_why() -> None:
 
 
 def test_a_check_that_stops_is_a_row_that_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    # by its module, since `baselines.compare` is the function
+    # by module name, because `baselines.compare` is the function
     monkeypatch.setattr(sys.modules[solvent.compare.__module__], "verify_within", partial(verify_within, max_nodes=1))
     row = solvent.compare(instances.markov_gap(), methods=["exact"])["exact"]
     assert row.status == "refused"
@@ -168,5 +168,7 @@ def test_errors_say_what_was_expected() -> None:
         solvent.compare(model, delta=2)
     with pytest.raises(solvent.BudgetError, match="the model carries no default"):
         solvent.compare(instances.knapsack([1], [1]))
-    with pytest.raises(solvent.ModelError, match=r"method: expected one that was compared \('exact'\), found 'chance'"):
+    with pytest.raises(
+        solvent.ModelError, match=r"method: expected a method that was compared \('exact'\), found 'chance'"
+    ):
         solvent.compare(model, methods=["exact"])["chance"]

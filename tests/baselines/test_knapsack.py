@@ -1,4 +1,4 @@
-"""Episodes that end when the budget breaks and keep what they earned."""
+"""Episodes that end when a limit is broken and keep their rewards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strategies import Tiny, problems
 
 
 def ends_when_broken(problem: Problem) -> Fraction:
-    """The best that can be earned, by recursion over histories."""
+    """Return the most that can be earned, by recursion over histories."""
 
     def best(step: int, state: Hashable, spent: Amounts) -> Fraction:
         rows = problem.rows(step, state) if step < problem.horizon else ()

@@ -1,4 +1,4 @@
-"""Smaller budgets: whatever is found is feasible for the true one, and may be worth next to nothing."""
+"""Smaller budgets: every policy found keeps the true budget, and may be worth almost nothing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_limits_go_back_and_forth() -> None:
 
 
 def test_a_point_is_found_where_only_one_will_do() -> None:
-    # of the surrogates, 30 alone is kept by taking two whole items
+    # 30 is the only surrogate whose policy takes two whole items
     found = baselines.smaller_budget(instances.knapsack([60, 100, 120], [10, 20, 30], 50))
     assert found.message == "planned for weight 30"
     assert found.value == pytest.approx(160)
@@ -78,7 +78,7 @@ def test_covering_limits_are_shifted() -> None:
     b.add(0, "toil", reward=-1, outcomes=[(1, 0, -2)])
     model = b.build()
     assert not solvent.verify(model, baselines.expectation(model).policy).feasible
-    # toiling and working is the least demanding plan on average that is sure to bring 1; toiling and resting would do
+    # the plan found toils and works, which surely refunds the 1 required; toiling and resting would be enough
     found = baselines.smaller_budget(model)
     assert found.message == "planned for x Budget(upper=[None, '-3.5'])"
     assert found.value == pytest.approx(-1)

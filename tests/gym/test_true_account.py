@@ -193,7 +193,7 @@ def test_what_a_reset_spends_counts() -> None:
             observation, _, _, _, info = self.env.step(1)
             return observation, info
 
-    with pytest.raises(SolventError, match="reset: expected no costs before the first step"):
+    with pytest.raises(SolventError, match="reset: expected nothing to be spent before the first step"):
         BudgetWrapper(Early(ModelEnv(model)), 30).reset()
 
 

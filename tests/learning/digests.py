@@ -1,8 +1,8 @@
-"""Learns in several ways and prints a digest of everything that was learned; run with other CPU features by a test.
+"""Print digests of everything that is learned in several settings; a test runs this with other CPU features.
 
 `python digests.py` prints a JSON object of digests by case, and which fused instructions and functions of the C library
-the kernels were compiled to. `python digests.py FILE` prints digests of kernels on the arguments in a file, which takes
-little time to compile.
+the kernels were compiled to. `python digests.py FILE` prints digests of kernels on the arguments in a file, which
+compiles quickly.
 """
 
 from __future__ import annotations

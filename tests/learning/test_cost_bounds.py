@@ -1,4 +1,4 @@
-"""A bound on costs is enough to stay within budget: against brute force over all luck, and accounts kept elsewhere."""
+"""A bound on costs is enough to keep the budget: checked by brute force over all outcomes and by independent accounts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Amounts = tuple[Fraction, ...]
 
 
 def is_safe(bounds: Any, limits: Limits, step: int, state: int, spent: Amounts, action: int) -> bool:
-    """Whether an action keeps the limits whatever comes, as the definition says it, one history at a time."""
+    """Return whether an action keeps the limits under every outcome, by definition, one history at a time."""
 
     def within(spent: Amounts, step: int) -> bool:
         sides = zip(spent, limits.upper, strict=True)
@@ -40,7 +40,7 @@ def is_safe(bounds: Any, limits: Limits, step: int, state: int, spent: Amounts, 
         if bound is None:
             return False
         after = tuple(a + b for a, b in zip(spent, bound, strict=True))
-        if not all(within(after, later) for later in range(step, horizon)):  # the episode may be over
+        if not all(within(after, later) for later in range(step, horizon)):  # the episode may have ended
             return False
         if step + 1 == horizon:
             return True
@@ -98,7 +98,7 @@ def test_exactly_the_safe_actions_are_offered(problem: Any, data: Any) -> None:
 
 
 def most_by_row(model: CMDP) -> list[list[Any]]:
-    """The true bound of each state and action; None where an action is not offered."""
+    """Return the true bound of each state and action; None where an action is not available."""
     (name,) = model.resources
     table: list[list[Any]] = [[None] * model.n_actions for _ in range(model.n_states)]
     for state in range(model.n_states):
@@ -141,7 +141,7 @@ def test_bounds_that_leave_room_lose_nothing() -> None:
     assert env.over == learned.violations == 0
     report = solvent.verify(model, learned.policy_for(model), 4)
     assert report.feasible
-    # a step can always be free, so what is safe by the bound is what is safe by the model
+    # a step can always be free, so an action is safe by the bound if and only if it is safe in the model
     assert report.value >= solvent.solve(model, 4).value - 0.3
 
 
@@ -165,7 +165,7 @@ def test_bounds_in_every_form(bound: Any) -> None:
 
 
 def test_a_reserve_is_kept_for_states_that_may_come() -> None:
-    # wherever one comes to, a step costs up to 2: of 7, an episode of three steps may spend 3 on its first
+    # in every state a step costs up to 2: of a budget of 7, an episode of three steps may spend 3 on its first
     bound = [[3, 4], [2, 9]]
     b = CMDP.builder(horizon=3, start=0, resources=["cost"])
     for action in (0, 1):
@@ -225,14 +225,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"cost_bound": {"fuel": 1}}, "cost_bound: expected numbers for each of 'cost', found 'fuel'"),
     (
         {"cost_bound": [None] * 4},
-        "cost_bound, state 0: expected an action that is not forbidden, found none; any state may",
+        "cost_bound, state 0: expected an action that is not forbidden, found none",
     ),
     ({"cost_bound": 1, "cost_support": "learned"}, 'cost_bound: expected none with cost_support="learned", found 1'),
     ({"cost_bound": 1, "support": {(0, 0): [(0, 1)]}}, "support: expected none with a cost_bound"),
     ({"cost_bound": 1, "bonus": "theory"}, 'bonus: expected "practical" with a learned support'),
     ({"cost_bound": 1, "pool": False}, "pool: expected True with a learned support"),
     ({"cost_bound": 1, "budget": Budget(9, lower=-1)}, "budget, cost: expected only upper limits"),
-    ({"cost_support": "known"}, r"cost_support: expected support=... .* or cost_bound=..., found none"),
+    ({"cost_support": "known"}, r"cost_support: expected support=... .* or cost_bound=..., found neither"),
 ]
 
 

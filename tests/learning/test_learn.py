@@ -1,4 +1,4 @@
-"""LearnResult policies against exact optima, and budgets against accounts kept elsewhere."""
+"""Learned policies against exact optima, and budgets against independent accounts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from solvent import CMDP, Status, instances
 
 
 def toll(state: int, action: int, after: int) -> int:
-    """A step costs 1, or 2 downwards and to the right, which is where the goal lies."""
+    """Return the cost of a step: 2 down and right, towards the goal, else 1."""
     return 2 if action in (1, 2) else 1
 
 
@@ -202,7 +202,7 @@ def test_a_learned_support_counts_its_violations_and_ends_safe() -> None:
 
 
 def test_the_same_mistake_is_not_repeated_elsewhere() -> None:
-    # one row, whose dear outcome breaks the budget wherever it is met first; all steps share it
+    # one row, whose expensive outcome breaks the budget at the step where it first occurs; all steps share the row
     b = CMDP.builder(horizon=6, start=0, resources=["x"], budget=3)
     b.add(0, 0, reward=1, outcomes=[(0.5, 0, 0), (0.5, 0, 4)])
     b.add(0, 1, outcomes=[(1, 0, 0)])
@@ -226,7 +226,7 @@ def test_a_learned_support_finds_what_is_infeasible() -> None:
 
 @pytest.mark.parametrize("budget", [-2, [3, 1, -2]], ids=["covering", "falling"])
 def test_a_learned_support_tries_what_could_keep_limits_that_fall(budget: Any) -> None:
-    # what was never tried may give something back, so nothing is infeasible before it was seen to be
+    # an action never tried may refund something, so nothing is infeasible until outcomes show it
     b = CMDP.builder(horizon=3, start=0, resources=["x"], budget=solvent.Budget(budget))
     b.add(0, 0, reward=0.1, outcomes=[(0.5, 0, -2), (0.5, 0, -3)])
     b.add(0, 1, reward=1, outcomes=[(0.5, 0, 3), (0.5, 0, 1)])

@@ -1,4 +1,4 @@
-"""Environments and arguments that learning must not take as they are."""
+"""Environments and arguments that learning must refuse or correct."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from solvent import ModelError
 
 
 class One(gymnasium.Env[Any, Any]):
-    """One state, one action, a reward of 1 at no cost; never over by itself."""
+    """One state and one action with a reward of 1 and no cost; it never terminates."""
 
     observation_space, action_space = gymnasium.spaces.Discrete(1), gymnasium.spaces.Discrete(1)
 

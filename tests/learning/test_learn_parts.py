@@ -1,4 +1,4 @@
-"""The parts of learning: the graph, one sweep against the formulas, logs, and what is refused."""
+"""The parts of learning: the graph, one sweep against the formulas, logs, and refused arguments."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def test_outcomes_lead_where_the_augmented_mdp_says(seed: int, resources: int, s
 def plan_by_formulas(
     graph: SafeGraph, counts: Counts, theory: bool, delta: float, chosen: NDArray[np.int64]
 ) -> dict[int, tuple[float, float, float]]:
-    """Return (V_up, V_low, G) of each node, written down as in the documentation, one node at a time.
+    """Return (V_up, V_low, G) of each node by the formulas of the documentation, one node at a time.
 
-    Of rows that are equally good, the gap is that of the chosen one, which must be among the best.
+    Among equally good rows, the gap is that of the chosen row, which must be one of the best.
     """
     mdp, horizon = graph.mdp, graph.problem.model.horizon
     value = {mdp.n_nodes - 1: (0.0, 0.0, 0.0)}
@@ -102,7 +102,7 @@ def plan_by_formulas(
 
 
 @given(seed=st.integers(0, 10**6), theory=st.booleans(), pool=st.booleans(), most=st.sampled_from([3, 10**6]))
-@example(seed=1271, theory=False, pool=False, most=3)  # ties below decide the gap above
+@example(seed=1271, theory=False, pool=False, most=3)  # ties at later steps determine the gap
 def test_a_sweep_is_what_the_formulas_say(seed: int, theory: bool, pool: bool, most: int) -> None:
     model = instances.random(3, 2, horizon=3, seed=seed)
     graph = graph_of(model)
@@ -271,7 +271,7 @@ def test_environments_that_do_not_fit_are_refused() -> None:
         solvent.learn(Walker(model))
     with pytest.raises(ModelError, match="budget: expected a budget, found none"):
         solvent.learn(Walker(model), 2)
-    with pytest.raises(ModelError, match=r"cost_support: expected support=... \\(the possible outcomes"):
+    with pytest.raises(ModelError, match=r"cost_support: expected support=... \(the possible outcomes"):
         solvent.learn(Walker(model), 2, 3, cost_support="known")
     with pytest.raises(ModelError, match="learn: expected a CMDP or an environment, found <object"):
         solvent.learn(object(), 2, 3)
@@ -321,7 +321,7 @@ def test_an_episode_that_ends_early_is_refused_where_the_support_goes_on() -> No
             observation, reward, _, _, info = super().step(action)
             return observation, reward, True, False, info
 
-    with pytest.raises(ModelError, match="expected the episode to go on, as the support and the horizon of 2 say"):
+    with pytest.raises(ModelError, match="expected the episode to continue, as the support and the horizon of 2 say"):
         solvent.learn(Short(step_model()), 2, 3, support=step_model())
 
 
@@ -330,5 +330,5 @@ def test_a_policy_is_not_restated_for_a_model_that_lacks_its_names() -> None:
     with pytest.raises(solvent.PolicyError, match="model: expected a horizon of 6, found 2"):
         learned.policy_for(step_model())
     other = CMDP.from_arrays(np.ones((1, 1, 1)), [[0]], [[0]], horizon=6)
-    with pytest.raises(solvent.PolicyError, match=r"model: expected every state the policy decides on, found no state"):
+    with pytest.raises(solvent.PolicyError, match=r"model: expected every state of the policy, found no state"):
         learned.policy_for(other)

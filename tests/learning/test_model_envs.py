@@ -1,4 +1,4 @@
-"""Environments that are nothing but a model are played as one; what may differ from it is not."""
+"""Environments that only play a model are played as that model; environments that may differ from it are not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_model_behind_an_environment_is_played_as_one(name: str) -> None:
 
 
 class Doubled(ModelEnv):
-    """A class of somebody's own, which pays twice."""
+    """A derived class, whose rewards are doubled."""
 
     def step(self, action: int) -> Any:
         observation, reward, *rest = super().step(action)
@@ -53,7 +53,7 @@ def test_what_may_differ_from_its_model_is_played_step_by_step(name: str) -> Non
     genuine = env.reset
     env.reset = lambda **options: episodes.append(options) or genuine(**options)
     learned = solvent.learn(env, 3, {"fuel": 5}, max_episodes=20, reward_range=(0, 2), cost_support="learned")
-    assert len(episodes) == 21  # the first look, and twenty that were played
+    assert len(episodes) == 21  # one to read the start, and twenty that were played
     assert learned.episodes == 20
 
 

@@ -1,4 +1,4 @@
-"""What learning reports is what the environment's own account says, in every mode, and 0 where that is promised."""
+"""Reported violations agree with the environment's own account in every mode, and are 0 where that is guaranteed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_reported_violations_are_those_of_the_environment(seed: int) -> None:
 @pytest.mark.parametrize("strict", [None, False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_violations_in_a_model_are_those_of_true_costs(seed: int, strict: bool | None, mode: Any) -> None:
-    """A ledger beside the compiled code: the outcomes that were drawn, added up in fractions."""
+    """Check the compiled code against the costs of the outcomes drawn, summed in fractions."""
     rng = Random(seed)
     model, fine = random_model(rng), seed % 4 == 0
     if fine:
@@ -77,7 +77,7 @@ def test_violations_in_a_model_are_those_of_true_costs(seed: int, strict: bool |
     limits = resolve(model, solvent.Budget(Fraction(rng.randint(2, 6))))
     epsilon = Fraction(rng.randint(5, 30), 10)
     if strict is None and fine:
-        return  # there is no unit for such costs without rounding
+        return  # without rounding, such costs have no common unit
     problem = (
         Problem.exact(model, limits, merge=False)
         if strict is None
@@ -179,8 +179,8 @@ def test_costs_are_not_learned_unless_that_is_asked_for() -> None:
     env = Ledgered(1, [Fraction(3)])
     said = (
         r"learn: expected what actions of the environment can cost, so that no episode exceeds the budget, "
-        r"found neither a support nor a bound; pass support=... \(what can happen: a model, a dict or a function\) or "
-        r'cost_bound=... \(what an action costs at most\), or ask for cost_support="learned", which finds out by going'
+        r"found neither a support nor a bound; pass support=... \(the possible outcomes: a model, a dict or a function\) "
+        r'or cost_bound=... \(the most an action can cost\), or ask for cost_support="learned", which may exceed'
     )
     with pytest.raises(ModelError, match=said):
         solvent.learn(env, 4, 3)
@@ -216,7 +216,7 @@ def test_a_support_that_lacks_what_sticky_actions_do_ends_learning() -> None:
 
 
 def test_reports_by_name_must_name_what_is_limited() -> None:
-    """A budget of "cost" where the environment reports "fuel" is no budget of nothing."""
+    """A budget of "cost" is an error if the environment reports "fuel"."""
     env = gymnasium.wrappers.RecordEpisodeStatistics(ModelEnv(instances.fuel_grid(2)))
 
     class Named(Ledgered):

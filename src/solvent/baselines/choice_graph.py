@@ -2,7 +2,7 @@
 
 Unlike the layers of `solvent.solvers`, actions that may break a limit are part of the graph. A history leaves it
 
-    by breaking a limit:    the budget is exceeded, whatever follows;
+    by breaking a limit:    the budget is exceeded, and nothing can undo that;
     by being settled:       no limit can be broken any more, so it continues with the unconstrained optimum;
     by reaching its end.
 
