@@ -1,8 +1,8 @@
 """Brute force for mixtures of policies: all attainable pairs (paid, earned), by hulls over histories.
 
-A policy is judged by two sums: what it earns, and what it pays (its probability of exceeding the budget, or its expected
-spending). Only the upper hull of all attainable pairs matters for mixtures, and hulls can be built backward, outcome by
-outcome.
+A policy is judged by two sums: what it earns, and what it pays (its probability of exceeding the budget, or its
+expected spending). Only the upper hull of all attainable pairs matters for mixtures, and hulls can be built backward,
+outcome by outcome.
 """
 
 from __future__ import annotations

@@ -168,7 +168,5 @@ def test_errors_say_what_was_expected() -> None:
         solvent.compare(model, delta=2)
     with pytest.raises(solvent.BudgetError, match="the model carries no default"):
         solvent.compare(instances.knapsack([1], [1]))
-    with pytest.raises(
-        solvent.ModelError, match=r"method: expected a method that was compared \('exact'\), found 'chance'"
-    ):
+    with pytest.raises(solvent.ModelError, match=r"method: expected a method that was compared \('exact'\), found"):
         solvent.compare(model, methods=["exact"])["chance"]

@@ -1,4 +1,4 @@
-"""A bound on costs is enough to keep the budget: checked by brute force over all outcomes and by independent accounts."""
+"""A bound on costs is enough to keep the budget: checked by brute force over outcomes and by independent accounts."""
 
 from __future__ import annotations
 

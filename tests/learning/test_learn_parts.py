@@ -21,7 +21,7 @@ from solvent.learning import CsvLog, TensorBoardLog
 from solvent.learning.bonus import Bonus
 from solvent.learning.counts import Counts
 from solvent.learning.graph import SafeGraph
-from solvent.learning.kernels import KeyEstimates, NodeValues, draw, sweep
+from solvent.learning.kernels import NodeValues, draw, sweep
 from solvent.model.budget import resolve
 from solvent.solvers.problem import Problem
 
@@ -115,10 +115,8 @@ def test_a_sweep_is_what_the_formulas_say(seed: int, theory: bool, pool: bool, m
     weights = Bonus("theory" if theory else "practical", 0.05, 1.0, 3, graph.mdp.n_rows, True).weights(
         counts.count_K, counts.size_K
     )
-    share_O, reward_O, _, unseen_K = counts.averages()
     value_3N, row_N = np.empty((3, graph.mdp.n_nodes)), np.zeros(graph.mdp.n_nodes, np.int64)
-    doubt_K = np.where(unseen_K, 1.0, 0.0)
-    estimates = KeyEstimates(counts.count_K, share_O, reward_O, np.zeros_like(doubt_K), doubt_K)
+    estimates = counts.estimates(1.0, random_rewards=False)
     rng_state, values = np.array([seed], np.uint64), NodeValues(*value_3N)
     sweep(counts.graph_arrays(graph), estimates, weights, 0.0, 1.0, True, rng_state, values, row_N)
     expected = plan_by_formulas(graph, counts, theory, 0.05, row_N)

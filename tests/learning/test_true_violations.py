@@ -127,7 +127,7 @@ def node_rows(graph: SafeGraph) -> list[tuple[int, int]]:
 def breaks(runner: ModelRunner, limits: Limits) -> bool:
     spent, limit = Fraction(0), limits.upper[0][0]
     assert limit is not None
-    for o in runner._drawn[runner._drawn >= 0].tolist():
+    for o in runner._record.drawn[runner._record.drawn >= 0].tolist():
         spent += runner._world.cost[0].value(o)
         if spent > limit:
             return True
@@ -179,8 +179,8 @@ def test_costs_are_not_learned_unless_that_is_asked_for() -> None:
     env = Ledgered(1, [Fraction(3)])
     said = (
         r"learn: expected what actions of the environment can cost, so that no episode exceeds the budget, "
-        r"found neither a support nor a bound; pass support=... \(the possible outcomes: a model, a dict or a function\) "
-        r'or cost_bound=... \(the most an action can cost\), or ask for cost_support="learned", which may exceed'
+        r"found neither a support nor a bound; pass support=... \(the possible outcomes: a model, a dict or a "
+        r'function\) or cost_bound=... \(the most an action can cost\), or ask for cost_support="learned", which may'
     )
     with pytest.raises(ModelError, match=said):
         solvent.learn(env, 4, 3)

@@ -15,6 +15,7 @@ c = 7 L / (3 n), c_gap = 2 c and eta = 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -50,6 +51,11 @@ class Bonus:
     functions: int
     known: bool
 
+    @cached_property
+    def confidence(self) -> float:
+        """The logarithm of the number of simultaneous bounds over delta, log(3 functions / delta)."""
+        return float(log(3.0 * max(self.functions, 1)) - log(self.delta))
+
     def weights(self, count_K: NDArray[np.int64], size_K: NDArray[np.int64]) -> Weights:
         """Return the weights of keys.
 
@@ -66,8 +72,9 @@ class Bonus:
         >>> bonus.weights(np.array([0, 9]), np.array([2, 2])).range_K.round(3).tolist()
         [10.5, 1.167]
         """
-        confidence = log(3.0 * max(self.functions, 1)) - log(self.delta)
-        spread_K, range_K, gap_K = np.empty((3, len(count_K)))
+        confidence = self.confidence
+        n_keys = len(count_K)
+        spread_K, range_K, gap_K = np.empty(n_keys), np.empty(n_keys), np.empty(n_keys)
         if self.name == "practical":
             weigh_practical(count_K, confidence, self.scale, spread_K, range_K, gap_K)
             return Weights(spread_K, range_K, gap_K, 0.0, 0.0, -1.0 if self.known else 0.0)

@@ -7,14 +7,14 @@ pooling, as in the paper, each (step, state, spent, action) is learned separatel
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvent.learning.graph import SafeGraph
-from solvent.learning.kernels import Averages, CountArrays, GraphArrays, average
+from solvent.learning.kernels import CountArrays, GraphArrays, KeyEstimates, average
 
 
 @dataclass(eq=False)
@@ -43,6 +43,7 @@ class Counts:
     reward_sum_O: NDArray[np.float64]
     square_sum_K: NDArray[np.float64]
     planned_K: NDArray[np.int64]
+    _graph_arrays: tuple[SafeGraph, GraphArrays] | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def of(cls, graph: SafeGraph, *, pool: bool) -> Counts:
@@ -71,20 +72,37 @@ class Counts:
         """The counts as kernels take them."""
         return CountArrays(self.count_K, self.count_O, self.reward_sum_O, self.square_sum_K, self.planned_K)
 
-    def graph_arrays(self, graph: SafeGraph) -> GraphArrays:
-        """Return the graph as kernels take it, with the keys of its rows."""
-        return GraphArrays(
-            layer_indptr=graph.layer_indptr,
-            node_indptr=graph.mdp.row_indptr,
-            row_model=graph.row_model,
-            row_key=self.row_key,
-            entry_indptr=graph.entry_indptr,
-            entry_next=graph.entry_next,
-            key_indptr=self.key_indptr,
+    @cached_property
+    def _estimates(self) -> KeyEstimates:
+        n_keys, n_outcomes = len(self.count_K), len(self.count_O)
+        return KeyEstimates(
+            self.count_K, np.empty(n_outcomes), np.empty(n_outcomes), np.empty(n_keys), np.empty(n_keys)
         )
 
-    def averages(self) -> Averages:
-        """Return the averages of what was counted.
+    def graph_arrays(self, graph: SafeGraph) -> GraphArrays:
+        """Return the graph as kernels take it, with the keys of its rows; kept for the next call."""
+        if self._graph_arrays is None or self._graph_arrays[0] is not graph:
+            arrays = GraphArrays(
+                layer_indptr=graph.layer_indptr,
+                node_indptr=graph.mdp.row_indptr,
+                row_model=graph.row_model,
+                row_key=self.row_key,
+                entry_indptr=graph.entry_indptr,
+                entry_next=graph.entry_next,
+                key_indptr=self.key_indptr,
+            )
+            self._graph_arrays = (graph, arrays)
+        return self._graph_arrays[1]
+
+    def estimates(self, reward_width: float, *, random_rewards: bool) -> KeyEstimates:
+        """Return estimates from the counts; the next call overwrites them.
+
+        Parameters
+        ----------
+        reward_width : float
+            The greatest minus the least possible reward.
+        random_rewards : bool
+            Whether an outcome can come with different rewards.
 
         Examples
         --------
@@ -92,14 +110,12 @@ class Counts:
         >>> count_O, reward_sum_O = np.array([3, 1, 0]), np.array([3.0, 0.0, 0.0])
         >>> counts = Counts(np.array([0]), key_indptr, np.array([4]), count_O, reward_sum_O,
         ...                 np.array([3.0]), np.array([0]))
-        >>> found = counts.averages()
-        >>> found.share_O, found.reward_O, found.unseen_K
-        (array([0.75, 0.25, 0.  ]), array([1.  , 0.  , 0.75]), array([ True]))
+        >>> found = counts.estimates(2.0, random_rewards=False)
+        >>> found.share_O, found.reward_O, found.doubt_K
+        (array([0.75, 0.25, 0.  ]), array([1.  , 0.  , 0.75]), array([2.]))
         """
-        n_keys, n_outcomes = len(self.count_K), len(self.count_O)
-        found = Averages(np.empty(n_outcomes), np.empty(n_outcomes), np.empty(n_keys), np.empty(n_keys, np.bool_))
-        average(self.key_indptr, self.arrays, found)
-        return found
+        average(self.key_indptr, self.arrays, reward_width, random_rewards, self._estimates)
+        return self._estimates
 
     def add(self, key: int, outcome: int, reward: float) -> bool:
         """Count one outcome of a key; return whether its count has doubled since the last plan."""

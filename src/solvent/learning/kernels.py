@@ -84,38 +84,21 @@ class CountArrays(NamedTuple):
     planned_K: NDArray[np.int64]
 
 
-class Averages(NamedTuple):
-    """Averages of what was counted.
+class KeyEstimates(NamedTuple):
+    """Estimates from counts, on which a plan is based.
 
     Attributes
     ----------
+    count_K : ndarray of int64, shape (K,)
+        As in `CountArrays`.
     share_O : ndarray of float64, shape (O,)
         The share of each outcome in its key's count.
     reward_O : ndarray of float64, shape (O,)
         The mean reward of each outcome; the mean of its key if the outcome never occurred.
     noise_K : ndarray of float64, shape (K,)
-        The part of the variance of each key's rewards that its outcomes do not explain.
-    unseen_K : ndarray of bool, shape (K,)
-        Whether some outcome of the key never occurred.
-    """
-
-    share_O: NDArray[np.float64]
-    reward_O: NDArray[np.float64]
-    noise_K: NDArray[np.float64]
-    unseen_K: NDArray[np.bool_]
-
-
-class KeyEstimates(NamedTuple):
-    """What a plan is based on.
-
-    Attributes
-    ----------
-    count_K : ndarray of int64, shape (K,)
-    share_O, reward_O : ndarray of float64, shape (O,)
-    noise_K : ndarray of float64, shape (K,)
-        As in `Averages`; 0 if rewards are not random.
+        The part of the variance of a key's rewards that its outcomes do not explain; 0 if rewards are not random.
     doubt_K : ndarray of float64, shape (K,)
-        Width of the range of a key's rewards if these are not known once its outcomes are; else 0.
+        The width of the range of rewards if these are random or some outcome of the key never occurred; else 0.
     """
 
     count_K: NDArray[np.int64]
@@ -298,18 +281,23 @@ def accumulate(indptr, probability, out):
 
 
 @jit
-def average(key_indptr, counts, out):
-    """Write the averages of counts.
+def average(key_indptr, counts, reward_width, random_rewards, out):
+    """Write estimates from counts.
 
     Parameters
     ----------
     key_indptr : ndarray of int64, shape (K + 1,)
     counts : CountArrays
-    out : Averages
+    reward_width : float
+        The greatest minus the least possible reward.
+    random_rewards : bool
+        Whether an outcome can come with different rewards.
+    out : KeyEstimates
+        Written, except for `count_K`.
     """
     count_K, count_O, reward_sum_O = counts.count_K, counts.count_O, counts.reward_sum_O
     square_sum_K = counts.square_sum_K
-    out_share_O, out_reward_O, out_noise_K, out_unseen_K = out.share_O, out.reward_O, out.noise_K, out.unseen_K
+    share_O, reward_O, noise_K, doubt_K = out.share_O, out.reward_O, out.noise_K, out.doubt_K
     for key in range(count_K.shape[0]):
         first, end = key_indptr[key], key_indptr[key + 1]
         n = max(count_K[key], 1)
@@ -322,9 +310,9 @@ def average(key_indptr, counts, out):
             unseen |= seen == 0
             share, reward = seen / n, reward_sum_O[o] / seen if seen > 0 else total / n
             explained += share * reward * reward
-            out_share_O[o], out_reward_O[o] = share, reward
-        out_noise_K[key] = max(square_sum_K[key] / n - explained, 0.0)
-        out_unseen_K[key] = unseen
+            share_O[o], reward_O[o] = share, reward
+        noise_K[key] = max(square_sum_K[key] / n - explained, 0.0) if random_rewards else 0.0
+        doubt_K[key] = reward_width if unseen or random_rewards else 0.0
 
 
 @jit

@@ -22,7 +22,7 @@ from solvent.errors import CheckpointWarning, LimitError, ModelError
 from solvent.learning.bonus import Bonus, BonusName
 from solvent.learning.counts import Counts
 from solvent.learning.graph import SafeGraph
-from solvent.learning.kernels import REPLAN, KeyEstimates, NodeValues, sweep
+from solvent.learning.kernels import REPLAN, NodeValues, sweep
 from solvent.learning.result import LearnProgress, LearnResult
 from solvent.learning.runners import EpisodeRunner, NewOutcome
 from solvent.learning.support import LearnedSupport
@@ -61,6 +61,21 @@ class LearnSettings:
     reward_range: tuple[float, float]
     random_rewards: bool
     seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class _PlanBuffers:
+    """What plans on the same graph have in common, kept from one plan to the next."""
+
+    graph: SafeGraph
+    bonus: Bonus
+    values: NodeValues
+
+    @classmethod
+    def of(cls, graph: SafeGraph, settings: LearnSettings, *, known: bool) -> _PlanBuffers:
+        horizon, n_nodes = graph.problem.model.horizon, graph.mdp.n_nodes
+        bonus = Bonus(settings.bonus, settings.delta, settings.bonus_scale, horizon, graph.mdp.n_rows, known)
+        return cls(graph, bonus, NodeValues(np.empty(n_nodes), np.empty(n_nodes), np.empty(n_nodes)))
 
 
 @dataclass(eq=False)
@@ -105,6 +120,7 @@ class Learner:
     violations: int = 0
     due: bool = True
     history: list[LearnProgress] = field(default_factory=list)
+    _buffers: _PlanBuffers | None = None
 
     def __post_init__(self) -> None:
         self.counts = Counts.of(self.graph, pool=self.settings.pool)
@@ -193,20 +209,14 @@ class Learner:
     def _sweep(self, rng: NDArray[np.uint64], out_row: NDArray[np.int64]) -> LearnProgress:
         graph, counts, settings = self.graph, self.counts, self.settings
         known, (low, high) = self.learned_support is None, settings.reward_range
-        bonus = Bonus(
-            settings.bonus, settings.delta, settings.bonus_scale, graph.problem.model.horizon, graph.mdp.n_rows, known
-        )
-        weights = bonus.weights(counts.count_K, counts.size_K)
-        share_O, reward_O, noise_K, unseen_K = counts.averages()
-        if not settings.random_rewards:
-            noise_K[:] = 0.0
-        doubt_K: NDArray[np.float64] = np.asarray((high - low) * (unseen_K | settings.random_rewards), np.float64)
-        estimates = KeyEstimates(counts.count_K, share_O, reward_O, noise_K, doubt_K)
-        n_nodes = graph.mdp.n_nodes
-        values = NodeValues(np.empty(n_nodes), np.empty(n_nodes), np.empty(n_nodes))
+        if self._buffers is None or self._buffers.graph is not graph:
+            self._buffers = _PlanBuffers.of(graph, settings, known=known)
+        values = self._buffers.values
+        weights = self._buffers.bonus.weights(counts.count_K, counts.size_K)
+        estimates = counts.estimates(high - low, random_rewards=settings.random_rewards)
         sweep(counts.graph_arrays(graph), estimates, weights, low, high, known, rng, values, out_row)
-        upper, distance = float(values.up_N[0]), float(values.gap_N[0])
-        return LearnProgress(self.episodes, distance, upper - distance, upper, self.violations, n_nodes - 1)
+        upper, gap = float(values.up_N[0]), float(values.gap_N[0])
+        return LearnProgress(self.episodes, gap, upper - gap, upper, self.violations, graph.mdp.n_nodes - 1)
 
     def _play(self, most: int) -> None:
         """Play at most `most` episodes, and count them."""

@@ -135,7 +135,11 @@ class ModelRunner:
         accumulate(world.outcome_indptr, world.probability, self._cumulative)
         self._local = _places(world, self._counted_OD, problem) if known else np.full(world.n_outcomes, -1)
         self._n_known: dict[int, int] = {}  # outcomes by row
-        self._drawn = np.zeros(world.horizon, np.int64)
+        self._record = EpisodeRecord(
+            spent=np.zeros(self._true.cost_OD.shape[1], np.int64),
+            drawn=np.zeros(world.horizon, np.int64),
+            new_outcome=np.zeros(4, np.int64),
+        )
         self._arrays = WorldArrays(
             world.outcome_indptr, self._cumulative, world.row_reward, self._true.cost_OD, self._local,
             self._true.upper_HD, self._true.lower_HD,
@@ -180,18 +184,16 @@ class ModelRunner:
         self, graph: SafeGraph, counts: Counts, row_N: NDArray[np.int64], rng: NDArray[np.uint64], most: int,
         *, every_episode: bool,
     ) -> Batch:  # fmt: skip
-        world, true = self._world, self._true
-        spent, found = np.zeros(true.cost_OD.shape[1], np.int64), np.zeros(4, np.int64)
-        self._drawn[:] = -1
+        world, true, (spent, drawn, new_outcome) = self._world, self._true, self._record
+        drawn[:] = -1
         end, episodes, violations = play(
-            counts.graph_arrays(graph), row_N, self._arrays, counts.arrays, most, every_episode, rng,
-            EpisodeRecord(spent, self._drawn, found),
-        )  # fmt: skip
+            counts.graph_arrays(graph), row_N, self._arrays, counts.arrays, most, every_episode, rng, self._record
+        )
         if not true.fits:
-            violations = int(true.breaks(self._drawn[self._drawn >= 0].tolist(), stopped=end == NEW_OUTCOME))
+            violations = int(true.breaks(drawn[drawn >= 0].tolist(), stopped=end == NEW_OUTCOME))
         if end != NEW_OUTCOME:
             return Batch(end, episodes, violations)
-        step, row, o, broken = found.tolist()
+        step, row, o, broken = new_outcome.tolist()
         if true.fits:
             after, judged = spent + true.cost_OD[o], slice(step, _last_judged(world, step, o))
             broken |= ((after > true.upper_HD[judged]) | (after < true.lower_HD[judged])).any()
