@@ -336,19 +336,19 @@ def weigh_theory(count_K, size_K, confidence, out_spread_K, out_range_K, out_gap
         out_range_K[key], out_gap_K[key] = 14 * beta / n, 36 * beta / n
 
 
-@jit(error_model="numpy")
+@jit(inner=True)
 def _larger(one, other):
     """Return the larger of two numbers; one instruction, unlike `max`, which has to check for NaN."""
     return one if one > other else other
 
 
-@jit(error_model="numpy")
+@jit(inner=True)
 def _smaller(one, other):
     """Return the smaller of two numbers."""
     return one if one < other else other
 
 
-@jit(error_model="numpy")
+@jit(inner=True)
 def _average_rows(first, stop, graph, estimates, weights, bounds, values, out):
     """Write the estimates of the rows of one step, without the parts that depend on the variance.
 
@@ -420,7 +420,7 @@ def _average_rows(first, stop, graph, estimates, weights, bounds, values, out):
             out.gap[i] = weights.gap_K[key] * reach + mean_gap
 
 
-@jit(error_model="numpy")
+@jit(inner=True)
 def _add_deviations(n, eta_up, out):
     """Add the parts that depend on the variance, and clip the results to certain bounds.
 
@@ -439,7 +439,7 @@ def _add_deviations(n, eta_up, out):
             out.low[i] = _larger(out.low[i] - deviation[i], out.low_floor[i])
 
 
-@jit(error_model="numpy")
+@jit(inner=True)
 def _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out, out_row):
     """Write the values and a greedy row of the nodes of one step; ties between rows are broken at random.
 
@@ -477,7 +477,7 @@ def _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out, out_row):
         out_row[node] = best_row
 
 
-@jit(error_model="numpy")
+@jit
 def sweep(graph, estimates, weights, reward_low, reward_high, known, rng, out, out_row):
     """Write the values of all nodes, and a greedy row of each, beginning with the last step.
 
@@ -527,7 +527,7 @@ def sweep(graph, estimates, weights, reward_low, reward_high, known, rng, out, o
         _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out, out_row)
 
 
-@jit
+@jit(inner=True)
 def _breaks(spent, upper_HD, lower_HD, step):
     """Return whether what was spent breaks a limit after a step."""
     broken = False
@@ -576,7 +576,7 @@ def play(graph, chosen_row, world, counts, episodes, every_episode, rng, out):
     horizon = upper_HD.shape[0]
     violations = 0
     for episode in range(episodes):
-        node, step, due = 0, 0, every_episode
+        node, step, due = 0, np.int64(0), every_episode
         broken = False
         spent[:] = 0
         while step < horizon and node_indptr[node] < node_indptr[node + 1]:
