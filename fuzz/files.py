@@ -159,13 +159,12 @@ def _first_learner(name: str) -> Learner:
 def _learner(name: str) -> Learner:
     """Return a learner that has learned nothing; the graph, which takes long to make, is shared."""
     first = _first_learner(name)
-    field: Any = copy.copy(first.play_in)
-    if first.seen is None:
-        return Learner(first.settings, first.origin, first.graph, field)
-    field._local, field._known_by_row = field._local.copy(), dict(field._known_by_row)
-    seen = copy.copy(first.seen)
-    seen.outcomes = [list(each) for each in seen.outcomes]
-    return Learner(first.settings, first.origin, first.graph, field, seen)
+    runner = copy.copy(first.runner)
+    if first.learned_support is None:
+        return Learner(first.settings, first.origin, first.graph, runner)
+    support = copy.copy(first.learned_support)
+    support.outcomes = [list(each) for each in support.outcomes]
+    return Learner(first.settings, first.origin, first.graph, runner, support)
 
 
 @cache

@@ -130,20 +130,34 @@ class ModelRunner:
     def __init__(self, problem: Problem, *, known: bool) -> None:
         self._world, self._counted_OD = _world_of(problem)
         self._true, self._units = _TrueCosts.of(problem, self._world), problem.lattice.units
-        world = self._world
-        self._cumulative = np.empty(world.n_outcomes)
-        accumulate(world.outcome_indptr, world.probability, self._cumulative)
-        self._local = _places(world, self._counted_OD, problem) if known else np.full(world.n_outcomes, -1)
-        self._n_known: dict[int, int] = {}  # outcomes by row
+        world, true = self._world, self._true
+        cumulative_O = np.empty(world.n_outcomes)
+        accumulate(world.outcome_indptr, world.probability, cumulative_O)
+        self._arrays = WorldArrays(
+            outcome_indptr=world.outcome_indptr,
+            cumulative_O=cumulative_O,
+            row_reward=world.row_reward,
+            cost_OD=true.cost_OD,
+            local_O=_places(world, self._counted_OD, problem) if known else np.full(world.n_outcomes, -1),
+            upper_HD=true.upper_HD,
+            lower_HD=true.lower_HD,
+        )
         self._record = EpisodeRecord(
-            spent=np.zeros(self._true.cost_OD.shape[1], np.int64),
+            spent=np.zeros(true.cost_OD.shape[1], np.int64),
             drawn=np.zeros(world.horizon, np.int64),
             new_outcome=np.zeros(4, np.int64),
         )
-        self._arrays = WorldArrays(
-            world.outcome_indptr, self._cumulative, world.row_reward, self._true.cost_OD, self._local,
-            self._true.upper_HD, self._true.lower_HD,
-        )  # fmt: skip
+        #: Number of known outcomes by row, if the support is learned.
+        self._n_known: dict[int, int] = {}
+
+    def __copy__(self) -> ModelRunner:
+        """Return a runner of the same model that learns of new outcomes by itself."""
+        other = object.__new__(type(self))
+        other.__dict__ |= self.__dict__
+        other._arrays = self._arrays._replace(local_O=self._arrays.local_O.copy())
+        other._record = EpisodeRecord(*(array.copy() for array in self._record))
+        other._n_known = dict(self._n_known)
+        return other
 
     def add_outcome(self, row: int, next_state: int, costs: tuple[Fraction, ...]) -> None:
         """Register an outcome, for every outcome of the world with the same next state and costs as counted."""
@@ -151,7 +165,7 @@ class ModelRunner:
         self._n_known[row] = place + 1
         for o in range(int(self._world.outcome_indptr[row]), int(self._world.outcome_indptr[row + 1])):
             if self._world.next_state[o] == next_state and self._counted(o) == costs:
-                self._local[o] = place
+                self._arrays.local_O[o] = place
 
     def _counted(self, o: int) -> tuple[Fraction, ...]:
         """Return the costs of an outcome of the world as counted."""
