@@ -24,8 +24,9 @@ from solvent.errors import LatticeOverflowError, ModelError, PolicyError, Solven
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Budget, BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
+from solvent.solvers.finite import Request, solve_finite
 from solvent.solvers.solution import Status
-from solvent.solvers.solve import solve_within
+from solvent.solvers.transforms.base import BudgetedModel
 from solvent.verification.report import Report
 from solvent.verification.verify import PolicyLike, verify_within
 
@@ -226,8 +227,8 @@ class _Task:
 
 
 def _exact(task: _Task) -> _Planned:
-    solution = solve_within(task.model, task.limits, task.monitor)
-    policy = solution.policy if math.isfinite(solution.value) else None
+    solution = solve_finite(BudgetedModel(task.model, task.limits), Request(), task.monitor)
+    policy = solution.policy if solution.status.has_policy else None
     return _Planned(solution.status, solution.value, solution.message, policy)
 
 
