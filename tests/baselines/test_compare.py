@@ -144,7 +144,7 @@ def test_infeasible_problems() -> None:
     assert found["exact"].status == "infeasible"
     assert found["exact"].feasible is None
     assert found["expectation"].feasible is False
-    assert "infeasible: no policy" in str(found)
+    assert "infeasible: every policy may break a limit" in str(found)
 
 
 def test_several_resources_lower_limits_and_frames() -> None:

@@ -49,7 +49,7 @@ def test_the_breaking_step_is_paid() -> None:
     model = instances.knapsack([5, 7], [1, 1], capacity=1)
     found = baselines.knapsack_style(model)
     assert found.value == 12
-    assert found.message == "ends early, with a limit broken, with probability 1"
+    assert found.message == "breaks a limit with probability 1"
 
 
 def test_unconstrained_is_the_best_of_all() -> None:
