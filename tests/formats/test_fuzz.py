@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 import solvent
 from solvent import CMDP, Budget, SolventError
-from solvent.formats.files import loads, to_entries
-from solvent.formats.npz import to_bytes
-from solvent.formats.yaml12 import dump
+from solvent.formats import npz
+from solvent.formats.documents import to_document
+from solvent.formats.files import parse_model
+from solvent.formats.yaml import dump
 
 KINDS = ["yaml", "json", "npz"]
 
@@ -43,15 +44,15 @@ def seed_model() -> CMDP:
 
 MODEL = seed_model()
 CONTENT = {
-    "yaml": dump(to_entries(MODEL)).encode(),
-    "json": json.dumps(to_entries(MODEL)).encode(),
-    "npz": to_bytes(MODEL),
+    "yaml": dump(to_document(MODEL)).encode(),
+    "json": json.dumps(to_document(MODEL)).encode(),
+    "npz": npz.write(MODEL),
 }
 
 
 def attempt(content: bytes, kind: str) -> None:
     try:
-        model = loads(content, kind)
+        model = parse_model(content, kind)
     except SolventError:
         return
     assert isinstance(model, CMDP)
@@ -63,7 +64,7 @@ def attempt(content: bytes, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_seed_is_a_model(kind: str) -> None:
-    assert loads(CONTENT[kind], kind) == MODEL
+    assert parse_model(CONTENT[kind], kind) == MODEL
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -100,7 +100,7 @@ def test_the_models_own_budget_is_the_default() -> None:
         ({"weight": {"upper": 3}}, r"budget, weight, upper: expected a finite number .* found \{'upper': 3\}"),
         (
             [1, 2],
-            r"budget, weight, upper: expected 3 limits, one for after each step, found 2; use None .null",
+            r"budget, weight, upper: expected 3 limits, one after each step, found 2; use None for a step without",
         ),
         ([1, 2, math.nan], r"budget, weight, upper after step 2: expected a finite number .* found nan"),
         (np.ones((3, 1)), r"budget, weight, upper after step 0: expected a finite number"),
@@ -120,7 +120,7 @@ def test_errors_say_where_and_what(one: CMDP, budget: Any, message: str) -> None
 
 def test_a_plain_number_is_not_for_two_resources(two: CMDP) -> None:
     with pytest.raises(
-        BudgetError, match=r"a limit for each of 'fuel', 'risk' by name, found 3; a plain number will do"
+        BudgetError, match=r"a limit for each of 'fuel', 'risk' by name, found 3; a single limit is enough"
     ):
         resolve(two, 3)
     with pytest.raises(BudgetError, match=r"expected a limit for resource 'risk', found none"):

@@ -124,6 +124,7 @@ def test_a_long_horizon_stays_small() -> None:
         ({"states": ["a", "b", "a"]}, r"states: expected each name once, found 'a' twice"),
         ({"actions": [["a"]]}, r"actions: expected hashable names, found \['a'\]"),
         ({"start": ["a"]}, r"start: expected a hashable state name, found \['a'\]"),
+        ({"start": {"a": 0.5, "b": 0.5}}, r"start: expected a hashable state name, found {'a': .*; a model starts in one"),
         ({"start": "home", "states": ["hom"]}, r"start: .*unknown state 'home'; did you mean 'hom'\?"),
     ],
 )
@@ -348,7 +349,7 @@ def test_stranded_states_are_an_error_unless_declared_terminal() -> None:
     with pytest.raises(
         ModelError,
         match=r"state 'b': expected an action at step 2, where it can be reached, found actions only at steps 1; "
-        r"declare it terminal there if the episode ends: terminal\('b', steps=\[2\]\)",
+        r"if the episode ends there, declare it terminal: terminal\('b', steps=\[2\]\)",
     ):
         build(declare=False)
     model = build(declare=True)

@@ -15,7 +15,8 @@ from scipy import stats
 import solvent
 from discounted_models import discounted, tail_sums
 from solvent import CMDP, Budget, BudgetError, DiscountedCMDP, ModelError
-from solvent.formats.files import loads, to_entries
+from solvent.formats.documents import to_document
+from solvent.formats.files import parse_model
 
 
 def two_state(**options: Any) -> DiscountedCMDP:
@@ -204,7 +205,7 @@ def test_files_keep_them(kind: str, tmp_path: Path) -> None:
         two_state(discount="1/3", budget=Budget(upper=3, lower=-1)),
     ):
         model.save(tmp_path / f"model.{kind}")
-        again = solvent.load_model(tmp_path / f"model.{kind}")
+        again = solvent.load_model(tmp_path / f"model.{kind}", discounted=True)
         assert again == model
         assert (again.name, again.description) == (model.name, model.description)
 
@@ -220,11 +221,11 @@ rows:
 
 
 def test_a_horizon_may_be_null_or_missing() -> None:
-    model = loads(FILE)
-    assert model == loads(FILE + "horizon: null\n")
+    model = parse_model(FILE)
+    assert model == parse_model(FILE + "horizon: null\n")
     assert isinstance(model, DiscountedCMDP)
     assert model.discount == Fraction(9, 10)
-    entries = to_entries(model)
+    entries = to_document(model)
     assert list(entries)[:3] == ["solvent", "horizon", "discount"]
     assert (entries["horizon"], entries["discount"]) == (None, 0.9)
 
@@ -236,7 +237,7 @@ def test_a_horizon_may_be_null_or_missing() -> None:
             FILE + "horizon: 3\n",
             r"^discount: expected no horizon beside a discount, found a horizon of 3; write horizon",
         ),
-        (FILE.replace("discount: 0.9\n", ""), r"^file: expected a field 'horizon', found none; or a discount"),
+        (FILE.replace("discount: 0.9\n", ""), r"^file: expected a field 'horizon', found none; or give a discount"),
         (FILE.replace("0.9", "1"), r"^discount: expected a number above 0 and below 1, found"),
         (FILE.replace("0.9", "x"), r"^discount: expected a finite number"),
         (FILE.replace("action: go", "action: go, steps: [1]"), r"^home/go, steps: expected no steps, as a discounted"),
@@ -250,7 +251,7 @@ def test_a_horizon_may_be_null_or_missing() -> None:
 )
 def test_mistakes_in_files(text: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        loads(text)
+        parse_model(text)
 
 
 def test_mistakes_in_npz_files(tmp_path: Path) -> None:
@@ -264,7 +265,7 @@ def test_mistakes_in_npz_files(tmp_path: Path) -> None:
         ({"budget": {"fuel": [3]}}, r"budget, fuel: expected one limit for all time, .* found one for each step"),
     ):
         with pytest.raises(ModelError, match=message):
-            loads(write_archive(arrays, {**header, **changes}), "npz")
+            parse_model(write_archive(arrays, {**header, **changes}), "npz")
 
 
 @pytest.mark.parametrize(

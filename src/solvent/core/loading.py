@@ -54,8 +54,8 @@ class LoadLimits:
     >>> import solvent
     >>> solvent.LoadLimits(seconds=60).seconds
     60
-    >>> from solvent.formats.files import loads
-    >>> loads("{solvent: 1, horizon: 2}", limits=LoadLimits(text_bytes=10))
+    >>> from solvent.formats.files import parse_model
+    >>> parse_model("{solvent: 1, horizon: 2}", limits=LoadLimits(text_bytes=10))
     Traceback (most recent call last):
     solvent.errors.LoadLimitError: file: expected at most 10 bytes of text, found 24; raise it with
     limits=LoadLimits(text_bytes=...) or SOLVENT_LOAD_LIMITS="text_bytes=..."

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import exact_column
 from solvent.errors import ModelError
-from solvent.model.assemble import (
+from solvent.model.budget import BudgetLike
+from solvent.model.cmdp import CMDP
+from solvent.model.validation import (
     PROBABILITY_TOLERANCE,
     Names,
     Rows,
-    assemble,
+    build_model,
     check_horizon,
     check_names,
     check_resources,
 )
-from solvent.model.budget import BudgetLike
-from solvent.model.cmdp import CMDP
 
 
 @dataclass(frozen=True)
@@ -53,44 +53,12 @@ def from_arrays(
     name: str = "",
     description: str = "",
 ) -> CMDP:
-    """Return the model of transition, reward and cost arrays.
-
-    Parameters
-    ----------
-    P : array of shape (S, A, S) or (H, S, A, S), or sparse
-        Transition probabilities. Sparse: one matrix of shape (S * A, S) with row `s * A + a`, or a list of A matrices
-        of shape (S, S); with steps, a list of H of either.
-    R : array of shape (S, A), (H, S, A), (S, A, S) or (H, S, A, S)
-        Rewards of rows, or of transitions.
-    C : array of shape (S, A), (S, A, d), (H, S, A) or (H, S, A, d)
-        Costs; numbers of any kind that `solvent` takes, also objects and text. With `cost_probability`, an axis for
-        the points of a finite support comes before the axis of resources: (S, A, n) or (S, A, n, d), or with steps.
-    horizon : int
-        Number of steps H.
-    start : hashable
-        Name of the first state; its position, if `states` is not given.
-    cost_probability : array of shape (S, A, n) or (H, S, A, n), optional
-        Probability of each point in C, independent of the next state (the paper's form).
-    available : array of bool, shape (S, A) or (H, S, A), optional
-        Which actions each state offers; all, if not given. A state that offers none is terminal.
-    states, actions, resources : sequences of names, optional
-        Positions 0, 1, ..., and "cost" (or "cost0", "cost1", ...), if not given.
-    budget : number, Budget, or dict of them by resource, optional
-        The default, as in `CMDP.builder`.
-    name, description : str
-        For people.
+    """Return a model from transition, reward and cost arrays; see `CMDP.from_arrays` for the parameters.
 
     Raises
     ------
     ModelError
-        If shapes do not fit each other or could be read in two ways, or the numbers do not make a model.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> P = np.array([[[0.9, 0.1], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
-    >>> from_arrays(P, R=[[1, 0], [0, 0]], C=[[0.1, 0], [0, 0]], horizon=10)
-    CMDP(horizon 10, 2 states, 2 actions, 4 rows, 5 outcomes, stationary, resources ['cost'])
+        If the shapes do not match or could be read in two ways, or the numbers are not a valid model.
     """
     horizon = check_horizon(horizon)
     transitions, n_states, n_actions = _read_transitions(P, horizon)
@@ -126,7 +94,7 @@ def from_arrays(
         if table_of_step[h] == len(pieces):
             pieces.append(_table(shape, *(_pick(column, h) for column in columns)))
     rows = _join(pieces, names, horizon)
-    return assemble(names, rows, horizon=horizon, table_of_step=table_of_step, budget=budget)
+    return build_model(names, rows, horizon=horizon, table_of_step=table_of_step, budget=budget)
 
 
 def _names(given: Sequence[Hashable] | None, count: int, kind: str) -> tuple[Hashable, ...]:

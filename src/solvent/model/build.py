@@ -17,13 +17,18 @@ import numpy as np
 from solvent.core.exact import exact, exact_column
 from solvent.core.loading import check_limit, check_time, current_load
 from solvent.errors import ModelError, did_you_mean, looks_misspelled, printable, quote
-from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.distributions import CostDistribution, from_scipy, is_scipy
-from solvent.model.steps import Steps
+from solvent.model.steps import StepSet
+from solvent.model.validation import Names, Rows, build_model, check_horizon, check_names, check_resources
 
-_NO_STEPS = Steps(())
+#: Hint for a start that is not one state but a distribution.
+START_HINT = (
+    "a model starts in one state; to draw the first state at random, add a state with one action whose outcomes are "
+    "the possible first states, and one step"
+)
+_NO_STEPS = StepSet(())
 _OUTCOME = "(probability, next state), (probability, next state, cost) or (..., cost, reward)"
 
 
@@ -33,7 +38,7 @@ class _Row:
 
     state: Hashable
     action: Hashable
-    steps: Steps | None
+    steps: StepSet | None
     reward: float
     probability: list[float]
     next_state: list[Hashable]
@@ -92,8 +97,8 @@ class Builder:
         self._known = {"state": _as_set(self._states), "action": _as_set(self._actions)}
         self._check_known(start, "state", "start")
         self._rows: list[_Row] = []
-        self._taken: dict[tuple[Hashable, Hashable], Steps | None] = {}
-        self._terminal: dict[Hashable, Steps | None] = {}
+        self._taken: dict[tuple[Hashable, Hashable], StepSet | None] = {}
+        self._terminal: dict[Hashable, StepSet | None] = {}
 
     def add(
         self,
@@ -167,7 +172,7 @@ class Builder:
         Raises
         ------
         ModelError
-            If the rows do not make a model; see `solvent.model.assemble`.
+            If the rows do not make a model; see `solvent.model.validation`.
         """
         if not self._rows:
             raise ModelError("model", "at least one row", "none", "call add(state, action, outcomes=...)")
@@ -182,7 +187,7 @@ class Builder:
         )
         self._rows = [self._rows[i] for i in order]
         tables, table_of_step = self._tables()
-        return assemble(
+        return build_model(
             names,
             self._flatten(tables, state_at, action_at),
             horizon=self.horizon,
@@ -196,19 +201,19 @@ class Builder:
         """Whether any row has been added."""
         return bool(self._rows)
 
-    def _read_steps(self, steps: Iterable[int] | Steps | None, place: str) -> Steps | None:
+    def _read_steps(self, steps: Iterable[int] | StepSet | None, place: str) -> StepSet | None:
         if steps is None:
             return None
         if isinstance(steps, int) and not isinstance(steps, bool):
             steps = [steps]
-        if not isinstance(steps, Steps):
+        if not isinstance(steps, StepSet):
             steps = self._list_steps(steps, place)
         for end in (steps.ranges[0].start, steps.ranges[-1].stop - 1):
             if not 0 <= end < self.horizon:
                 raise ModelError(f"{place}, steps", f"steps from 0 to {self.horizon - 1}", quote(end))
         return steps
 
-    def _list_steps(self, steps: Iterable[int], place: str) -> Steps:
+    def _list_steps(self, steps: Iterable[int], place: str) -> StepSet:
         try:
             listed = list(steps)
         except TypeError:
@@ -219,9 +224,9 @@ class Builder:
                 raise ModelError(f"{place}, steps", f"steps from 0 to {self.horizon - 1}", quote(step))
         if not listed:
             raise ModelError(f"{place}, steps", "at least one step", "none")
-        return Steps.of(map(int, listed))
+        return StepSet.of(map(int, listed))
 
-    def _take(self, state: Hashable, action: Hashable, steps: Steps | None, place: str) -> None:
+    def _take(self, state: Hashable, action: Hashable, steps: StepSet | None, place: str) -> None:
         """Note that a row holds at these steps, all of them if None; refuse it where there is one already."""
         if (state, action) not in self._taken:
             self._taken[state, action] = steps
@@ -241,7 +246,8 @@ class Builder:
             unknown = name not in (declared or ())
             hash(name)
         except TypeError:
-            raise ModelError(where, f"a hashable {kind} name", quote(name)) from None
+            hint = START_HINT if where == "start" and isinstance(name, Mapping) else ""
+            raise ModelError(where, f"a hashable {kind} name", quote(name), hint) from None
         if unknown and declared is not None:
             hint = did_you_mean(name, declared)
             raise ModelError(where, f"a declared {kind}", f"unknown {kind} {quote(name)}", hint)
@@ -280,8 +286,8 @@ class Builder:
                 stacklevel=4,
             )
 
-    def _terminal_at(self, state_at: Mapping[Hashable, int]) -> dict[int, Steps]:
-        always = Steps([range(self.horizon)])
+    def _terminal_at(self, state_at: Mapping[Hashable, int]) -> dict[int, StepSet]:
+        always = StepSet([range(self.horizon)])
         for row in self._rows:
             declared = self._terminal.get(row.state, _NO_STEPS)
             clash = (always if declared is None else declared).first_shared(always if row.steps is None else row.steps)

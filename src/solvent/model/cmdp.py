@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from solvent.core.exact import ExactColumn
 from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.budget import Budget
+from solvent.model.constructors import ModelConstructors
 from solvent.model.distributions import CostDistribution
-from solvent.model.makers import ModelConstructors
 
 if TYPE_CHECKING:
     from solvent.model.describe import Description
@@ -364,9 +364,9 @@ class CMDP(ModelConstructors):
 
     def save(self, path: str | Path) -> None:
         """Write the model to a .yaml, .json or .npz file, whole or not at all."""
-        from solvent.formats.files import save
+        from solvent.formats.files import save_model
 
-        save(self, path)
+        save_model(self, path)
 
     def steps_of_table(self) -> Iterator[tuple[int, list[int]]]:
         """Yield each table with the steps that use it."""

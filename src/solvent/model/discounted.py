@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from solvent.core.exact import MAX_TICKS, ExactColumn, Number, exact
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import BudgetError, ModelError, quote
-from solvent.model.assemble import MAX_HORIZON, MOST_EARNED, check_horizon
 from solvent.model.budget import Budget, BudgetLike, read_budgets
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.distributions import CostDistribution
+from solvent.model.validation import MAX_HORIZON, MAX_TOTAL_REWARD, check_horizon
 
 if TYPE_CHECKING:
     from solvent.model.describe import Description
@@ -70,7 +70,7 @@ class DiscountedCMDP:
             raise ModelError("base", "a model of one step", f"one of {self.base.horizon}")
         object.__setattr__(self, "discount", read_factor(self.discount))
         largest = float(np.abs(self.base.row_reward).max(initial=0.0))
-        most = MOST_EARNED * (1 - float(self.discount))
+        most = MAX_TOTAL_REWARD * (1 - float(self.discount))
         if largest > most:
             expected = f"at most {most:.3g} in size, so that discounted sums fit 64-bit floats"
             raise ModelError("reward", expected, str(largest))
@@ -320,9 +320,13 @@ class DiscountedCMDP:
 
     def save(self, path: str | Path) -> None:
         """Write the model to a .yaml, .json or .npz file, whole or not at all."""
-        from solvent.formats.files import save
+        from solvent.formats.files import save_model
 
-        save(self, path)
+        save_model(self, path)
+
+
+#: A model of either kind.
+AnyModel = CMDP | DiscountedCMDP
 
 
 def repeat_indptr(indptr: NDArray[np.int64], times: int) -> NDArray[np.int64]:

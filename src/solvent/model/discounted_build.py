@@ -11,11 +11,11 @@ import numpy as np
 from solvent.core.exact import Number
 from solvent.errors import ModelError, quote
 from solvent.model.arrays import from_arrays
-from solvent.model.assemble import MAX_HORIZON
 from solvent.model.budget import BudgetLike
 from solvent.model.build import Builder
 from solvent.model.discounted import DiscountedCMDP, check_constant, read_factor
-from solvent.model.explore import explore
+from solvent.model.functions import explore
+from solvent.model.validation import MAX_HORIZON
 
 
 class DiscountedBuilder:
@@ -88,7 +88,7 @@ def discounted_function(
     progress: bool = True,
     **options: Any,
 ) -> DiscountedCMDP:
-    """Return the model of all that can ever be reached from `start`; see `solvent.model.explore.from_function`."""
+    """Return the model of all that can ever be reached from `start`; see `solvent.model.functions.from_function`."""
     if not stationary:
         raise ModelError("stationary", "True, as a discounted model is the same at all steps", "False")
     builder = DiscountedBuilder(discount=discount, start=start, resources=resources, **options)

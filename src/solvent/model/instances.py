@@ -13,10 +13,10 @@ import numpy as np
 
 from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, quote
-from solvent.model.assemble import check_horizon
 from solvent.model.build import Builder
 from solvent.model.cmdp import CMDP
-from solvent.model.explore import from_function
+from solvent.model.functions import from_function
+from solvent.model.validation import check_horizon
 
 
 def knapsack(values: Sequence[float], weights: Sequence[Number], capacity: Number | None = None) -> CMDP:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 
-class Steps:
+class StepSet:
     """A set of steps, kept as ranges that neither touch nor overlap, in order.
 
     Parameters
@@ -17,7 +17,7 @@ class Steps:
 
     Examples
     --------
-    >>> steps = Steps.of([5, 0, 1, 2])
+    >>> steps = StepSet.of([5, 0, 1, 2])
     >>> steps.ranges, len(steps), list(steps), 3 in steps
     ([range(0, 3), range(5, 6)], 4, [0, 1, 2, 5], False)
     """
@@ -32,7 +32,7 @@ class Steps:
                 self.ranges.append(each)
 
     @classmethod
-    def of(cls, steps: Iterable[int]) -> Steps:
+    def of(cls, steps: Iterable[int]) -> StepSet:
         """Return a set of single steps."""
         listed = sorted(set(steps))
         ends = [i + 1 for i, (before, after) in enumerate(pairwise(listed)) if after != before + 1]
@@ -52,15 +52,15 @@ class Steps:
         at = bisect_right(self.ranges, step, key=lambda one: one.start) - 1
         return at >= 0 and step < self.ranges[at].stop
 
-    def __or__(self, other: Steps) -> Steps:
-        return Steps([*self.ranges, *other.ranges])
+    def __or__(self, other: StepSet) -> StepSet:
+        return StepSet([*self.ranges, *other.ranges])
 
-    def first_shared(self, other: Steps) -> int | None:
+    def first_shared(self, other: StepSet) -> int | None:
         """Return the first step that is in both; None if there is none.
 
         Examples
         --------
-        >>> Steps([range(0, 9)]).first_shared(Steps.of([11, 7])), Steps.of([1]).first_shared(Steps.of([2]))
+        >>> StepSet([range(0, 9)]).first_shared(StepSet.of([11, 7])), StepSet.of([1]).first_shared(StepSet.of([2]))
         (7, None)
         """
         mine, others, i, j = self.ranges, other.ranges, 0, 0

@@ -24,10 +24,10 @@ from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seco
 from solvent.core.progress import Progress
 from solvent.errors import BudgetError, LatticeOverflowError, ModelError, did_you_mean, quote
 from solvent.model.amounts import as_typed, short_amount
-from solvent.model.assemble import MAX_HORIZON
 from solvent.model.budget import Budget, BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, constant_limits
+from solvent.model.validation import MAX_HORIZON
 from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.tail import TailRule, close
 from solvent.solvers.solution import Solution, Stats, Status

@@ -95,7 +95,7 @@ def test_the_cap_is_exact_and_says_what_to_do() -> None:
     message = (
         r"from_function: expected at most 9 reachable states \(max_states\), found more, by step 8: among the newest"
     )
-    with pytest.raises(ModelError, match=message + r" is 9; raise max_states, or describe states by less"):
+    with pytest.raises(ModelError, match=message + r" is 9; raise max_states, or describe states with fewer details"):
         CMDP.from_function(**walk(), horizon=9, max_states=9)
     with pytest.raises(ModelError, match="max_states: expected a whole number of at least 1, found 0"):
         CMDP.from_function(**walk(), horizon=9, max_states=0)
@@ -141,7 +141,7 @@ def test_a_progress_bar_does_no_harm(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 @pytest.mark.parametrize("given", [None, "go", 3, {"go": 1}])
 def test_functions_must_return_lists(given: Any) -> None:
-    with pytest.raises(ModelError, match=r"actions\(0\): expected a list, empty where the episode ends, found"):
+    with pytest.raises(ModelError, match=r"actions\(0\): expected a list \(an empty one for a terminal state\), found"):
         CMDP.from_function(0, lambda _: given, lambda *_: [(1, 0, 0)], 2)
     with pytest.raises(ModelError, match=r"outcomes\(0, 'go'\): expected a list"):
         CMDP.from_function(0, lambda _: ["go"], lambda *_: given, 2)
