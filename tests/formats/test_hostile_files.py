@@ -234,7 +234,7 @@ def test_only_plain_files_are_read(name: str, tmp_path: Path) -> None:
         return solvent.load_model(path)
 
     for path in (pipe, device):
-        with cheap(), pytest.raises(SolventError, match="can be read, found no plain file, but a device or a pipe"):
+        with cheap(), pytest.raises(SolventError, match="can be read, found a device or a pipe"):
             read(path)
     folder = tmp_path / f"folder-{name}"
     folder.mkdir()
@@ -248,7 +248,7 @@ def test_text_arrays_beyond_unicode_are_refused() -> None:
     for code in (0x110000, 0x7FFFFFFF, 0xFFFFFFFF):
         bad = np.ascontiguousarray(arrays["cost0"]).copy()
         bad.view(np.uint32)[0] = code
-        with pytest.raises(ModelError, match="text in Unicode"):
+        with pytest.raises(ModelError, match="expected Unicode text"):
             parse_model(write_archive({**arrays, "cost0": bad}, header), "npz")
     lone = arrays["cost0"].copy()
     lone.view(np.uint32)[0] = 0xD800

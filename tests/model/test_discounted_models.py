@@ -112,7 +112,7 @@ def test_distributions_too_narrow_for_floats_are_refused() -> None:
     b = CMDP.builder(discount=0.001, start="here", resources=["x"])
     b.add("here", "go", outcomes=[(1, "here", solvent.distribution("uniform", low=1, high=3))])
     with pytest.raises(
-        ModelError, match=r"^here/go at step 109, cost: expected a distribution whose ends floats can tell apart"
+        ModelError, match=r"^here/go at step 109, cost: expected a distribution whose ends are different floats"
     ):
         b.build().unrolled(120)
 
@@ -246,7 +246,7 @@ def test_a_horizon_may_be_null_or_missing() -> None:
             FILE + "budget: {fuel: [1, 2]}\n",
             r"^budget, fuel: expected one limit for all time, .* found one for each step",
         ),
-        (FILE + "budget: {fuel: {upper: 1, final: true}}\n", r"^budget, fuel: .* found one for after the last step"),
+        (FILE + "budget: {fuel: {upper: 1, final: true}}\n", r"^budget, fuel: .* found one after the last step"),
     ],
 )
 def test_mistakes_in_files(text: str, message: str) -> None:
@@ -280,7 +280,7 @@ def test_mistakes_in_npz_files(tmp_path: Path) -> None:
         ({"discount": "often"}, r"^discount: expected a finite number .* found 'often'$"),
         ({"discount": 0.5, "budget": [1, 2]}, r"^budget: expected one limit for all time, .* found one for each step$"),
         ({"discount": 0.5, "budget": Budget(lower=[1, 2])}, r"^budget: expected one limit .* found one for each step$"),
-        ({"discount": 0.5, "budget": {"x": Budget.final(3)}}, r"^budget, x: .* found one for after the last step$"),
+        ({"discount": 0.5, "budget": {"x": Budget.final(3)}}, r"^budget, x: .* found one after the last step$"),
         ({"discount": 0.5, "budget": {"x": lambda t: t}}, r"^budget, x: .* found a function of the step$"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Models from arrays: transitions, rewards and costs, dense or sparse, the same at all steps or one per step."""
+"""Models from arrays of transitions, rewards and costs: dense or sparse, stationary or with a step axis."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from solvent.model.validation import (
 
 @dataclass(frozen=True)
 class _Shape:
-    """How many steps, states and actions the arrays speak of."""
+    """Number of steps, states and actions of the arrays."""
 
     horizon: int
     states: int
@@ -75,7 +75,7 @@ def from_arrays(
     n_resources = cost_steps[0].shape[-1]
     given = check_resources(resources) if resources is not None else _default_resources(n_resources)
     if len(given) != n_resources:
-        raise ModelError("resources", f"{n_resources} names, as C has", f"{len(given)}")
+        raise ModelError("resources", f"{n_resources} names, as in C", f"{len(given)}")
     names = Names(
         start,
         _names(states, n_states, "states"),
@@ -102,7 +102,7 @@ def _names(given: Sequence[Hashable] | None, count: int, kind: str) -> tuple[Has
     if names is None:
         return tuple(range(count))
     if len(names) != count:
-        raise ModelError(kind, f"{count} names, as P has", f"{len(names)}")
+        raise ModelError(kind, f"{count} names, as in P", f"{len(names)}")
     return names
 
 
@@ -115,7 +115,7 @@ def _pick(steps: list[Any], h: int) -> Any:
 
 
 def _content(entry: Any) -> Hashable:
-    """Return a key that is equal for equal entries, so that equal tables are stored once."""
+    """Return a hashable key of the content, so that equal tables are stored once."""
     if entry is None:
         return None
     if _is_sparse(entry):
@@ -128,7 +128,7 @@ def _is_sparse(value: Any) -> bool:
 
 
 def _read_transitions(P: Any, horizon: int) -> tuple[list[Any], int, int]:
-    """Return per step a matrix of shape (S * A, S), dense or CSR, and S and A."""
+    """Return a matrix of shape (S * A, S) per step, dense or CSR, and S and A."""
     if _is_sparse(P):
         return _sparse_steps([P], 1)
     if _all_sparse(P):
@@ -176,7 +176,7 @@ def _sparse_steps(steps: list[Any], expected: int) -> tuple[list[Any], int, int]
 
 
 def _by_step(array: NDArray[Any], shape: _Shape, trailing: int, name: str) -> list[NDArray[Any]]:
-    """Split a leading step axis, if there is one, from an array of shape (S, A) and `trailing` axes."""
+    """Return the entries of the leading step axis, if there is one, of an array of shape (S, A, ...)."""
     plain = 2 + trailing
     text = "S, A" + ", n" * trailing
     if array.ndim == plain and array.shape[:2] == shape.rows:
@@ -193,40 +193,42 @@ def _by_step(array: NDArray[Any], shape: _Shape, trailing: int, name: str) -> li
 def _read_numbers(values: Any, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(values)
-        # numpy turns a list of text and numbers into text, and one of large integers and floats into floats
+        # NumPy converts lists of text and numbers to text, and lists of large integers and floats to floats
         mixed = array.dtype.kind in "US" or (array.dtype.kind == "f" and bool((np.abs(array) >= 2**53).any()))
         if mixed:
             array = np.array(values, dtype=object)
     except (TypeError, ValueError):
-        raise ModelError(name, "an array of numbers", f"a {type(values).__name__} that is not one") from None
+        raise ModelError(name, "an array of numbers", f"a {type(values).__name__} that cannot be converted") from None
     if array.dtype.kind not in "iufO":
-        raise ModelError(name, "an array of numbers", f"one of type {array.dtype}")
+        raise ModelError(name, "an array of numbers", f"an array of type {array.dtype}")
     return array
 
 
 def _read_floats(values: Any, name: str) -> NDArray[np.float64]:
-    """Read probabilities or rewards; a fraction too small for a double does not become zero."""
+    """Return probabilities or rewards as floats; a fraction too small for a double does not become zero."""
     array = _read_numbers(values, name)
     if array.dtype != object:
         return array.astype(np.float64)
     try:
         floats = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ModelError(name, "an array of numbers that floats can hold", "entries that are not") from None
+        raise ModelError(name, "an array of numbers that floats can hold", "other entries") from None
     lost = [number != 0 and rounded == 0 for number, rounded in zip(array.flat, floats.flat, strict=True)]
     return np.where(np.reshape(lost, array.shape), np.where(array > 0, 5e-324, -5e-324), floats)
 
 
 def _check_distributions(steps: list[NDArray[np.float64]]) -> None:
-    """Refuse what would be put right by P: a negative or unnormalized distribution of costs."""
+    """Refuse invalid cost probabilities, which normalization with P could hide."""
     for probability in steps:
         total = probability.sum(-1)
         if not (probability >= 0).all() or not (np.abs(total - 1) <= PROBABILITY_TOLERANCE).all():
-            raise ModelError("cost_probability", "numbers from 0 to 1 that sum to 1 over the last axis", "others")
+            raise ModelError(
+                "cost_probability", "numbers from 0 to 1 that sum to 1 over the last axis", "others"
+            )
 
 
 def _read_rewards(R: Any, shape: _Shape) -> list[NDArray[np.float64]]:
-    """Return per step rewards of shape (S, A) or (S, A, S)."""
+    """Return rewards of shape (S, A) or (S, A, S) per step."""
     array = _read_floats(R, "R")
     by_transition = array.ndim == 3 and array.shape == (*shape.rows, shape.states)
     by_step = array.ndim == 3 and array.shape == (shape.horizon, *shape.rows)
@@ -235,7 +237,7 @@ def _read_rewards(R: Any, shape: _Shape) -> list[NDArray[np.float64]]:
             "R",
             "a shape that can be read in one way",
             f"{array.shape}, which could be (S, A, S) or (H, S, A)",
-            "add a leading axis of length 1 for the first, a trailing one broadcast to S for the second",
+            "add a leading axis of length 1 for (S, A, S), or a trailing axis broadcast to S for (H, S, A)",
         )
     if array.ndim == 4 and array.shape[-1] != shape.states:
         raise ModelError("R", f"one reward for each of {shape.states} next states", f"shape {array.shape}")
@@ -245,7 +247,7 @@ def _read_rewards(R: Any, shape: _Shape) -> list[NDArray[np.float64]]:
 
 
 def _read_costs(C: Any, shape: _Shape, probabilities: list[Any] | None) -> list[NDArray[Any]]:
-    """Return per step costs of shape (S, A, n, d)."""
+    """Return costs of shape (S, A, n, d) per step."""
     array = _read_numbers(C, "C")
     points = 0 if probabilities is None else 1
     steps_first = array.ndim == 3 + points and array.shape[1:3] == shape.rows and array.shape[0] in (1, shape.horizon)
@@ -254,8 +256,8 @@ def _read_costs(C: Any, shape: _Shape, probabilities: list[Any] | None) -> list[
         raise ModelError(
             "C",
             "a shape that can be read in one way",
-            f"{array.shape}, which could be with steps first or with resources last",
-            "add an axis of length 1 for the resources at the end",
+            f"{array.shape}, which could have a leading axis of steps or a trailing axis of resources",
+            "add a trailing axis of length 1 for the resources",
         )
     if array.ndim == 2 + points or (steps_first and not resources_last):
         array = array[..., None]
@@ -264,13 +266,13 @@ def _read_costs(C: Any, shape: _Shape, probabilities: list[Any] | None) -> list[
         return [step[:, :, None, :] for step in steps]
     n = probabilities[0].shape[-1]
     if steps[0].shape[2] != n:
-        raise ModelError("C", f"{n} points of support, as cost_probability has", f"{steps[0].shape[2]}")
+        raise ModelError("C", f"{n} possible costs, as in cost_probability", f"{steps[0].shape[2]}")
     return steps
 
 
 @dataclass(frozen=True)
 class _Table:
-    """The rows of one table: costs still as the user's numbers, (O, d)."""
+    """The rows of one table; costs are numbers as the user gave them, shape (O, d)."""
 
     rows_per_state: NDArray[np.int64]
     action: NDArray[np.int64]
@@ -295,7 +297,7 @@ def _table(
     n_points = C.shape[2]
     if q is not None:
         each, share = np.repeat(p, n_points), q.reshape(n_rows, -1)[row].ravel()
-        # a product of possible things is possible, however small
+        # the product of two positive probabilities stays positive
         weight = np.where((each > 0) & (share > 0), np.maximum(each * share, 5e-324), each * share)
         point = np.tile(np.arange(n_points), len(row))
         row, following = np.repeat(row, n_points), np.repeat(following, n_points)
@@ -322,7 +324,7 @@ def _nonzero(P: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.f
         order = np.lexsort((entries.col, entries.row))
         row, following = entries.row[order].astype(np.int64), entries.col[order].astype(np.int64)
         return row, following, entries.data[order].astype(np.float64)
-    # NaN and negative entries count as non-zero here and are refused by name later
+    # NaN and negative entries count as non-zero here and are refused by `build_model`
     row, following = np.nonzero(P)
     return row, following, P[row, following]
 

@@ -1,4 +1,4 @@
-"""Sets of steps as ranges, so that a million steps in a row take no more than two numbers."""
+"""Sets of steps, stored as ranges, so that a million consecutive steps take two numbers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from itertools import pairwise
 
 
 class StepSet:
-    """A set of steps, kept as ranges that neither touch nor overlap, in order.
+    """A set of steps, stored as sorted ranges that neither touch nor overlap.
 
     Parameters
     ----------
     ranges : iterable of range
-        Of step 1, none empty; they may overlap.
+        Non-empty ranges of consecutive steps; they may overlap.
 
     Examples
     --------
@@ -33,7 +33,7 @@ class StepSet:
 
     @classmethod
     def of(cls, steps: Iterable[int]) -> StepSet:
-        """Return a set of single steps."""
+        """Return the set of the given steps."""
         listed = sorted(set(steps))
         ends = [i + 1 for i, (before, after) in enumerate(pairwise(listed)) if after != before + 1]
         bounds = pairwise([0, *ends, len(listed)])
@@ -56,7 +56,7 @@ class StepSet:
         return StepSet([*self.ranges, *other.ranges])
 
     def first_shared(self, other: StepSet) -> int | None:
-        """Return the first step that is in both; None if there is none.
+        """Return the first step that is in both sets; None if they are disjoint.
 
         Examples
         --------
