@@ -142,6 +142,6 @@ def _overflow_message(
         f"64-bit integers, "
         f"found a cost of {short_amount(finest)} ({model.place_of(finest_at)}) beside {beside} over {model.horizon} "
         f"steps: the finest unit is {short_amount(column.unit)} and sums reach {short_amount(reach / column.unit)} of "
-        f"it; give the costs and limits fewer digits (or no limit: None), or use a method that rounds with a "
-        f'guarantee: "additive" or "relative"'
+        f"it; give the costs and limits fewer digits, remove the limit, or round with a guarantee: "
+        f'approximation="additive" or "relative"'
     )
