@@ -1,4 +1,4 @@
-"""Files of older formats are read; those that are written now carry a checksum."""
+"""Files of older formats are read; new files have a checksum."""
 
 from __future__ import annotations
 

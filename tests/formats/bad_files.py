@@ -1,4 +1,4 @@
-"""A small model file, and what can be wrong with the structure of one."""
+"""A small model file, and changes that make its structure invalid."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ KINDS = ["yaml", "json", "npz"]
 
 
 def read(kind: str = "yaml", **changes: Any) -> CMDP:
-    """The base model with fields replaced; a field of ... is left out."""
+    """Return the base model with fields replaced; a field of ... is removed."""
     entries = {**yaml.safe_load(BASE), **changes}
     entries = {key: value for key, value in entries.items() if value is not ...}
     text = json.dumps(entries) if kind == "json" else yaml.safe_dump(entries)
@@ -72,7 +72,7 @@ def test_units_longer_than_any_number(tmp_path: Path, kind: str) -> None:
     assert solvent.load_model(tmp_path / f"m.{kind}") == model
 
 
-def test_numpy_names_become_plain(tmp_path: Path) -> None:
+def test_numpy_names_become_python_names(tmp_path: Path) -> None:
     b = CMDP.builder(horizon=1, start=np.int64(1), resources=["x"])
     b.add(np.int64(1), np.float64(0.5), outcomes=[(1, np.int64(1), 0)])
     model = b.build()
@@ -103,7 +103,7 @@ def test_text_that_utf8_cannot_hold(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_scipy_distributions_have_no_form_in_files(tmp_path: Path, kind: str) -> None:
+def test_scipy_distributions_cannot_be_saved(tmp_path: Path, kind: str) -> None:
     b = CMDP.builder(horizon=1, start=0, resources=["x"])
     b.add(0, 0, outcomes=[(1, 0, stats.beta(1, 2))])
     with pytest.raises(ModelError, match=r"expected a distribution that files can hold \(solvent.distribution\)"):
@@ -131,7 +131,7 @@ def test_a_failed_write_leaves_the_old_file(
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
-def test_writing_halfway_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int, content: bytes) -> int:
         assert len(list(tmp_path.iterdir())) == 1
         raise OSError(28, "No space left on device")
@@ -226,7 +226,7 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
         (b"a: 1\n---\nb: 2", r"expected YAML"),
     ],
 )
-def test_yaml_that_is_no_model(text: bytes, message: str) -> None:
+def test_invalid_yaml(text: bytes, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         parse_model(text)
 
@@ -261,7 +261,7 @@ def test_aliases_and_merges_in_moderation() -> None:
         (b'{"a": ' + b"9" * 5000 + b"}", r"file: expected JSON"),
     ],
 )
-def test_json_that_is_no_model(text: bytes, message: str) -> None:
+def test_invalid_json(text: bytes, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         parse_model(text, "json")
 
@@ -305,7 +305,7 @@ def test_bad_fields_are_named_by_their_path(kind: str, changes: dict[str, Any], 
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
-def test_json_constants_are_no_numbers(number: str) -> None:
+def test_json_constants_are_not_numbers(number: str) -> None:
     for field in ("probability", "cost", "reward"):
         text = json.dumps({**yaml.safe_load(BASE), "rows": outcome(**{field: "@"})}).replace('"@"', number)
         with pytest.raises(ModelError, match=rf"rows\[0\].outcomes\[1\].{field}: expected a finite number"):
@@ -341,7 +341,7 @@ def test_numbers_in_files() -> None:
     assert encode_number(1e300) == 1e300
 
 
-def test_what_a_file_says(tmp_path: Path) -> None:
+def test_the_document_of_a_model(tmp_path: Path) -> None:
     b = CMDP.builder(horizon=6, start="a", resources=["x", "y"], budget={"x": Budget.final("1/3"), "y": None}, name="n")
     b.add("a", "go", reward=1, outcomes=[(0.5, "a", {"x": "1/3"}), (0.5, "b", 0)], steps=[0, 1, 2, 3, 5])
     b.add("a", "go", reward=2, outcomes=[(1, "a", [1, solvent.distribution("uniform", low=0, high=0.5)])], steps=[4])
@@ -383,7 +383,7 @@ def test_what_a_file_says(tmp_path: Path) -> None:
     }
 
 
-def test_byte_order_marks_are_forgiven() -> None:
+def test_byte_order_marks_are_ignored() -> None:
     assert parse_model(b"\xef\xbb\xbf" + BASE.encode()).n_rows == 1
 
 
@@ -396,7 +396,7 @@ def test_a_model_of_many_states() -> None:
     assert parse_model(json.dumps(to_document(model)), "json") == model
 
 
-def test_a_bare_limit_is_the_budget_of_the_only_resource() -> None:
+def test_a_single_limit_is_the_budget_of_the_only_resource() -> None:
     assert parse_model(BASE + "budget: 5\n").budget == {"fuel": Budget(5)}
     assert parse_model(BASE + "budget: [1, null, 3]\n").budget == {"fuel": Budget(upper=[1, None, 3])}
     two = BASE.replace("[fuel]", "[fuel, time]").replace("cost: 1", "cost: [1, 0]").replace("cost: 2", "cost: [2, 0]")
@@ -409,7 +409,7 @@ def test_a_misspelled_field_is_named_rather_than_the_one_that_is_missing() -> No
         parse_model(BASE.replace("horizon", "horizn"))
 
 
-def test_an_infinite_limit_is_told_how_to_say_none() -> None:
+def test_an_infinite_limit_has_a_hint() -> None:
     with pytest.raises(ModelError, match=r"^budget.fuel: expected a finite number, found inf; use null for no limit"):
         parse_model(BASE + "budget: {fuel: .inf}\n")
 
@@ -444,14 +444,14 @@ def test_links_are_followed_and_devices_refused(tmp_path: Path) -> None:
         ("{fuel: {upper: [1, -.inf, 2]}, risk: 1}", r"budget.fuel: .* found -inf; use null for no limit"),
     ],
 )
-def test_hints_are_in_the_words_of_files(budget: str, message: str) -> None:
+def test_hints_are_in_the_syntax_of_files(budget: str, message: str) -> None:
     text = BASE.replace("resources: [fuel]", f"resources: [fuel, risk]\nbudget: {budget}")
     with pytest.raises(ModelError, match=message) as caught:
         parse_model(re.sub(r", cost: \d", "", text))
     assert "None" not in str(caught.value)
 
 
-def test_the_hint_on_stranded_states_is_in_the_words_of_files() -> None:
+def test_the_hint_on_stranded_states_is_in_the_syntax_of_files() -> None:
     text = BASE.replace("terminal: [away]", "terminal: []")
     text += "  - {state: away, action: wait, steps: [1], outcomes: [{probability: 1, next: away, cost: 0}]}\n"
     with pytest.raises(ModelError, match=r"add to terminal: {state: 'away', steps: \[2\]}"):

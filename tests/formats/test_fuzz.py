@@ -1,4 +1,4 @@
-"""Whatever the bytes, reading them gives a model or a `SolventError`."""
+"""Reading any bytes gives a model or a `SolventError`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def attempt(content: bytes, kind: str) -> None:
     except SolventError:
         return
     assert isinstance(model, CMDP)
-    # and what was read can be looked at
+    # the model can be described
     assert repr(model)
     assert str(model.describe())
     assert model.fingerprint
@@ -85,7 +85,7 @@ def test_arbitrary_bytes(kind: str, content: bytes) -> None:
 
 @st.composite
 def damaged(draw: Any, content: bytes) -> bytes:
-    """Flip, delete, insert and repeat bytes here and there."""
+    """Flip, delete, insert and repeat bytes at random places."""
     data = bytearray(content)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, max(len(data) - 1, 0)))

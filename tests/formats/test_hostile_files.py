@@ -1,4 +1,4 @@
-"""Model files from outside: small ones cost little, whatever they say, and every refusal is a `SolventError`."""
+"""Untrusted model files: small files take little time and memory, and every error is a `SolventError`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from solvent.model.steps import StepSet
 
 @contextmanager
 def cheap(seconds: float = 2.0, megabytes: float = 500) -> Iterator[None]:
-    """Fail if what is done takes longer, or more memory."""
+    """Fail if the block takes longer or uses more memory."""
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     yield
     assert time.process_time() - began < seconds
@@ -39,7 +39,7 @@ def document(**changes: Any) -> dict[str, Any]:
     return {"solvent": 1, "horizon": 3, "start": "a", "resources": ["x"], "rows": rows} | changes
 
 
-def test_pointers_that_wrap_around_are_refused() -> None:
+def test_pointers_that_overflow_are_refused() -> None:
     b = CMDP.builder(horizon=1, start=0, resources=["x"])
     for action in range(6):
         b.add(0, action, outcomes=[(0.5, 0, 1), (0.5, 1, 0)])
@@ -53,7 +53,7 @@ def test_pointers_that_wrap_around_are_refused() -> None:
                     parse_model(write_archive({**arrays, name: changed}, header), "npz")
 
 
-def test_long_ranges_of_steps_take_no_time() -> None:
+def test_long_ranges_of_steps_are_fast() -> None:
     rows = document()["rows"]
     rows[0]["steps"] = ["0-999998"]
     rows.append(
@@ -130,8 +130,8 @@ def test_sets_of_steps() -> None:
     assert "x" not in StepSet.of([1])
 
 
-def test_states_without_actions_are_found_far_out() -> None:
-    """A cycle of seven states, one of which has no action late: found without following a million steps."""
+def test_stranded_states_are_found_at_late_steps() -> None:
+    """In a cycle of seven states, one without an action at a late step is found without following a million steps."""
     rows = [
         {"state": i, "action": "on", "outcomes": [{"probability": 1, "next": (i + 1) % 7}], "steps": ["0-999992"]}
         for i in range(7)
@@ -221,7 +221,7 @@ def test_limits_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("name", ["m.yaml", "m.json", "m.npz", "m.policy", "m.checkpoint"])
-def test_only_plain_files_are_read(name: str, tmp_path: Path) -> None:
+def test_only_regular_files_are_read(name: str, tmp_path: Path) -> None:
     pipe, device = tmp_path / name, tmp_path / f"zero-{name}"
     os.mkfifo(pipe)
     device.symlink_to("/dev/zero")
@@ -262,7 +262,7 @@ def test_newer_formats_are_refused_with_a_hint() -> None:
             parse_model(json.dumps(document(solvent=found)), "json")
 
 
-def test_large_models_are_let_through(tmp_path: Path) -> None:
+def test_large_models_are_accepted(tmp_path: Path) -> None:
     """A million outcomes of a regular model, which compress well."""
     n = 250_000
     model = solvent.CMDP.from_arrays(*_ring(n), horizon=2, resources=["x"], budget=3)
@@ -281,7 +281,7 @@ def _ring(n: int) -> tuple[Any, Any, Any]:
     return [step, stay], np.zeros((n, 2)), cost.T.copy()
 
 
-def test_names_that_utf_8_cannot_hold_are_refused_in_words() -> None:
+def test_names_that_utf_8_cannot_hold_are_refused() -> None:
     for budget in ({"\ud800": {"strange": 1}}, {"x": {"\ud800": 1}}):
         with pytest.raises(SolventError, match=r"budget\.(x|\\ud800): expected upper, lower or final, found '"):
             parse_model(json.dumps(document(budget=budget)), "json")

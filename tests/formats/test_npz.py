@@ -38,11 +38,11 @@ def unpack(model: CMDP) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def pack(header: Any, arrays: dict[str, Any]) -> bytes:
-    """Return a file whose checksum is right, so that what it says is looked at."""
+    """Return a file with a valid checksum, so that its content is validated."""
     return write_archive(arrays, header)
 
 
-def test_the_file_is_readable_without_us(tmp_path: Path) -> None:
+def test_numpy_can_read_the_file(tmp_path: Path) -> None:
     model = example()
     header, arrays = unpack(model)
     assert header["solvent"] == 2
@@ -53,7 +53,7 @@ def test_the_file_is_readable_without_us(tmp_path: Path) -> None:
     assert parse_model(pack(header, arrays), "npz") == model
 
 
-def test_wide_columns_are_kept_as_text() -> None:
+def test_wide_columns_are_stored_as_text() -> None:
     model = instances.knapsack([1, 1], [1e300, 1e-300])
     _, arrays = unpack(model)
     assert arrays["cost0"].dtype.kind == "U"
@@ -61,7 +61,7 @@ def test_wide_columns_are_kept_as_text() -> None:
 
 
 class Bomb:
-    """Leaves a trace if it is ever unpickled."""
+    """Creates a file if it is ever unpickled."""
 
     def __init__(self, trace: Path) -> None:
         self.trace = trace
@@ -228,7 +228,7 @@ def archive_of(**entries: bytes) -> bytes:
         (archive_of(header_npy=b"\x93NUMPY\x01\x00\x04\x00{{{{"), r"file: expected an NPZ of plain arrays"),
     ],
 )
-def test_archives_that_hold_no_model(content: bytes, message: str) -> None:
+def test_invalid_archives(content: bytes, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         parse_model(content, "npz")
 
@@ -236,7 +236,7 @@ def test_archives_that_hold_no_model(content: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     "header", [b"{", b"\xff", b"[" * 100_000, b"[]", b"1", b'{"solvent": 1e999999999999999999999}']
 )
-def test_headers_that_are_none(header: bytes) -> None:
+def test_invalid_headers(header: bytes) -> None:
     _, arrays = unpack(example())
     buffer = io.BytesIO()
     np.savez(buffer, header=np.frombuffer(header, np.uint8), **arrays)

@@ -1,4 +1,4 @@
-"""Models without a last step: how they are stated, kept in files, bounded and unrolled."""
+"""Models without a last step: constructors, files, bounds and unrolling."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_long_unrolled_models_stay_exact() -> None:
     assert first.cost_sums[0][0] * first.cost[0].unit == sum(Fraction(9, 10) ** t * Fraction(3, 2) for t in range(200))
 
 
-def test_costs_that_are_all_zero_stay_so() -> None:
+def test_zero_costs_stay_zero() -> None:
     b = CMDP.builder(discount=0.3, start=0, resources=["x"])
     b.add(0, 0, outcomes=[(1, 0)])
     model = b.build()
@@ -119,7 +119,7 @@ def test_distributions_too_narrow_for_floats_are_refused() -> None:
 
 @given(discounted(rest=False, discounts=("1/2", "3/4")), st.integers(0, 4))
 @settings(max_examples=40)
-def test_no_course_leaves_the_tail_range(model: DiscountedCMDP, steps: int) -> None:
+def test_no_history_leaves_the_tail_range(model: DiscountedCMDP, steps: int) -> None:
     scale = model.discount**steps
     for d, name in enumerate(model.resources):
         low, high = model.tail_range(name, steps)
@@ -152,7 +152,7 @@ def test_the_effective_horizon_is_the_least(discount: Fraction, epsilon: Fractio
     assert steps == 1 or model.tail_range("x", steps - 1)[1] > epsilon
 
 
-def test_an_effective_horizon_beyond_reason_is_refused() -> None:
+def test_an_effective_horizon_that_is_too_long_is_refused() -> None:
     model = two_state(discount=1 - 1e-9)
     with pytest.raises(
         ModelError, match=r"^epsilon: expected an effective horizon of at most 1,000,000 steps, found about"
@@ -162,7 +162,7 @@ def test_an_effective_horizon_beyond_reason_is_refused() -> None:
         model.effective_horizon(0)
 
 
-def test_all_ways_lead_to_the_same_model() -> None:
+def test_all_constructors_give_the_same_model() -> None:
     P = np.array([[[0.5, 0.5], [1, 0]], [[0, 1], [0, 1]]])
     R, C = [[1, 0], [0, 0]], [[2, 0], [1, 1]]
     b = CMDP.builder(discount=0.5, start=0, resources=["cost"], states=[0, 1], actions=[0, 1], budget=2)
@@ -187,7 +187,7 @@ def test_all_ways_lead_to_the_same_model() -> None:
     assert model != 3
 
 
-def test_functions_are_explored_to_the_end() -> None:
+def test_functions_are_explored_until_no_state_is_new() -> None:
     model = CMDP.from_function(0, lambda s: ["on"] if s < 40 else [], lambda s, a: [(1, s + 1, 1)], discount=0.5)
     assert model.n_states == 41
     with pytest.raises(ModelError, match=r"^from_function: expected at most 100 reachable states"):
@@ -199,7 +199,7 @@ def test_functions_are_explored_to_the_end() -> None:
 
 
 @pytest.mark.parametrize("kind", ["yaml", "json", "npz"])
-def test_files_keep_them(kind: str, tmp_path: Path) -> None:
+def test_files_hold_discounted_models(kind: str, tmp_path: Path) -> None:
     for model in (
         two_state(name="van", description="on the road"),
         two_state(discount="1/3", budget=Budget(upper=3, lower=-1)),
@@ -308,7 +308,7 @@ def test_rows_and_arrays_that_differ_by_step_are_refused() -> None:
         DiscountedCMDP(two_state().unrolled(3), Fraction(1, 2))
 
 
-def test_what_needs_a_last_step_says_so() -> None:
+def test_functions_that_need_a_horizon_say_so() -> None:
     model = two_state()
     message = (
         r"^model: expected a CMDP, which has a last step, found a DiscountedCMDP; model.unrolled\(steps\) is the CMDP"
@@ -318,7 +318,7 @@ def test_what_needs_a_last_step_says_so() -> None:
             use(model)  # type: ignore[operator]
 
 
-def test_what_it_says_of_itself() -> None:
+def test_repr_and_description() -> None:
     model = two_state(name="van")
     assert repr(model) == (
         "DiscountedCMDP('van': discount 9/10, 2 states, 2 actions, 2 rows, 3 outcomes, resources ['fuel'])"

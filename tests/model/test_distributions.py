@@ -104,7 +104,7 @@ def test_supports_are_exact() -> None:
         ("truncated_normal", {"mean": 0, "sd": 1, "high": 1, "negate": True}, r"bounded above, .*give low"),
     ],
 )
-def test_distributions_that_are_none(name: str, parameters: dict[str, Any], message: str) -> None:
+def test_invalid_distributions(name: str, parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         solvent.distribution(name, **parameters)
 
@@ -143,12 +143,12 @@ def test_any_bounded_scipy_distribution(frozen: Any, low: Any, high: Any) -> Non
         (stats.uniform([0, 1], 1), r"expected one distribution, found scipy's uniform with arrays"),
     ],
 )
-def test_scipy_distributions_that_will_not_do(frozen: Any, message: str) -> None:
+def test_invalid_scipy_distributions(frozen: Any, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         from_scipy(frozen)
 
 
-def test_what_files_say() -> None:
+def test_entries_of_files() -> None:
     distribution = solvent.distribution("triangular", low=0, mode="1/3", high=0.5, negate=True)
     assert distribution.as_entry() == {
         "distribution": "triangular",
