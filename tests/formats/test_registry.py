@@ -90,6 +90,13 @@ def test_help_lists_the_formats() -> None:
     assert all(".yaml, .json or .npz" in text for text in texts)
 
 
+@pytest.mark.parametrize("suffix", registry.model_suffixes())
+def test_documentation_lists_the_formats(suffix: str) -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "models.md").read_text()
+    assert f"`{suffix}`" in page.partition("## Files")[2]
+    assert suffix in str(solvent.load_model.__doc__)
+
+
 def test_the_kind_of_model_is_checked(tmp_path: Path) -> None:
     endless, ending = tmp_path / "endless.yaml", tmp_path / "ending.yaml"
     endless.write_text(DISCOUNTED)

@@ -69,6 +69,7 @@ def mypy(path: Path, text: str, cache: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_type_checkers_see_the_kind_of_model(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
     cache = tmp_path / "cache"
     assert mypy(tmp_path / "snippet.py", SNIPPET, cache) == []
     mistakes = mypy(tmp_path / "mistakes.py", MISTAKES, cache)

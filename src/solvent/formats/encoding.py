@@ -59,6 +59,21 @@ def _inside(where: str, part: str) -> str:
     return f"{where}, {part}" if where else part
 
 
+def encode_text(text: str) -> bytes:
+    """Return text as UTF-8.
+
+    Raises
+    ------
+    ModelError
+        If the text has a lone surrogate.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        found = quote(text[error.start : error.end])
+        raise ModelError("model", "names and texts that UTF-8 can hold", f"the lone surrogate {found}") from None
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # numbers
 

@@ -27,7 +27,7 @@ def load_model(path: str | Path, *, discounted: bool | None, limits: LoadLimits 
 
 
 def load_model(path: str | Path, *, discounted: bool | None = False, limits: LoadLimits | None = None) -> AnyModel:
-    """Load a model from a file: .yaml, .json or .npz.
+    """Load a model from a file. Its suffix decides the format: .yaml, .yml, .json or .npz.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def parse_model(content: str | bytes, format: str = "yaml", *, limits: LoadLimit
     content : str or bytes
         Content of a file.
     format : str
-        Name of its format: "yaml", "json" or "npz".
+        Name of the format, as in `solvent.formats.registry`.
     limits : LoadLimits, optional
         As in `load_model`.
 
@@ -122,7 +122,7 @@ def parse_model(content: str | bytes, format: str = "yaml", *, limits: LoadLimit
 
 
 def save_model(model: AnyModel, path: str | Path) -> None:
-    """Write a model to a file: .yaml, .json or .npz. The same as `model.save(path)`.
+    """Write a model to a file in the format of its suffix; the same as `model.save(path)`.
 
     The file is replaced as a whole; if writing fails, an existing file stays as it was.
 

@@ -8,6 +8,7 @@ from typing import Any
 from solvent.core.exact import decimal
 from solvent.errors import ModelError, SolventError, quote
 from solvent.formats.documents import from_document, to_document
+from solvent.formats.encoding import encode_text
 from solvent.model.discounted import AnyModel
 
 
@@ -55,18 +56,3 @@ def parse(content: bytes) -> Any:
         raise
     except ValueError as error:
         raise ModelError("file", "JSON", str(error)) from None
-
-
-def encode_text(text: str) -> bytes:
-    """Return text as UTF-8.
-
-    Raises
-    ------
-    ModelError
-        If the text has a lone surrogate.
-    """
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        found = quote(text[error.start : error.end])
-        raise ModelError("model", "names and texts that UTF-8 can hold", f"the lone surrogate {found}") from None

@@ -17,7 +17,7 @@ from solvent.core.exact import decimal
 from solvent.core.loading import check_time, current_limits, refuse
 from solvent.errors import ModelError, quote
 from solvent.formats.documents import from_document, to_document
-from solvent.formats.json import encode_text
+from solvent.formats.encoding import encode_text
 from solvent.model.discounted import AnyModel
 
 _MAX_DEPTH = 60

@@ -222,9 +222,7 @@ def _check_distributions(steps: list[NDArray[np.float64]]) -> None:
     for probability in steps:
         total = probability.sum(-1)
         if not (probability >= 0).all() or not (np.abs(total - 1) <= PROBABILITY_TOLERANCE).all():
-            raise ModelError(
-                "cost_probability", "numbers from 0 to 1 that sum to 1 over the last axis", "others"
-            )
+            raise ModelError("cost_probability", "numbers from 0 to 1 that sum to 1 over the last axis", "others")
 
 
 def _read_rewards(R: Any, shape: _Shape) -> list[NDArray[np.float64]]:

@@ -368,7 +368,7 @@ class CMDP(ModelConstructors):
         return describe(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file: .yaml, .json or .npz. An existing file is replaced as a whole."""
+        """Write the model to a file in the format of its suffix; see `solvent.load_model`."""
         from solvent.formats.files import save_model
 
         save_model(self, path)

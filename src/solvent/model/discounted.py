@@ -321,7 +321,7 @@ class DiscountedCMDP:
         return describe(self.base, self.discount)
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file: .yaml, .json or .npz. An existing file is replaced as a whole."""
+        """Write the model to a file in the format of its suffix; see `solvent.load_model`."""
         from solvent.formats.files import save_model
 
         save_model(self, path)
