@@ -42,7 +42,8 @@ class LoadLimits:
         Number of values in a YAML file after its aliases are expanded. Ten times the number of values before is always
         allowed.
     entries : int
-        Number of rows, outcomes and costs in all tables of a YAML or JSON file.
+        Number of rows, outcomes and costs in all tables of a YAML or JSON file. Ten times the number in the file itself
+        is always allowed.
     resources : int
         Number of resources.
     digits : int
@@ -67,7 +68,7 @@ class LoadLimits:
     expanded_bytes: int = 16 * 2**30
     expansion: int = 200
     nodes: int = 100_000
-    entries: int = 50_000_000
+    entries: int = 10_000_000
     resources: int = 1000
     digits: int = 400
     seconds: float = 600.0
@@ -159,8 +160,8 @@ def check_time() -> None:
         load.check_time()
 
 
-def check_limit(name: str, found: int, what: str, where: str = "file") -> None:
-    """Raise a `LoadLimitError` if a number exceeds the limit of the given name.
+def check_limit(name: str, found: int, what: str, where: str = "file", *, always: int = 0) -> None:
+    """Raise a `LoadLimitError` if a number exceeds both the limit of the given name and `always`.
 
     Parameters
     ----------
@@ -172,6 +173,8 @@ def check_limit(name: str, found: int, what: str, where: str = "file") -> None:
         What is counted, for the message.
     where : str
         Place for the message.
+    always : int
+        Number that is allowed regardless of the limit.
 
     Examples
     --------
@@ -181,7 +184,7 @@ def check_limit(name: str, found: int, what: str, where: str = "file") -> None:
     solvent.errors.LoadLimitError: file: expected at most 1,000 resources, found 30,000; raise it with
     limits=LoadLimits(resources=...) or SOLVENT_LOAD_LIMITS="resources=..."
     """
-    most = getattr(current_limits(), name)
+    most = max(getattr(current_limits(), name), always)
     if found > most:
         refuse(name, f"at most {most:,} {what}", f"{found:,}", where)
 
