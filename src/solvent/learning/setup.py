@@ -35,10 +35,10 @@ from solvent.learning.learner import Learner, LearnSettings
 from solvent.learning.runners import EnvironmentRunner, ModelRunner
 from solvent.learning.support import LearnedSupport, SupportLike, read_support, unrolled
 from solvent.learning.worst_case import WorstCase
-from solvent.model.assemble import check_horizon
 from solvent.model.budget import BudgetLike, Limits, limits_of, read_budgets, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import BoundLike
+from solvent.model.validation import check_horizon
 from solvent.policy.nodes import Counting
 from solvent.solvers.problem import Problem
 from solvent.solvers.transforms.rounding import additive_lengths, project, read_epsilon
