@@ -12,10 +12,10 @@ from solvent.core.archives import Arrays, Header, check_array, check_length, che
 from solvent.core.exact import exact
 from solvent.core.loading import check_limit
 from solvent.errors import PolicyError, quote
-from solvent.formats.files import decode_name
-from solvent.model.assemble import check_horizon, check_names, check_resources
+from solvent.formats.encoding import decode_name
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
+from solvent.model.validation import check_horizon, check_names, check_resources
 from solvent.policy.layout import ARRAYS, SETTLED
 from solvent.policy.nodes import Lookup
 from solvent.policy.table import AugmentedPolicy

@@ -14,7 +14,7 @@ import numpy as np
 from solvent._version import __version__
 from solvent.core.archives import FORMAT, Arrays, Header, write_archive
 from solvent.core.files import write_atomically
-from solvent.formats.files import encode_name
+from solvent.formats.encoding import encode_name
 from solvent.policy.layout import ARRAYS, SETTLED, UNBOUNDED
 
 if TYPE_CHECKING:
