@@ -1,7 +1,8 @@
 """Look for phrases that the project does not use: `prose.py FILE_OR_FOLDER ...` prints each place, and fails if any.
 
 Documentation, docstrings, comments and messages are written in plain technical English. The list below holds turns that
-are elliptical, archaic or metaphorical, each with what to write instead. Words that codespell knows are not repeated here.
+are elliptical, archaic or metaphorical, each with what to write instead. Words that codespell knows are not repeated
+here.
 """
 
 import re

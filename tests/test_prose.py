@@ -32,7 +32,9 @@ def prose() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
-def test_sample_is_caught(prose: dict[str, Any], sample: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sample_is_caught(
+    prose: dict[str, Any], sample: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     page = tmp_path / "page.md"
     page.write_text(sample)
     assert prose["main"]([str(tmp_path)]) == 1
@@ -40,7 +42,9 @@ def test_sample_is_caught(prose: dict[str, Any], sample: str, tmp_path: Path, ca
 
 
 def test_plain_sentences_pass(prose: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "page.md").write_text("The policy is never over budget, at any step, under any outcome.\nIt has no room left.")
+    (tmp_path / "page.md").write_text(
+        "The policy is never over budget, at any step, under any outcome.\nIt has no room left."
+    )
     assert prose["main"]([str(tmp_path)]) == 0
     assert capsys.readouterr().out == ""
 

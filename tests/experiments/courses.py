@@ -66,7 +66,7 @@ def pareto(pairs: Iterable[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, F
 
 
 def courses(model: CMDP) -> Iterator[tuple[frozenset[tuple[int, int]], Fraction, Fraction]]:
-    """Yield each course of a model without luck: its (step, row) pairs, cost and reward."""
+    """Yield each course of a deterministic model: its (step, row) pairs, cost and reward."""
 
     def walk(step: int, state: int) -> Iterator[tuple[list[tuple[int, int]], Fraction, Fraction]]:
         if step == model.horizon:
