@@ -14,9 +14,9 @@ from typing import NamedTuple
 #: Phrases as regular expressions, without regard to case, and what to write instead.
 BANNED = {
     r"between what\b": "bounds on ..., or the range of ...",
-    r"\bso many\b": "the number, or 'enough ... that'",
+    r"\bso many\b(?! \w+ that)": "the number, or 'enough ... that'",
     r"\bthat is none\b": "say what it is not, and why",
-    r"\bof the draws\b": "'Random seed.'",
+    r"(?-i:\bOf the draws\b)": "'Random seed.'",
     r"\bdearest\b": "the largest cost",
     r"\bwhatever (?:he|she|it|they|one|else|happens)\b": "'regardless of ...', or 'under any outcome'",
     r"\bwhoever\b": "name the person, or use the passive",
