@@ -29,7 +29,8 @@ class Question(NamedTuple):
 QUESTIONS = [
     Question(
         "Is the horizon infinite,\nwith a discount?",
-        "yes", "solvent.solve(model, epsilon=0.05)", "relaxed; with strict=True it never exceeds the budget", style.VERMILLION,
+        "yes", "solvent.solve(model, epsilon=0.05)", "relaxed; with strict=True it never exceeds the budget",
+        style.VERMILLION,
     ),
     Question(
         "Do you want the value of every budget\nof one resource, or of one more unit?",
