@@ -108,7 +108,8 @@ def test_noise_helps_deterministic_instances_only(made: dict[str, Any]) -> None:
     assert means[0] < 100
     assert means[-1] > 2**11
     assert facts["prize"] == {"least": 2**7 + 1, "most": 2**7 + 1}
-    assert "has 129 at every level of noise tried, of density H / noise on its costs (H = 8)" in made["smoothed"].finding
+    finding = made["smoothed"].finding
+    assert "has 129 at every level of noise tried, of density H / noise on its costs (H = 8)" in finding
     assert facts["plain"]["8"]["exponent"] is None  # too little between its ends
     lines = Smoothed.quick().table(facts)
     assert lines[2].endswith("|  |  |")
