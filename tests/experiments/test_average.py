@@ -1,4 +1,4 @@
-"""Growth is read off correctly, both figures say what their rows say, and docs/average-case.md says what they say."""
+"""Fits are correct, both figures agree with their rows, and docs/average-case.md agrees with the figures."""
 
 from __future__ import annotations
 

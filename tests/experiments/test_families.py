@@ -1,4 +1,4 @@
-"""Counts of points are the true ones, and what docs/average-case.md states about them holds."""
+"""Counts of points are exact, and the statements of docs/average-case.md about them hold."""
 
 from __future__ import annotations
 

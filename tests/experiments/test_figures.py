@@ -1,4 +1,4 @@
-"""Each figure at a quick size: its trials, what it finds in them, and its picture."""
+"""Each figure at a quick size: its trials, its facts and its plot."""
 
 from __future__ import annotations
 

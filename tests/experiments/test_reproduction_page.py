@@ -1,4 +1,4 @@
-"""docs/reproduction.md says what the committed facts say."""
+"""docs/reproduction.md agrees with the committed facts."""
 
 from __future__ import annotations
 

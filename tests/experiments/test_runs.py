@@ -1,4 +1,4 @@
-"""Rows are kept, a killed run goes on, and nothing is mixed."""
+"""Rows are kept, a killed run can be resumed, and rows of different studies are not mixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper's algorithms as written find what the planner finds."""
+"""The paper's algorithms as written agree with the solvers."""
 
 from __future__ import annotations
 
