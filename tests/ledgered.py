@@ -1,4 +1,4 @@
-"""Small random environments that keep an exact account of their own, which nobody else writes to, and odd wrappers."""
+"""Small random environments that keep their own exact account of spending, and unusual wrappers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Ledgered(gymnasium.Env[Any, Any]):
     seed : int
         Of its tables.
     limits : sequence of Fraction
-        After each step; the last one for ever.
+        Limit after each step; the last one applies to all later steps.
     refunds : bool
         Whether some costs are negative.
     ends : bool

@@ -117,7 +117,7 @@ def optimum(model, limits):
     What it does is a set of (step, state, action); amounts are whole multiples of the least common denominator.
     """
     costs = [
-        tuple(dearest(model.cost_of(model.resource_index(name), o)) for name in limits.resources)
+        tuple(upper_end(model.cost_of(model.resource_index(name), o)) for name in limits.resources)
         for o in range(model.n_outcomes)
     ]
     bounds = [x for side in (limits.upper, limits.lower) for per_step in side for x in per_step if x is not None]
@@ -169,7 +169,7 @@ def optimum(model, limits):
     return value, done, dead_ends
 
 
-def dearest(cost):
+def upper_end(cost):
     return cost if isinstance(cost, Fraction) else cost.high
 
 
