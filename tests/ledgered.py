@@ -54,7 +54,7 @@ class Ledgered(gymnasium.Env[Any, Any]):
         self.broke = True
 
     @property
-    def dearest(self) -> Fraction:
+    def largest_cost(self) -> Fraction:
         return max(cost for outcomes in self.table.values() for _, cost in outcomes)
 
     def price(self, state: Any, action: Any, after: Any) -> Fraction:
