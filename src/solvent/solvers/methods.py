@@ -20,7 +20,8 @@ from solvent.solvers.frontier import frontiers as frontier
 from solvent.solvers.frontier.following import visit
 from solvent.solvers.labels.search import best_path
 from solvent.solvers.problem import Problem
-from solvent.solvers.reduction import layers as reduction
+from solvent.solvers.reduction.following import trace
+from solvent.solvers.reduction.reduce import reduce
 from solvent.solvers.solution import Stats
 
 #: Outcomes that are followed in a second.
@@ -306,13 +307,13 @@ def _truth_of(problem: Problem, turned: bool) -> tuple[NDArray[np.int64], NDArra
 
 def _by_reduction(problem: Problem, monitor: ResourceMonitor, options: Options) -> Answer:
     model, lattice, prune = problem.model, problem.lattice, options.prune
-    found = reduction.reduce(model, lattice, monitor, prune=prune, truncation=problem.truncation, within=options.within)
+    found = reduce(model, lattice, monitor, prune=prune, truncation=problem.truncation, within=options.within)
     sizes = tuple(len(layer) for layer in found.layers)
     amounts = None if problem.is_exact else max(layer.distinct_amounts(problem.settled_as) for layer in found.layers)
     stats = Stats(0.0, sum(sizes), sizes, found.cost_diversity, monitor.peak, "nodes", amounts, problem.most_amounts)
     if found.value == -np.inf:
         return _nothing("reduction", stats, problem)
-    traced = reduction.trace(model, lattice, found, problem.truth.high_OD, problem.truth.low_OD, monitor)
+    traced = trace(model, lattice, found, problem.truth.high_OD, problem.truth.low_OD, monitor)
     if problem.is_exact:
         _check_limits(lattice, traced.peak_HD, traced.trough_HD)
     rounding = problem.rounding(pooled=found.pooled)
