@@ -25,7 +25,7 @@ from typing import Any
 
 import solvent
 from fuzz.mutate import Seed, flip, mutate
-from solvent.formats.files import loads
+from solvent.formats.files import parse_model
 from solvent.learning.checkpoint import restore
 from solvent.learning.checkpoint import to_bytes as checkpoint_bytes
 from solvent.learning.learner import Learner
@@ -129,11 +129,15 @@ def _policies() -> list[tuple[Seed, Any]]:
         ("reduction", models["van"], solvent.solve(models["van"], method="reduction").policy),
         ("frontier", models["van"], solvent.solve(models["van"], method="frontier").policy),
         ("two", models["two"], solvent.solve(models["two"]).policy),
-        ("rounded", models["van"], solvent.solve(models["van"], method="additive", epsilon="3/2", strict=True).policy),
+        (
+            "rounded",
+            models["van"],
+            solvent.solve(models["van"], approximation="additive", epsilon="3/2", strict=True).policy,
+        ),
         (
             "continuous",
             models["distribution"],
-            solvent.solve(models["distribution"], method="additive", epsilon="1/2", strict=True).policy,
+            solvent.solve(models["distribution"], approximation="additive", epsilon="1/2", strict=True).policy,
         ),
         ("discounted", models["ever"], solvent.solve(models["ever"], epsilon="1/2").policy),
     ]
@@ -251,7 +255,7 @@ def _peak() -> int:
 
 
 def _load_model(each: Input) -> str:
-    model = loads(each.content, each.origin.kind)
+    model = parse_model(each.content, each.origin.kind)
     repr(model)
     if each.seed % 8 == 0:
         str(model.describe())

@@ -12,11 +12,13 @@ below 0, induction from the last step gives
     V*_h(x) <= V_h(x) + w_h (T_h - V_h(x)) + E_h,      w_h = w_{h+1} + g + t,
     E_h = E_{h+1} + w_{h+1} (T_{h+1} + R_h - T_h) + g (2 R_h + 2 T_{h+1} - T_h) + t T_h + d,
 
-so the bound does not depend on how bad the actions are that no optimal policy takes. The policy that attains V_0 is worth at least
+so very low values of actions that no optimal policy takes do not enter the bound. The value of the policy that attains
+V_0 is at least
 
     V_0 - g * sum over h of  E|r_h| + E|V_{h+1}|,
 
-both taken along its own histories. See docs/guarantees.md for the proofs.
+both taken along its own histories; where these are not known, the sum is at most 2 (R_0 + ... + R_{H-1}) - V_0 plus
+2 T_{h+1} + R_0 + ... + R_h - V_0 for each h below H - 1. See docs/guarantees.md for the proofs.
 """
 
 from __future__ import annotations
@@ -149,11 +151,18 @@ class Extremes:
         """Return the largest error of the start's value that is due to the probabilities of bins."""
         return rounding.bins * float(np.maximum(self.top, -self.bottom)[1:].sum())
 
-    def below(self, rounding: Rounding) -> float:
-        """Return an upper bound on the value computed for a policy at the start minus its true value."""
+    def below(self, value: float, rounding: Rounding) -> float:
+        """Return an upper bound on the value computed for a policy at the start minus its true value.
+
+        The policy need not be known: its expected |r_h| + |V_{h+1}| is bounded in two ways, by the largest absolute
+        values of each step, and by the largest rewards and values minus the value of the policy.
+        """
         size = np.maximum(np.abs(self.top), np.abs(self.bottom))
         total = float(size.sum() + 2 * size[1:].sum())
-        return _with_underflow(rounding.row * total + self.shifted(rounding), len(size), rounding, bool(size.any()))
+        earned = np.cumsum(self.reward)
+        along = 2 * float(earned[-1]) - value + float((2 * self.top[1:] + earned[:-1] - value).sum())
+        error = rounding.row * min(total, max(along, 0.0)) + self.shifted(rounding)
+        return _with_underflow(error, len(size), rounding, bool(size.any()))
 
 
 @dataclass(frozen=True)

@@ -439,7 +439,11 @@ class _Layers:
         m, p, work, e = self.work.model, self.pooled, self.work, self.extremes
         largest, total = int(self.sizes[stop:begin].max()), int(self.sizes[stop:begin].sum())
         need, point_row, point_value = np.empty(total, np.int64), np.empty(total, np.int32), np.empty(largest)
-        value, row, spare_L = np.empty(largest), np.empty(largest, self.row_type), np.empty((1 + p.n_distributions, largest))
+        value, row, spare_L = (
+            np.empty(largest),
+            np.empty(largest, self.row_type),
+            np.empty((1 + p.n_distributions, largest)),
+        )
         if largest < _PARALLEL_FROM:
             made, self.later_L = sweep_kernels.sweep_layers(
                 m.table_of_step, m.row_indptr, p.indptr, p.probability, p.next_state, p.cost, p.distribution, m.row_reward,
