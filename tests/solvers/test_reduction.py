@@ -280,4 +280,4 @@ def test_copies_need_no_further_compilation():
     duplicate = copy.deepcopy(model)
     assert duplicate.probability.flags.writeable
     assert solve(duplicate, method="reduction").value == solve(model, method="reduction").value
-    assert len(compiled_kernels()) == before
+    assert compiled_kernels()[before:] == []

@@ -29,13 +29,13 @@ class NextNodes(NamedTuple):
 
     Attributes
     ----------
-    index : NodeIndex
+    nodes : NodeIndex
         `slots` is empty after the last step, when there is only the end.
     alive : ndarray of bool, shape (N,)
         Whether each node can be continued from.
     """
 
-    index: NodeIndex
+    nodes: NodeIndex
     alive: NDArray[np.bool_]
 
 
@@ -44,7 +44,7 @@ class RowArrays(NamedTuple):
 
     Attributes
     ----------
-    count : ndarray of int64, shape (N,)
+    row_count : ndarray of int64, shape (N,)
         Number of rows of each node of the current layer.
     row : ndarray of int32
         The model's row, for each row.
@@ -56,7 +56,7 @@ class RowArrays(NamedTuple):
         Number of rows and of transitions written.
     """
 
-    count: NDArray[np.int64]
+    row_count: NDArray[np.int64]
     row: NDArray[np.int32]
     indptr: NDArray[Any]
     next: NDArray[Any]

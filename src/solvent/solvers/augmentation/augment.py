@@ -307,7 +307,7 @@ def _expanded(steps: StepArrays, monitor: ResourceMonitor, *, prune: bool) -> _P
 def _stationary(steps: StepArrays, monitor: ResourceMonitor) -> _Parts:
     """Return the form without steps: all nodes that can be reached, and rows for those reached before the end."""
     every, n_inner = _explore(steps, monitor)
-    n_nodes, nodes = len(every.alive), NodeArrays(every.index.state[:n_inner], every.index.spent_ND[:n_inner])
+    n_nodes, nodes = len(every.alive), NodeArrays(every.nodes.state[:n_inner], every.nodes.spent_ND[:n_inner])
     monitor.reserve(20 * n_nodes, "the nodes of the augmented MDP")
     _, stuck, n_rows, n_entries = _judge(steps, 0, nodes, every, keep_all=True)
     rows = _Rows(steps.model, n_rows, n_entries, n_nodes, monitor)
@@ -315,8 +315,8 @@ def _stationary(steps: StepArrays, monitor: ResourceMonitor) -> _Parts:
     rows.counts.append(np.zeros(n_nodes - n_inner, np.int64))
     parts, dead_ends = rows.parts(), np.flatnonzero(stuck)
     return _Parts(
-        state=every.index.state,
-        spent_ND=every.index.spent_ND,
+        state=every.nodes.state,
+        spent_ND=every.nodes.spent_ND,
         layer_indptr=None,
         dead_ends=dead_ends,
         feasible=_is_feasible(parts, dead_ends, steps.model.horizon, monitor),

@@ -1,6 +1,6 @@
 """Kernels of the augmented MDP: which nodes can be continued from, and the rows of each.
 
-Nodes are those of `solvent.solvers.reduction.kernels`. If `NextNodes.index.slots` is empty, this is the last step: the
+Nodes are those of `solvent.solvers.reduction.kernels`. If `NextNodes.nodes.slots` is empty, this is the last step: the
 only node after it is the end, at position 0.
 
 Kernels return early once `halt[0]` is set; their results are then incomplete.
@@ -37,7 +37,7 @@ def judge(nodes, model, cost_OD, bounds, after, keep_all, out_alive, out_stuck, 
     """
     n_rows = n_entries = 0
     row_indptr, outcome_indptr, spent_ND = bounds.row_indptr, model.outcome_indptr, nodes.spent_ND
-    last = after.index.slots.shape[0] == 0
+    last = after.nodes.slots.shape[0] == 0
     scratch = np.empty((1, spent_ND.shape[1]), np.int64)
     for i in range(nodes.state.shape[0]):
         if halt[0]:
@@ -55,7 +55,7 @@ def judge(nodes, model, cost_OD, bounds, after, keep_all, out_alive, out_stuck, 
             good = True
             if not last:
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    j = next_node(spent_ND, i, cost_OD, o, model.next_state[o], after.index, scratch)
+                    j = next_node(spent_ND, i, cost_OD, o, model.next_state[o], after.nodes, scratch)
                     if not after.alive[j]:
                         good = False
                         break
@@ -89,13 +89,13 @@ def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_r
     row_indptr, outcome_indptr, spent_ND = bounds.row_indptr, model.outcome_indptr, nodes.spent_ND
     out_next, out_probability = out_rows.next, out_rows.probability
     n_rows, n_entries = out_rows.written[0], out_rows.written[1]
-    last = after.index.slots.shape[0] == 0
+    last = after.nodes.slots.shape[0] == 0
     scratch = np.empty((1, spent_ND.shape[1]), np.int64)
     # the entry of each next node in the current row, and the row that it was made for
     entry_of, tried_in = np.empty(out_reached.shape[0], np.int64), np.zeros(out_reached.shape[0], np.int64)
     tries = 0
     for i in range(nodes.state.shape[0]):
-        out_rows.count[i] = 0
+        out_rows.row_count[i] = 0
         if halt[0]:
             break
         if not wanted[i]:
@@ -111,7 +111,7 @@ def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_r
                 n_entries += 1
             else:
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    j = next_node(spent_ND, i, cost_OD, o, model.next_state[o], after.index, scratch)
+                    j = next_node(spent_ND, i, cost_OD, o, model.next_state[o], after.nodes, scratch)
                     if not keep_all and not after.alive[j]:
                         good = False
                         break
@@ -129,7 +129,7 @@ def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_r
             out_rows.row[n_rows] = r
             n_rows += 1
             out_rows.indptr[n_rows] = n_entries
-            out_rows.count[i] += 1
+            out_rows.row_count[i] += 1
     out_rows.written[0], out_rows.written[1] = n_rows, n_entries
 
 

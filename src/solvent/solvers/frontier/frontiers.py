@@ -439,14 +439,12 @@ class _Layers:
         m, p, work, e = self.work.model, self.pooled, self.work, self.extremes
         largest, total = int(self.sizes[stop:begin].max()), int(self.sizes[stop:begin].sum())
         need, point_row, point_value = np.empty(total, np.int64), np.empty(total, np.int32), np.empty(largest)
-        value, row, spare_L = (
-            np.empty(largest),
-            np.empty(largest, self.row_type),
-            np.empty((1 + p.n_distributions, largest)),
-        )
+        value, row = np.empty(largest), np.empty(largest, self.row_type)
+        spare_L = np.empty((1 + p.n_distributions, largest))
         if largest < _PARALLEL_FROM:
             made, self.later_L = sweep_kernels.sweep_layers(
-                m.table_of_step, m.row_indptr, p.indptr, p.probability, p.next_state, p.cost, p.distribution, m.row_reward,
+                m.table_of_step, m.row_indptr, p.indptr, p.probability, p.next_state, p.cost, p.distribution,
+                m.row_reward,
                 *p.costs, work.purse.floor, work.need_HS, work.top_HS,
                 self.offset_HS, SAME_POINT, begin, stop, self.later_L, spare_L, value, row,
                 out_indptr_HS, need, point_value, point_row, e.top, e.bottom, e.reward, self.halt,
@@ -455,7 +453,8 @@ class _Layers:
         rows, after = m.row_indptr_at(stop), min(begin, m.horizon - 1)
         here, reward_S = (work.need_HS[stop], work.top_HS[stop], self.offset_HS[stop]), np.empty(m.n_states)
         arrays = (
-            rows, p.indptr, p.probability, p.next_state, p.cost, p.distribution, m.row_reward, work.purse.floor[stop], *here,
+            rows, p.indptr, p.probability, p.next_state, p.cost, p.distribution, m.row_reward,
+            work.purse.floor[stop], *here,
             work.need_HS[after], work.top_HS[after], self.offset_HS[after], self.later_L, value, row, reward_S,
             self.halt,
         )  # fmt: skip

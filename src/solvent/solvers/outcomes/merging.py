@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import ExactColumn
 from solvent.model.cmdp import CMDP
+from solvent.solvers.arrays import read_only
 from solvent.solvers.outcomes.merging_kernels import UNKNOWN, find_twins
 
 
@@ -52,7 +53,7 @@ class Columns:
 
 def merge_twins(model: CMDP, ticks_OD: NDArray[np.int64]) -> tuple[CMDP, NDArray[np.int64]]:
     """Return a model and its ticks with equal outcomes of each row merged, or both unchanged if there are none."""
-    found = find_twins(model.outcome_indptr, model.next_state, ticks_OD)
+    found = find_twins(read_only(model.outcome_indptr), read_only(model.next_state), read_only(ticks_OD))
     if not found:
         return model, ticks_OD
     columns = Columns.of(model)

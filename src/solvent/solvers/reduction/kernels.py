@@ -220,12 +220,8 @@ def mark(begin_state, end_state, nodes, model, cost_OD, bounds, independent, aft
     row_low_RD, row_high_RD = bounds.row_low_RD, bounds.row_high_RD
     settled_low_SD, settled_high_SD = after.settled_low_SD, after.settled_high_SD
     outcome_indptr, next_state = model.outcome_indptr, model.next_state
-    distribution_R, next_count_R, marginal_state = (
-        independent.distribution,
-        independent.next_count,
-        independent.next_state,
-    )
-    cost_indptr, cost_KD, _ = independent.costs
+    distribution_R, next_count_R, marginal_state, _, costs = independent
+    cost_indptr, cost_KD, _ = costs
     n_amounts = _averaged_amounts(grid, cost_indptr)
     safe = np.empty(widest(node_indptr, begin_state, end_state), np.int64)
     stamp, now = np.zeros(n_amounts, np.int64), 0
