@@ -110,7 +110,7 @@ class _Cache(_core.caching.FunctionCache):  # type: ignore[misc]
 
 @functools.cache
 def _digest_of_kernels() -> str:
-    """Return a digest of the source of all kernels, and of the named tuples of arrays that they take."""
+    """Return a digest of the source of all kernels and of the named tuples that they take."""
     digest = hashlib.sha256()
     package = Path(__file__).parents[1]
     for path in sorted([*package.rglob("*kernels.py"), *package.rglob("arrays.py")]):
