@@ -176,8 +176,8 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
     yield Run("reduction, hashed", options={"method": "reduction"}, settings={"reduction.layers._GRID_KEYS": 0})
     if case.one_sided:
         yield Run("frontier", options={"method": "frontier"})
-        yield Run("frontier, points", options={"method": "frontier"}, settings={"frontier.frontiers.DENSE_WIDTH": -1})
-        yield Run("frontier, arrays", options={"method": "frontier"}, settings={"frontier.frontiers.DENSE_FROM": 0})
+        yield Run("frontier, points", options={"method": "frontier"}, settings={"frontier.bounds.DENSE_WIDTH": -1})
+        yield Run("frontier, arrays", options={"method": "frontier"}, settings={"frontier.bounds.DENSE_FROM": 0})
         if case.certain:
             yield Run("labels", options={"method": "labels"})
     size = _size_of_costs(case.problem)

@@ -17,8 +17,10 @@ from solvent import ModelError, Status, instances
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP
-from solvent.solvers.frontier import frontiers as frontier
-from solvent.solvers.methods import Options, purse_of, run
+from solvent.solvers.frontier.bounds import FrontierBounds
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.resource import SingleResource
+from solvent.solvers.methods import Options, run
 from solvent.solvers.problem import Problem
 from solvent.solvers.solve import solve
 from solvent.solvers.transforms import gap as certified
@@ -114,9 +116,9 @@ def test_by_resolution(tiny: Tiny, gap: float) -> None:
 def test_rounded_values_stay_within_the_bound_and_are_few(seed: int, delta: float) -> None:
     model = instances.random(4, 3, horizon=7, real_costs=True, cost_range=(0, 3), budget=15, seed=seed)
     problem = Problem.exact(model, resolve(model, None))
-    purse, _ = purse_of(problem.lattice)
-    exact = frontier.build(model, purse, ResourceMonitor()).value(0)
-    down, up = (frontier.build(model, purse, ResourceMonitor(), resolution=delta, up=side) for side in (False, True))
+    bounds = FrontierBounds(model, SingleResource.of(problem.lattice), ResourceMonitor())
+    exact = build(bounds, ResourceMonitor()).value(0)
+    down, up = (build(bounds, ResourceMonitor(), resolution=delta, up=side) for side in (False, True))
     if exact == -math.inf:
         assert down.value(0) == up.value(0) == -math.inf
         return

@@ -2,7 +2,7 @@
 
 Costs are whole multiples of 2**-40. Luck is always a fair coin. Where it is tossed k times in an episode, rewards are
 multiples of 2**(k - 38), so that values are multiples of 2**-38. That is more than the tolerance within which
-`solvent.solvers.frontier.frontiers` takes values for equal, and every sum is exact in a double. So no two points that
+`solvent.solvers.frontier` takes values for equal, and every sum is exact in a double. So no two points that
 differ are ever merged, and none is told from another by rounding: the count is the true one.
 """
 

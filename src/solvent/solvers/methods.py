@@ -15,9 +15,10 @@ from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.accuracy import AGREEMENT, Followed
 from solvent.solvers.bounds.bounds import Interval
-from solvent.solvers.bounds.kernels import DOWN
-from solvent.solvers.frontier import frontiers as frontier
-from solvent.solvers.frontier.following import visit
+from solvent.solvers.frontier.bounds import FrontierBounds
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.following import MAX_NODES, follow_policy
+from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.labels.search import best_path
 from solvent.solvers.problem import Problem
 from solvent.solvers.reduction import layers as reduction
@@ -26,7 +27,7 @@ from solvent.solvers.solution import Stats
 #: Outcomes that are followed in a second.
 _USUAL_RATE = 2e8
 #: Nodes of one step that are followed to find the true worst case of a frontier's policy.
-MOST_FOLLOWED = 2_000_000
+MOST_FOLLOWED = MAX_NODES
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def run(
     monitor: ResourceMonitor,
     *,
     options: Options = _USUAL,
-    work: frontier.Work | None = None,
+    work: FrontierBounds | None = None,
 ) -> Answer:
     """Solve a problem by the method named, or by the one expected to be quicker ("auto").
 
@@ -149,7 +150,7 @@ def is_one_sided(lattice: Lattice) -> bool:
 
 def _choose(
     problem: Problem, method: str, options: Options, monitor: ResourceMonitor
-) -> tuple[str, frontier.Work | None]:
+) -> tuple[str, FrontierBounds | None]:
     """Return the method to use, and the frontier's bounds if they were needed to decide."""
     lattice = problem.lattice
     if method in ("frontier", "labels"):
@@ -160,7 +161,7 @@ def _choose(
         return "reduction", None
     if problem.model.is_certain and not problem.lumped and options.arrays is None and options.resolution == 0:
         return "labels", None
-    work = frontier.Work(problem.model, purse_of(lattice)[0], monitor)
+    work = FrontierBounds(problem.model, SingleResource.of(lattice), monitor)
     if options.arrays or not work.is_quicker_by_nodes():
         return "frontier", work
     monitor.release(work.bytes)
@@ -196,25 +197,14 @@ def _may_fall_below(problem: Problem) -> bool:
     return problem.lumped and bool((problem.lattice.upper_HD == NO_UPPER).all())
 
 
-def purse_of(lattice: Lattice) -> tuple[frontier.Purse, bool]:
-    """Return the one resource of a lattice as a purse, and whether its signs were turned (lower limits only)."""
-    turned = bool((lattice.upper_HD == NO_UPPER).all() and (lattice.lower_HD != NO_LOWER).any())
-    cost = np.ascontiguousarray(lattice.cost_OD[:, 0])
-    if turned:
-        lower = lattice.lower_HD[:, 0]
-        return frontier.Purse(-cost, np.where(lower == NO_LOWER, DOWN, lower), 0, 0), True
-    upper = lattice.upper_HD[:, 0]
-    return frontier.Purse(cost, np.where(upper == NO_UPPER, DOWN, -upper), 0, 0), False
-
-
-def _by_frontier(problem: Problem, monitor: ResourceMonitor, work: frontier.Work | None, options: Options) -> Answer:
-    purse, turned = purse_of(problem.lattice)
-    found = frontier.build(problem.model, purse, monitor, work, arrays=options.arrays, resolution=options.resolution)
+def _by_frontier(problem: Problem, monitor: ResourceMonitor, work: FrontierBounds | None, options: Options) -> Answer:
+    resource = SingleResource.of(problem.lattice)
+    bounds = work or FrontierBounds(problem.model, resource, monitor)
+    found = build(bounds, monitor, arrays=options.arrays, resolution=options.resolution)
     sizes = found.layer_sizes
     amounts = None
     if not problem.is_exact:
-        low, high = problem.ends[0]
-        amounts = found.distinct_amounts(*((low, high) if turned else (-high, -low)))
+        amounts = found.distinct_amounts(*resource.range_left(*problem.ends[0]))
     stats = Stats(
         0.0, sum(sizes), sizes, None, monitor.peak, "arrays" if found.dense else "points", amounts,
         problem.most_amounts,
@@ -227,37 +217,39 @@ def _by_frontier(problem: Problem, monitor: ResourceMonitor, work: frontier.Work
     follow = MOST_FOLLOWED if options.follow is None else options.follow
     if not (problem.is_exact or monitor.has_time_for(most, _USUAL_RATE)):
         follow = 0
-    visited = visit(problem.model, purse, found, 0, *_truth_of(problem, turned), follow, monitor)
-    peak, trough = (-visited.trough, -visited.peak) if turned else (visited.peak, visited.trough)
+    true_cost = resource.oriented(problem.truth.low_OD[:, 0], problem.truth.high_OD[:, 0])
+    followed = follow_policy(problem.model, resource, found, true_cost=true_cost, max_nodes=follow, monitor=monitor)
+    trough, peak = resource.oriented(followed.least, followed.most)
     if problem.is_exact:
         _check_limits(problem.lattice, peak[:, None], trough[:, None])
 
     def make_policy() -> AugmentedPolicy:
-        sign = 1 if turned else -1
         model = problem.origin
-        layers = [(state, sign * need[:, None], action) for state, need, action in found.layers(model, visited.used)]
+        layers = [
+            (state, resource.spent(need)[:, None], action) for state, need, action in found.layers(model, followed.used)
+        ]
         return AugmentedPolicy.from_nodes(
-            model, problem.lattice, problem.limits, layers=layers, lookup="at_least" if turned else "at_most",
+            model, problem.lattice, problem.limits, layers=layers, lookup=resource.lookup,
             counting=problem.counting,
         )  # fmt: skip
 
-    exact = visited.complete and problem.truth.exact
+    exact = followed.complete and problem.truth.exact
     rounding = problem.rounding(pooled=found.pooled)
     above, noise = found.above(value, rounding), found.noise(value, rounding)
-    if visited.followed is None:
+    if followed.followed is None:
         below = found.extremes.below(rounding)
     else:
-        below = visited.followed.below(rounding, found.resolution) + found.extremes.shifted(rounding)
-        _check_value(value, visited.followed, below, above)
+        below = followed.followed.below(rounding, found.resolution) + found.extremes.shifted(rounding)
+        _check_value(value, followed.followed, below, above)
     return Answer(
         value, value - below, value + above, "frontier", stats, peak[:, None], trough[:, None], exact, make_policy,
-        noise_above=noise, noise_below=below, checked=visited.followed is not None,
+        noise_above=noise, noise_below=below, checked=followed.followed is not None,
     )  # fmt: skip
 
 
 def _by_paths(problem: Problem, monitor: ResourceMonitor, options: Options) -> Answer:
     model, lattice = problem.model, problem.lattice
-    path = best_path(model, purse_of(lattice)[0], monitor, problem.drift)
+    path = best_path(model, SingleResource.of(lattice), monitor, problem.drift)
     if path.stopped and not options.unfinished:
         raise LimitReached(path.stopped)
     amounts = None if problem.is_exact else max(path.sizes, default=0)
@@ -295,13 +287,6 @@ def _running(cost_TD: NDArray[np.int64], horizon: int) -> NDArray[np.int64]:
     spent_HD[: len(cost_TD)] = np.cumsum(cost_TD, axis=0)
     spent_HD[len(cost_TD) :] = spent_HD[len(cost_TD) - 1] if len(cost_TD) else 0
     return spent_HD
-
-
-def _truth_of(problem: Problem, turned: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the most and the least that each outcome truly takes out of the purse."""
-    high, low = problem.truth.high_OD[:, 0], problem.truth.low_OD[:, 0]
-    pair = (-low, -high) if turned else (high, low)
-    return np.ascontiguousarray(pair[0]), np.ascontiguousarray(pair[1])
 
 
 def _by_reduction(problem: Problem, monitor: ResourceMonitor, options: Options) -> Answer:

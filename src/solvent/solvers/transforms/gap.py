@@ -31,8 +31,10 @@ from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.solvers.bounds.kernels import DOWN, UP
 from solvent.solvers.diagnosis import relaxed_value
-from solvent.solvers.frontier import frontiers as frontier
-from solvent.solvers.methods import Answer, Options, purse_of, run
+from solvent.solvers.frontier.bounds import FrontierBounds
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.resource import SingleResource
+from solvent.solvers.methods import Answer, Options, run
 from solvent.solvers.problem import Problem
 from solvent.solvers.solution import Round, Solution, Stats, Status, relative_gap
 from solvent.solvers.transforms.approximation import infeasible, true_extremes
@@ -309,8 +311,7 @@ def _power_of_two(least: Fraction) -> Fraction:
 
 
 def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
-    purse, _ = purse_of(exact.lattice)
-    work = frontier.Work(exact.model, purse, bracket.monitor)
+    work = FrontierBounds(exact.model, SingleResource.of(exact.lattice), bracket.monitor)
     horizon = exact.model.horizon
     distance = bracket.upper - bracket.lower
     value = max(abs(bracket.upper), abs(bracket.lower) if math.isfinite(bracket.lower) else 0.0)
@@ -328,7 +329,7 @@ def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
         bracket.close_part(used, answer)
         del answer
         used = bracket.monitor.used
-        found = frontier.build(exact.model, purse, bracket.monitor, work, arrays=False, resolution=delta, up=True)
+        found = build(work, bracket.monitor, arrays=False, resolution=delta, up=True)
         above = found.above(found.value(0), exact.rounding(pooled=False))
         bracket.lower_upper(found.value(0) + above, above)
         nodes += sum(found.layer_sizes)
