@@ -84,7 +84,6 @@ def test_bounds_hold_at_every_price(seed):
     search = labels_search._Search(model, resource, ResourceMonitor(), drift=0.0)
     if not search.feasible:
         return
-    search.find_prices()
     least, prices = int(resource.least_left[-1]), search.prices
     nodes = oracle.Nodes(oracle.Problem(model, 3))
     for step in range(5):

@@ -16,10 +16,10 @@ from solvent.solvers.bounds.kernels import DOWN, UP
 
 #: Added to a bound for each operation, relative to its terms: more than rounding can have taken off.
 _OUTWARD = 2.0**-51
-#: Entries of `Progress.place`: the next step, the number of labels so far, and the best path: its last label, the row
+#: Entries of `Labels.place`: the next step, the number of labels so far, and the best path: its last label, the row
 #: after that or -1, and the price whose best rows complete it or -1.
 STEP, LABELS, BEST_LABEL, BEST_ROW, BEST_PRICE = 0, 1, 2, 3, 4
-#: Entries of `Progress.value`: the value of the best path, and the highest bound of a label left out for lack of room.
+#: Entries of `Labels.best`: the value of the best path, and the highest bound of a label left out for lack of room.
 BEST, CUT = 0, 1
 
 
@@ -79,7 +79,9 @@ class Arrivals(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """Labels of one step, sorted by state and, within a state, by falling `left` and rising value.
+    """State of a search between two calls: the labels of the step reached, and the best path found.
+
+    Labels are sorted by state and, within a state, by falling `left` and rising value.
 
     Attributes
     ----------
@@ -88,52 +90,17 @@ class Labels(NamedTuple):
     value : ndarray of float64, shape (W,)
     label : ndarray of int64, shape (W,)
         Position in the label tree; -1 at the start.
+    place : ndarray of int64, shape (5,)
+    best : ndarray of float64, shape (2,)
+        Entries of both are named by the constants above.
     """
 
     indptr_S: NDArray[np.int64]
     left: NDArray[np.int64]
     value: NDArray[np.float64]
     label: NDArray[np.int64]
-
-
-class Candidates(NamedTuple):
-    """Labels of the next step before the least promising are left out, in the same order.
-
-    Attributes
-    ----------
-    indptr_S : ndarray of int64, shape (S + 1,)
-    left : ndarray of int64, shape (M,)
-    value : ndarray of float64, shape (M,)
-    parent : ndarray of int64, shape (M,)
-        Position of the previous label in the label tree.
-    row : ndarray of int32, shape (M,)
-    bound : ndarray of float64, shape (M,)
-        Upper bound on the value of a path that continues from here.
-    """
-
-    indptr_S: NDArray[np.int64]
-    left: NDArray[np.int64]
-    value: NDArray[np.float64]
-    parent: NDArray[np.int64]
-    row: NDArray[np.int32]
-    bound: NDArray[np.float64]
-
-
-class Merged(NamedTuple):
-    """Labels of one state, merged row by row: two of each array, which are read and written in turn.
-
-    Attributes
-    ----------
-    left : ndarray of int64, shape (2, M)
-    value : ndarray of float64, shape (2, M)
-    parent : ndarray of int64, shape (2, M)
-    row : ndarray of int32, shape (2, M)
-    """
-
-    left: NDArray[np.int64]
-    value: NDArray[np.float64]
-    parent: NDArray[np.int64]
-    row: NDArray[np.int32]
+    place: NDArray[np.int64]
+    best: NDArray[np.float64]
 
 
 class LabelTree(NamedTuple):
@@ -154,17 +121,24 @@ class LabelTree(NamedTuple):
     size_H: NDArray[np.int64]
 
 
-class Progress(NamedTuple):
-    """State of a search between two calls; entries are named by the constants above.
+class _Candidates(NamedTuple):
+    """Labels of the next step, in the same order; `bound` is an upper bound on the value of a path through a label."""
 
-    Attributes
-    ----------
-    place : ndarray of int64, shape (5,)
-    value : ndarray of float64, shape (2,)
-    """
-
-    place: NDArray[np.int64]
+    indptr_S: NDArray[np.int64]
+    left: NDArray[np.int64]
     value: NDArray[np.float64]
+    parent: NDArray[np.int64]
+    row: NDArray[np.int32]
+    bound: NDArray[np.float64]
+
+
+class _Merged(NamedTuple):
+    """Labels of one state, merged row by row: two of each array, shape (2, M), which are read and written in turn."""
+
+    left: NDArray[np.int64]
+    value: NDArray[np.float64]
+    parent: NDArray[np.int64]
+    row: NDArray[np.int32]
 
 
 class _PricesHere(NamedTuple):
@@ -176,11 +150,12 @@ class _PricesHere(NamedTuple):
     want_K: NDArray[np.int64]
 
 
-@jit
-def fill_needs(model, resource, out_need_HS, halt):
+@jit(inner=True)
+def _fill_needs(model, resource, out_need_HS, halt):
     """Write `LabelBounds.need_HS`; returns early once `halt[0]` is set."""
     n_steps, n_states = out_need_HS.shape[0] - 1, out_need_HS.shape[1]
     row_indptr, next_state, cost, least_left = model.row_indptr, model.next_state, resource.cost, resource.least_left
+    table_of_step = model.table_of_step
     out_need_HS[n_steps] = DOWN
     tail = DOWN
     for h in range(n_steps - 1, -1, -1):
@@ -188,7 +163,7 @@ def fill_needs(model, resource, out_need_HS, halt):
         for s in range(n_states):
             if halt[0]:
                 return
-            first = model.table_of_step[h] * n_states + s
+            first = table_of_step[h] * n_states + s
             begin, end = row_indptr[first], row_indptr[first + 1]
             least = tail if begin == end else UP
             for r in range(begin, end):
@@ -204,14 +179,15 @@ def _is_safe(left, cost, least_left, need):
     return left != DOWN and need != UP and left - cost >= max(least_left, need)
 
 
-@jit
-def fill_highest(model, resource, start, out_bounds, out_reward_H, halt):
+@jit(inner=True)
+def _fill_highest(model, resource, start, out_bounds, out_reward_H, halt):
     """Write `LabelBounds.highest_HS`, which is DOWN everywhere before the call, from its `need_HS`.
 
     Also written is the larger of 0 and the largest reward of a row that a path that keeps all limits can take at each
     step. The kernel returns early once `halt[0]` is set.
     """
-    row_indptr, next_state, cost = model.row_indptr, model.next_state, resource.cost
+    row_indptr, next_state, row_reward, cost = model.row_indptr, model.next_state, model.row_reward, resource.cost
+    table_of_step, least_left = model.table_of_step, resource.least_left
     need_HS, highest_HS = out_bounds.need_HS, out_bounds.highest_HS
     n_steps, n_states = need_HS.shape[0] - 1, need_HS.shape[1]
     highest_HS[0, start] = 0
@@ -220,11 +196,11 @@ def fill_highest(model, resource, start, out_bounds, out_reward_H, halt):
         for s in range(n_states):
             if halt[0]:
                 return
-            left, first = highest_HS[h, s], model.table_of_step[h] * n_states + s
+            left, first = highest_HS[h, s], table_of_step[h] * n_states + s
             for r in range(row_indptr[first], row_indptr[first + 1]):
                 after = next_state[r]
-                if _is_safe(left, cost[r], resource.least_left[h], need_HS[h + 1, after]):
-                    out_reward_H[h] = max(out_reward_H[h], model.row_reward[r])
+                if _is_safe(left, cost[r], least_left[h], need_HS[h + 1, after]):
+                    out_reward_H[h] = max(out_reward_H[h], row_reward[r])
                     highest_HS[h + 1, after] = max(highest_HS[h + 1, after], left - cost[r])
 
 
@@ -234,50 +210,53 @@ def _worth_at_most(reward, paid, later):
     return reward - paid + later + _OUTWARD * (abs(reward) + abs(paid) + abs(later))
 
 
-@jit(inner=True)
-def _best_row(model, resource, bounds, prices, k, h, s, left):
-    """Return the row that is best at price k among those that are safe with `left`, and its worth; -1 if none is."""
-    need_HS, value_HS = bounds.need_HS, prices.value_KHS[k]
-    price = prices.price_K[k] if h <= bounds.last_limited else 0.0
-    first = model.table_of_step[h] * need_HS.shape[1] + s
+@jit(inline="always")
+def _best_row(begin, end, h, left, least_left, price, next_state, row_reward, cost, need_HS, value_HS):
+    """Return the best row at a price among the safe rows from `begin` to `end`, and its worth; -1 if none is safe."""
     best, chosen = -np.inf, -1
-    for r in range(model.row_indptr[first], model.row_indptr[first + 1]):
-        after = model.next_state[r]
-        if _is_safe(left, resource.cost[r], resource.least_left[h], need_HS[h + 1, after]):
-            worth = _worth_at_most(model.row_reward[r], price * resource.cost[r], value_HS[h + 1, after])
+    for r in range(begin, end):
+        if _is_safe(left, cost[r], least_left, need_HS[h + 1, next_state[r]]):
+            worth = _worth_at_most(row_reward[r], price * cost[r], value_HS[h + 1, next_state[r]])
             if worth > best:
                 best, chosen = worth, r
     return best, chosen
 
 
-@jit
-def fill_values(model, resource, bounds, k, out_prices, halt):
+@jit(inner=True)
+def _fill_values(model, resource, bounds, k, out_prices, halt):
     """Write the values of price k.
 
     Only rows are considered that a path that keeps all limits can take. Each step adds more than rounding can have
     taken off, so the values are upper bounds. The kernel returns early once `halt[0]` is set.
     """
-    row_indptr = model.row_indptr
+    # tuples are taken apart before the loops: reading an array from a tuple takes time
+    row_indptr, next_state, row_reward, cost = model.row_indptr, model.next_state, model.row_reward, resource.cost
+    table_of_step, least_left_H, last = model.table_of_step, resource.least_left, bounds.last_limited
+    need_HS, highest_HS = bounds.need_HS, bounds.highest_HS
     value_HS, earned_HS, want_HS = out_prices.value_KHS[k], out_prices.earned_KHS[k], out_prices.want_KHS[k]
     n_steps, n_states = value_HS.shape[0] - 1, value_HS.shape[1]
     value_HS[n_steps] = earned_HS[n_steps] = 0.0
     want_HS[n_steps] = DOWN
     for h in range(n_steps - 1, -1, -1):
+        price = out_prices.price_K[k] if h <= last else 0.0
         for s in range(n_states):
             if halt[0]:
                 return
-            first = model.table_of_step[h] * n_states + s
-            if row_indptr[first] == row_indptr[first + 1]:
+            first = table_of_step[h] * n_states + s
+            begin, end = row_indptr[first], row_indptr[first + 1]
+            if begin == end:
                 value_HS[h, s] = earned_HS[h, s] = 0.0
-                want_HS[h, s] = bounds.need_HS[h, s]
+                want_HS[h, s] = need_HS[h, s]
                 continue
-            best, r = _best_row(model, resource, bounds, out_prices, k, h, s, bounds.highest_HS[h, s])
+            best, r = _best_row(
+                begin, end, h, highest_HS[h, s], least_left_H[h], price, next_state, row_reward, cost, need_HS, value_HS
+            )
             value_HS[h, s], earned_HS[h, s], want_HS[h, s] = best, -np.inf, UP
             if r >= 0:
-                after = model.next_state[r]
-                want = max(resource.least_left[h], want_HS[h + 1, after])
-                earned_HS[h, s] = model.row_reward[r] + earned_HS[h + 1, after]
-                want_HS[h, s] = want if want == DOWN else want + resource.cost[r]
+                after = next_state[r]
+                want = max(least_left_H[h], want_HS[h + 1, after])
+                earned_HS[h, s] = row_reward[r] + earned_HS[h + 1, after]
+                want_HS[h, s] = want if want == DOWN else want + cost[r]
 
 
 @jit
@@ -287,51 +266,84 @@ def follow(model, resource, bounds, prices, k, step, state, within_limits, out_r
     If `within_limits`, only rows are taken after which the limits can be kept. Returns the sum of rewards, the amount
     spent up to the last step with a limit, and the sum of the absolute values of all rewards and prices paid.
     """
-    n_steps = out_row_H.shape[0]
+    row_indptr, next_state, row_reward, cost = model.row_indptr, model.next_state, model.row_reward, resource.cost
+    table_of_step, least_left_H, last = model.table_of_step, resource.least_left, bounds.last_limited
+    need_HS, highest_HS, value_HS = bounds.need_HS, bounds.highest_HS, prices.value_KHS[k]
+    n_steps, n_states = value_HS.shape[0] - 1, value_HS.shape[1]
     s, left, earned, spent, size = state, 0, 0.0, 0, 0.0
     for h in range(step, n_steps):
         out_row_H[h] = -1
     for h in range(step, n_steps):
-        _, r = _best_row(model, resource, bounds, prices, k, h, s, left if within_limits else bounds.highest_HS[h, s])
+        first = table_of_step[h] * n_states + s
+        price = prices.price_K[k] if h <= last else 0.0
+        most = left if within_limits else highest_HS[h, s]
+        _, r = _best_row(
+            row_indptr[first], row_indptr[first + 1], h, most, least_left_H[h], price, next_state, row_reward, cost,
+            need_HS, value_HS,
+        )  # fmt: skip
         if r < 0:
             break
         out_row_H[h] = r
-        left -= resource.cost[r]
-        earned += model.row_reward[r]
-        size += abs(model.row_reward[r])
-        if h <= bounds.last_limited:
-            spent += resource.cost[r]
-            size += abs(prices.price_K[k] * resource.cost[r])
-        s = model.next_state[r]
+        left -= cost[r]
+        earned += row_reward[r]
+        size += abs(row_reward[r]) + abs(price * cost[r])
+        if h <= last:
+            spent += cost[r]
+        s = next_state[r]
     return earned, spent, size
 
 
 @jit
-def fill_prices(model, resource, bounds, start, same, out_prices, out_row_H, halt):
-    """Find the price per tick with the lowest bound on the optimum; write all prices that were tried.
+def prepare(model, resource, start, same, out_bounds, out_prices, out_reward_H, out_row_H, halt):
+    """Write bounds, find the price per tick with the lowest bound on the optimum, and a first path.
 
     At any price p >= 0, a path earns at most value[step, state] + p (left - least_left[last]) from a (step, state) on.
     At the start this is convex in p: the next price to try is where the lines of two paths cross, one that exceeds the
     limit and one that keeps it, until no path lies above. Bounds count as equal if they differ by at most `same`,
     relative to the terms of the best path known.
 
-    Returns the number of prices tried, the sum of rewards of a path that keeps all limits, which is written to
-    `out_row_H`, and the tolerance that goes with it. The kernel returns early once `halt[0]` is set.
+    Parameters
+    ----------
+    model : ModelArrays
+    resource : SingleResource
+    start : int
+    same : float
+    out_bounds : LabelBounds
+        `highest_HS` is DOWN everywhere before the call.
+    out_prices : Prices
+        All prices that were tried, in this order.
+    out_reward_H : ndarray of float64, shape (H,)
+        The larger of 0 and the largest reward of a row that a path that keeps all limits can take at each step.
+    out_row_H : ndarray of int64, shape (H,)
+        The rows of a path that keeps all limits.
+    halt : ndarray of bool, shape (1,)
+        The kernel returns early once this is set.
+
+    Returns
+    -------
+    count : int
+        Number of prices tried; 0 if no path keeps the limits.
+    value, tolerance : float
+        The sum of rewards of the path, and the tolerance that goes with it.
     """
-    last = bounds.last_limited
+    _fill_needs(model, resource, out_bounds.need_HS, halt)
+    _fill_highest(model, resource, start, out_bounds, out_reward_H, halt)
+    last = out_bounds.last_limited
     limit = -resource.least_left[last] if last >= 0 else 0
-    # variables, as constants have types of their own
-    first, within, free = np.int64(0), np.bool_(True), np.bool_(False)
     row_H = np.empty(out_row_H.shape[0], np.int64)
     best, price, k, tolerance = -np.inf, 0.0, np.int64(0), 0.0
+    if halt[0] or out_bounds.need_HS[0, start] > 0:
+        return k, best, tolerance
+    # variables, as constants have types of their own
+    first, within, free = np.int64(0), np.bool_(True), np.bool_(False)
     over_reward, over_spent, kept_reward, kept_spent = 0.0, 0, 0.0, 0
     while True:
         out_prices.price_K[k] = price
-        fill_values(model, resource, bounds, k, out_prices, halt)
+        _fill_values(model, resource, out_bounds, k, out_prices, halt)
         tried = k + 1
         if halt[0]:
             return tried, best, tolerance
-        earned, spent, size = follow(model, resource, bounds, out_prices, k, first, start, within, row_H)
+        earned, spent, size = follow(model, resource, out_bounds, out_prices, k, first, start, within, row_H)
         if earned > best:
             best, tolerance = earned, same * size
             for h in range(row_H.shape[0]):
@@ -341,7 +353,7 @@ def fill_prices(model, resource, bounds, start, same, out_prices, out_row_H, hal
         bound = out_prices.value_KHS[k, 0, start] + price * limit
         if bound <= best + tolerance or tried == out_prices.price_K.shape[0]:
             return tried, best, tolerance
-        earned, spent, size = follow(model, resource, bounds, out_prices, k, first, start, free, row_H)
+        earned, spent, size = follow(model, resource, out_bounds, out_prices, k, first, start, free, row_H)
         if spent <= limit:
             if k == 0 or earned - price * spent <= kept_reward - price * kept_spent + tolerance:
                 return tried, best, tolerance
@@ -389,14 +401,14 @@ def _merge(size, side, merged, begin, end, labels, r, cost, reward, need):
 
 
 @jit(inline="always")
-def _prune(size, side, merged, here, priced, least_left, tolerance, n, out, out_progress):
+def _prune(size, side, merged, here, priced, least_left, tolerance, n, out, labels):
     """Append the merged labels of a state whose bound exceeds the best path known, and try to complete each.
 
     Prices are in order of their bounds at the start, the lowest first. Returns the number of candidates.
     """
     m_left, m_value, m_parent, m_row = merged.left[side], merged.value[side], merged.parent[side], merged.row[side]
     price_K, value_K, earned_K, want_K = here
-    place, best = out_progress.place, out_progress.value[BEST]
+    place, best = labels.place, labels.best[BEST]
     for i in range(np.uint64(size)):
         left, worth = m_left[i], m_value[i]
         spare = float(left - least_left) if priced else 0.0
@@ -414,7 +426,7 @@ def _prune(size, side, merged, here, priced, least_left, tolerance, n, out, out_
             out.left[n], out.value[n], out.bound[n] = left, worth, worth + most
             out.parent[n], out.row[n] = m_parent[i], m_row[i]
             n += 1
-    out_progress.value[BEST] = best
+    labels.best[BEST] = best
     return n
 
 
@@ -468,22 +480,22 @@ def _keep_best(width, count, out):
 
 
 @jit(inner=True)
-def _note_ends(model, h, labels, progress):
+def _note_ends(model, h, labels):
     """Note the best label of states in which the episode is over at step h, or of all states after the last step."""
-    n_states, place = labels.indptr_S.shape[0] - 1, progress.place
+    n_states, place = labels.indptr_S.shape[0] - 1, labels.place
     for s in range(n_states):
         over = h == model.table_of_step.shape[0]
         if not over:
             first = model.table_of_step[h] * n_states + s
             over = model.row_indptr[first] == model.row_indptr[first + 1]
         final = labels.indptr_S[s + 1] - 1  # the label with the least left has the largest value
-        if over and labels.indptr_S[s] <= final and labels.value[final] > progress.value[BEST]:
-            progress.value[BEST] = labels.value[final]
+        if over and labels.indptr_S[s] <= final and labels.value[final] > labels.best[BEST]:
+            labels.best[BEST] = labels.value[final]
             place[BEST_LABEL], place[BEST_ROW], place[BEST_PRICE] = labels.label[final], -1, -1
 
 
 @jit
-def search(model, resource, bounds, prices, tolerance, stop, arrivals, buffers, out_tree, out_progress, halt):
+def search(model, resource, bounds, prices, tolerance, room, stop, arrivals, out_labels, out_tree, halt):
     """Carry labels (state, left, value) forward step by step, up to step `stop`.
 
     A label is left out if another one of its state has no less left and no smaller value, if the upper bound on what it
@@ -496,60 +508,68 @@ def search(model, resource, bounds, prices, tolerance, stop, arrivals, buffers, 
     resource : SingleResource
     bounds : LabelBounds
     prices : Prices
+        The price with the lowest bound at the start comes first.
     tolerance : float
         A path must be better by more than this to be looked for.
+    room : int
+        Number of labels that all rows of the labels of a step lead to, at most.
     stop : int
     arrivals : Arrivals
-    buffers : tuple of Labels, Candidates and Merged
-        The labels of the step at hand, and room for every row of as many labels.
+    out_labels : Labels
+        Tells where to begin, and then how far the search has come.
     out_tree : LabelTree
         The kernel returns before `stop` if this is too short for another step.
-    out_progress : Progress
-        Tells where to begin, and then how far the search has come.
     halt : ndarray of bool, shape (1,)
         The kernel returns early once this is set.
     """
-    labels, candidates, merged = buffers
-    indptr_S, new_indptr_S, place = labels.indptr_S, candidates.indptr_S, out_progress.place
-    n_states, width, last = indptr_S.shape[0] - 1, labels.left.shape[0], bounds.last_limited
+    row_reward, cost, n_prices = model.row_reward, resource.cost, prices.price_K.shape[0]
+    arrival_indptr, arrival_row, row_state = arrivals.indptr, arrivals.row, arrivals.state
+    indptr_S, place, last = out_labels.indptr_S, out_labels.place, bounds.last_limited
+    n_states, width = indptr_S.shape[0] - 1, out_labels.left.shape[0]
     least_left = resource.least_left[last] if last >= 0 else 0
-    n_prices = prices.price_K.shape[0]
     here = _PricesHere(prices.price_K, np.empty(n_prices), np.empty(n_prices), np.empty(n_prices, np.int64))
+    new = _Candidates(
+        np.zeros(n_states + 1, np.int64), np.empty(room, np.int64), np.empty(room), np.empty(room, np.int64),
+        np.empty(room, np.int32), np.empty(room),
+    )  # fmt: skip
+    merged = _Merged(
+        np.empty((2, room), np.int64), np.empty((2, room)), np.empty((2, room), np.int64), np.empty((2, room), np.int32)
+    )
     for h in range(place[STEP], stop):
         place[STEP] = h
-        if halt[0] or place[LABELS] + min(width, candidates.left.shape[0]) > out_tree.parent.shape[0]:
+        if halt[0] or place[LABELS] + width > out_tree.parent.shape[0]:
             return
-        _note_ends(model, h, labels, out_progress)
+        _note_ends(model, h, out_labels)
         first, n = model.table_of_step[h] * n_states, np.int64(0)
         for s in range(n_states):
             if halt[0]:
                 return
             need, size, side = max(resource.least_left[h], bounds.need_HS[h + 1, s]), np.int64(0), 0
-            for a in range(arrivals.indptr[first + s], arrivals.indptr[first + s + 1] if need != UP else 0):
-                r = arrivals.row[a]
-                low, high = indptr_S[arrivals.state[r]], indptr_S[arrivals.state[r] + 1]
+            for a in range(arrival_indptr[first + s], arrival_indptr[first + s + 1] if need != UP else 0):
+                r = arrival_row[a]
+                low, high = indptr_S[row_state[r]], indptr_S[row_state[r] + 1]
                 if low < high:
-                    size = _merge(size, side, merged, low, high, labels, r, resource.cost[r], model.row_reward[r], need)
+                    size = _merge(size, side, merged, low, high, out_labels, r, cost[r], row_reward[r], need)
                     side = 1 - side
             if size > 0:
                 for k in range(n_prices):
                     here.value_K[k] = prices.value_KHS[k, h + 1, s]
                     here.earned_K[k], here.want_K[k] = prices.earned_KHS[k, h + 1, s], prices.want_KHS[k, h + 1, s]
-                n = _prune(size, side, merged, here, h < last, least_left, tolerance, n, candidates, out_progress)
-            new_indptr_S[s + 1] = n
+                n = _prune(size, side, merged, here, h < last, least_left, tolerance, n, new, out_labels)
+            new.indptr_S[s + 1] = n
         if n > width:
-            out_progress.value[CUT] = max(out_progress.value[CUT], _keep_best(width, n, candidates))
+            out_labels.best[CUT] = max(out_labels.best[CUT], _keep_best(width, n, new))
             n = width
         made = place[LABELS]
         for i in range(n):
-            labels.left[i], labels.value[i], labels.label[i] = candidates.left[i], candidates.value[i], made + i
-            out_tree.parent[made + i], out_tree.row[made + i] = candidates.parent[i], candidates.row[i]
+            out_labels.left[i], out_labels.value[i], out_labels.label[i] = new.left[i], new.value[i], made + i
+            out_tree.parent[made + i], out_tree.row[made + i] = new.parent[i], new.row[i]
         place[LABELS] = made + n
         out_tree.size_H[h] = n
         for s in range(n_states + 1):
-            indptr_S[s] = new_indptr_S[s]
+            indptr_S[s] = new.indptr_S[s]
     if stop == model.table_of_step.shape[0]:
-        _note_ends(model, stop, labels, out_progress)
+        _note_ends(model, stop, out_labels)
     place[STEP] = stop
 
 

@@ -103,7 +103,6 @@ def best_path(model: CMDP, resource: SingleResource, monitor: ResourceMonitor, d
     search = _Search(model, resource, monitor, drift)
     if not search.feasible:
         return Path(-np.inf, np.full(model.horizon, -1), (0,) * model.horizon, -np.inf, -np.inf)
-    search.find_prices()
     width, stopped = _WIDTH, ""
     try:
         while search.bound > search.value + search.tolerance:
@@ -119,6 +118,8 @@ class _Search:
 
     Attributes
     ----------
+    feasible : bool
+        Whether any path keeps the limits; if not, only this and `bounds` are defined.
     value : float
         The value of the best path found, as computed by the search.
     bound : float
@@ -134,6 +135,10 @@ class _Search:
         The price with the lowest bound at the start comes first.
     """
 
+    feasible: bool
+    value: float
+    bound: float
+    tolerance: float
     prices: kernels.Prices
 
     def __init__(self, model: CMDP, resource: SingleResource, monitor: ResourceMonitor, drift: float) -> None:
@@ -147,29 +152,26 @@ class _Search:
         last = int(limited[-1]) if len(limited) else -1
         self.bounds = kernels.LabelBounds(np.empty(shape, np.int64), np.full(shape, DOWN, np.int64), last)
         self._reward_H = np.empty(model.horizon)
-        kernels.fill_needs(self._arrays, resource, self.bounds.need_HS, monitor.halt)
-        kernels.fill_highest(self._arrays, resource, model.start_index, self.bounds, self._reward_H, monitor.halt)
-        monitor.check_time()
         # equal bounds that are rounded outward can differ by as much as that adds in all steps
         self._same = SAME_POINT + 16 * ROUNDOFF * (model.horizon + 4)
         self._unit = model.reward_unit if drift == 0 else 0.0
-        self.value, self.bound, self.tolerance, self._used = -np.inf, np.inf, 0.0, 0.0
         self.row_H, self.size_H = np.full(model.horizon, -1), np.zeros(model.horizon, np.int64)
+        self._used = 0.0
+        self._prepare()
 
-    @property
-    def feasible(self) -> bool:
-        """Whether any path keeps the limits."""
-        return bool(self.bounds.need_HS[0, self._model.start_index] <= 0)
-
-    def find_prices(self) -> None:
+    def _prepare(self) -> None:
         """Find prices that bound the value of any path, and a first path."""
         start, last = self._model.start_index, self.bounds.last_limited
         shape = (_PRICES, *self.bounds.need_HS.shape)
         tried = kernels.Prices(np.empty(_PRICES), np.empty(shape), np.empty(shape), np.empty(shape, np.int64))
-        count, self.value, tolerance = kernels.fill_prices(
-            self._arrays, self._resource, self.bounds, start, self._same, tried, self.row_H, self._monitor.halt
-        )
+        count, self.value, tolerance = kernels.prepare(
+            self._arrays, self._resource, start, self._same, self.bounds, tried, self._reward_H, self.row_H,
+            self._monitor.halt,
+        )  # fmt: skip
         self._monitor.check_time()
+        self.feasible = count > 0
+        if not self.feasible:
+            return
         limit = -float(self._resource.least_left[last]) if last >= 0 else 0.0
         ends, paid = tried.value_KHS[:count, 0, start], tried.price_K[:count] * limit
         ends = ends + paid + 4 * ROUNDOFF * (np.abs(ends) + np.abs(paid))
@@ -217,21 +219,24 @@ class _Search:
         room = width * int(np.diff(model.row_indptr).max(initial=1))
         taken = 24 * width + 101 * room
         monitor.reserve(taken, f"{width:,} labels at each step")
-        buffers = _buffers(model, width, room)
         stored = max(width, min(width * horizon, _ROOM))
         monitor.reserve(12 * stored, "labels")
         tree = kernels.LabelTree(np.empty(stored, np.int64), np.empty(stored, np.int32), self.size_H)
-        progress = kernels.Progress(np.array([0, 0, -1, -1, -1]), np.array([self.value, -np.inf]))
+        indptr_S, place = np.zeros(model.n_states + 1, np.int64), np.array([0, 0, -1, -1, -1])
+        indptr_S[model.start_index + 1 :] = 1
+        labels = kernels.Labels(
+            indptr_S, np.zeros(width, np.int64), np.zeros(width), np.full(width, -1), place,
+            np.array([self.value, -np.inf]),
+        )  # fmt: skip
         arrivals = kernels.Arrivals(*model.arrivals)
-        place = progress.place
         while place[kernels.STEP] < horizon:
             monitor.check_time()
             begin = int(place[kernels.STEP])
             monitor.tell("forward", begin, horizon, labels=int(place[kernels.LABELS]))
             stop = min(begin + max(_STRETCH // room, 1), horizon) if monitor.watched else horizon
             kernels.search(
-                self._arrays, self._resource, self.bounds, self.prices, self.tolerance, stop, arrivals, buffers, tree,
-                progress, monitor.halt,
+                self._arrays, self._resource, self.bounds, self.prices, self.tolerance, room, stop, arrivals, labels,
+                tree, monitor.halt,
             )  # fmt: skip
             monitor.check_time()
             if place[kernels.STEP] < stop:
@@ -239,7 +244,7 @@ class _Search:
                 tree = kernels.LabelTree(grown(tree.parent, 2 * stored), grown(tree.row, 2 * stored), self.size_H)
                 monitor.release(12 * stored)
                 stored *= 2
-        best, cut = progress.value.tolist()
+        best, cut = labels.best.tolist()
         self._used = self.tolerance
         if best > self.value:
             self.value = best
@@ -257,18 +262,3 @@ class _Search:
             kernels.follow(
                 self._arrays, self._resource, self.bounds, self.prices, price, steps, state, False, self.row_H
             )
-
-
-def _buffers(model: CMDP, width: int, room: int) -> tuple[kernels.Labels, kernels.Candidates, kernels.Merged]:
-    """Return arrays for the labels of a step: one label at the start, and room for the labels of the next step."""
-    indptr_S, new_indptr_S = np.zeros((2, model.n_states + 1), np.int64)
-    indptr_S[model.start_index + 1 :] = 1
-    labels = kernels.Labels(indptr_S, np.zeros(width, np.int64), np.zeros(width), np.full(width, -1))
-    candidates = kernels.Candidates(
-        new_indptr_S, np.empty(room, np.int64), np.empty(room), np.empty(room, np.int64), np.empty(room, np.int32),
-        np.empty(room),
-    )  # fmt: skip
-    merged = kernels.Merged(
-        np.empty((2, room), np.int64), np.empty((2, room)), np.empty((2, room), np.int64), np.empty((2, room), np.int32)
-    )
-    return labels, candidates, merged
