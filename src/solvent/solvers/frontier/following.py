@@ -13,13 +13,7 @@ from solvent.model.cmdp import CMDP
 from solvent.solvers.accuracy import Followed
 from solvent.solvers.arrays import ModelArrays
 from solvent.solvers.bounds.kernels import DOWN
-from solvent.solvers.frontier.following_kernels import (
-    FollowedCosts,
-    FollowedSteps,
-    carry_by_hash,
-    carry_on_grid,
-    follow_on_grid,
-)
+from solvent.solvers.frontier.following_kernels import FollowedCosts, FollowedSteps, follow_by_hash, follow_on_grid
 from solvent.solvers.frontier.frontier import Frontier
 from solvent.solvers.frontier.resource import SingleResource
 
@@ -89,7 +83,7 @@ def follow_policy(
     max_nodes = min(max_nodes, max(monitor.room, 0) // _BYTES_PER_NODE)
     max_keys = min(_GRID_KEYS, max(monitor.room, 0) // _BYTES_PER_KEY)
     low, high = true_cost or (resource.cost, resource.cost)
-    exact = np.array_equal(high, resource.cost) and np.array_equal(low, resource.cost)
+    exact = true_cost is None or all(np.array_equal(each, resource.cost) for each in true_cost)
     horizon, points = model.horizon, frontier.points
     earned, complete = Followed.begun(model), False
     if max_nodes > 0:
@@ -97,12 +91,11 @@ def follow_policy(
             np.zeros(len(points.need), bool), earned.reward, earned.size, np.empty(horizon, np.int64),
             np.empty(horizon, np.int64),
         )  # fmt: skip
-        arrays, costs = ModelArrays.of(model), FollowedCosts(resource.cost, low, high)
-        on_grid = follow_on_grid if exact else carry_on_grid
-        complete = on_grid(model.start_index, left, points, arrays, costs, max_keys, steps, monitor.halt)
+        arrays, costs = ModelArrays.of(model), FollowedCosts(resource.cost, low, high, exact)
+        complete = follow_on_grid(model.start_index, left, points, arrays, costs, max_keys, steps, monitor.halt)
         if not complete:
             steps.used[:] = False
-            complete = carry_by_hash(model.start_index, left, points, arrays, costs, max_nodes, steps, monitor.halt)
+            complete = follow_by_hash(model.start_index, left, points, arrays, costs, max_nodes, steps, monitor.halt)
     if complete:
         earned = earned.along(model, lambda: [points.row[steps.used]])
         return Following(steps.used, steps.most_H, steps.least_H, complete=True, followed=earned)

@@ -4,7 +4,7 @@ Nodes are distinguished by the amount left according to the costs that were plan
 probability of reaching it, which is 0 only if it cannot be reached, and the most and the least that any history leading
 to it has truly spent. The expected reward of each step and the expectation of its absolute value are accumulated.
 
-All kernels have the same parameters.
+Both kernels have the same parameters.
 
 Parameters
 ----------
@@ -47,11 +47,14 @@ class FollowedCosts(NamedTuple):
     Attributes
     ----------
     cost, low, high : ndarray of int64, shape (O,)
+    exact : bool
+        Whether all three are equal.
     """
 
     cost: NDArray[np.int64]
     low: NDArray[np.int64]
     high: NDArray[np.int64]
+    exact: bool
 
 
 class FollowedSteps(NamedTuple):
@@ -74,93 +77,24 @@ class FollowedSteps(NamedTuple):
     most_H: NDArray[np.int64]
 
 
-@jit(inner=True)
-def _range_of(cost):
-    """Return the smallest and the largest cost."""
-    least, most = UP, DOWN
-    for o in range(cost.shape[0]):
-        least, most = min(least, cost[o]), max(most, cost[o])
-    return least, most
-
-
 @jit
 def follow_on_grid(start, left, points, model, costs, size_limit, out, halt):
-    """Follow a policy whose costs are exact, with nodes as entries of a table of all states and amounts.
+    """Follow a policy, with nodes as entries of a table of all states and amounts.
 
-    The amounts and the points of a state both increase, so one pass finds the point of each amount.
+    The amounts and the points of a state both increase, so one pass finds the point of each amount. If costs are exact,
+    the amount spent follows from the amount left, and is not stored.
     """
     outcome_indptr, probability, next_state = model.outcome_indptr, model.probability, model.next_state
-    indptr_HS, need, row, row_reward, cost, used = (
-        points.indptr_HS, points.need, points.row, model.row_reward, costs.cost, out.used,
-    )  # fmt: skip
+    indptr_HS, need, row, row_reward = points.indptr_HS, points.need, points.row, model.row_reward
+    cost, low, high, used, exact = costs.cost, costs.low, costs.high, out.used, costs.exact
     n_steps, n_states = out.least_H.shape[0], indptr_HS.shape[1] - 1
-    smallest, largest = _range_of(cost)
+    smallest, largest = UP, DOWN
+    for o in range(cost.shape[0]):
+        smallest, largest = min(smallest, cost[o]), max(largest, cost[o])
     lowest, width = left, 1
     weight = np.zeros(n_states)
     weight[start] = 1.0
-    ended_low, ended_high = UP, DOWN
-    for h in range(n_steps):
-        reward = size = 0.0
-        next_lowest = lowest - largest
-        next_width = width + (largest - smallest)
-        if next_width < 1 or next_width > size_limit // n_states:
-            return False
-        after = np.zeros(n_states * next_width if h + 1 < n_steps else 0)
-        low, high = UP, DOWN
-        for s in range(n_states):
-            if halt[0]:
-                return False
-            j, end = indptr_HS[h, s], indptr_HS[h, s + 1]
-            for place in range(width):
-                w = weight[s * width + place]
-                if w == 0.0:
-                    continue
-                amount = lowest + place
-                while j + 1 < end and need[j + 1] <= amount:
-                    j += 1
-                used[j] = True
-                r = row[j]
-                if r < 0:
-                    ended_low, ended_high = min(ended_low, amount), max(ended_high, amount)
-                    continue
-                reward += w * row_reward[r]
-                size += w * abs(row_reward[r])
-                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    rest = amount - cost[o]
-                    low, high = min(low, rest), max(high, rest)
-                    if h + 1 < n_steps:
-                        passed = w * probability[o]
-                        at = next_state[o] * next_width + rest - next_lowest
-                        after[at] += passed if passed > 0.0 else _LEAST_PROBABILITY
-        out.reward_H[h], out.size_H[h] = reward, size
-        out.least_H[h], out.most_H[h] = left - max(high, ended_high), left - min(low, ended_low)
-        if low == UP:
-            for later in range(h, n_steps):
-                out.least_H[later], out.most_H[later] = left - ended_high, left - ended_low
-            return True
-        # the next step looks only at amounts that were reached
-        weight, lowest, width = after, next_lowest, next_width
-        if h + 1 < n_steps and high - low + 1 < width:
-            narrow = high - low + 1
-            for s in range(n_states):
-                for place in range(narrow):
-                    weight[s * narrow + place] = after[s * width + low - lowest + place]
-            lowest, width = low, narrow
-    return True
-
-
-@jit
-def carry_on_grid(start, left, points, model, costs, size_limit, out, halt):
-    """Follow a policy whose costs were rounded, with nodes as entries of a table of all states and amounts."""
-    outcome_indptr, probability, next_state = model.outcome_indptr, model.probability, model.next_state
-    indptr_HS, need, row, row_reward = points.indptr_HS, points.need, points.row, model.row_reward
-    cost, low_O, high_O, used = costs.cost, costs.low, costs.high, out.used
-    n_steps, n_states = out.least_H.shape[0], indptr_HS.shape[1] - 1
-    smallest, largest = _range_of(cost)
-    lowest, width = left, 1
-    weight, most, least = np.zeros(n_states), np.full(n_states, DOWN), np.full(n_states, UP)
-    weight[start] = 1.0
-    most[start] = least[start] = 0
+    most, least = np.zeros(0 if exact else n_states, np.int64), np.zeros(0 if exact else n_states, np.int64)
     ended_most, ended_least = DOWN, UP
     for h in range(n_steps):
         reward = size = 0.0
@@ -168,34 +102,46 @@ def carry_on_grid(start, left, points, model, costs, size_limit, out, halt):
         if next_width < 1 or next_width > size_limit // n_states:
             return False
         n_after = n_states * next_width if h + 1 < n_steps else 0
-        after, after_most, after_least = np.zeros(n_after), np.full(n_after, DOWN), np.full(n_after, UP)
-        step_most, step_least, first, last = DOWN, UP, UP, DOWN
+        after = np.zeros(n_after)
+        n_after = 0 if exact else n_after
+        after_most, after_least = np.empty(n_after, np.int64), np.empty(n_after, np.int64)
+        first, last, step_most, step_least = UP, DOWN, DOWN, UP
         for s in range(n_states):
             if halt[0]:
                 return False
             j, end = indptr_HS[h, s], indptr_HS[h, s + 1]
             for place in range(width):
                 i = s * width + place
-                if most[i] == DOWN:
+                w = weight[i]
+                if w == 0.0:
                     continue
                 amount = lowest + place
                 while j + 1 < end and need[j + 1] <= amount:
                     j += 1
                 used[j] = True
                 r = row[j]
+                spent_most, spent_least = (left - amount, left - amount) if exact else (most[i], least[i])
                 if r < 0:
-                    ended_most, ended_least = max(ended_most, most[i]), min(ended_least, least[i])
+                    ended_most, ended_least = max(ended_most, spent_most), min(ended_least, spent_least)
                     continue
-                reward += weight[i] * row_reward[r]
-                size += weight[i] * abs(row_reward[r])
+                reward += w * row_reward[r]
+                size += w * abs(row_reward[r])
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    above, below, rest = most[i] + high_O[o], least[i] + low_O[o], amount - cost[o]
-                    step_most, step_least = max(step_most, above), min(step_least, below)
+                    rest = amount - cost[o]
                     first, last = min(first, rest), max(last, rest)
+                    at = next_state[o] * next_width + rest - next_lowest
+                    if not exact:
+                        above, below = spent_most + high[o], spent_least + low[o]
+                        step_most, step_least = max(step_most, above), min(step_least, below)
+                        if h + 1 < n_steps:
+                            new = after[at] == 0.0
+                            after_most[at] = above if new else max(after_most[at], above)
+                            after_least[at] = below if new else min(after_least[at], below)
                     if h + 1 < n_steps:
-                        at = next_state[o] * next_width + rest - next_lowest
-                        after[at] += weight[i] * probability[o]
-                        after_most[at], after_least[at] = max(after_most[at], above), min(after_least[at], below)
+                        passed = w * probability[o]
+                        after[at] += passed if passed > 0.0 else _LEAST_PROBABILITY
+        if exact and last != DOWN:
+            step_most, step_least = left - first, left - last
         out.reward_H[h], out.size_H[h] = reward, size
         out.most_H[h], out.least_H[h] = max(step_most, ended_most), min(step_least, ended_least)
         if last == DOWN:
@@ -208,9 +154,10 @@ def carry_on_grid(start, left, points, model, costs, size_limit, out, halt):
             narrow = last - first + 1
             for s in range(n_states):
                 for place in range(narrow):
-                    weight[s * narrow + place] = after[s * width + first - lowest + place]
-                    most[s * narrow + place] = after_most[s * width + first - lowest + place]
-                    least[s * narrow + place] = after_least[s * width + first - lowest + place]
+                    to, at = s * narrow + place, s * width + first - lowest + place
+                    weight[to] = after[at]
+                    if not exact:
+                        most[to], least[to] = after_most[at], after_least[at]
             lowest, width = first, narrow
     return True
 
@@ -248,8 +195,8 @@ def _slot_of(state, left, nodes, slots):
 
 
 @jit
-def carry_by_hash(start, left, points, model, costs, size_limit, out, halt):
-    """Follow a policy whose costs were rounded, with nodes in a hash table."""
+def follow_by_hash(start, left, points, model, costs, size_limit, out, halt):
+    """Follow a policy, with nodes in a hash table."""
     outcome_indptr, probability, next_state = model.outcome_indptr, model.probability, model.next_state
     cost, low, high, row_reward = costs.cost, costs.low, costs.high, model.row_reward
     n_steps = out.least_H.shape[0]
@@ -273,7 +220,8 @@ def carry_by_hash(start, left, points, model, costs, size_limit, out, halt):
         n_slots = 16
         while n_slots < 2 * room:
             n_slots *= 2
-        slots = np.full(n_slots, EMPTY, np.int32)
+        slots = np.empty(n_slots, np.int32)
+        slots[:] = EMPTY
         after, n_after, most, least = _make_nodes(room), 0, DOWN, UP
         for i in range(count):
             if halt[0]:

@@ -177,7 +177,11 @@ class _Search:
         ends = ends + paid + 4 * ROUNDOFF * (np.abs(ends) + np.abs(paid))
         self.bound = float(ends.min())
         order = np.argsort(ends, kind="stable")
-        self.prices = kernels.Prices(*(each[order] for each in tried))
+        arrays = [*tried]
+        del tried  # so that memory of each array is free again before the next one is copied
+        for i, each in enumerate(arrays):
+            arrays[i] = each[order]
+        self.prices = kernels.Prices(*arrays)
         self._monitor.release((4 * _PRICES - 3 * count) * 8 * self.bounds.need_HS.size)
         self.tolerance = self._below_unit(tolerance)
 
