@@ -54,7 +54,7 @@ def schemes() -> list[Result]:
         for epsilon, target in ((0.1, 20.0), (1.0, 1.0)):
             model = instances.paper(100, 1, budget=budget)
             for strict in (False, True):
-                options = {"method": "relative", "epsilon": epsilon, "strict": strict}
+                options = {"approximation": "relative", "epsilon": epsilon, "strict": strict}
                 solution = solvent.solve(model, **options)
                 took = median_of(lambda model=model, options=options: solvent.solve(model, **options), 1.0)
                 plain = None

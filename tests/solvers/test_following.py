@@ -11,8 +11,7 @@ import pytest
 import solvent
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import resolve
-from solvent.solvers import methods
-from solvent.solvers.frontier import following
+from solvent.solvers.frontier import following, solver
 from solvent.solvers.frontier.bounds import FrontierBounds
 from solvent.solvers.frontier.build import build
 from solvent.solvers.frontier.following import follow_policy
@@ -94,13 +93,13 @@ def covering(sign: int) -> tuple[solvent.CMDP, Any]:
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("options", [{"method": "additive", "epsilon": "0.3", "strict": True}, {"gap": 0.01}])
+@pytest.mark.parametrize("options", [{"approximation": "additive", "epsilon": "0.3", "strict": True}, {"gap": 0.01}])
 def test_policies_that_are_not_followed_keep_the_budget(
     sign: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, _ = covering(sign)
     assert solvent.solve(model).value == 0
-    monkeypatch.setattr(methods, "MOST_FOLLOWED", 0)
+    monkeypatch.setattr(solver, "MAX_NODES", 0)
     monkeypatch.setattr(certified, "_FOLLOW", 0)
     monkeypatch.setattr(certified, "_FIRST_TRY", 0)
     found = solvent.solve(model, **options)

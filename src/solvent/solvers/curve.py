@@ -248,7 +248,7 @@ def _error(problem: Problem, found: Frontier) -> float:
         return 0.0
     rounding = problem.rounding(pooled=found.pooled)
     least = float(found.start_value[0])
-    return max(found.above(least, rounding), found.extremes.below(rounding))
+    return max(found.above(least, rounding), found.extremes.below(least, rounding))
 
 
 def _most_spent(model: CMDP, limits: Limits, monitor: ResourceMonitor) -> Fraction:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,7 +178,7 @@ class _Search:
         ends = ends + paid + 4 * ROUNDOFF * (np.abs(ends) + np.abs(paid))
         self.bound = float(ends.min())
         order = np.argsort(ends, kind="stable")
-        arrays = [*tried]
+        arrays: list[NDArray[Any]] = [*tried]
         del tried  # so that memory of each array is free again before the next one is copied
         for i, each in enumerate(arrays):
             arrays[i] = each[order]

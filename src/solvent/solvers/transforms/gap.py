@@ -1,14 +1,14 @@
-"""Bounds that close: a policy that is never over, and how far from the optimum it can be at most.
+"""Closing a gap: a policy that never exceeds the budget, and an upper bound on the optimum.
 
 Every round solves two problems that enclose the true one, and keeps the best bounds so far:
 
-    one resource, one side    costs rounded to a length (quick sweeps of arrays), then frontiers on exact costs whose
+    one resource, one side    costs rounded to a length (fast sweeps of arrays), then frontiers on exact costs whose
                               values are rounded to a resolution: down for the policy, up for the bound
     anything else             costs rounded to lengths: away from the limits for the policy, toward them for the bound
 
-Rounding values by at most delta at each of H steps moves the value at the start by at most H * delta, whatever the
-costs are, with at most range / delta points for each step and state: so the gap of one resource always closes, in time
-polynomial in H, S, A and 1 / delta. Lengths are halved until the bounds meet, or no cost is rounded any more.
+Rounding values by at most delta at each of H steps moves the value at the start by at most H * delta for any costs,
+with at most range / delta points for each step and state. Hence the gap of one resource always closes, in time
+polynomial in H, S, A and 1 / delta. Lengths are halved until the bounds meet or no cost is rounded any more.
 """
 
 from __future__ import annotations
@@ -27,30 +27,33 @@ from solvent.core.exact import exact as exact_number
 from solvent.core.interrupt import settle
 from solvent.core.limits import REACHED, LimitReached, ResourceMonitor, reason_of
 from solvent.errors import LatticeOverflowError, ModelError, quote
-from solvent.model.budget import Limits
-from solvent.model.cmdp import CMDP
+from solvent.solvers.base import Answer, Run, SolverOptions
 from solvent.solvers.bounds.kernels import DOWN, UP
 from solvent.solvers.diagnosis import relaxed_value
 from solvent.solvers.frontier.bounds import FrontierBounds
 from solvent.solvers.frontier.build import build
 from solvent.solvers.frontier.resource import SingleResource
-from solvent.solvers.methods import Answer, Options, run
+from solvent.solvers.frontier.solver import SOLVER as FRONTIER
 from solvent.solvers.problem import Problem
-from solvent.solvers.solution import Round, Solution, Stats, Status, relative_gap
-from solvent.solvers.transforms.approximation import infeasible, true_extremes
-from solvent.solvers.transforms.rounding import finest_lengths, project
+from solvent.solvers.registry import AUTO, solve_problem
+from solvent.solvers.solution import Round, Solution, Stats, relative_gap
+from solvent.solvers.transforms.base import BudgetedModel, found_policy, require_never_over, true_extremes
+from solvent.solvers.transforms.infeasible import explain_infeasible
+from solvent.solvers.transforms.rounding import RoundedCosts, finest_lengths
 
-#: The exact problem is tried first with this much memory, since many are small however fine their costs.
+#: Bytes for trying the exact problem first, since many are small even if their costs are fine.
 _FIRST_TRY = 12_000_000
 #: Amounts per resource in the first round: one resource, or several.
 _FIRST_AMOUNTS = (512, 24)
-#: A length is no longer halved if that has not brought the bounds closer by so much.
+#: A length is no longer halved if the last halving left more than this share of the gap.
 _STALLED = 0.7
-#: Arrays of one resource do not grow beyond so many amounts; then values are rounded instead.
+#: Number of amounts beyond which arrays of one resource do not grow; then values are rounded instead.
 _MOST_AMOUNTS = 2**18
-#: Beyond so many ticks, floats would no longer be exact.
+#: Number of ticks beyond which floats are not exact.
 _FAR = 2.0**50
-#: Part of the allowed error that is aimed at, so that the next round is likely to be the last.
+#: Why rounds end before the gap is closed, if no limit was reached.
+_NO_FINER = "no finer rounding of the costs fits 64 bits"
+#: Share of the allowed error to aim at, so that the next round is likely to be the last.
 _AIM = 0.8
 
 
@@ -72,13 +75,13 @@ class _Bracket:
     Attributes
     ----------
     gap : float
-        Asked for.
+        The relative gap to reach.
     upper, lower : float
-        No policy is worth more than `upper`, and the best one found is worth at least `lower`.
+        No policy is worth more than `upper`; the best one found is worth at least `lower`.
     noise_above, noise_below : float
-        How much of the distance of these bounds the errors of the two answers can make up.
+        The part of the distance between the bounds that rounding errors can account for.
     held : int
-        Bytes that the best answer so far keeps reserved.
+        Bytes that stay reserved for the best answer so far.
     """
 
     gap: float
@@ -104,7 +107,7 @@ class _Bracket:
             self.upper, self.noise_above = upper, noise
 
     def settle(self, problem: Problem, answer: Answer) -> None:
-        """Take an answer that is the optimum itself."""
+        """Set both bounds from an answer that is optimal."""
         if answer.feasible:
             self.lower, self.best, self.noise_below = answer.lower, (problem, answer), answer.noise_below
             self.upper, self.noise_above = answer.upper, answer.noise_above
@@ -112,7 +115,7 @@ class _Bracket:
             self.is_infeasible = True
 
     def close_part(self, used: int, answer: Answer) -> None:
-        """Release what was reserved for an answer, beyond what was in use before, unless it is the best so far."""
+        """Release what was reserved for an answer since `used`, unless it is the best so far."""
         taken = self.monitor.used - used
         if self.best is not None and self.best[1] is answer:
             taken, self.held = self.held, taken
@@ -120,7 +123,7 @@ class _Bracket:
 
     @property
     def met(self) -> bool:
-        """Whether the bounds are no further apart than rounding errors make them."""
+        """Whether the distance between the bounds is due to rounding errors only."""
         return self.upper - self.lower <= 2 * (self.noise_below + self.noise_above)
 
     @property
@@ -135,17 +138,17 @@ class _Bracket:
             self.announce(found)
 
 
-def certify(
-    model: CMDP, limits: Limits, gap: float, monitor: ResourceMonitor, announce: Callable[[Round], None] | None = None
+def close_gap(
+    given: BudgetedModel, gap: float, monitor: ResourceMonitor, announce: Callable[[Round], None] | None = None
 ) -> Solution:
-    """Find a policy that is never over and bounds on the optimum that are close; see `solve`.
+    """Find a policy that never exceeds the budget and bounds on the optimum that are close; see `solve`.
 
-    `announce` is told of each round. On an interrupt, the best so far is returned.
+    `announce` is called with each round. On an interrupt, the best so far is returned.
     """
-    bracket = _Bracket(gap, relaxed_value(model, monitor.seconds), monitor, announce)
+    bracket = _Bracket(gap, relaxed_value(given.model, monitor.seconds), monitor, announce)
     stopped = ""
     try:
-        for nodes in _rounds(model, limits, bracket):
+        for nodes in _rounds(given, bracket):
             bracket.close_round(nodes)
             if bracket.done:
                 break
@@ -155,14 +158,14 @@ def certify(
     except KeyboardInterrupt as interrupt:
         settle(interrupt)
         stopped = "interrupted"
-    return _conclude(model, limits, bracket, stopped)
+    return _conclude(given, bracket, stopped)
 
 
-def _rounds(model: CMDP, limits: Limits, bracket: _Bracket) -> Iterator[int]:
-    """Narrow the bracket round by round; yields how many nodes or points each took."""
+def _rounds(given: BudgetedModel, bracket: _Bracket) -> Iterator[int]:
+    """Narrow the bracket round by round; yields the number of nodes or points of each."""
     exact: Problem | None
     try:
-        exact = Problem.exact(model, limits, monitor=bracket.monitor)
+        exact = Problem.exact(given.model, given.limits, monitor=bracket.monitor)
     except (LatticeOverflowError, ModelError):
         exact = None
     if exact is not None:
@@ -170,20 +173,21 @@ def _rounds(model: CMDP, limits: Limits, bracket: _Bracket) -> Iterator[int]:
         if nodes is not None:
             yield nodes
             return
+    limits = given.limits
     one_sided = len(limits.resources) == 1 and (
         all(x is None for x in limits.upper[0]) or all(x is None for x in limits.lower[0])
     )
-    yield from _by_lengths(model, limits, bracket, one_sided=one_sided, until_stalled=one_sided and exact is not None)
+    yield from _by_lengths(given, bracket, one_sided=one_sided, until_stalled=one_sided and exact is not None)
     if one_sided and exact is not None and not bracket.done:
         yield from _by_resolution(exact, bracket)
 
 
 def _try_exactly(exact: Problem, bracket: _Bracket) -> int | None:
-    """Solve the problem itself if it is small; returns how many nodes that took, or None."""
+    """Solve the exact problem if it is small; returns the number of nodes, or None if it is not."""
     whole = bracket.monitor
     trial = whole.within(max(min(whole.room, _FIRST_TRY), 0))
     try:
-        answer = run(exact, "auto", trial, options=Options(follow=_FOLLOW))
+        answer = solve_problem(exact, AUTO, Run(trial, SolverOptions(follow=_FOLLOW)))
     except LimitReached:
         whole.check_time()
         return None
@@ -192,26 +196,25 @@ def _try_exactly(exact: Problem, bracket: _Bracket) -> int | None:
     return answer.stats.nodes
 
 
-#: Nodes of one step that are followed to find the true worst case.
+#: Nodes of one step up to which a policy is followed to find its true worst case.
 _FOLLOW = 200_000
 
 
-def _by_lengths(
-    model: CMDP, limits: Limits, bracket: _Bracket, *, one_sided: bool, until_stalled: bool
-) -> Iterator[int]:
-    spans = _spans(model, limits, bracket.monitor)
+def _by_lengths(given: BudgetedModel, bracket: _Bracket, *, one_sided: bool, until_stalled: bool) -> Iterator[int]:
+    model, limits = given.model, given.limits
+    spans = _spans(given, bracket.monitor)
     finest = finest_lengths(model, limits)
     monitor = bracket.monitor
     amounts, before, known = _FIRST_AMOUNTS[not one_sided], math.inf, None
-    # what a round knows of dead ends, and the same in the ticks of the next
+    # bounds on live nodes of a round, and the same in the ticks of the next
     boxes = 0 if one_sided else 6 * 8 * model.horizon * model.n_states * len(limits.resources)
     monitor.reserve(boxes, "bounds per step and state")
-    options = Options(arrays=True if one_sided else None, follow=_FOLLOW)
+    options = SolverOptions(arrays=True if one_sided else None, follow=_FOLLOW)
     while True:
         lengths = tuple(max(_power_of_two(span / amounts), least) for span, least in zip(spans, finest, strict=True))
         used = monitor.used
-        relaxed = project(model, limits, lengths, "relaxed", monitor)
-        bound = run(relaxed, "auto", monitor, options=_within(options, known, relaxed))
+        relaxed = RoundedCosts(lengths, "relaxed").apply(given, monitor)
+        bound = solve_problem(relaxed, AUTO, Run(monitor, _within(options, known, relaxed)))
         nodes = bound.stats.nodes
         if relaxed.is_exact or not bound.feasible:
             bracket.settle(relaxed, bound)
@@ -226,8 +229,8 @@ def _by_lengths(
         del relaxed, bound
         if not is_done:
             used = monitor.used
-            rounded = project(model, limits, lengths, "rounded", monitor)
-            answer = run(rounded, "auto", monitor, options=_within(options, known, rounded))
+            rounded = RoundedCosts(lengths, "rounded").apply(given, monitor)
+            answer = solve_problem(rounded, AUTO, Run(monitor, _within(options, known, rounded)))
             nodes += answer.stats.nodes
             bracket.raise_lower(rounded, answer)
             bracket.close_part(used, answer)
@@ -237,24 +240,24 @@ def _by_lengths(
         if lengths == finest or (until_stalled and (closed > _STALLED * before or amounts >= _MOST_AMOUNTS)):
             return
         before = closed
-        # errors shrink with the length: no finer than is likely to do
+        # errors shrink with the length: no finer than likely needed
         wanted = closed / (_AIM * bracket.gap) if bracket.gap > 0 else math.inf
         amounts *= next((factor for factor in (2, 4) if factor >= wanted), 8) if one_sided else 2
 
 
 @dataclass(frozen=True)
 class _Known:
-    """What a coarser round proved: between what amounts a node must lie if it is no dead end.
+    """Bounds from a coarser round on the amounts of nodes that are not dead ends.
 
-    A policy that keeps finer limits keeps the coarser, relaxed ones: each history that can go on in a later round has
-    its counterpart here, and the two counts differ by at most what rounding can have hidden by then.
+    A policy that keeps finer limits keeps the coarser, relaxed ones: each history that survives a later round has a
+    counterpart here, and the two counts differ by at most the rounding so far.
 
     Attributes
     ----------
     problem : Problem
-        That round's relaxed one.
+        The relaxed problem of that round.
     low, high : ndarray of int64, shape (H, S, D)
-        In its ticks.
+        Bounds in its ticks.
     """
 
     problem: Problem
@@ -266,20 +269,20 @@ class _Known:
         return None if answer.live_box is None else cls(problem, *answer.live_box())
 
     def inside(self, finer: Problem) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the same bounds in another problem's ticks, wider by what rounding hides in both."""
+        """Return the same bounds in another problem's ticks, widened by the rounding of both."""
         low, high = np.empty_like(self.low), np.empty_like(self.high)
         steps = np.arange(self.low.shape[0])[:, None]
         for d, counting in enumerate(self.problem.counting):
             ratio = float(self.problem.lattice.units[d] / finer.lattice.units[d])
             hidden = steps if finer.counting[d] != "exact" else 0
             below, above = (steps if counting == side else 0 for side in ("up", "down"))
-            # floats are exact enough for a bound that is a tick wider; what is far away is as good as open
+            # floats are accurate enough for bounds that are a tick wider; bounds far away count as open
             least = np.floor((self.low[..., d] - np.float64(below)) * ratio) - hidden - 1
             most = np.ceil((self.high[..., d] + np.float64(above)) * ratio) + hidden + 1
             low[..., d] = _whole(least, DOWN)
             high[..., d] = _whole(most, UP)
-        nobody = self.low == UP
-        low[nobody], high[nobody] = UP, DOWN
+        none = self.low == UP
+        low[none], high[none] = UP, DOWN
         return low, high
 
 
@@ -288,23 +291,23 @@ def _whole(ticks: NDArray[np.float64], open_end: int) -> NDArray[np.int64]:
     return np.where(near, np.where(near, ticks, 0).astype(np.int64), open_end)
 
 
-def _within(options: Options, known: _Known | None, problem: Problem) -> Options:
+def _within(options: SolverOptions, known: _Known | None, problem: Problem) -> SolverOptions:
     return options if known is None else replace(options, within=known.inside(problem))
 
 
-def _spans(model: CMDP, limits: Limits, monitor: ResourceMonitor) -> tuple[Fraction, ...]:
-    """Return how far apart the amounts of each tracked resource can be that need be told apart."""
-    # a hundredth of what sums can reach is fine enough for that
-    trial = tuple(length * 2**53 for length in finest_lengths(model, limits))
+def _spans(given: BudgetedModel, monitor: ResourceMonitor) -> tuple[Fraction, ...]:
+    """Return the range of the amounts of each tracked resource that need be distinguished."""
+    # a small share of what sums can reach is fine enough for that
+    trial = tuple(length * 2**53 for length in finest_lengths(given.model, given.limits))
     used = monitor.used
-    problem = project(model, limits, trial, "relaxed", monitor)
+    problem = RoundedCosts(trial, "relaxed").apply(given, monitor)
     monitor.release(monitor.used - used)
     pairs = zip(problem.ends, problem.lattice.units, strict=True)
     return tuple((high - low + 1) * unit for (low, high), unit in pairs)
 
 
 def _power_of_two(least: Fraction) -> Fraction:
-    """Return the largest power of two that is no larger, so that finer lengths divide coarser ones."""
+    """Return the largest power of two up to a number, so that finer lengths divide coarser ones."""
     exponent = least.numerator.bit_length() - least.denominator.bit_length()
     power = Fraction(2) ** exponent
     return power if power <= least else power / 2
@@ -315,11 +318,11 @@ def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
     horizon = exact.model.horizon
     distance = bracket.upper - bracket.lower
     value = max(abs(bracket.upper), abs(bracket.lower) if math.isfinite(bracket.lower) else 0.0)
-    # with no gap to aim at, the bounds are brought closer by some factor each time, down to what rounding hides
+    # without a gap to aim at, the bounds are brought closer by a factor each time, down to rounding errors
     delta = (bracket.gap * value or (distance if math.isfinite(distance) else value) / 64) / horizon
     while True:
         used = bracket.monitor.used
-        answer = run(exact, "frontier", bracket.monitor, options=Options(False, delta, _FOLLOW), work=work)
+        answer = FRONTIER.solve(exact, Run(bracket.monitor, SolverOptions(False, delta, _FOLLOW)), work)
         nodes = answer.stats.nodes
         if not answer.feasible:
             bracket.settle(exact, answer)
@@ -340,30 +343,24 @@ def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
         delta *= min(0.5, _AIM * bracket.gap / gap) if bracket.gap > 0 and math.isfinite(gap) else 0.125
 
 
-def _conclude(model: CMDP, limits: Limits, bracket: _Bracket, stopped: str) -> Solution:
+def _conclude(given: BudgetedModel, bracket: _Bracket, stopped: str) -> Solution:
     rounds = tuple(bracket.rounds)
     nodes = sum(each.nodes for each in rounds)
-    stats = Stats(0.0, nodes, (), None, bracket.monitor.peak, "nodes")
+    stats = replace(Stats.none(bracket.monitor.peak), nodes=nodes)
     if bracket.is_infeasible:
-        return replace(infeasible(model, limits, "gap", stats, bracket.monitor), rounds=rounds)
+        return replace(explain_infeasible(given, AUTO, stats, bracket.monitor), rounds=rounds)
     if bracket.best is None:
-        message = f"stopped: {stopped or 'costs cannot be told apart any finer'}, before any policy was found"
-        return Solution(Status.LIMIT, -math.inf, -math.inf, bracket.upper, {}, "gap", message, stats, rounds=rounds)
-    problem, answer = bracket.best
-    worst, excess = true_extremes(problem, answer)
-    if any(excess.values()):
-        raise AssertionError(f"a policy that is never over by construction is over by {excess}; please report this")
+        make = Solution.limit if stopped else Solution.not_found
+        message = f"{stopped or _NO_FINER}, before any policy was found"
+        return replace(make(AUTO, stats, bracket.upper, message), rounds=rounds)
+    found = found_policy(*bracket.best)
+    require_never_over(found)
+    found = replace(found, stats=replace(found.stats, nodes=nodes, peak_bytes=bracket.monitor.peak))
     closed = relative_gap(bracket.lower, bracket.upper)
     if bracket.met:
-        status, message = Status.OPTIMAL, "optimal: the bounds have met"
+        make_with, message = Solution.optimal, "the bounds have met"
     elif closed <= bracket.gap:
-        status, message = Status.WITHIN_GAP, f"within_gap: the gap is {closed:.3g}"
+        make_with, message = Solution.within_gap, f"the gap is {closed:.3g}"
     else:
-        status = Status.FEASIBLE
-        message = f"stopped: {stopped or 'costs cannot be told apart any finer'}, with a gap of {closed:.3g}"
-    stats = replace(answer.stats, nodes=nodes, peak_bytes=bracket.monitor.peak)
-    return Solution(
-        status, answer.value, bracket.lower, max(bracket.upper, answer.value), worst, f"gap, {answer.method}", message,
-        stats, worst_is_exact=answer.worst_is_exact, excess=excess, value_checked=answer.checked, rounds=rounds,
-        _make_policy=answer.make_policy,
-    )  # fmt: skip
+        make_with, message = Solution.feasible, f"{stopped or _NO_FINER}, with a gap of {closed:.3g}"
+    return replace(make_with(found, bracket.lower, max(bracket.upper, found.value), message), rounds=rounds)
