@@ -126,7 +126,7 @@ def test_rounded_values_stay_within_the_bound_and_are_few(seed: int, delta: floa
     assert exact - model.horizon * delta - NOISE <= down.value(0) <= exact + NOISE
     assert exact - NOISE <= up.value(0) <= exact + model.horizon * delta + NOISE
     for found in (down, up):
-        points = (found.points.indptr_HS[:, 1:] - found.indptr_HS[:, :-1]).max(axis=1)
+        points = (found.points.indptr_HS[:, 1:] - found.points.indptr_HS[:, :-1]).max(axis=1)
         for step, most in enumerate(points):
             # rewards are in [0, 1], so values at a step range over no more than what is left of the horizon
             assert most <= (model.horizon - step) / delta + 2

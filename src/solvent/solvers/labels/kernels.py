@@ -454,7 +454,7 @@ def _select(values, k):
     return values[k]
 
 
-@jit(inline="always")
+@jit(inner=True)
 def _keep_best(width, count, out):
     """Keep the `width` candidates with the highest bounds, in their order; return the highest bound of the others."""
     indptr_S, left, value, parent, row, bound = out.indptr_S, out.left, out.value, out.parent, out.row, out.bound
