@@ -190,9 +190,7 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
             options = {"approximation": method, "epsilon": str(epsilon), "strict": strict}
             yield Run(f"{method}, {how}", options=options)
             if case.one_sided and rng.random() < 0.4:
-                yield Run(
-                    f"{method}, {how}, not followed", options=options, settings={"frontier.solver.MAX_NODES": 0}
-                )
+                yield Run(f"{method}, {how}, not followed", options=options, settings={"frontier.solver.MAX_NODES": 0})
     # where amounts have no common unit that fits, halving them need never end
     timed = {"time_limit": 2.0} if overflows(case.model, case.budget) else {}
     yield Run("gap", options={"gap": rng.choice([0, 1e-4, 0.01, 0.1, 0.5])} | timed)

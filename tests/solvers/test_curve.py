@@ -22,7 +22,9 @@ def test_every_budget_agrees_with_a_solve_of_its_own():
             assert report.feasible
             assert report.value == pytest.approx(curve.value(budget), rel=1e-9)
         else:
-            with pytest.raises(SolventError, match="no policy is feasible with a budget of"):
+            with pytest.raises(
+                SolventError, match=r"no policy is feasible with a budget of .*: the least feasible budget is"
+            ):
                 curve.policy(budget)
     assert curve.least_budget == min(b for b in range(-3, 15) if curve.value(b) > -float("inf"))
 
@@ -80,6 +82,8 @@ def test_a_model_without_any_feasible_budget_in_range():
     assert curve.least_budget is None
     assert curve.value(3) == -float("inf")
     assert len(curve) == 0
+    with pytest.raises(SolventError, match="with a budget of 3 of fuel: no budget up to 3 is feasible"):
+        curve.policy(3)
     curve.plot()
 
 

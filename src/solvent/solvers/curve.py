@@ -92,8 +92,12 @@ class Curve:
         """
         left = self._ticks(budget)
         if self._frontier.value(left) == -np.inf:
-            least = "none is" if self.least_budget is None else f"the least is {format_amount(self.least_budget)}"
-            raise SolventError(f"no policy is feasible with a budget of {quote(budget)} of {self.resource}: {least}")
+            hint = (
+                f"no budget up to {format_amount(self.max_budget)} is feasible"
+                if self.least_budget is None
+                else f"the least feasible budget is {format_amount(self.least_budget)}"
+            )
+            raise SolventError(f"no policy is feasible with a budget of {quote(budget)} of {self.resource}: {hint}")
         used = follow_policy(self._problem.model, self._resource, self._frontier, left).used
         limits = _only(self.model, self.resource, exact(budget, "budget"))
         layers = [

@@ -43,7 +43,7 @@ class FrontierBounds:
     reach : Reach
         Range of amounts that can be left if only safe rows are taken.
     settled_HS : ndarray of int64, shape (H, S)
-        The least amount left with which no limit can be broken whatever is done.
+        The least amount left with which no policy can break a limit.
     need_HS, top_HS : ndarray of int64, shape (H, S)
         Range of amounts for which values differ: below, nothing is feasible; above, the value does not change. Empty
         where `top` is less than `need`.

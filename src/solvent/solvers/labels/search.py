@@ -12,10 +12,10 @@ linear relaxation. A label whose bound does not exceed the value of the best pat
 path is first found by a search that keeps only a few labels at each step. Each further search keeps more, until no
 label was left out that could have led to a better path.
 
-Rewards are floats. Bounds are rounded outward, so that none is too small, and a label is dropped if its bound exceeds
-the best path by at most a tolerance, relative to the terms of that path. Both are part of `Path.upper`. If all sums of
-rewards are exact, because the rewards are integer multiples of one power of two and not too large, the tolerance is
-smaller than that power, and the path is exactly the best.
+Rewards are floats. Bounds are rounded outward, so that they are never too small. A label is dropped if its bound
+exceeds the best path by at most a tolerance, relative to the terms of that path. Both are part of `Path.upper`. If all
+sums of rewards are exact, because the rewards are integer multiples of one power of two and not too large, the
+tolerance is smaller than that power, and the path is exactly the best.
 """
 
 from __future__ import annotations
