@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from solvent.core.limits import ResourceMonitor
 from solvent.core.threads import run_by_states
 from solvent.solvers.accuracy import Extremes
-from solvent.solvers.arrays import ModelArrays
 from solvent.solvers.bounds.kernels import DOWN, UP
 from solvent.solvers.frontier.array_kernels import (
     ArrayLayout,
@@ -94,7 +93,7 @@ class _Sweep:
     def __init__(self, bounds: FrontierBounds, monitor: ResourceMonitor) -> None:
         model, used = bounds.model, monitor.used
         self._model, self._resource, self._halt = model, bounds.resource, monitor.halt
-        self._arrays = ModelArrays.of(model)
+        self._arrays = bounds.arrays
         pooled = pool(model, bounds.resource.cost, monitor)
         self._rows = PooledRows(
             pooled.indptr, pooled.probability, pooled.next_state, pooled.cost, pooled.law, pooled.law_indptr,

@@ -40,6 +40,7 @@ class FrontierBounds:
 
     Attributes
     ----------
+    arrays : ModelArrays
     reach : Reach
         Range of amounts that can be left if only safe rows are taken.
     settled_HS : ndarray of int64, shape (H, S)
@@ -69,7 +70,7 @@ class FrontierBounds:
         start_low: int | None = 0,
         start_high: int = 0,
     ) -> None:
-        self.model, self.resource = model, resource
+        self.model, self.resource, self.arrays = model, resource, ModelArrays.of(model)
         n_steps, n_states = model.horizon, model.n_states
         self.bytes = 8 * self._KEPT * (n_steps + 1) * n_states
         temporary = 8 * self._COMPUTED * (n_steps + 1) * n_states - self.bytes
@@ -85,7 +86,7 @@ class FrontierBounds:
         start = (0, model.start_index)
         lowest[start], highest[start] = need_HS[start] if start_low is None else start_low, start_high
         self.reach = Reach(lowest, highest)
-        fill_reach(ModelArrays.of(model), resource, need_HS, self.reach, monitor.halt)
+        fill_reach(self.arrays, resource, need_HS, self.reach, monitor.halt)
         monitor.check_time()
         need_HS = need_HS[:n_steps]
         live = (highest != DOWN) & (need_HS <= highest) & (lowest <= highest)

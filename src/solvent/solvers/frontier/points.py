@@ -6,7 +6,6 @@ import numpy as np
 
 from solvent.core.limits import ResourceMonitor
 from solvent.solvers.accuracy import Extremes
-from solvent.solvers.arrays import ModelArrays
 from solvent.solvers.bounds.kernels import DOWN
 from solvent.solvers.frontier.bounds import FrontierBounds
 from solvent.solvers.frontier.frontier import Frontier
@@ -27,7 +26,6 @@ def merge_points(bounds: FrontierBounds, precision: Precision, monitor: Resource
         If the points do not fit into the memory limit, or the time limit is reached.
     """
     model, horizon, n_states = bounds.model, bounds.model.horizon, bounds.model.n_states
-    arrays = ModelArrays.of(model)
     indptr_HS = np.zeros((horizon + 1, n_states + 1), np.int64)
     # after the last step the value is 0 with any amount left
     indptr_HS[horizon] = np.arange(n_states + 1)
@@ -43,7 +41,7 @@ def merge_points(bounds: FrontierBounds, precision: Precision, monitor: Resource
         monitor.tell("backward", horizon - step, horizon, points=int(indptr_HS[step, -1]))
         stop = max(0, step - _WATCHED_STEPS) if monitor.watched and room > _MANY_POINTS else 0
         step, value = merge(
-            arrays, bounds.resource, bounds.reach, precision, step, stop, value, points, np.empty(wide), out_extremes,
+            bounds.arrays, bounds.resource, bounds.reach, precision, step, stop, value, points, np.empty(wide), out_extremes,
             monitor.halt,
         )  # fmt: skip
         monitor.check_time()
