@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from solvent.cli.budgets import read_limits
 from solvent.errors import BudgetError, ModelError, quote
+from solvent.formats.registry import find_format
 
 if TYPE_CHECKING:
     from solvent.model.budget import Budget
 
-_MODEL_FILES = (".yaml", ".yml", ".json", ".npz")
 #: What the resource of an environment is called that nobody named.
 _ONLY = "cost"
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
@@ -22,7 +22,7 @@ _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 def is_model_file(path: Path) -> bool:
     """Whether a file is meant, which is read and never run; else it is the name of a registered environment."""
-    return path.suffix.lower() in _MODEL_FILES or path.is_file()
+    return find_format(path) is not None or path.is_file()
 
 
 def read_environment_budget(texts: Sequence[str] | None) -> dict[str, Budget]:

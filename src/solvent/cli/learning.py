@@ -27,6 +27,7 @@ from solvent.cli.options import BudgetOption, MemoryLimit, SeedOption, TimeLimit
 from solvent.cli.outputs import Output, Writing, plan_output, refuse_doubles
 from solvent.cli.session import Code, Session
 from solvent.errors import CheckpointWarning, ModelError, SolventError, quote
+from solvent.formats.registry import suffixes_text
 
 if TYPE_CHECKING:
     from solvent.learning.learner import Callback
@@ -238,10 +239,10 @@ def _of_environment(
     limits, price, arguments = read_environment_budget(budget), read_price(cost), read_arguments(env_arg)
     bound, rewards = read_bound(cost_bound), read_range(reward_range)
     if horizon is None:
-        hint = "name a file ending in .yaml, .json or .npz if a model is meant"
+        hint = f"name a file ending in {suffixes_text()} if a model is meant"
         raise ModelError("--horizon", "a number of steps for an environment", "none", hint)
     from solvent.gym.registered import read_registered
-    from solvent.model.assemble import check_horizon
+    from solvent.model.validation import check_horizon
 
     with session.working(f"making {path}"):
         found = read_registered(str(path), arguments, check_horizon(horizon), price, limits, session.note)

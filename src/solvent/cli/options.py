@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from solvent.cli.complete import complete_budget, complete_method, complete_resource
+from solvent.formats.registry import suffixes_text
 
-ModelArgument = Annotated[Path, typer.Argument(help="A model file: .yaml, .json or .npz.", show_default=False)]
+ModelArgument = Annotated[Path, typer.Argument(help=f"A model file: {suffixes_text()}.", show_default=False)]
 PolicyArgument = Annotated[Path, typer.Argument(help="A policy file, as solve --out writes it.", show_default=False)]
 BudgetOption = Annotated[
     list[str] | None,

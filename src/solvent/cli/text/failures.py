@@ -31,7 +31,7 @@ _SHELL_WORDS = {
     '"practical" with a learned support': "practical with a learned support",
     'bonus="theory"': "--bonus theory",
     "lower max_budget": "lower --max-budget",
-    "use None (null in files)": "write none",
+    "use None for": "write none for",
     "solvent.load_policy reads policies": "the model comes first, then the policy",
 }
 #: A method as Python writes it.

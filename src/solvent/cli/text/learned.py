@@ -97,7 +97,7 @@ def _head(told: Told) -> RenderableType:
     promise = "over by no more than the rounding of costs allows" if told.rounded else _PROMISE[told.support]
     if not told.kept:
         return headline("violated", "bold red", "what was never seen while learning can break a limit")
-    if told.status == "within_epsilon":
+    if told.status == "within_gap":
         return headline("within epsilon", "bold green", f"{promise}, and as near to the best as was asked for")
     return headline("limit", "bold yellow", f"{promise}; stopped before it was as near to the best as was asked for")
 
