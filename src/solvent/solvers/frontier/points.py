@@ -41,8 +41,8 @@ def merge_points(bounds: FrontierBounds, precision: Precision, monitor: Resource
         monitor.tell("backward", horizon - step, horizon, points=int(indptr_HS[step, -1]))
         stop = max(0, step - _WATCHED_STEPS) if monitor.watched and room > _MANY_POINTS else 0
         step, value = merge(
-            bounds.arrays, bounds.resource, bounds.reach, precision, step, stop, value, points, np.empty(wide), out_extremes,
-            monitor.halt,
+            bounds.arrays, bounds.resource, bounds.reach, precision, step, stop, value, points, np.empty(wide),
+            out_extremes, monitor.halt,
         )  # fmt: skip
         monitor.check_time()
         if step > stop:
