@@ -26,8 +26,9 @@ from solvent.core.limits import ResourceMonitor
 from solvent.core.threads import one_thread
 from solvent.experiments.transcription import relative_length, solve_approximate
 from solvent.model.budget import resolve
-from solvent.solvers.frontier import frontiers as frontier
-from solvent.solvers.frontier.solver import purse_of
+from solvent.solvers.frontier.bounds import FrontierBounds
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.transforms.rounding import project
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -90,13 +91,12 @@ def sweep_rate() -> tuple[float, float]:
     """Return outcome evaluations per second on one core, and additions per second of a plain NumPy sweep."""
     model = instances.random(50, 4, horizon=50, branching=3, cost_range=(0, 5), real_costs=True, seed=1)
     problem = project(model, resolve(model, 160), (Fraction(1, 64),), "relaxed")
-    purse, _ = purse_of(problem.lattice)
-    work = frontier.Work(problem.model, purse, ResourceMonitor())
+    bounds = FrontierBounds(problem.model, SingleResource.of(problem.lattice), ResourceMonitor())
     outcomes = np.diff(problem.model.outcome_indptr[problem.model.row_indptr])
-    widths = np.maximum(work.top_HS - work.need_HS + 1, 0)
+    widths = np.maximum(bounds.top_HS - bounds.need_HS + 1, 0)
     evaluations = float((widths * outcomes[: model.n_states]).sum())
     with one_thread():
-        took = median_of(lambda: frontier.build(problem.model, purse, ResourceMonitor(), work, arrays=True), 3.0) / 1000
+        took = median_of(lambda: build(bounds, ResourceMonitor(), arrays=True), 3.0) / 1000
     total, value = np.zeros(int(widths.max())), np.ones(int(widths.max()))
     repeats = int(evaluations / len(total) / 20)
 

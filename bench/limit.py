@@ -30,8 +30,9 @@ from solvent.core.limits import ResourceMonitor
 from solvent.core.threads import one_thread
 from solvent.experiments.fitting import fit_growth
 from solvent.model.budget import resolve
-from solvent.solvers.frontier import frontiers as frontier
-from solvent.solvers.frontier.solver import purse_of
+from solvent.solvers.frontier.bounds import FrontierBounds
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.problem import Problem
 
 
@@ -59,14 +60,13 @@ def evaluations_of(model: CMDP) -> tuple[str, int, int]:
         mdp = solvent.augment(model)
         return "nodes", int(mdp.transitions.nnz), max(1, solution.stats.nodes // (model.horizon * model.n_states))
     problem = Problem.exact(model, resolve(model, None))
-    purse, _ = purse_of(problem.lattice)
-    work = frontier.Work(model, purse, ResourceMonitor())
+    bounds = FrontierBounds(model, SingleResource.of(problem.lattice), ResourceMonitor())
     if solution.stats.representation == "arrays":
-        widths = np.maximum(work.top_HS - work.need_HS + 1, 0)
+        widths = np.maximum(bounds.top_HS - bounds.need_HS + 1, 0)
         per_state = np.stack([np.diff(model.outcome_indptr[model.row_indptr_at(h)]) for h in range(model.horizon)])
         return "arrays", int((widths * per_state).sum()), int(widths.max())
-    found = frontier.build(model, purse, ResourceMonitor(), work, arrays=False)
-    points_HS = np.diff(found.indptr_HS, axis=1)
+    found = build(bounds, ResourceMonitor(), arrays=False)
+    points_HS = np.diff(found.points.indptr_HS, axis=1)
     total = 0
     for h in range(model.horizon):
         rows = model.row_indptr_at(h)

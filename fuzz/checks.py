@@ -176,8 +176,8 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
     yield Run("reduction, hashed", options={"method": "reduction"}, settings={"reduction.layers._GRID_KEYS": 0})
     if case.one_sided:
         yield Run("frontier", options={"method": "frontier"})
-        yield Run("frontier, points", options={"method": "frontier"}, settings={"frontier.frontiers.DENSE_WIDTH": -1})
-        yield Run("frontier, arrays", options={"method": "frontier"}, settings={"frontier.frontiers.DENSE_FROM": 0})
+        yield Run("frontier, points", options={"method": "frontier"}, settings={"frontier.bounds.DENSE_WIDTH": -1})
+        yield Run("frontier, arrays", options={"method": "frontier"}, settings={"frontier.bounds.DENSE_FROM": 0})
         if case.certain:
             yield Run("labels", options={"method": "labels"})
     size = _size_of_costs(case.problem)
@@ -190,9 +190,7 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
             options = {"approximation": method, "epsilon": str(epsilon), "strict": strict}
             yield Run(f"{method}, {how}", options=options)
             if case.one_sided and rng.random() < 0.4:
-                yield Run(
-                    f"{method}, {how}, not followed", options=options, settings={"frontier.solver.MOST_FOLLOWED": 0}
-                )
+                yield Run(f"{method}, {how}, not followed", options=options, settings={"frontier.solver.MAX_NODES": 0})
     # if amounts have no common unit that fits, halving need not terminate
     timed = {"time_limit": 2.0} if overflows(case.model, case.budget) else {}
     yield Run("gap", options={"gap": rng.choice([0, 1e-4, 0.01, 0.1, 0.5])} | timed)

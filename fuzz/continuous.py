@@ -302,7 +302,7 @@ def _runs(problem: Problem, rng: Random) -> Iterator[Run]:
     for method, epsilon in epsilons:
         for strict in (False, True):
             how = "strict" if strict else "relaxed"
-            settings = {"frontier.solver.MOST_FOLLOWED": 0} if rng.random() < 0.3 else {}
+            settings = {"frontier.solver.MAX_NODES": 0} if rng.random() < 0.3 else {}
             options = {"approximation": method, "epsilon": epsilon, "strict": strict}
             yield Run(f"{method}, {how}", options=options, settings=settings)
     if rng.random() < 0.3:

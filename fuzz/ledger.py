@@ -32,7 +32,7 @@ class Run:
     options : dict
         Keyword arguments; the model and, where it takes one, the budget come first.
     settings : dict of str to int
-        Module attributes under `solvent.solvers` to set during the call, such as "frontier.frontiers.DENSE_FROM".
+        Module attributes under `solvent.solvers` to set during the call, such as "frontier.bounds.DENSE_FROM".
     limits : dict of str to Limit
         Limits that replace those of the problem when the policy is verified.
     observed : sequence of (state, costs)

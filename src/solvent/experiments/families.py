@@ -2,7 +2,7 @@
 
 Costs are integer multiples of 2**-40. Random outcomes are decided by a fair coin. If it is tossed k times in an
 episode, rewards are multiples of 2**(k - 38), so that values are multiples of 2**-38. That is more than the tolerance
-within which `solvent.solvers.frontier.frontiers` treats values as equal, and every sum is exact in a double. So
+within which `solvent.solvers.frontier` treats values as equal, and every sum is exact in a double. So
 distinct points are never merged, and rounding never separates equal ones: the count is exact.
 """
 

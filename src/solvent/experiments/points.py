@@ -11,7 +11,9 @@ import numpy as np
 from solvent.core.limits import ResourceMonitor
 from solvent.experiments import families
 from solvent.model.cmdp import CMDP
-from solvent.solvers.frontier import frontiers
+from solvent.solvers.frontier.bounds import FrontierBounds, settled_need
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.resource import SingleResource
 
 K = TypeVar("K", bound=Hashable)
 
@@ -45,9 +47,9 @@ def count(model: CMDP) -> Points:
     Points(points=7, total=13)
     """
     cost = np.ascontiguousarray(model.cost[0].ticks, np.int64)
-    most = max(0, frontiers.settled_need(model, cost, ResourceMonitor()))
-    purse = frontiers.Purse(cost, np.zeros(model.horizon, np.int64), None, most)
-    found = frontiers.build(model, purse, ResourceMonitor())
+    most = max(0, settled_need(model, cost, ResourceMonitor()))
+    resource = SingleResource(cost, np.zeros(model.horizon, np.int64))
+    found = build(FrontierBounds(model, resource, ResourceMonitor(), None, most), ResourceMonitor())
     return Points(len(found.start_need), sum(found.layer_sizes))
 
 
