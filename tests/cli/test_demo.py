@@ -14,7 +14,7 @@ import pytest
 from shell import EXAMPLES, run
 
 import solvent
-from solvent.cli import story
+from solvent.cli import demo
 
 WRITTEN = ["delivery-van.yaml", "demo-files.json", "frontier.csv", "frontier.png", "spending.png", "van.policy"]
 
@@ -22,7 +22,7 @@ WRITTEN = ["delivery-van.yaml", "demo-files.json", "frontier.csv", "frontier.png
 @pytest.fixture(autouse=True)
 def fewer_days(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "the_story" not in request.node.name:
-        monkeypatch.setattr(story, "_EPISODES", 4000)
+        monkeypatch.setattr(demo, "_EPISODES", 4000)
 
 
 @pytest.fixture

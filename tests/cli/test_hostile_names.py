@@ -18,7 +18,7 @@ from shell import Run, run
 
 import solvent
 from solvent.cli import main
-from solvent.cli.complete import resource_names
+from solvent.cli.completion import resource_names
 from solvent.core.terminal import escape_json, make_console
 from solvent.errors import PolicyError, UnmodeledOutcome, printable, quote
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from shell import mask, run
 
-from solvent.cli.complete import complete_figure
+from solvent.cli.completion import complete_figure
 from solvent.experiments import paper
 
 

@@ -11,7 +11,7 @@ import pytest
 from shell import EXAMPLES, ROOT
 
 import solvent
-from solvent.cli.complete import resource_names
+from solvent.cli.completion import resource_names
 
 HEAVY = ["numpy", "numba", "scipy", "matplotlib", "gymnasium", "torch", "yaml", "pandas"]
 

@@ -1,4 +1,4 @@
-"""Errors as text and as JSON: where, expected, found, and what to do about it."""
+"""Errors as text and as JSON: where, expected, found, hint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from solvent.errors import LocatedError, SolventError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-#: What arguments of functions are called on the command line.
+#: Python arguments in messages, and the command-line options that replace them.
 _SHELL_WORDS = {
     'method="additive" or "relative"': "--method additive or --method relative",
     "ignore_limits=True": "--ignore-limits",
@@ -34,11 +34,11 @@ _SHELL_WORDS = {
     "use None (null in files)": "write none",
     "solvent.load_policy reads policies": "the model comes first, then the policy",
 }
-#: A method as Python writes it.
-_METHOD = re.compile(r"""\bmethod=(["'])(\w+)\1""")
-#: Arguments that, alone, say where an error lies.
+#: A choice in Python syntax, such as method="reduction".
+_CHOICE = re.compile(r"""\b(method|approximation)=(["'])(\w+)\2""")
+#: Arguments that may be the whole of an error's `where`.
 _SHELL_PLACES = {
-    *("method", "epsilon", "strict", "gap", "time_limit", "memory_limit"),
+    *("method", "approximation", "epsilon", "strict", "gap", "time_limit", "memory_limit"),
     *("budget", "resource", "max_budget", "episodes", "seed", "delta", "horizon", "bonus", "replan", "max_episodes"),
     *("cost", "cost_bound", "epsilon_cost", "reward_range", "resume", "checkpoint"),
 }
@@ -59,14 +59,14 @@ def error_text(error: BaseException) -> RenderableType:
       hint      did you mean 'depot'?
     """
     if not isinstance(error, LocatedError):
-        return _block(in_shell(str(error)) if isinstance(error, SolventError) else _surprise(error), _after(error))
+        return _block(in_shell(str(error)) if isinstance(error, SolventError) else _unexpected(error), _hints(error))
     hint = [("hint", in_shell(error.hint))] if error.hint else []
     expected, found = in_shell(error.expected), in_shell(error.found)
     return _block(in_shell(error.where), [("expected", expected), ("found", found), *hint])
 
 
 def in_shell(text: str) -> str:
-    """Return what an error says to users of Python, in the words of the command line.
+    """Return the text of an error with Python arguments replaced by command-line options.
 
     Examples
     --------
@@ -79,36 +79,36 @@ def in_shell(text: str) -> str:
         return "--" + text.replace("_", "-")
     for python, shell in _SHELL_WORDS.items():
         text = text.replace(python, shell)
-    return _METHOD.sub(r"--method \2", text)
+    return _CHOICE.sub(r"--\1 \3", text)
 
 
 def usage_text(message: str, command: str, hint: str = "") -> RenderableType:
-    """Return the block for a command line that cannot be read."""
+    """Return the block for an invalid command line."""
     return _block(message.rstrip("."), [*([("hint", hint)] if hint else []), ("help", f"{command} --help")])
 
 
 def error_record(error: BaseException) -> dict[str, Any]:
-    """Return an error for machines."""
-    record: dict[str, Any] = {"kind": type(error).__name__, "message": str(error) or _surprise(error)}
+    """Return the JSON record of an error."""
+    record: dict[str, Any] = {"kind": type(error).__name__, "message": str(error) or _unexpected(error)}
     if isinstance(error, LocatedError):
         record |= {"expected": in_shell(error.expected), "found": in_shell(error.found)}
         record["where"], record["hint"] = in_shell(error.where), in_shell(error.hint) or None
     return record
 
 
-def _surprise(error: BaseException) -> str:
+def _unexpected(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this"
+        return "not enough memory"
     detail = str(error).split("\n")[0]
-    return f"a mistake in Solvent itself: {type(error).__name__}" + (f": {detail}" if detail else "")
+    return f"internal error: {type(error).__name__}" + (f": {detail}" if detail else "")
 
 
-def _after(error: BaseException) -> list[tuple[str, str]]:
+def _hints(error: BaseException) -> list[tuple[str, str]]:
     if isinstance(error, SolventError):
         return []
     if isinstance(error, MemoryError):
-        return [("hint", "set --memory-limit, or coarsen the costs")]
-    return [("hint", "run it again with --debug, and report what it shows")]
+        return [("hint", "set --memory-limit, or make costs coarser")]
+    return [("hint", "this is a bug in Solvent: run again with --debug and report the output")]
 
 
 def _block(head: str, lines: list[tuple[str, str]]) -> RenderableType:
