@@ -11,8 +11,8 @@ import typer
 from solvent.solvers import registry
 
 _APPROXIMATIONS = {
-    "additive": "costs rounded to multiples of a unit that depends on epsilon",
-    "relative": "epsilon is a share of the budget",
+    "additive": "rounded costs; exceeds the budget by at most epsilon",
+    "relative": "rounded costs; exceeds the budget by at most a share epsilon of it",
 }
 _SUPPORTS = {
     "known": "no episode exceeds the budget while learning",

@@ -1,4 +1,4 @@
-"""Pictures as files: PNG, SVG and PDF, written whole or not at all, the same picture always as the same bytes."""
+"""Saves figures as PNG, SVG and PDF, atomically and reproducibly: the same figure gives the same bytes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from solvent.core.files import write_atomically
 from solvent.errors import ModelError, quote
 from solvent.plot.style import look
 
-#: How often a layout is drawn to let it settle, when it has, and to how many decimals of the figure it is kept.
+#: Maximum number of drawings until the layout converges, tolerance of convergence, and decimals of the result.
 _MOST_DRAWINGS, _STILL, _DECIMALS = 10, 1e-9, 6
-#: What each kind of file would say about when and by what it was made, and must not.
+#: Metadata on time and software that matplotlib would write, by file type; None leaves it out.
 _METADATA: dict[str, dict[str, Any]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
@@ -28,21 +28,21 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 
 def save(picture: Axes | FigureBase, path: str | Path) -> None:
-    """Write a picture to a .png, .svg or .pdf file, whole or not at all.
+    """Write a figure to a .png, .svg or .pdf file, atomically.
 
-    The file says neither when nor by what version it was made, so that the same picture gives the same file.
+    The file contains no date and no version, so that the same figure gives the same file.
 
     Parameters
     ----------
     picture : Axes or Figure
-        For Axes, the whole figure they are in is written.
+        For Axes, their whole figure is written.
     path : str or Path
-        The ending decides the format.
+        The suffix determines the format.
 
     Raises
     ------
     ModelError
-        If it is neither Axes nor a figure, the ending is none of these, or the place cannot be written.
+        If `picture` is neither Axes nor a figure, the suffix is not supported, or the file cannot be written.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def save(picture: Axes | FigureBase, path: str | Path) -> None:
     """
     figure = _figure(picture)
     if not isinstance(path, str | Path):
-        raise ModelError("save", "the path of a picture file", quote(path))
+        raise ModelError("save", "the path of a .png, .svg or .pdf file", quote(path))
     path = Path(path)
     kind = path.suffix.lower()
     if kind not in _METADATA:
@@ -69,10 +69,10 @@ def save(picture: Axes | FigureBase, path: str | Path) -> None:
 
 @contextmanager
 def _settled(figure: Figure) -> Iterator[None]:
-    """Within, the parts of a figure stand still.
+    """Return a context in which the layout of a figure is fixed.
 
-    A layout engine moves them a little further with each drawing, so that a figure drawn twice would not look the same.
-    It is let run until they stop, to the millionth of the figure, and rests until the file is made.
+    A layout engine moves the axes slightly with each drawing, so that two drawings of a figure would differ. It runs
+    here until the positions converge, to a millionth of the figure's size, and is then disabled within the context.
     """
     engine = figure.get_layout_engine()
     if engine is None:
@@ -88,7 +88,7 @@ def _settled(figure: Figure) -> Iterator[None]:
         managed = axes.get_in_layout()
         left, bottom, width, height = place.round(_DECIMALS).tolist()
         axes.set_position((left, bottom, width, height))
-        axes.set_in_layout(managed)  # giving it a place took it out of the layout
+        axes.set_in_layout(managed)  # set_position has removed it from the layout
     figure.set_layout_engine("none")
     try:
         yield
