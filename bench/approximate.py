@@ -27,7 +27,7 @@ from solvent.core.threads import one_thread
 from solvent.experiments.transcription import relative_length, solve_approximate
 from solvent.model.budget import resolve
 from solvent.solvers.frontier import frontiers as frontier
-from solvent.solvers.methods import purse_of
+from solvent.solvers.frontier.solver import purse_of
 from solvent.solvers.transforms.rounding import project
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -53,7 +53,7 @@ def schemes() -> list[Result]:
         for epsilon, target in ((0.1, 20.0), (1.0, 1.0)):
             model = instances.paper(100, 1, budget=budget)
             for strict in (False, True):
-                options = {"method": "relative", "epsilon": epsilon, "strict": strict}
+                options = {"approximation": "relative", "epsilon": epsilon, "strict": strict}
                 solution = solvent.solve(model, **options)
                 took = median_of(lambda model=model, options=options: solvent.solve(model, **options), 1.0)
                 plain = None

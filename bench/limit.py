@@ -31,7 +31,7 @@ from solvent.core.threads import one_thread
 from solvent.experiments.fitting import fit_growth
 from solvent.model.budget import resolve
 from solvent.solvers.frontier import frontiers as frontier
-from solvent.solvers.methods import purse_of
+from solvent.solvers.frontier.solver import purse_of
 from solvent.solvers.problem import Problem
 
 

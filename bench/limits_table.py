@@ -157,8 +157,8 @@ TIMED = {
     "frontier, points": Call(partial(solve, method="frontier"), _real, _tiny),
     "frontier, one state": Call(partial(solve, method="frontier"), partial(knapsack, 60), partial(knapsack, 8)),
     "labels": Call(partial(solve, method="labels"), partial(knapsack, 120), partial(knapsack, 8)),
-    "additive, continuous": Call(partial(solve, method="additive", epsilon="0.0001"), campaign, campaign),
-    "relative, strict": Call(partial(solve, method="relative", epsilon=0.0005, strict=True), _real, _tiny),
+    "additive, continuous": Call(partial(solve, approximation="additive", epsilon="0.0001"), campaign, campaign),
+    "relative, strict": Call(partial(solve, approximation="relative", epsilon=0.0005, strict=True), _real, _tiny),
     "gap": Call(partial(solve, gap=1e-9), _real, _tiny),
     "gap 0, no unit": Call(partial(solve, gap=0), partial(unitless, 60), partial(unitless, 4)),
     "discounted, strict": Call(

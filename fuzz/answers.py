@@ -11,7 +11,7 @@ from fuzz.ledger import Ledger, Run
 def policy_and_report(model: Any, budget: Any, solution: Any, run: Run, ledger: Ledger) -> tuple[Any, Any]:
     """Return the policy and its report; each is None if it raises, which is noted, or if there is no policy."""
     policy = report = None
-    if solution.status.value in ("infeasible", "limit"):
+    if solution.status.value in ("infeasible", "limit", "not_found"):
         return policy, report
     with ledger.no_exception(run, "policy"):
         policy = solution.policy

@@ -187,10 +187,12 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
         epsilon = epsilon * size if method == "additive" else min(epsilon / 4, Fraction(9, 10))
         for strict in (False, True):
             how = "strict" if strict else "relaxed"
-            options = {"method": method, "epsilon": str(epsilon), "strict": strict}
+            options = {"approximation": method, "epsilon": str(epsilon), "strict": strict}
             yield Run(f"{method}, {how}", options=options)
             if case.one_sided and rng.random() < 0.4:
-                yield Run(f"{method}, {how}, not followed", options=options, settings={"methods.MOST_FOLLOWED": 0})
+                yield Run(
+                    f"{method}, {how}, not followed", options=options, settings={"frontier.solver.MOST_FOLLOWED": 0}
+                )
     # where amounts have no common unit that fits, halving them need never end
     timed = {"time_limit": 2.0} if overflows(case.model, case.budget) else {}
     yield Run("gap", options={"gap": rng.choice([0, 1e-4, 0.01, 0.1, 0.5])} | timed)
@@ -241,7 +243,7 @@ def _has_reason(case: Case, run: Run, error: SolventError) -> bool:
         return overflows(case.model, case.budget)
     if case.reward_reach > 1e306:
         return isinstance(error, ModelError)
-    if isinstance(error, ModelError) and run.options.get("method") == "relative":
+    if isinstance(error, ModelError) and run.options.get("approximation") == "relative":
         limits = case.limits
         if any(limit == 0 for d in range(len(limits.resources)) for limit in limits.distinct(d)):
             return True
@@ -256,7 +258,7 @@ def _too_fine(case: Case, run: Run) -> bool:
     for d, name in enumerate(case.limits.resources):
         low, high = case.model.cost_range(case.model.resource_index(name))
         limits = [abs(limit) for limit in case.limits.distinct(d)]
-        share = epsilon if run.options["method"] == "additive" else epsilon * min(limits) / (1 + epsilon)
+        share = epsilon if run.options["approximation"] == "additive" else epsilon * min(limits) / (1 + epsilon)
         if (horizon * max(abs(low), abs(high)) + max(limits)) * horizon > share * 2**58:
             return True
     return False
@@ -273,8 +275,8 @@ def check_solution(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
     if not ledger.check("numbers", run, not any(math.isnan(x) for x in numbers), "no NaN", numbers):
         return
     allowed = _allowed_status(run)
-    if "gap" in run.options and status == "limit" and overflows(case.model, case.budget):
-        allowed |= {"limit"}  # bounds need not meet where amounts cannot be told apart in 64 bits
+    if "gap" in run.options and status == "not_found" and overflows(case.model, case.budget):
+        allowed |= {"not_found"}  # bounds need not meet where amounts cannot be told apart in 64 bits
     ledger.check("status", run, status in allowed, " or ".join(sorted(allowed)), f"{status}: {solution.message}")
     lower, upper = _bound(solution.value_lower), _bound(solution.value_upper)
     ledger.check("bounds in order", run, lower <= upper, "value_lower <= value_upper", (lower, upper))
@@ -282,7 +284,7 @@ def check_solution(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
     if status == "infeasible":
         _check_diagnosis(case, run, solution, ledger)
         return
-    if status == "limit":
+    if status in ("limit", "not_found"):
         return
     _check_policy(case, run, solution, ledger)
 
@@ -292,8 +294,8 @@ def _allowed_status(run: Run) -> set[str]:
     stopped = {"limit"} if "time_limit" in options else set()
     if "gap" in options:
         return {"optimal", "within_gap", "infeasible"} | stopped | ({"feasible"} if stopped else set())
-    if options.get("method") in ("additive", "relative"):
-        strict = {"feasible", "optimal", "limit", "infeasible"}
+    if options.get("approximation") in ("additive", "relative"):
+        strict = {"feasible", "optimal", "not_found", "infeasible"}
         return strict if options.get("strict") else {"relaxed", "optimal", "infeasible"}
     return {"optimal", "infeasible"} | stopped | ({"feasible"} if stopped else set())
 
@@ -305,7 +307,7 @@ def _check_bounds(
     if best is None:
         return
     if best.value is None:
-        fine = status in ("infeasible", "relaxed", "limit")
+        fine = status in ("infeasible", "relaxed", "limit", "not_found")
         ledger.check("infeasible is found", run, fine, "infeasible", status)
         ledger.check("bounds of the infeasible", run, lower == -math.inf, "value_lower of minus infinity", lower)
         return
@@ -402,7 +404,7 @@ def _check_excess(case: Case, run: Run, done: Walk, ledger: Ledger) -> None:
     epsilon, limits = Fraction(run.options["epsilon"]), case.limits
     for d, name in enumerate(limits.resources):
         every = [abs(limit) for side in (limits.upper[d], limits.lower[d]) for limit in side if limit is not None]
-        room = epsilon if run.options["method"] == "additive" else epsilon * min(every)
+        room = epsilon if run.options["approximation"] == "additive" else epsilon * min(every)
         for h in range(case.model.horizon):
             upper, lower = limits.upper[d][h], limits.lower[d][h]
             over = [] if upper is None else [done.most[name][h] - upper]

@@ -302,8 +302,8 @@ def _runs(problem: Problem, rng: Random) -> Iterator[Run]:
     for method, epsilon in epsilons:
         for strict in (False, True):
             how = "strict" if strict else "relaxed"
-            settings = {"methods.MOST_FOLLOWED": 0} if rng.random() < 0.3 else {}
-            options = {"method": method, "epsilon": epsilon, "strict": strict}
+            settings = {"frontier.solver.MOST_FOLLOWED": 0} if rng.random() < 0.3 else {}
+            options = {"approximation": method, "epsilon": epsilon, "strict": strict}
             yield Run(f"{method}, {how}", options=options, settings=settings)
     if rng.random() < 0.3:
         yield Run("gap", options={"gap": rng.choice([0.5, 0.1]), "time_limit": 0.5})
@@ -319,7 +319,7 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
         try:
             solution = solvent.solve(model, budget, **run.options)
         except SolventError as error:
-            zero = run.options.get("method") == "relative" and any(
+            zero = run.options.get("approximation") == "relative" and any(
                 limit == 0 for d in range(len(limits.resources)) for limit in limits.distinct(d)
             )
             exact = run.label == "auto" and dense
@@ -358,7 +358,7 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
         every = [abs(limit) for limit in limits.distinct(d)]
         room = Fraction(0)
         if not strict:
-            room = Fraction(run.options["epsilon"]) * (min(every) if run.options["method"] == "relative" else 1)
+            room = Fraction(run.options["epsilon"]) * (min(every) if run.options["approximation"] == "relative" else 1)
         over = [Fraction(0)]
         for h in range(model.horizon):
             top, bottom = limits.upper[d][h], limits.lower[d][h]
@@ -390,7 +390,7 @@ def _check_enclosure(bounds: Any, run: Run, solution: Any, ledger: Ledger) -> No
     if status == "infeasible":
         ledger.check("feasible is found", run, low == -math.inf, f"a policy worth {low}", status)
     if high == -math.inf:
-        fine = status in ("infeasible", "relaxed", "limit")
+        fine = status in ("infeasible", "relaxed", "limit", "not_found")
         ledger.check("infeasible is found", run, fine, "infeasible", status)
     if status == "optimal":
         # how far the probabilities of bins can be wrong is part of the bounds

@@ -106,7 +106,7 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
     if solution is None:
         return
     status, strict = solution.status.value, run.options["strict"]
-    allowed = {"feasible", "optimal", "infeasible", "limit"} | (set() if strict else {"relaxed"})
+    allowed = {"feasible", "optimal", "infeasible", "limit", "not_found"} | (set() if strict else {"relaxed"})
     ledger.check("status", run, status in allowed, " or ".join(sorted(allowed)), status)
     scale = max((abs(fraction_of(row.reward)) for row in problem.rows), default=Fraction(0))
     room = CLOSE * scale / (1 - fraction_of(problem.discount))
@@ -121,7 +121,7 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
         if status == "infeasible":
             ledger.check("feasible is found", run, low == -math.inf, f"a policy worth {low}", status)
         if high == -math.inf:
-            fine = status in ("infeasible", "relaxed", "limit")
+            fine = status in ("infeasible", "relaxed", "limit", "not_found")
             ledger.check("infeasible is found", run, fine, "infeasible", status)
     policy, report = policy_and_report(model, budget, solution, run, ledger)
     if policy is None:

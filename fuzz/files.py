@@ -129,11 +129,15 @@ def _policies() -> list[tuple[Seed, Any]]:
         ("reduction", models["van"], solvent.solve(models["van"], method="reduction").policy),
         ("frontier", models["van"], solvent.solve(models["van"], method="frontier").policy),
         ("two", models["two"], solvent.solve(models["two"]).policy),
-        ("rounded", models["van"], solvent.solve(models["van"], method="additive", epsilon="3/2", strict=True).policy),
+        (
+            "rounded",
+            models["van"],
+            solvent.solve(models["van"], approximation="additive", epsilon="3/2", strict=True).policy,
+        ),
         (
             "continuous",
             models["distribution"],
-            solvent.solve(models["distribution"], method="additive", epsilon="1/2", strict=True).policy,
+            solvent.solve(models["distribution"], approximation="additive", epsilon="1/2", strict=True).policy,
         ),
         ("discounted", models["ever"], solvent.solve(models["ever"], epsilon="1/2").policy),
     ]

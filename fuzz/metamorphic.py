@@ -303,7 +303,7 @@ def call_of(method: str, epsilons: Epsilons) -> Run:
         return _CALLS[method]
     name, _, strict = method.partition(" ")
     epsilon = epsilons.additive if name == "additive" else epsilons.relative
-    return Run(method, options={"method": name, "epsilon": epsilon or 1, "strict": bool(strict)})
+    return Run(method, options={"approximation": name, "epsilon": epsilon or 1, "strict": bool(strict)})
 
 
 _CALLS = {

@@ -17,13 +17,16 @@ import solvent
 from solvent.model import instances
 from solvent.model.budget import Budget, resolve
 from solvent.model.cmdp import CMDP
+from solvent.solvers import registry
+from solvent.solvers.problem import Problem
 from test_examples import OPTIMA, moved
 
 INFEASIBLE = -math.inf
 EXAMPLES = Path(__file__).parents[1] / "examples"
 #: The reduction on a grid and by hashing, the paper's plain layers, frontiers as they come and as points only.
-ALL_METHODS = ("reduction", "hash", "plain", "frontier", "points", "labels", "auto")
-ONE_SIDED_ONLY = ("frontier", "points", "labels")
+#: Ways to force a method to work in another way, by the method that they are a way of.
+VARIANTS = {"hash": "reduction", "plain": "reduction", "points": "frontier"}
+ALL_METHODS = (*registry.names(), *VARIANTS, registry.AUTO)
 
 
 @dataclass(frozen=True)
@@ -58,16 +61,15 @@ class Case:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods that take this problem."""
-        limits = resolve(self.model, self.budget)
-        one_sided = len(limits.resources) == 1 and not (has_limit(limits.upper) and has_limit(limits.lower))
-        certain = self.model.n_rows == self.model.n_outcomes
-        left_out = {*self.without, *(() if one_sided else ONE_SIDED_ONLY), *(() if certain else ("labels",))}
-        return tuple(method for method in ALL_METHODS if method not in left_out)
-
-
-def has_limit(sides: tuple[tuple[Fraction | None, ...], ...]) -> bool:
-    return any(limit is not None for side in sides for limit in side)
+        """The methods that accept this problem, with their variants."""
+        problem = Problem.exact(self.model, resolve(self.model, self.budget))
+        fit = {name for name in registry.names() if registry.get(name).accepts(problem) is None}
+        names = [*registry.names(), *VARIANTS, registry.AUTO]
+        return tuple(
+            name
+            for name in names
+            if name not in self.without and (name == registry.AUTO or VARIANTS.get(name, name) in fit)
+        )
 
 
 @cache

@@ -254,8 +254,8 @@ def test_the_drone_has_dead_ends_that_are_not_terminal():
 def test_rounded_costs_enclose_its_optimum(name, model):
     value = optimum(model, resolve(model, None))[0]
     epsilon = {limit: Fraction(1, 4) for limit in resolve(model, None).resources}
-    relaxed = solvent.solve(model, method="additive", epsilon=epsilon)
-    strict = solvent.solve(model, method="additive", epsilon=epsilon, strict=True)
+    relaxed = solvent.solve(model, approximation="additive", epsilon=epsilon)
+    strict = solvent.solve(model, approximation="additive", epsilon=epsilon, strict=True)
     assert relaxed.value >= value - 1e-9
     assert strict.value <= relaxed.value + 1e-9
     if not model.has_continuous_costs:
@@ -269,10 +269,10 @@ def test_rounded_costs_enclose_its_optimum(name, model):
 
 def test_the_campaign_can_be_planned():
     model = solvent.load_model(EXAMPLES / "campaign.yaml")
-    with pytest.raises(solvent.ModelError, match='use method="additive" or "relative"'):
+    with pytest.raises(solvent.ModelError, match='use approximation="additive" or "relative"'):
         solvent.solve(model)
     relaxed, strict = (
-        solvent.solve(model, method="relative", epsilon="1/60", strict=strict) for strict in (False, True)
+        solvent.solve(model, approximation="relative", epsilon="1/60", strict=strict) for strict in (False, True)
     )
     # following what was really spent is worth far more than planning for the dearest week, which gives 36.8
     assert 46.0 < strict.value < relaxed.value < 46.3

@@ -58,7 +58,7 @@ class Workload:
     @property
     def options(self) -> dict[str, Any]:
         """What `solvent.solve` is told besides the model."""
-        return {} if self.epsilon is None else {"method": "relative", "epsilon": self.epsilon}
+        return {} if self.epsilon is None else {"approximation": "relative", "epsilon": self.epsilon}
 
 
 def rounded_down(model: CMDP, epsilon: Fraction) -> CMDP:

@@ -247,7 +247,7 @@ CALLS: dict[str, Callable[[CMDP], Any]] = {
     "points": lambda model: solvent.solve(model, method="frontier"),
     "reduction": lambda model: solvent.solve(model, method="reduction"),
     "plain": lambda model: solvent.solve(model, method="reduction", prune=False),
-    "additive": lambda model: solvent.solve(model, method="additive", epsilon=0.01),
+    "additive": lambda model: solvent.solve(model, approximation="additive", epsilon=0.01),
     "labels": lambda model: solvent.solve(model, method="labels"),
     "augment": lambda model: solvent.augment(model),
     "compare": lambda model: solvent.compare(model, methods=["expectation", "chance"]),

@@ -60,7 +60,7 @@ def test_the_schemes_find_what_ours_do(budget: Fraction, strict: bool, seed: int
     model = instances.paper(24, seed, budget=budget)
     used = smaller_budget(0.1, budget) if strict else budget
     length = relative_length(0.1, used, model.horizon)
-    found, plain = solve(model, used, method="relative", epsilon=0.1), solve_approximate(model, used, length)
+    found, plain = solve(model, used, approximation="relative", epsilon=0.1), solve_approximate(model, used, length)
     assert plain.value == pytest.approx(found.value, rel=1e-12)
     assert solve_approximate(model, used, length, truncate=False).value == plain.value
     if strict:

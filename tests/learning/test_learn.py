@@ -173,7 +173,7 @@ def test_rewards_of_any_range() -> None:
 def test_rounded_costs() -> None:
     model = instances.random(3, 2, horizon=4, real_costs=True, cost_range=(0, 3), budget=8, seed=3)
     learned = solvent.learn(model, epsilon=0.2, epsilon_cost=1)
-    relaxed = solvent.solve(model, method="additive", epsilon=1)
+    relaxed = solvent.solve(model, approximation="additive", epsilon=1)
     report = solvent.verify(model, learned.policy)
     assert learned.policy.counting == ("down",)
     assert report.value >= relaxed.value - 0.2

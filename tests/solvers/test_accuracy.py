@@ -104,7 +104,7 @@ def test_scaling_rewards_by_a_power_of_two_scales_the_answer_and_nothing_else(na
     (case,) = (case for case in CASES if case.name == name)
     factor = 2.0**exponent
     options: list[dict[str, Any]] = [{}, {"method": "reduction"}, {"gap": 0.0}, {"gap": 0.05}]
-    options += [{"method": "additive", "epsilon": e, "strict": s} for e in (1, 3) for s in (False, True)]
+    options += [{"approximation": "additive", "epsilon": e, "strict": s} for e in (1, 3) for s in (False, True)]
     for option in options:
         first = solvent.solve(case.model, case.budget, **option)
         second = solvent.solve(scaled(case.model, factor), case.budget, **option)
@@ -217,7 +217,7 @@ def test_bins_that_are_unlikely_and_cost_much_are_in_the_bounds(penalty: float) 
     model = b.build()
     # "small" is needed if more than 39 were drawn
     tail = (math.exp(-39) - math.exp(-40)) / (1 - math.exp(-40))
-    for options in ({"method": "additive", "epsilon": 2, "strict": True}, {"gap": 1e-9}):
+    for options in ({"approximation": "additive", "epsilon": 2, "strict": True}, {"gap": 1e-9}):
         solution = solvent.solve(model, **options)
         assert solution.value_lower <= -penalty * tail <= solution.value_upper
 

@@ -18,7 +18,8 @@ from solvent import Budget, ModelError, Status, instances
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP
-from solvent.solvers.methods import run
+from solvent.solvers.base import Run
+from solvent.solvers.registry import solve_problem
 from solvent.solvers.solve import solve
 from solvent.solvers.transforms.rounding import additive_lengths, project
 from strategies import Tiny, problems
@@ -28,15 +29,15 @@ EPSILONS = [Fraction(1, 10), Fraction(1, 3), Fraction(1), Fraction(5, 2), Fracti
 
 def check_all(model: CMDP, budget: Any, exact: float, method: str, epsilon: Fraction, **options: Any) -> None:
     size = NOISE * max(1.0, abs(exact) if math.isfinite(exact) else 1.0)
-    relaxed = solve(model, budget, method=method, epsilon=epsilon, **options)
-    strict = solve(model, budget, method=method, epsilon=epsilon, strict=True, **options)
+    relaxed = solve(model, budget, approximation=method, epsilon=epsilon, **options)
+    strict = solve(model, budget, approximation=method, epsilon=epsilon, strict=True, **options)
     if exact == -math.inf:
         assert relaxed.status in (Status.RELAXED, Status.INFEASIBLE)
-        assert strict.status in (Status.LIMIT, Status.INFEASIBLE)
+        assert strict.status in (Status.NOT_FOUND, Status.INFEASIBLE)
         assert strict.value == -math.inf
     else:
         assert relaxed.status in (Status.RELAXED, Status.OPTIMAL)
-        assert strict.status in (Status.OPTIMAL, Status.FEASIBLE, Status.LIMIT)
+        assert strict.status in (Status.OPTIMAL, Status.FEASIBLE, Status.NOT_FOUND)
         assert relaxed.value >= exact - size
         assert strict.value <= exact + size
     for solution, is_strict in ((relaxed, False), (strict, True)):
@@ -55,8 +56,8 @@ def check_all(model: CMDP, budget: Any, exact: float, method: str, epsilon: Frac
 def test_promises_on_the_catalog(case: Case, method: str) -> None:
     limits = resolve(case.model, case.budget)
     if method == "relative" and any(0 in limits.distinct(d) for d in range(len(limits.resources))):
-        with pytest.raises(ModelError, match=r'limit other than 0 .* use method="additive"'):
-            solve(case.model, case.budget, method=method, epsilon=0.1)
+        with pytest.raises(ModelError, match=r'limit other than 0 .* use approximation="additive"'):
+            solve(case.model, case.budget, approximation=method, epsilon=0.1)
         return
     if not limits.resources:
         return
@@ -99,7 +100,7 @@ def test_rounding_up_is_never_worse_than_the_smaller_budget(tiny: Tiny, epsilon:
     limits = resolve(tiny.model, tiny.budget)
     lengths = additive_lengths((epsilon,) * len(limits.resources), tiny.model.horizon)
     up, smaller = (
-        run(project(tiny.model, limits, lengths, scheme), "auto", ResourceMonitor())
+        solve_problem(project(tiny.model, limits, lengths, scheme), "auto", Run(ResourceMonitor()))
         for scheme in ("rounded", "smaller budget")
     )
     assert up.value >= smaller.value - NOISE
@@ -123,7 +124,7 @@ def test_the_relative_budget_as_printed_would_go_over() -> None:
     length, smaller = epsilon * budget, budget / (1 + epsilon)
     assert cost // length * length <= smaller
     assert cost > budget
-    strict = solve(spend_or_rest([cost], budget), method="relative", epsilon=epsilon, strict=True)
+    strict = solve(spend_or_rest([cost], budget), approximation="relative", epsilon=epsilon, strict=True)
     assert strict.value == strict.worst_spent["x"] == 0
 
 
@@ -133,20 +134,21 @@ def test_a_smaller_budget_can_win_as_its_length_is_finer() -> None:
     b.add(0, "rest", outcomes=[(1, 0, 0)])
     b.add(0, "buy", reward=1, outcomes=[(1, 0, "6.1")])
     b.add(0, "buy more", reward=5, outcomes=[(1, 0, 11)])
-    solution = solve(b.build(), method="relative", epsilon="3/5", strict=True)
-    assert solution.method == "relative, a smaller budget"
+    solution = solve(b.build(), approximation="relative", epsilon="3/5", strict=True)
+    assert solution.rounding == "against smaller limits"
     assert solution.value == 1
-    assert solution.message == "feasible: never over, found with a smaller budget"
+    assert solution.message == "feasible: never over budget, found with a smaller budget"
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_better_scheme_is_returned_and_named(seed: int) -> None:
     model = instances.paper(8, seed=seed, budget=1)
     epsilon = Fraction(1, 2)
-    solution = solve(model, method="relative", epsilon=epsilon, strict=True)
+    solution = solve(model, approximation="relative", epsilon=epsilon, strict=True)
     if solution.status is Status.OPTIMAL and "rounded costs" in solution.message:
         return
-    assert solution.method in ("relative, costs rounded up", "relative, a smaller budget")
+    assert solution.approximation == "relative"
+    assert solution.rounding in ("away from the limits", "against smaller limits")
     assert solution.value <= solve(model).value + NOISE
     limits = resolve(model, None)
     from solvent.solvers.transforms.rounding import relative_lengths
@@ -154,9 +156,9 @@ def test_the_better_scheme_is_returned_and_named(seed: int) -> None:
     values = {}
     for scheme in ("rounded", "smaller budget"):
         lengths = relative_lengths((epsilon,), limits, model.horizon, strict=scheme == "smaller budget")
-        values[scheme] = run(project(model, limits, lengths, scheme), "auto", ResourceMonitor()).value
+        values[scheme] = solve_problem(project(model, limits, lengths, scheme), "auto", Run(ResourceMonitor())).value
     assert solution.value == max(values.values())
-    assert ("up" in solution.method) == (values["rounded"] >= values["smaller budget"])
+    assert (solution.rounding == "away from the limits") == (values["rounded"] >= values["smaller budget"])
 
 
 def test_negative_budgets_are_kept_strictly() -> None:
@@ -166,27 +168,27 @@ def test_negative_budgets_are_kept_strictly() -> None:
     b.add(0, "rest", outcomes=[(1, 0, 0)])
     model = b.build()
     for epsilon in ("1/10", "1/2", "9/10", 1, 3):
-        solution = solve(model, method="relative", epsilon=epsilon, strict=True)
+        solution = solve(model, approximation="relative", epsilon=epsilon, strict=True)
         if solution.value > -math.inf:
             assert solvent.verify(model, solution.policy).feasible
-    close = solve(model, method="relative", epsilon="1/100", strict=True)
+    close = solve(model, approximation="relative", epsilon="1/100", strict=True)
     assert close.value == solve(model).value
-    relaxed = solve(model, method="relative", epsilon="1/2")
+    relaxed = solve(model, approximation="relative", epsilon="1/2")
     assert solvent.verify(model, relaxed.policy).worst_spent["x"][-1] <= -5 * (1 - Fraction(1, 2))
 
 
 def test_a_budget_of_zero() -> None:
     model = instances.negative_knapsack([3, 1, 2])
-    assert solve(model, 0, method="additive", epsilon=0.1, strict=True).value == solve(model, 0).value
+    assert solve(model, 0, approximation="additive", epsilon=0.1, strict=True).value == solve(model, 0).value
     with pytest.raises(
-        ModelError, match=r'a limit other than 0 with method="relative".*found 0.*use method="additive"'
+        ModelError, match=r'a limit other than 0 with approximation="relative".*found 0.*use approximation="additive"'
     ):
-        solve(model, 0, method="relative", epsilon=0.1)
+        solve(model, 0, approximation="relative", epsilon=0.1)
 
 
 def test_agents_are_told_true_costs() -> None:
     model = instances.random(3, 2, horizon=6, real_costs=True, cost_range=(0, 3), budget=12, seed=3)
-    solution = solve(model, method="additive", epsilon=1)
+    solution = solve(model, approximation="additive", epsilon=1)
     assert solution.policy.counting == ("down",)
     agent = solution.policy.agent()
     spent = Fraction(0)
@@ -202,13 +204,13 @@ def test_agents_are_told_true_costs() -> None:
 
 def test_more_promises_than_epsilon_per_resource() -> None:
     model = instances.random(3, 2, horizon=4, resources=2, real_costs=True, cost_range=(0, 3), budget=12, seed=1)
-    solution = solve(model, method="additive", epsilon={"r0": 2, "r1": "1/10"})
+    solution = solve(model, approximation="additive", epsilon={"r0": 2, "r1": "1/10"})
     assert solution.excess["r0"] <= 2
     assert solution.excess["r1"] <= Fraction(1, 10)
 
 
 def test_an_infeasible_problem_is_diagnosed_on_exact_costs() -> None:
-    solution = solve(instances.knapsack([5], [3], capacity=-2), method="additive", epsilon=0.5)
+    solution = solve(instances.knapsack([5], [3], capacity=-2), approximation="additive", epsilon=0.5)
     assert solution.status is Status.INFEASIBLE
     assert solution.diagnosis is not None
     assert solution.diagnosis.least_budget == {"weight": 0}
@@ -219,18 +221,21 @@ def test_not_found_is_not_infeasible() -> None:
     b.add(0, "pay", reward=1, outcomes=[(0.5, 0, 3), (0.5, 0, "3.1")])
     b.add(0, "pay more", reward=2, outcomes=[(1, 0, "3.5")])
     model = b.build()
-    solution = solve(model, method="additive", epsilon=2, strict=True)
-    assert solution.status is Status.LIMIT
-    assert "with epsilon 2 no policy was found that is never over, though there may be one" in solution.message
+    solution = solve(model, approximation="additive", epsilon=2, strict=True)
+    assert solution.status is Status.NOT_FOUND
+    assert (
+        "with epsilon 2 no policy was found that never exceeds the budget, although there may be one"
+        in solution.message
+    )
     assert 2 <= solution.value_upper <= 2 * (1 + 1e-9)
-    assert solve(model, method="additive", epsilon="1/10", strict=True).status is Status.OPTIMAL
+    assert solve(model, approximation="additive", epsilon="1/10", strict=True).status is Status.OPTIMAL
 
 
 def test_costs_without_a_common_unit_can_be_planned() -> None:
     model = instances.knapsack([3, 4], [Fraction(1, 3**45), Fraction(1, 7**30)], capacity=1)
     with pytest.raises(solvent.LatticeOverflowError, match='"additive" or "relative"'):
         solve(model)
-    solution = solve(model, method="additive", epsilon=1)
+    solution = solve(model, approximation="additive", epsilon=1)
     assert solution.status is Status.OPTIMAL
     assert solution.value == 7
     assert not solution.worst_is_exact
@@ -240,19 +245,24 @@ def test_costs_without_a_common_unit_can_be_planned() -> None:
 def test_messages_of_wrong_options() -> None:
     model = instances.knapsack([3], [2], capacity=2)
     for options, match in [
-        ({"method": "additive"}, 'method="additive": expected epsilon=, how far it may be off, found none'),
-        ({"method": "additive", "epsilon": 0}, "epsilon: expected a number above 0, found 0"),
         (
-            {"method": "additive", "epsilon": {"wieght": 1}},
+            {"approximation": "additive"},
+            'approximation="additive": expected epsilon=, by how much a limit may be exceeded, found none',
+        ),
+        ({"approximation": "additive", "epsilon": 0}, "epsilon: expected a number above 0, found 0"),
+        (
+            {"approximation": "additive", "epsilon": {"wieght": 1}},
             "epsilon: expected a limited resource .*did you mean 'weight'",
         ),
-        ({"method": "additive", "epsilon": {}}, "epsilon: expected a number for resource 'weight', found none"),
-        ({"epsilon": 1}, 'epsilon: expected method="additive" or "relative" with it, found method=.auto.'),
-        ({"strict": True}, 'strict=True: expected method="additive" or "relative" with it'),
-        ({"method": "aditive", "epsilon": 1}, "method: expected one of .*did you mean 'additive'"),
+        ({"approximation": "additive", "epsilon": {}}, "epsilon: expected a number for resource 'weight', found none"),
+        ({"epsilon": 1}, 'epsilon: expected approximation="additive" or "relative" with it, found no approximation'),
+        ({"strict": True}, 'strict=True: expected approximation="additive" or "relative" with it'),
+        ({"approximation": "aditive", "epsilon": 1}, "approximation: expected one of .*did you mean 'additive'"),
+        ({"method": "redaction"}, "method: expected one of auto, reduction, .*did you mean 'reduction'"),
+        ({"method": "additive"}, 'method: expected the name of an algorithm, .*use approximation="additive"'),
     ]:
         with pytest.raises(ModelError, match=match):
             solve(model, **options)  # type: ignore[arg-type]
     fine = instances.knapsack([1, 1], [2**50, Fraction(1, 3**45)], capacity=2**50)
     with pytest.raises(ModelError, match=r"epsilon, weight: expected at least about .* fit 64 bits"):
-        solve(fine, method="additive", epsilon=Fraction(1, 10**12))
+        solve(fine, approximation="additive", epsilon=Fraction(1, 10**12))

@@ -17,9 +17,11 @@ from solvent import ModelError, Status, instances
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP
+from solvent.solvers.base import Run, SolverOptions
 from solvent.solvers.frontier import frontiers as frontier
-from solvent.solvers.methods import Options, purse_of, run
+from solvent.solvers.frontier.solver import purse_of
 from solvent.solvers.problem import Problem
+from solvent.solvers.registry import solve_problem
 from solvent.solvers.solve import solve
 from solvent.solvers.transforms import gap as certified
 from solvent.solvers.transforms.rounding import project
@@ -148,7 +150,7 @@ def test_lengths_that_stall_give_way_to_resolution(no_short_cut: None, monkeypat
 def test_an_interrupt_returns_the_best_so_far(no_short_cut: None, monkeypatch: pytest.MonkeyPatch) -> None:
     model = instances.random(4, 2, horizon=6, resources=2, real_costs=True, cost_range=(0, 3), budget=16, seed=4)
     calls = 0
-    run = certified.run
+    run = certified.solve_problem
 
     def interrupted(*args: Any, **options: Any) -> Any:
         nonlocal calls
@@ -157,10 +159,10 @@ def test_an_interrupt_returns_the_best_so_far(no_short_cut: None, monkeypatch: p
             raise KeyboardInterrupt
         return run(*args, **options)
 
-    monkeypatch.setattr(certified, "run", interrupted)
+    monkeypatch.setattr(certified, "solve_problem", interrupted)
     solution = solve(model, gap=0)
     assert solution.status is Status.FEASIBLE
-    assert solution.message.startswith("stopped: interrupted, with a gap of ")
+    assert solution.message.startswith("feasible: interrupted, with a gap of ")
     assert len(solution.rounds) >= 1
     assert solvent.verify(model, solution.policy).feasible
     assert solution.value_lower <= solve(model).value <= solution.value_upper
@@ -175,7 +177,7 @@ def test_time_and_memory_end_it_with_what_was_found(no_short_cut: None) -> None:
     for options in ({"time_limit": 1.5}, {"memory_limit": "8MB"}):
         solution = solve(model, gap=0, **options)  # type: ignore[arg-type]
         assert solution.status in (Status.FEASIBLE, Status.LIMIT)
-        assert solution.message.startswith("stopped: ")
+        assert solution.message.startswith(f"{solution.status.value}: ")
         assert solution.value_upper < math.inf
         if solution.status is Status.FEASIBLE:
             assert solution.policy.limits.resources == ("r0", "r1")
@@ -221,7 +223,9 @@ def test_continuous_costs_that_nothing_can_keep_are_infeasible_at_once() -> None
 
 
 def test_a_gap_chooses_its_own_method() -> None:
-    with pytest.raises(ModelError, match='gap: expected method="auto" with it'):
+    with pytest.raises(
+        ModelError, match=r"gap: expected neither a method nor an approximation with it, .* found method="
+    ):
         solve(instances.paper(3), 1, gap=0.1, method="frontier")
 
 
@@ -232,15 +236,17 @@ def test_what_a_coarser_round_proved_prunes_the_next(seed: int) -> None:
     )
     limits = resolve(model, None)
     coarse, fine = (project(model, limits, (Fraction(1, n),) * 2, "relaxed") for n in (4, 8))
-    known = certified._Known.of(coarse, run(coarse, "reduction", ResourceMonitor()))
+    known = certified._Known.of(coarse, solve_problem(coarse, "reduction", Run(ResourceMonitor())))
     assert known is not None
     for scheme in ("relaxed", "rounded"):
         problem = project(model, limits, (Fraction(1, 8),) * 2, scheme)
-        plain = run(problem, "reduction", ResourceMonitor())
-        pruned = run(problem, "reduction", ResourceMonitor(), options=Options(within=known.inside(problem)))
+        plain = solve_problem(problem, "reduction", Run(ResourceMonitor()))
+        pruned = solve_problem(
+            problem, "reduction", Run(ResourceMonitor(), SolverOptions(within=known.inside(problem)))
+        )
         assert pruned.value == plain.value
         assert pruned.stats.nodes <= plain.stats.nodes
-    answer = run(fine, "reduction", ResourceMonitor())
+    answer = solve_problem(fine, "reduction", Run(ResourceMonitor()))
     if not answer.feasible:
         return
     live_low, live_high = answer.live_box()
@@ -260,10 +266,10 @@ def test_pruning_by_a_coarser_round_does_prune() -> None:
     model = b.build()
     limits = resolve(model, None)
     coarse, fine = (project(model, limits, (Fraction(1, n),) * 2, "relaxed") for n in (16, 32))
-    known = certified._Known.of(coarse, run(coarse, "reduction", ResourceMonitor()))
+    known = certified._Known.of(coarse, solve_problem(coarse, "reduction", Run(ResourceMonitor())))
     assert known is not None
-    plain = run(fine, "reduction", ResourceMonitor())
-    pruned = run(fine, "reduction", ResourceMonitor(), options=Options(within=known.inside(fine)))
+    plain = solve_problem(fine, "reduction", Run(ResourceMonitor()))
+    pruned = solve_problem(fine, "reduction", Run(ResourceMonitor(), SolverOptions(within=known.inside(fine))))
     assert pruned.value == plain.value
     assert pruned.stats.nodes < plain.stats.nodes
 

@@ -118,5 +118,7 @@ def test_solutions_travel_between_processes():
 
 @pytest.mark.parametrize("call", [solvent.solve, solvent.frontier, solvent.augment])
 def test_a_path_is_not_a_model(call):
-    with pytest.raises(ModelError, match=r"model: expected a CMDP, found 'van.yaml'; solvent.load_model.path. reads a file"):
+    with pytest.raises(
+        ModelError, match=r"model: expected a CMDP, found 'van.yaml'; solvent.load_model.path. reads a file"
+    ):
         call("van.yaml")

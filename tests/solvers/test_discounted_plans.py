@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import solvent
 from discounted_models import discounted, tail_sums, walk
 from solvent import CMDP, Budget, BudgetError, DiscountedCMDP, DiscountedPolicy, ModelError, Status
+from solvent.solvers.finite import Request
 from solvent.solvers.transforms.discounted import _Task, plan_finite, read_limits
 from solvent.solvers.transforms.tail import make_rules
 
@@ -64,7 +65,7 @@ def reference(model: DiscountedCMDP, budget: dict[str, Any]) -> tuple[float, flo
     return tight, solvent.solve(first, budget, method="reduction").value + rest * max(0.0, reward.max())
 
 
-@given(problems(), st.booleans(), st.sampled_from(["additive", "reduction"]), st.integers(0, 1000))
+@given(problems(), st.booleans(), st.sampled_from(["auto", "reduction"]), st.integers(0, 1000))
 @settings(max_examples=60)
 def test_the_guarantee_holds_for_ever(
     problem: tuple[DiscountedCMDP, dict[str, Any], Fraction], strict: bool, method: str, seed: int
@@ -78,9 +79,9 @@ def test_the_guarantee_holds_for_ever(
     if solution.status is Status.INFEASIBLE:
         assert lowest == -math.inf
         return
-    if solution.status is Status.LIMIT:
+    if solution.status is Status.NOT_FOUND:
         assert strict
-        assert solution.message.startswith("stopped: no policy was found that is never over, for ever")
+        assert solution.message.startswith("not_found: no policy was found that never exceeds the budget, for ever")
         return
     assert solution.status in ((Status.OPTIMAL, Status.FEASIBLE) if strict else (Status.OPTIMAL, Status.RELAXED))
     allowed = widened(budget, Fraction(0) if solution.status is not Status.RELAXED else epsilon)
@@ -197,8 +198,8 @@ def test_what_is_said_of_a_relaxed_policy() -> None:
     solution = solvent.solve(walker(), epsilon=0.25)
     assert solution.status is Status.RELAXED
     assert solution.message == (
-        "relaxed: worth at least the optimum, and never over by more than fuel 0.125; 5 steps are planned, and the "
-        "tail after them adds at most 0.125 of fuel"
+        "relaxed: worth at least the optimum, and never over budget by more than fuel 0.125; 5 steps are planned, and "
+        "the tail after them adds at most 0.125 of fuel"
     )
     assert solution.tail is not None
     assert (solution.tail.steps, solution.tail.cost, solution.tail.refund) == (5, {"fuel": Fraction(1, 8)}, {})
@@ -214,8 +215,8 @@ def test_what_is_said_of_a_strict_policy() -> None:
     solution = solvent.solve(walker(), epsilon=0.25, strict=True)
     assert solution.status is Status.FEASIBLE
     assert solution.message == (
-        "feasible: never over, for ever; 5 steps are planned, and the tail after them adds at most 0.125 of fuel, "
-        "which is set aside"
+        "feasible: never over budget, for ever; 5 steps are planned, and the tail after them adds at most 0.125 of "
+        "fuel, which is set aside"
     )
     assert solution.value >= solution.value_lower == pytest.approx(1.5)
     assert solution.value_upper == pytest.approx(1.5625)
@@ -232,7 +233,7 @@ def test_the_bounds_close_as_epsilon_shrinks() -> None:
 def test_a_budget_that_cannot_bind_gives_the_optimum() -> None:
     solution = solvent.solve(walker(budget=4), epsilon=1)
     assert solution.status is Status.OPTIMAL
-    assert solution.message.startswith("optimal: worth at least the optimum, and it is never over; ")
+    assert solution.message.startswith("optimal: worth at least the optimum, and never over budget; ")
     assert solution.value_lower <= 2 <= solution.value_upper
     assert solution.value_lower == pytest.approx(solution.value_upper, rel=1e-9)
     assert solvent.verify(walker(budget=4), solution.policy).feasible
@@ -248,7 +249,7 @@ def test_the_steps_are_doubled_until_there_is_room_for_the_reserve() -> None:
     b.add(0, "take x", reward=1, outcomes=[(1, 0, {"x": 1})])
     b.add(0, "take y", outcomes=[(1, 0, {"y": 1})])
     model = b.build()
-    for method in ("reduction", "additive"):
+    for method in ("reduction", "auto"):
         relaxed = solvent.solve(model, epsilon=1, method=method)
         assert relaxed.tail is not None
         assert (relaxed.status, relaxed.tail.steps) == (Status.RELAXED, 2)
@@ -292,10 +293,11 @@ def test_a_strict_policy_that_is_not_found_is_no_proof_that_there_is_none() -> N
     b.add(0, 1, reward=2, outcomes=[(1, 0, "101/100")])
     model = b.build()
     rounded = solvent.solve(model, epsilon=0.5, strict=True)
-    assert rounded.status is Status.LIMIT
+    assert rounded.status is Status.NOT_FOUND
     assert rounded.message.startswith(
-        "stopped: no policy was found that is never over, for ever, though there may be one; use a smaller epsilon; "
-        "the last attempt: 7 planned steps, epsilon 0.125 of that asked for: stopped: with epsilon "
+        "not_found: no policy was found that never exceeds the budget, for ever, although there may be one; use a "
+        "smaller epsilon; "
+        "the last attempt: 7 planned steps, epsilon 0.125 of that asked for: not_found: with epsilon "
     )
     assert 3 < rounded.value_upper <= 6 * (1 + 1e-9)
     with pytest.raises(solvent.SolventError, match="there is no policy"):
@@ -378,7 +380,10 @@ def test_several_resources_have_their_own_epsilon() -> None:
         ({}, r"^epsilon: expected how far a policy of a discounted model may be off, found none; pass epsilon="),
         ({"epsilon": 0}, r"^epsilon: expected a number above 0, found 0"),
         ({"epsilon": "small"}, r"^epsilon: expected a finite number"),
-        ({"epsilon": 1, "method": "relative"}, r"^method: expected one of auto, additive, .* found 'relative'"),
+        (
+            {"epsilon": 1, "approximation": "relative"},
+            r"^approximation: expected approximation=\"additive\" for a discounted model, found 'relative'",
+        ),
         (
             {"epsilon": 1, "gap": 0.1},
             r"^gap: expected epsilon= for a discounted model, which has no last step, found gap=0.1",
@@ -415,7 +420,7 @@ def test_a_solve_can_be_stopped() -> None:
 
 def test_what_the_tail_leaves_is_for_rounding() -> None:
     model = walker()
-    task = _Task(model, {"fuel": (Fraction(3), None)}, {"fuel": Fraction(1)}, "additive", dict)
+    task = _Task(model, {"fuel": (Fraction(3), None)}, {"fuel": Fraction(1)}, Request(approximation="additive"))
     steps = task.steps()
     assert steps == 3
     assert task.rounding(steps) == {"fuel": Fraction(1, 2)}

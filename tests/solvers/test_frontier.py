@@ -22,7 +22,7 @@ from solvent.model import instances
 from solvent.model.budget import Budget, resolve
 from solvent.model.cmdp import CMDP
 from solvent.solvers.frontier import frontiers as frontier
-from solvent.solvers.methods import purse_of
+from solvent.solvers.frontier.solver import purse_of
 from solvent.solvers.problem import Problem
 from solvent.solvers.solve import solve
 

@@ -33,7 +33,7 @@ def check(solution, optimum):
     assert math.isfinite(solution.value_upper)
     assert solution.gap == math.inf
     assert solution.worst_spent == {}
-    assert solution.message.startswith("stopped: ")
+    assert solution.message.startswith("limit: ")
     with pytest.raises(SolventError, match="there is no policy: the status is 'limit'"):
         _ = solution.policy
 
@@ -206,7 +206,7 @@ def test_work_that_cannot_end_in_time_is_not_begun():
 def test_fine_bins_keep_the_time_limit():
     model = solvent.load_model(Path(__file__).parents[2] / "examples" / "campaign.yaml")
     began = time.perf_counter()
-    solution = solve(model, method="additive", epsilon="0.00001", time_limit=0.3)
+    solution = solve(model, approximation="additive", epsilon="0.00001", time_limit=0.3)
     assert solution.status is Status.LIMIT
     assert time.perf_counter() - began < 20
 

@@ -104,7 +104,7 @@ def test_bins_that_merge_into_a_plain_cost_keep_their_probability() -> None:
     b.add("s", "a", reward=8, outcomes=[(0.5, "s", cost) for cost in costs])
     b.add("s", "b", reward=5, outcomes=[(1, "s", 1)])
     model = b.build()
-    strict = solvent.solve(model, method="additive", epsilon=3, strict=True)
+    strict = solvent.solve(model, approximation="additive", epsilon=3, strict=True)
     # "a" twice always fits; a third time if no cost was above 2, which happens with probability 1/4 as counted
     rule = 8 + 8 + 0.25 * 8 + 0.75 * 5
     assert strict.value_upper >= rule

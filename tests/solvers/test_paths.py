@@ -18,8 +18,8 @@ from solvent.errors import ModelError
 from solvent.model import instances
 from solvent.model.budget import Budget, resolve
 from solvent.model.cmdp import CMDP
+from solvent.solvers.frontier.solver import purse_of
 from solvent.solvers.labels import search as paths
-from solvent.solvers.methods import purse_of
 from solvent.solvers.problem import Problem
 from solvent.solvers.solve import solve
 from solvent.verification.verify import verify
@@ -131,7 +131,7 @@ def test_room_for_labels_grows():
 
 
 def test_it_refuses_chance():
-    expected = r'method="labels": expected a model that leaves nothing to chance, found 6 outcomes of .*frontier'
+    expected = r'method="labels": expected a model without randomness, found 6 outcomes of .*frontier'
     with pytest.raises(ModelError, match=expected):
         solve(instances.fuel_grid(3), method="labels")
     with pytest.raises(ModelError, match=r'method="labels": expected one limited resource'):
@@ -142,7 +142,7 @@ def test_limits_of_time_and_memory():
     rng = np.random.default_rng(5)
     weights = rng.integers(100_000, 200_000, 200)
     hard = instances.knapsack((weights + 10_000).tolist(), weights.tolist(), capacity=int(weights.sum()) // 2)
-    solve(hard, method="relative", epsilon=0.5)  # what is compiled first does not count
+    solve(hard, approximation="relative", epsilon=0.5)  # what is compiled first does not count
     for limit, said in (({"time_limit": 0.5}, "time limit"), ({"memory_limit": "2MB"}, "labels")):
         stopped = solve(hard, method="labels", **limit)
         assert stopped.status == "feasible"

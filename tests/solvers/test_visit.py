@@ -11,10 +11,10 @@ import pytest
 import solvent
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import resolve
-from solvent.solvers import methods
 from solvent.solvers.frontier import frontiers as frontier
+from solvent.solvers.frontier import solver as methods
 from solvent.solvers.frontier.following import visit
-from solvent.solvers.methods import purse_of
+from solvent.solvers.frontier.solver import purse_of
 from solvent.solvers.problem import Problem
 from solvent.solvers.transforms import gap as certified
 
@@ -69,7 +69,7 @@ def covering(sign: int) -> tuple[solvent.CMDP, Any]:
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("options", [{"method": "additive", "epsilon": "0.3", "strict": True}, {"gap": 0.01}])
+@pytest.mark.parametrize("options", [{"approximation": "additive", "epsilon": "0.3", "strict": True}, {"gap": 0.01}])
 def test_policies_that_are_not_followed_are_never_over(
     sign: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

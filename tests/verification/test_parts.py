@@ -23,7 +23,7 @@ SEEDS = st.integers(0, 10**9)
 
 
 def plan(model: CMDP, epsilon: Any, budget: Any = None, **options: Any) -> Any:
-    return solvent.solve(model, budget, method="additive", epsilon=epsilon, **options)
+    return solvent.solve(model, budget, approximation="additive", epsilon=epsilon, **options)
 
 
 def twice(distribution: Any = None, budget: Any = 3) -> CMDP:

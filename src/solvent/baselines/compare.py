@@ -24,7 +24,8 @@ from solvent.errors import LatticeOverflowError, ModelError, PolicyError, Solven
 from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
-from solvent.solvers.solve import solve_within
+from solvent.solvers.finite import Request, solve_finite
+from solvent.solvers.transforms.base import BudgetedModel
 from solvent.verification.report import Report
 from solvent.verification.verify import PolicyLike, verify_within
 
@@ -215,7 +216,7 @@ class _Planned:
 
 
 def _exact(model: CMDP, limits: Limits, _: float, monitor: ResourceMonitor) -> _Planned:
-    solution = solve_within(model, limits, monitor)
+    solution = solve_finite(BudgetedModel(model, limits), Request(), monitor)
     policy = solution.policy if math.isfinite(solution.value) else None
     return _Planned(solution.status.value, solution.value, solution.message, policy)
 

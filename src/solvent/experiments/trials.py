@@ -153,7 +153,7 @@ def _solve(model: CMDP, trial: Trial) -> Solution:
     if trial.method == "reduction":
         return solve(model, method="reduction", prune=False)
     if trial.method in ("approximate", "never over"):
-        return solve(model, method="relative", epsilon=_epsilon(trial), strict=trial.method == "never over")
+        return solve(model, approximation="relative", epsilon=_epsilon(trial), strict=trial.method == "never over")
     raise _unknown(trial)
 
 

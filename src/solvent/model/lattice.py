@@ -98,7 +98,7 @@ def _refuse_distributions(model: CMDP, resource: int) -> None:
             f"{model.place_of(int(used[0]))}, cost of {model.resources[resource]}",
             "costs of finite support, which exact methods need",
             str(model.cost_of(resource, int(used[0]))),
-            'use method="additive" or "relative" with an epsilon, which take continuous costs',
+            'use approximation="additive" or "relative" with an epsilon, which take continuous costs',
         )
 
 

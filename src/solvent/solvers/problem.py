@@ -25,6 +25,13 @@ from solvent.solvers.accuracy import Rounding
 from solvent.solvers.bounds.bounds import Interval
 from solvent.solvers.outcomes.merging import merge_twins
 
+#: What `Solution.rounding` says for each scheme of rounding.
+ROUNDING_NAMES = {
+    "relaxed": "toward the limits",
+    "rounded": "away from the limits",
+    "smaller budget": "against smaller limits",
+}
+
 
 @dataclass(frozen=True)
 class TrueCosts:
@@ -68,8 +75,8 @@ class Problem:
         Between which ticks the amounts of each resource need be told apart.
     lumped : bool
         Whether some outcome holds costs that a policy counts differently, all of them beyond what matters.
-    relaxed : bool
-        Whether a policy that keeps the limits as counted may break the true ones by what rounding hides.
+    scheme : {"relaxed", "rounded", "smaller budget"} or None
+        What costs were rounded for, if they were.
     bin_error : float
         By how much the probabilities of a row's outcomes can be wrong in all, where continuous costs are in bins.
     """
@@ -83,7 +90,7 @@ class Problem:
     truncation: Interval | None = None
     ends: tuple[tuple[int, int], ...] = ()
     lumped: bool = False
-    relaxed: bool = False
+    scheme: str | None = None
     bin_error: float = 0.0
 
     @classmethod
@@ -117,6 +124,16 @@ class Problem:
     def is_exact(self) -> bool:
         """Whether no cost was rounded."""
         return all(counting == "exact" for counting in self.counting)
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether a policy that keeps the limits as counted may break the true ones by what rounding hides."""
+        return self.scheme == "relaxed"
+
+    @property
+    def rounding_name(self) -> str | None:
+        """How costs were rounded, as `Solution.rounding` reports it."""
+        return None if self.is_exact or self.scheme is None else ROUNDING_NAMES[self.scheme]
 
     @property
     def settled_as(self) -> tuple[int, ...]:

@@ -1,10 +1,10 @@
-"""What a solve returns: a status, bounds, a policy, and how it was found."""
+"""What a solve returns: a status, bounds on the optimum, a policy, and how it was found."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
@@ -13,11 +13,28 @@ from typing import Any, NamedTuple
 from solvent.errors import SolventError, printable
 from solvent.model.amounts import format_amount, short_amount
 from solvent.policy.table import AugmentedPolicy
-from solvent.solvers.transforms.tail import Tail
 
 
 class Status(StrEnum):
-    """How a solve ended."""
+    """How a solve ended.
+
+    Attributes
+    ----------
+    OPTIMAL
+        The policy never exceeds the budget, and no policy that never does is worth more.
+    WITHIN_GAP
+        The policy never exceeds the budget, and the bounds on the optimum are as close as was asked for.
+    FEASIBLE
+        The policy never exceeds the budget; the optimum lies between the bounds.
+    RELAXED
+        The policy is worth at least the optimum and may exceed the budget by the `excess` reported.
+    INFEASIBLE
+        No policy keeps the budget.
+    LIMIT
+        A time or memory limit was reached before a policy was found.
+    NOT_FOUND
+        No policy was found with this rounding, although there may be one: use a smaller epsilon.
+    """
 
     OPTIMAL = "optimal"
     WITHIN_GAP = "within_gap"
@@ -25,26 +42,38 @@ class Status(StrEnum):
     RELAXED = "relaxed"
     INFEASIBLE = "infeasible"
     LIMIT = "limit"
+    NOT_FOUND = "not_found"
+
+    @property
+    def has_policy(self) -> bool:
+        """Whether solutions with this status have a policy.
+
+        Examples
+        --------
+        >>> [status.value for status in Status if not status.has_policy]
+        ['infeasible', 'limit', 'not_found']
+        """
+        return self not in (Status.INFEASIBLE, Status.LIMIT, Status.NOT_FOUND)
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why nothing is feasible.
+    """Why no policy is feasible.
 
     Attributes
     ----------
     least_budget : dict of str to Fraction or None
-        Per resource that can be the reason by itself: the least limit that would do for it, the other resources
-        unlimited; None if no limit would. For limits that vary by step, see `shortfall`.
+        For each resource that is infeasible by itself: the least limit that would be feasible with the other resources
+        unlimited; None if no limit would be. For limits that vary by step, see `shortfall`.
     shortfall : dict of str to Fraction or None
-        Per resource that cannot keep its limits even by itself: by how much they would all have to be raised (lower
-        limits: be lowered); None if that would not help.
+        For each resource that cannot keep its limits even by itself: the amount by which all of them would have to be
+        raised (lower limits: lowered); None if that would not help.
     stuck_step : int
-        The first step that no policy can be sure to survive: every one of them may break a limit by then.
+        The first step that no policy is certain to survive: each may break a limit by then.
     stuck_is_first : bool
-        Whether that is certain; else, as finding out would have taken too long, it may be an earlier one.
+        Whether that is certain; otherwise the first such step may be an earlier one, since the search was cut short.
     undetermined : tuple of str
-        Resources of which finding out whether they are the reason by themselves would have taken too long.
+        Resources for which the search was cut short.
     """
 
     least_budget: Mapping[str, Fraction | None]
@@ -54,46 +83,46 @@ class Diagnosis:
     undetermined: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        earlier = "" if self.stuck_is_first else ", if so far"
-        parts = [f"no policy can be sure to get past step {self.stuck_step}{earlier}"]
+        earlier = "" if self.stuck_is_first else " (possibly an earlier one)"
+        parts = [f"every policy may break a limit by step {self.stuck_step}{earlier}"]
         for name, least in self.least_budget.items():
             if least is None:
-                parts.append(f"no budget of {name} would do")
+                parts.append(f"no budget of {name} is enough")
             else:
-                parts.append(f"the least budget of {name} that would do by itself is {format_amount(least)}")
+                parts.append(f"the least feasible budget of {name} by itself is {format_amount(least)}")
         for name, extra in self.shortfall.items():
             if extra is not None and name not in self.least_budget:
                 parts.append(f"the limits of {name} are too tight by {format_amount(extra)}")
         for name in self.undetermined:
-            parts.append(f"whether {name} is the reason by itself would have taken too long to find out")
+            parts.append(f"there was no time to find out whether {name} is infeasible by itself")
         if not self.least_budget and not self.shortfall and not self.undetermined:
-            parts.append("each resource could be kept by itself, but not all of them together")
+            parts.append("each resource can be kept within its limits by itself, but not all of them together")
         return printable("; ".join(parts))
 
 
 @dataclass(frozen=True)
 class Stats:
-    """How much work it was.
+    """How much work a solve took.
 
     Attributes
     ----------
     seconds : float
         Wall time of the whole solve.
     nodes : int
-        Nodes (reduction), points (frontier) or labels (paths) in all layers.
+        Nodes (reduction), points (frontier) or labels (labels) in all layers.
     layer_sizes : tuple of int
         The same, per step.
     cost_diversity : int or None
-        The paper's D_M (`def: diversity`): the most distinct amounts spent in one layer. Counted only by the reduction
-        with `prune=False`, whose layers are the paper's.
+        The paper's D_M (`def: diversity`): the largest number of distinct amounts spent in one layer. Counted only by
+        the reduction with `prune=False`, whose layers are the paper's.
     peak_bytes : int
         Most memory planned at one time.
     representation : str
-        "nodes", for frontiers "points" or "arrays", for paths "labels".
+        "nodes", "points", "arrays" or "labels".
     approximate_costs : int or None
-        The most distinct amounts in one layer as counted, where costs were rounded.
+        The largest number of distinct amounts in one layer as counted, if costs were rounded.
     approximate_costs_bound : int or None
-        What the paper bounds that by (`lem: approx`, or `cor: improved` where no cost is negative).
+        The paper's bound on that number (`lem: approx`, or `cor: improved` if no cost is negative).
     """
 
     seconds: float
@@ -105,9 +134,37 @@ class Stats:
     approximate_costs: int | None = None
     approximate_costs_bound: int | None = None
 
+    @classmethod
+    def none(cls, peak_bytes: int) -> Stats:
+        """Return the statistics of a solve that was stopped before anything was finished."""
+        return cls(0.0, 0, (), None, peak_bytes, "nodes")
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What the steps after the planned ones can add.
+
+    Attributes
+    ----------
+    steps : int
+        The planned steps T.
+    cost : dict of str to Fraction
+        For each limited resource, the most that all further steps together can add to what is spent.
+    refund : dict of str to Fraction
+        For each resource with a lower limit, the most that they can subtract.
+    reward_low, reward_high : float
+        Bounds on the expected reward of all further steps.
+    """
+
+    steps: int
+    cost: dict[str, Fraction]
+    refund: dict[str, Fraction]
+    reward_low: float
+    reward_high: float
+
 
 def relative_gap(lower: float, upper: float) -> float:
-    """Return the distance of two bounds relative to the lower one: 0 if they meet, infinity if one is missing or 0.
+    """Return the distance of two bounds relative to the lower: 0 if equal, infinity if one is not finite or 0.
 
     Examples
     --------
@@ -122,7 +179,7 @@ def relative_gap(lower: float, upper: float) -> float:
 
 
 class Round(NamedTuple):
-    """One round of closing the gap: the bounds so far, how many nodes it took, and the time since the start."""
+    """One round of closing the gap: the bounds so far, the number of nodes, and the time since the start."""
 
     lower: float
     upper: float
@@ -138,6 +195,38 @@ class Round(NamedTuple):
 ROUND_HEADER = f"{'lower':>14} {'upper':>14} {'gap':>10} {'nodes':>13} {'time':>9}"
 
 
+@dataclass(frozen=True)
+class FoundPolicy:
+    """A policy that was found, and what is known about it; solutions with a policy are made of one.
+
+    Attributes
+    ----------
+    value : float
+        Expected reward of the policy, or a lower bound on it if values were rounded.
+    worst_spent, excess : dict of str to Fraction
+        As in `Solution`.
+    worst_is_exact, value_checked : bool
+        As in `Solution`.
+    method : str
+        Name of the method that found it.
+    rounding : str or None
+        As in `Solution`.
+    stats : Stats
+    make_policy : callable
+        Returns the policy.
+    """
+
+    value: float
+    worst_spent: Mapping[str, Fraction]
+    excess: Mapping[str, Fraction]
+    worst_is_exact: bool
+    value_checked: bool
+    method: str
+    rounding: str | None
+    stats: Stats
+    make_policy: Callable[[], Any]
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """The answer to a problem.
@@ -145,34 +234,37 @@ class Solution:
     Attributes
     ----------
     status : Status
-        "optimal"; "within_gap", "feasible" (never over, but maybe not optimal); "relaxed" (worth at least the optimum,
-        but may go over by what was asked for); "infeasible"; "limit" (stopped without a policy).
+        "optimal", "within_gap", "feasible", "relaxed", "infeasible", "limit" or "not_found".
     value : float
-        Of the policy, or what it is worth at least if its values were rounded; minus infinity if there is none.
+        Expected reward of the policy, or a lower bound on it if values were rounded; minus infinity without a policy.
     value_lower, value_upper : float
         Bounds that enclose the optimum. They contain every rounding error and every tolerance, and with status
         "optimal" they differ by nothing else.
     worst_spent : dict of str to Fraction
         The most that the policy can ever have spent, per tracked resource, over all its histories.
     excess : dict of str to Fraction
-        By how much that can break a limit, per tracked resource; 0 everywhere unless the status is "relaxed".
+        The most by which a limit can be broken, per tracked resource; 0 unless the status is "relaxed".
     method : str
-        The method that found it.
+        Name of the method that found the policy, one that `solve(method=...)` accepts; "auto" if none finished.
+    approximation : {"additive", "relative"} or None
+        The approximation scheme that was asked for.
+    rounding : {"toward the limits", "away from the limits", "against smaller limits"} or None
+        How costs were rounded to find this policy; None if they were not.
     message : str
-        What happened, and what to try if that was not an answer.
+        What happened, and what to try if there is no policy.
     stats : Stats
     diagnosis : Diagnosis or None
-        Why, if nothing is feasible.
+        Why no policy is feasible, if none is.
     worst_is_exact : bool
-        Whether `worst_spent` is attained; else it is a bound, since there were too many nodes to follow or no 64-bit
-        unit for the true costs.
+        Whether `worst_spent` is attained; otherwise it is an upper bound, because there were too many nodes to follow
+        or true costs have no 64-bit unit.
     value_checked : bool
-        Whether the policy was followed forward from the start and found to be worth `value`, up to rounding; False if
-        there is no policy, or if it has too many nodes to be followed.
+        Whether the policy was followed forward from the start and found to be worth `value`, up to rounding. False
+        without a policy, or if the policy has too many nodes to be followed.
     rounds : tuple of Round
         How the bounds closed, if a gap was asked for.
     tail : Tail or None
-        For a discounted model, how many steps were planned and what those after them can add.
+        For a discounted model, the number of planned steps and what the steps after them can add.
     """
 
     status: Status
@@ -187,18 +279,80 @@ class Solution:
     worst_is_exact: bool = True
     excess: Mapping[str, Fraction] = field(default_factory=dict)
     value_checked: bool = False
+    approximation: str | None = None
+    rounding: str | None = None
     rounds: tuple[Round, ...] = ()
     tail: Tail | None = None
-    _make_policy: Callable[[], AugmentedPolicy] | None = field(default=None, repr=False, compare=False)
+    _make_policy: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def _with(cls, status: Status, found: FoundPolicy, lower: float, upper: float, message: str) -> Solution:
+        """Return a solution that has a policy."""
+        return cls(
+            status, found.value, lower, upper, found.worst_spent, found.method, f"{status.value}: {message}",
+            found.stats, worst_is_exact=found.worst_is_exact, excess=found.excess, value_checked=found.value_checked,
+            rounding=found.rounding, _make_policy=found.make_policy,
+        )  # fmt: skip
+
+    @classmethod
+    def _without(cls, status: Status, method: str, stats: Stats, upper: float, message: str) -> Solution:
+        """Return a solution without a policy."""
+        return cls(status, -math.inf, -math.inf, upper, {}, method, f"{status.value}: {message}", stats)
+
+    @classmethod
+    def optimal(cls, found: FoundPolicy, lower: float, upper: float, message: str) -> Solution:
+        """Return a solution whose bounds differ by rounding errors only."""
+        return cls._with(Status.OPTIMAL, found, lower, upper, message)
+
+    @classmethod
+    def within_gap(cls, found: FoundPolicy, lower: float, upper: float, message: str) -> Solution:
+        """Return a solution whose bounds are as close as was asked for."""
+        return cls._with(Status.WITHIN_GAP, found, lower, upper, message)
+
+    @classmethod
+    def feasible(cls, found: FoundPolicy, lower: float, upper: float, message: str) -> Solution:
+        """Return a solution whose policy keeps the budget and may be worth less than the optimum."""
+        return cls._with(Status.FEASIBLE, found, lower, upper, message)
+
+    @classmethod
+    def relaxed(cls, found: FoundPolicy, upper: float, message: str) -> Solution:
+        """Return a solution that is worth at least the optimum and may exceed the budget; it bounds nothing below."""
+        return cls._with(Status.RELAXED, found, -math.inf, upper, message)
+
+    @classmethod
+    def infeasible(cls, method: str, stats: Stats, message: str, diagnosis: Diagnosis | None = None) -> Solution:
+        """Return the answer that no policy keeps the budget."""
+        solution = cls._without(Status.INFEASIBLE, method, stats, -math.inf, message)
+        return replace(solution, diagnosis=diagnosis)
+
+    @classmethod
+    def limit(cls, method: str, stats: Stats, upper: float, message: str) -> Solution:
+        """Return the answer that a time or memory limit was reached before a policy was found."""
+        return cls._without(Status.LIMIT, method, stats, upper, message)
+
+    @classmethod
+    def not_found(cls, method: str, stats: Stats, upper: float, message: str) -> Solution:
+        """Return the answer that rounding left no policy, although there may be one."""
+        return cls._without(Status.NOT_FOUND, method, stats, upper, message)
+
+    @property
+    def found(self) -> FoundPolicy:
+        """The policy with what is known about it, for transforms; a `SolventError` if there is none."""
+        if self._make_policy is None:
+            raise SolventError(f"there is no policy: the status is {self.status.value!r}. {self.message}")
+        return FoundPolicy(
+            self.value, self.worst_spent, self.excess, self.worst_is_exact, self.value_checked, self.method,
+            self.rounding, self.stats, self._make_policy,
+        )  # fmt: skip
 
     @property
     def gap(self) -> float:
-        """Relative distance of the bounds: infinity if one is missing, 0 if they differ by rounding errors only."""
+        """Relative distance of the bounds: 0 if they differ by rounding errors only, infinity if one is not finite."""
         return 0.0 if self.status is Status.OPTIMAL else relative_gap(self.value_lower, self.value_upper)
 
     @property
     def log(self) -> str:
-        """How the bounds closed, a line per round."""
+        """How the bounds closed, one line per round."""
         return "\n".join([ROUND_HEADER, *map(str, self.rounds)]) if self.rounds else ""
 
     @cached_property
@@ -206,7 +360,8 @@ class Solution:
         """The policy; a `SolventError` if there is none."""
         if self._make_policy is None:
             raise SolventError(f"there is no policy: the status is {self.status.value!r}. {self.message}")
-        return self._make_policy()
+        policy: AugmentedPolicy = self._make_policy()
+        return policy
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy in another process needs: the policy itself in place of how to make it."""
@@ -218,6 +373,6 @@ class Solution:
     def __repr__(self) -> str:
         worst = printable(", ".join(f"{name} {short_amount(spent)}" for name, spent in self.worst_spent.items()))
         detail = f", worst spent {worst}" if worst else ""
-        if self.status is Status.LIMIT:
+        if self.status in (Status.LIMIT, Status.NOT_FOUND):
             detail = f", at most {self.value_upper:.10g}"
         return f"Solution({self.status.value}, value {self.value:.10g}{detail}, {self.method})"

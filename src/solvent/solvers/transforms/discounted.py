@@ -13,16 +13,11 @@ strict    the last planned step chooses a rule to follow for ever and pays at on
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
 
-from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
-from solvent.core.progress import Progress
-from solvent.errors import BudgetError, LatticeOverflowError, ModelError, did_you_mean, quote
+from solvent.core.limits import REACHED, ResourceMonitor, reason_of
+from solvent.errors import BudgetError, LatticeOverflowError, ModelError, quote
 from solvent.model.amounts import as_typed, short_amount
 from solvent.model.assemble import MAX_HORIZON
 from solvent.model.budget import Budget, BudgetLike, Limits, resolve
@@ -30,11 +25,13 @@ from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, constant_limits
 from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.tail import TailRule, close
-from solvent.solvers.solution import Solution, Stats, Status
-from solvent.solvers.transforms.rounding import read_epsilon
-from solvent.solvers.transforms.tail import Rules, Tail, make_rules
+from solvent.solvers.finite import Request, solve_finite
+from solvent.solvers.registry import AUTO
+from solvent.solvers.solution import FoundPolicy, Solution, Stats, Status, Tail
+from solvent.solvers.transforms.base import BudgetedModel
+from solvent.solvers.transforms.rounding import EpsilonLike, read_epsilon
+from solvent.solvers.transforms.tail import Rules, make_rules
 
-METHODS = ("auto", "additive", "reduction", "frontier")
 #: How often a strict solve is tried, each time with twice the steps or half the rounding, before it gives up.
 ATTEMPTS = 4
 #: A rule is as good as the best one if no state could earn more than this, relative to the largest worth of any.
@@ -52,18 +49,15 @@ class _Task:
     limits : dict of str to (Fraction or None, Fraction or None)
         Upper and lower limit of each limited resource.
     epsilons : dict of str to Fraction
-    method : str
-        "additive", or an exact one, with which nothing is rounded.
-    options : dict
-        Whether to `prune`, as `solve` takes it.
+    request : Request
+        How the planned steps are solved; nothing is rounded unless its approximation is "additive".
     monitor : ResourceMonitor
     """
 
     model: DiscountedCMDP
     limits: dict[str, Sides]
     epsilons: dict[str, Fraction]
-    method: str
-    options: dict[str, Any]
+    request: Request
     monitor: ResourceMonitor = field(default_factory=ResourceMonitor)
 
     def steps(self) -> int:
@@ -99,76 +93,51 @@ class _Task:
 
 
 def solve_discounted(
-    model: DiscountedCMDP,
-    budget: BudgetLike | None = None,
-    *,
-    method: str = "auto",
-    epsilon: Any = None,
-    strict: bool = False,
-    gap: Any = None,
-    prune: bool = True,
-    time_limit: float | None = None,
-    memory_limit: int | str | None = None,
-    progress: bool = False,
+    model: DiscountedCMDP, budget: BudgetLike | None, request: Request, monitor: ResourceMonitor
 ) -> Solution:
-    """Plan for a discounted model; `solvent.solve` calls this. See there for the parameters.
+    """Solve a discounted model; `solvent.solve` calls this.
 
-    Parameters
-    ----------
-    method : {"auto", "additive", "reduction", "frontier"}
-        "additive", which is also "auto", rounds costs; the exact methods do not, and may then need more than 64 bits.
-    epsilon : number, or dict of them by resource
-        By how much the policy may ever be over; with `strict`, how finely is planned.
+    Costs are rounded (`approximation="additive"`) unless a method is asked for by name and no approximation; then
+    they are counted exactly, which may need more than 64 bits.
 
     Raises
     ------
     ModelError
         If there is no epsilon, or a lower limit on a resource whose costs are not bounded below.
-
-    Examples
-    --------
-    >>> b = CMDP.builder(horizon=None, discount="1/2", start="home", resources=["fuel"], budget=3)
-    >>> b.add("home", "go", reward=1, outcomes=[(1, "home", 2)])
-    >>> b.add("home", "rest", outcomes=[(1, "home")])
-    >>> solution = solve_discounted(b.build(), epsilon=0.25, strict=True)
-    >>> solution.status.value, solution.value, solution.worst_spent["fuel"] <= 3
-    ('feasible', 1.5, True)
     """
-    began = time.perf_counter()
-    if method not in METHODS:
+    if request.approximation not in (None, "additive"):
         raise ModelError(
-            "method",
-            f"one of {', '.join(METHODS)} for a discounted model",
-            quote(method),
-            did_you_mean(method, METHODS),
+            "approximation", 'approximation="additive" for a discounted model', quote(request.approximation)
         )
-    if gap is not None:
-        raise ModelError("gap", "epsilon= for a discounted model, which has no last step", f"gap={quote(gap)}")
+    if request.gap is not None:
+        raise ModelError("gap", "epsilon= for a discounted model, which has no last step", f"gap={request.gap:g}")
     limits = read_limits(model, budget)
-    if epsilon is None:
+    if request.epsilon is None:
         raise ModelError("epsilon", "how far a policy of a discounted model may be off", "none", "pass epsilon=...")
+    epsilons = _read_epsilons(request.epsilon, limits)
+    if request.method == AUTO:
+        request = replace(request, approximation="additive")
+    task = _Task(model, limits, epsilons, request, monitor)
+    try:
+        rules = make_rules(model, limits, monitor)
+        solution = _relaxed(task, rules)
+        if request.strict and solution.status is Status.RELAXED:
+            solution = _strict(task, rules, solution)
+    except REACHED as reached:
+        solution = _stopped(task, reason_of(reached))
+    return replace(solution, approximation=request.approximation)
+
+
+def _read_epsilons(epsilon: EpsilonLike, limits: dict[str, Sides]) -> dict[str, Fraction]:
     known = Limits(tuple(limits), ((None,),) * len(limits), ((None,),) * len(limits))
-    epsilons = dict(zip(limits, read_epsilon(epsilon, known), strict=True))
-    seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
-    chosen = "additive" if method == "auto" else method
-    with Progress(show=progress) as bar, ResourceMonitor(seconds, memory, bar.report if progress else None, began) as m:
-        task = _Task(model, limits, epsilons, chosen, {"prune": prune}, m)
-        try:
-            rules = make_rules(model, limits, m)
-            solution = _relaxed(task, rules)
-            if strict and solution.status is Status.RELAXED:
-                solution = _strict(task, rules, solution)
-        except REACHED as reached:
-            solution = _stopped(task, reason_of(reached))
-    return replace(solution, stats=replace(solution.stats, seconds=time.perf_counter() - began))
+    return dict(zip(limits, read_epsilon(epsilon, known), strict=True))
 
 
 def _stopped(task: _Task, reason: str) -> Solution:
     """Return the answer that a limit was reached before the planned steps were planned."""
     most = max(float(task.model.base.row_reward.max(initial=0.0)), 0.0) / float(1 - task.model.discount)
-    message = f"stopped: {reason}; raise the limit, or epsilon"
-    stats = Stats(0.0, 0, (), None, task.monitor.peak, "nodes")
-    return Solution(Status.LIMIT, -math.inf, -math.inf, most * (1 + 2.0**-50), {}, task.method, message, stats)
+    stats = Stats.none(task.monitor.peak)
+    return Solution.limit(task.request.method, stats, most * (1 + 2.0**-50), f"{reason}; raise the limit, or epsilon")
 
 
 def read_limits(model: DiscountedCMDP, budget: BudgetLike | None) -> dict[str, Sides]:
@@ -193,15 +162,11 @@ def read_limits(model: DiscountedCMDP, budget: BudgetLike | None) -> dict[str, S
 def plan_finite(
     closed: CMDP, budgets: dict[str, Budget | None], epsilons: dict[str, Fraction], strict: bool, task: _Task
 ) -> Solution:
-    """Solve the planned steps, and one more for the tail, as a problem with a last step."""
-    from solvent.solvers.solve import solve_within
-
-    limits = resolve(closed, budgets)
-    if task.method != "additive":
-        return solve_within(closed, limits, task.monitor, method=task.method, **task.options)
-    return solve_within(
-        closed, limits, task.monitor, method="additive", epsilon=epsilons or 1, strict=strict, **task.options
-    )
+    """Solve the planned steps, and one more for the tail, as a model with a last step."""
+    given = BudgetedModel(closed, resolve(closed, budgets))
+    if task.request.approximation is None:
+        return solve_finite(given, replace(task.request, epsilon=None, strict=False), task.monitor)
+    return solve_finite(given, replace(task.request, epsilon=epsilons or 1, strict=strict), task.monitor)
 
 
 def _relaxed(task: _Task, rules: Rules) -> Solution:
@@ -219,7 +184,7 @@ def _relaxed(task: _Task, rules: Rules) -> Solution:
     tail = _tail(model, steps, used, rules, cost, refund)
     slack = float(model.discount**steps) * rules.slack
     upper = finite.value_upper + slack
-    if finite.status in (Status.INFEASIBLE, Status.LIMIT):
+    if not finite.status.has_policy:
         message = f"{finite.message} (in the first {steps} steps of a model without a last one)"
         return replace(finite, value_upper=upper, message=message, tail=tail)
     excess = {
@@ -227,27 +192,18 @@ def _relaxed(task: _Task, rules: Rules) -> Solution:
         for name, sides in task.limits.items()
     }
     over = {name: amount for name, amount in excess.items() if amount > 0}
+    lower = finite.value_lower - float(model.discount**steps) * rules.shortfall
+    found = _followed_by(task, finite, used, excess)
     if over:
-        status = Status.RELAXED
         most = ", ".join(f"{name} {short_amount(amount)}" for name, amount in over.items())
         worth = "at least the optimum" if _is_best(rules) else f"at least the optimum, up to {slack:.2g}"
-        message = f"relaxed: worth {worth}, and never over by more than {most}"
-    elif _is_best(rules):
-        status = Status.OPTIMAL
-        message = "optimal: worth at least the optimum, and it is never over"
-    else:
-        status = Status.FEASIBLE
-        message = "feasible: never over, and close to the optimum"
-    return replace(
-        finite,
-        status=status,
-        value_lower=-math.inf if over else finite.value_lower - float(model.discount**steps) * rules.shortfall,
-        value_upper=upper,
-        message=f"{message}; {_describe(tail)}",
-        excess=excess,
-        tail=tail,
-        _make_policy=_maker(task, finite, used),
-    )
+        message = f"worth {worth}, and never over budget by more than {most}; {_describe(tail)}"
+        return replace(Solution.relaxed(found, upper, message), tail=tail)
+    if _is_best(rules):
+        message = f"worth at least the optimum, and never over budget; {_describe(tail)}"
+        return replace(Solution.optimal(found, lower, upper, message), tail=tail)
+    message = f"never over budget, and close to the optimum; {_describe(tail)}"
+    return replace(Solution.feasible(found, lower, upper, message), tail=tail)
 
 
 def _is_best(rules: Rules) -> bool:
@@ -265,7 +221,7 @@ def _excess(worst: Fraction, sides: Sides, finite: Fraction, refund: Fraction) -
 def _strict(task: _Task, rules: Rules, relaxed: Solution) -> Solution:
     """Plan with all that a rule can spend set aside, with more steps or finer rounding until there is room for it."""
     steps, share = task.steps(), Fraction(1)
-    reason = ""
+    reason, reached_limit = "", False
     for attempt in range(ATTEMPTS):
         used = task.monitor.used
         epsilons = {name: share * left for name, left in task.rounding(steps).items()}
@@ -275,16 +231,18 @@ def _strict(task: _Task, rules: Rules, relaxed: Solution) -> Solution:
             finite = plan_finite(closed, task.budgets(steps, strict=True), epsilons, True, task)
         except REACHED as reached:
             reason += f": {reason_of(reached)}"
+            reached_limit = True
             break
         except (LatticeOverflowError, ModelError) as error:
             if attempt == 0:
                 raise
             reason += f": {error}"  # no finer numbers than these fit
             break
-        if finite.status not in (Status.INFEASIBLE, Status.LIMIT):
+        if finite.status.has_policy:
             return _reserved(task, rules, relaxed, finite, steps)
         reason += f": {finite.message}"
-        if finite.status is Status.LIMIT and not finite.stats.nodes:  # out of time or memory
+        if finite.status is Status.LIMIT:
+            reached_limit = True
             break
         del closed
         task.monitor.release(task.monitor.used - used)
@@ -292,14 +250,12 @@ def _strict(task: _Task, rules: Rules, relaxed: Solution) -> Solution:
             steps *= 2
         else:
             share /= 2
+    make = Solution.limit if reached_limit else Solution.not_found
     message = (
-        f"stopped: no policy was found that is never over, for ever, though there may be one; use a smaller epsilon; "
-        f"the last attempt: {reason}"
+        "no policy was found that never exceeds the budget, for ever, although there may be one; use a smaller "
+        f"epsilon; the last attempt: {reason}"
     )
-    return replace(
-        relaxed, status=Status.LIMIT, value=-math.inf, value_lower=-math.inf, worst_spent={}, excess={},
-        message=message, _make_policy=None,
-    )  # fmt: skip
+    return replace(make(relaxed.method, relaxed.stats, relaxed.value_upper, message), tail=relaxed.tail)
 
 
 def _reserved(task: _Task, rules: Rules, relaxed: Solution, finite: Solution, steps: int) -> Solution:
@@ -317,17 +273,10 @@ def _reserved(task: _Task, rules: Rules, relaxed: Solution, finite: Solution, st
     # both answers are off by rounding, and no more than that keeps the bounds apart
     noise = relaxed.value_upper - relaxed.value + finite.value - worth
     met = _is_best(rules) and relaxed.value_upper - worth <= 2 * noise
-    status = Status.OPTIMAL if met else Status.FEASIBLE
-    return replace(
-        finite,
-        status=status,
-        value_lower=worth,
-        value_upper=max(relaxed.value_upper, finite.value),
-        message=f"{status.value}: never over, for ever; {_describe(tail)}, which is set aside",
-        excess=dict.fromkeys(task.limits, zero),
-        tail=tail,
-        _make_policy=_maker(task, finite, rules.rules),
-    )
+    make = Solution.optimal if met else Solution.feasible
+    found = _followed_by(task, finite, rules.rules, dict.fromkeys(task.limits, zero))
+    message = f"never over budget, for ever; {_describe(tail)}, which is set aside"
+    return replace(make(found, worth, max(relaxed.value_upper, finite.value), message), tail=tail)
 
 
 def _tail(
@@ -350,8 +299,10 @@ def _describe(tail: Tail) -> str:
     return f"{tail.steps} steps are planned, and the tail after them adds at most {adds}"
 
 
-def _maker(task: _Task, finite: Solution, used: tuple[TailRule, ...]) -> Callable[[], Any]:
+def _followed_by(task: _Task, finite: Solution, used: tuple[TailRule, ...], excess: dict[str, Fraction]) -> FoundPolicy:
+    """Return the policy of the planned steps followed for ever by the rules of the tail."""
+
     def make_policy() -> DiscountedPolicy:
         return DiscountedPolicy(finite.policy, used, task.model.discount, task.limits, task.model)
 
-    return make_policy
+    return replace(finite.found, excess=excess, make_policy=make_policy)

@@ -27,16 +27,18 @@ from solvent.core.exact import exact as exact_number
 from solvent.core.interrupt import settle
 from solvent.core.limits import REACHED, LimitReached, ResourceMonitor, reason_of
 from solvent.errors import LatticeOverflowError, ModelError, quote
-from solvent.model.budget import Limits
-from solvent.model.cmdp import CMDP
+from solvent.solvers.base import Answer, Run, SolverOptions
 from solvent.solvers.bounds.kernels import DOWN, UP
 from solvent.solvers.diagnosis import relaxed_value
-from solvent.solvers.frontier import frontiers as frontier
-from solvent.solvers.methods import Answer, Options, purse_of, run
+from solvent.solvers.frontier import frontiers
+from solvent.solvers.frontier.solver import SOLVER as FRONTIER
+from solvent.solvers.frontier.solver import purse_of
 from solvent.solvers.problem import Problem
-from solvent.solvers.solution import Round, Solution, Stats, Status, relative_gap
-from solvent.solvers.transforms.approximation import infeasible, true_extremes
-from solvent.solvers.transforms.rounding import finest_lengths, project
+from solvent.solvers.registry import AUTO, solve_problem
+from solvent.solvers.solution import Round, Solution, Stats, relative_gap
+from solvent.solvers.transforms.base import BudgetedModel, found_policy, require_never_over, true_extremes
+from solvent.solvers.transforms.infeasible import explain_infeasible
+from solvent.solvers.transforms.rounding import RoundedCosts, finest_lengths
 
 #: The exact problem is tried first with this much memory, since many are small however fine their costs.
 _FIRST_TRY = 12_000_000
@@ -48,6 +50,8 @@ _STALLED = 0.7
 _MOST_AMOUNTS = 2**18
 #: Beyond so many ticks, floats would no longer be exact.
 _FAR = 2.0**50
+#: Why rounds end before the gap is closed, if no limit was reached.
+_NO_FINER = "no finer rounding of the costs fits 64 bits"
 #: Part of the allowed error that is aimed at, so that the next round is likely to be the last.
 _AIM = 0.8
 
@@ -133,17 +137,17 @@ class _Bracket:
             self.announce(found)
 
 
-def certify(
-    model: CMDP, limits: Limits, gap: float, monitor: ResourceMonitor, announce: Callable[[Round], None] | None = None
+def close_gap(
+    given: BudgetedModel, gap: float, monitor: ResourceMonitor, announce: Callable[[Round], None] | None = None
 ) -> Solution:
     """Find a policy that is never over and bounds on the optimum that are close; see `solve`.
 
     `announce` is told of each round. On an interrupt, the best so far is returned.
     """
-    bracket = _Bracket(gap, relaxed_value(model, monitor.seconds), monitor, announce)
+    bracket = _Bracket(gap, relaxed_value(given.model, monitor.seconds), monitor, announce)
     stopped = ""
     try:
-        for nodes in _rounds(model, limits, bracket):
+        for nodes in _rounds(given, bracket):
             bracket.close_round(nodes)
             if bracket.done:
                 break
@@ -153,14 +157,14 @@ def certify(
     except KeyboardInterrupt as interrupt:
         settle(interrupt)
         stopped = "interrupted"
-    return _conclude(model, limits, bracket, stopped)
+    return _conclude(given, bracket, stopped)
 
 
-def _rounds(model: CMDP, limits: Limits, bracket: _Bracket) -> Iterator[int]:
+def _rounds(given: BudgetedModel, bracket: _Bracket) -> Iterator[int]:
     """Narrow the bracket round by round; yields how many nodes or points each took."""
     exact: Problem | None
     try:
-        exact = Problem.exact(model, limits, monitor=bracket.monitor)
+        exact = Problem.exact(given.model, given.limits, monitor=bracket.monitor)
     except (LatticeOverflowError, ModelError):
         exact = None
     if exact is not None:
@@ -168,10 +172,11 @@ def _rounds(model: CMDP, limits: Limits, bracket: _Bracket) -> Iterator[int]:
         if nodes is not None:
             yield nodes
             return
+    limits = given.limits
     one_sided = len(limits.resources) == 1 and (
         all(x is None for x in limits.upper[0]) or all(x is None for x in limits.lower[0])
     )
-    yield from _by_lengths(model, limits, bracket, one_sided=one_sided, until_stalled=one_sided and exact is not None)
+    yield from _by_lengths(given, bracket, one_sided=one_sided, until_stalled=one_sided and exact is not None)
     if one_sided and exact is not None and not bracket.done:
         yield from _by_resolution(exact, bracket)
 
@@ -181,7 +186,7 @@ def _try_exactly(exact: Problem, bracket: _Bracket) -> int | None:
     whole = bracket.monitor
     trial = whole.within(max(min(whole.room, _FIRST_TRY), 0))
     try:
-        answer = run(exact, "auto", trial, options=Options(follow=_FOLLOW))
+        answer = solve_problem(exact, AUTO, Run(trial, SolverOptions(follow=_FOLLOW)))
     except LimitReached:
         whole.check_time()
         return None
@@ -194,22 +199,21 @@ def _try_exactly(exact: Problem, bracket: _Bracket) -> int | None:
 _FOLLOW = 200_000
 
 
-def _by_lengths(
-    model: CMDP, limits: Limits, bracket: _Bracket, *, one_sided: bool, until_stalled: bool
-) -> Iterator[int]:
-    spans = _spans(model, limits, bracket.monitor)
+def _by_lengths(given: BudgetedModel, bracket: _Bracket, *, one_sided: bool, until_stalled: bool) -> Iterator[int]:
+    model, limits = given.model, given.limits
+    spans = _spans(given, bracket.monitor)
     finest = finest_lengths(model, limits)
     monitor = bracket.monitor
     amounts, before, known = _FIRST_AMOUNTS[not one_sided], math.inf, None
     # what a round knows of dead ends, and the same in the ticks of the next
     boxes = 0 if one_sided else 6 * 8 * model.horizon * model.n_states * len(limits.resources)
     monitor.reserve(boxes, "bounds per step and state")
-    options = Options(arrays=True if one_sided else None, follow=_FOLLOW)
+    options = SolverOptions(arrays=True if one_sided else None, follow=_FOLLOW)
     while True:
         lengths = tuple(max(_power_of_two(span / amounts), least) for span, least in zip(spans, finest, strict=True))
         used = monitor.used
-        relaxed = project(model, limits, lengths, "relaxed", monitor)
-        bound = run(relaxed, "auto", monitor, options=_within(options, known, relaxed))
+        relaxed = RoundedCosts(lengths, "relaxed").apply(given, monitor)
+        bound = solve_problem(relaxed, AUTO, Run(monitor, _within(options, known, relaxed)))
         nodes = bound.stats.nodes
         if relaxed.is_exact or not bound.feasible:
             bracket.settle(relaxed, bound)
@@ -224,8 +228,8 @@ def _by_lengths(
         del relaxed, bound
         if not is_done:
             used = monitor.used
-            rounded = project(model, limits, lengths, "rounded", monitor)
-            answer = run(rounded, "auto", monitor, options=_within(options, known, rounded))
+            rounded = RoundedCosts(lengths, "rounded").apply(given, monitor)
+            answer = solve_problem(rounded, AUTO, Run(monitor, _within(options, known, rounded)))
             nodes += answer.stats.nodes
             bracket.raise_lower(rounded, answer)
             bracket.close_part(used, answer)
@@ -286,16 +290,16 @@ def _whole(ticks: NDArray[np.float64], open_end: int) -> NDArray[np.int64]:
     return np.where(near, np.where(near, ticks, 0).astype(np.int64), open_end)
 
 
-def _within(options: Options, known: _Known | None, problem: Problem) -> Options:
+def _within(options: SolverOptions, known: _Known | None, problem: Problem) -> SolverOptions:
     return options if known is None else replace(options, within=known.inside(problem))
 
 
-def _spans(model: CMDP, limits: Limits, monitor: ResourceMonitor) -> tuple[Fraction, ...]:
+def _spans(given: BudgetedModel, monitor: ResourceMonitor) -> tuple[Fraction, ...]:
     """Return how far apart the amounts of each tracked resource can be that need be told apart."""
     # a hundredth of what sums can reach is fine enough for that
-    trial = tuple(length * 2**53 for length in finest_lengths(model, limits))
+    trial = tuple(length * 2**53 for length in finest_lengths(given.model, given.limits))
     used = monitor.used
-    problem = project(model, limits, trial, "relaxed", monitor)
+    problem = RoundedCosts(trial, "relaxed").apply(given, monitor)
     monitor.release(monitor.used - used)
     pairs = zip(problem.ends, problem.lattice.units, strict=True)
     return tuple((high - low + 1) * unit for (low, high), unit in pairs)
@@ -310,7 +314,7 @@ def _power_of_two(least: Fraction) -> Fraction:
 
 def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
     purse, _ = purse_of(exact.lattice)
-    work = frontier.Work(exact.model, purse, bracket.monitor)
+    work = frontiers.Work(exact.model, purse, bracket.monitor)
     horizon = exact.model.horizon
     distance = bracket.upper - bracket.lower
     value = max(abs(bracket.upper), abs(bracket.lower) if math.isfinite(bracket.lower) else 0.0)
@@ -318,7 +322,7 @@ def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
     delta = (bracket.gap * value or (distance if math.isfinite(distance) else value) / 64) / horizon
     while True:
         used = bracket.monitor.used
-        answer = run(exact, "frontier", bracket.monitor, options=Options(False, delta, _FOLLOW), work=work)
+        answer = FRONTIER.solve(exact, Run(bracket.monitor, SolverOptions(False, delta, _FOLLOW)), work)
         nodes = answer.stats.nodes
         if not answer.feasible:
             bracket.settle(exact, answer)
@@ -328,7 +332,7 @@ def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
         bracket.close_part(used, answer)
         del answer
         used = bracket.monitor.used
-        found = frontier.build(exact.model, purse, bracket.monitor, work, arrays=False, resolution=delta, up=True)
+        found = frontiers.build(exact.model, purse, bracket.monitor, work, arrays=False, resolution=delta, up=True)
         above = found.above(found.value(0), exact.rounding(pooled=False))
         bracket.lower_upper(found.value(0) + above, above)
         nodes += sum(found.layer_sizes)
@@ -339,30 +343,24 @@ def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
         delta *= min(0.5, _AIM * bracket.gap / gap) if bracket.gap > 0 and math.isfinite(gap) else 0.125
 
 
-def _conclude(model: CMDP, limits: Limits, bracket: _Bracket, stopped: str) -> Solution:
+def _conclude(given: BudgetedModel, bracket: _Bracket, stopped: str) -> Solution:
     rounds = tuple(bracket.rounds)
     nodes = sum(each.nodes for each in rounds)
-    stats = Stats(0.0, nodes, (), None, bracket.monitor.peak, "nodes")
+    stats = replace(Stats.none(bracket.monitor.peak), nodes=nodes)
     if bracket.is_infeasible:
-        return replace(infeasible(model, limits, "gap", stats, bracket.monitor), rounds=rounds)
+        return replace(explain_infeasible(given, AUTO, stats, bracket.monitor), rounds=rounds)
     if bracket.best is None:
-        message = f"stopped: {stopped or 'costs cannot be told apart any finer'}, before any policy was found"
-        return Solution(Status.LIMIT, -math.inf, -math.inf, bracket.upper, {}, "gap", message, stats, rounds=rounds)
-    problem, answer = bracket.best
-    worst, excess = true_extremes(problem, answer)
-    if any(excess.values()):
-        raise AssertionError(f"a policy that is never over by construction is over by {excess}; please report this")
+        make = Solution.limit if stopped else Solution.not_found
+        message = f"{stopped or _NO_FINER}, before any policy was found"
+        return replace(make(AUTO, stats, bracket.upper, message), rounds=rounds)
+    found = found_policy(*bracket.best)
+    require_never_over(found)
+    found = replace(found, stats=replace(found.stats, nodes=nodes, peak_bytes=bracket.monitor.peak))
     closed = relative_gap(bracket.lower, bracket.upper)
     if bracket.met:
-        status, message = Status.OPTIMAL, "optimal: the bounds have met"
+        make_with, message = Solution.optimal, "the bounds have met"
     elif closed <= bracket.gap:
-        status, message = Status.WITHIN_GAP, f"within_gap: the gap is {closed:.3g}"
+        make_with, message = Solution.within_gap, f"the gap is {closed:.3g}"
     else:
-        status = Status.FEASIBLE
-        message = f"stopped: {stopped or 'costs cannot be told apart any finer'}, with a gap of {closed:.3g}"
-    stats = replace(answer.stats, nodes=nodes, peak_bytes=bracket.monitor.peak)
-    return Solution(
-        status, answer.value, bracket.lower, max(bracket.upper, answer.value), worst, f"gap, {answer.method}", message,
-        stats, worst_is_exact=answer.worst_is_exact, excess=excess, value_checked=answer.checked, rounds=rounds,
-        _make_policy=answer.make_policy,
-    )  # fmt: skip
+        make_with, message = Solution.feasible, f"{stopped or _NO_FINER}, with a gap of {closed:.3g}"
+    return replace(make_with(found, bracket.lower, max(bracket.upper, found.value), message), rounds=rounds)

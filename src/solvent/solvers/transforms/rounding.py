@@ -24,7 +24,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import MAX_TICKS, exact
+from solvent.core.exact import MAX_TICKS, Number, exact
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import short_amount
@@ -33,7 +33,10 @@ from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks
 from solvent.policy.nodes import Counting
+from solvent.solvers.base import Answer
 from solvent.solvers.problem import Problem
+from solvent.solvers.solution import FoundPolicy
+from solvent.solvers.transforms.base import BudgetedModel, found_policy, require_never_over
 from solvent.solvers.transforms.bins import Measure, split
 
 #: What a rounded problem is for: bounding the optimum from above, or policies that are never over, in two ways.
@@ -42,7 +45,37 @@ Scheme = Literal["relaxed", "rounded", "smaller budget"]
 _MOST = MAX_TICKS // 8
 
 
-def read_epsilon(epsilon: Any, limits: Limits, where: str = "epsilon") -> tuple[Fraction, ...]:
+#: One number, or a number for each limited resource.
+EpsilonLike = Number | Mapping[str, Number]
+
+
+@dataclass(frozen=True)
+class RoundedCosts:
+    """A transform: costs rounded to whole multiples of a length for each limited resource.
+
+    Attributes
+    ----------
+    lengths : tuple of Fraction
+    scheme : {"relaxed", "rounded", "smaller budget"}
+        "relaxed" bounds the optimum from above; policies of the other two never exceed the budget.
+    """
+
+    lengths: tuple[Fraction, ...]
+    scheme: Scheme
+
+    def apply(self, given: BudgetedModel, monitor: ResourceMonitor) -> Problem:
+        """Return the problem on rounded costs; errors as of `project`."""
+        return project(given.model, given.limits, self.lengths, self.scheme, monitor)
+
+    def invert(self, made: Problem, answer: Answer) -> FoundPolicy:
+        """Return the policy, which counts rounded costs, with its true worst case."""
+        found = found_policy(made, answer)
+        if self.scheme != "relaxed":
+            require_never_over(found)
+        return found
+
+
+def read_epsilon(epsilon: EpsilonLike, limits: Limits, where: str = "epsilon") -> tuple[Fraction, ...]:
     """Return epsilon for each tracked resource, from one number or a mapping by name; errors call it `where`.
 
     Raises
@@ -93,9 +126,9 @@ def relative_lengths(
         if smallest == 0:
             raise ModelError(
                 f"budget, {name}",
-                'a limit other than 0 with method="relative", as epsilon is a share of it',
+                'a limit other than 0 with approximation="relative", whose epsilon is a share of it',
                 "0",
-                'use method="additive", whose epsilon is an amount',
+                'use approximation="additive", whose epsilon is an amount',
             )
         if strict:
             factor = 1 + epsilon if smallest > 0 else 1 - epsilon
@@ -195,7 +228,7 @@ def project(
     truncation = tuple(np.stack(side, axis=1) for side in zip(*settled, strict=True)) if spans else (upper_HD, lower_HD)
     return Problem(
         model, limits, parts.model, lattice, tuple(each.counting for each in measures), parts.truth,
-        (truncation[0], truncation[1]), tuple(span.ends() for span in spans), parts.lumped, scheme == "relaxed",
+        (truncation[0], truncation[1]), tuple(span.ends() for span in spans), parts.lumped, scheme,
         parts.error,
     )  # fmt: skip
 
@@ -229,8 +262,8 @@ def reach_of(model: CMDP, r: int, limits: Limits, d: int) -> Fraction:
     reach = max(model.cost_sums[r]) * model.cost[r].unit + limits.largest(d)
     if model.distribution_DO is not None:
         used = model.distribution_DO[r]
-        laws = [model.distributions[i] for i in np.unique(used[used != NO_DISTRIBUTION])]
-        ends = [abs(end) for law in laws for end in (law.low, law.high) if end is not None]
+        used_distributions = [model.distributions[i] for i in np.unique(used[used != NO_DISTRIBUTION])]
+        ends = [abs(end) for each in used_distributions for end in (each.low, each.high) if end is not None]
         reach += model.horizon * max(ends, default=Fraction(0))
     return reach
 

@@ -42,29 +42,6 @@ _BETTER = 2.0**-48
 
 
 @dataclass(frozen=True)
-class Tail:
-    """What the steps after the planned ones can add, as it was used.
-
-    Attributes
-    ----------
-    steps : int
-        The planned steps T.
-    cost : dict of str to Fraction
-        For each limited resource, the most that all further steps together can add to what is spent.
-    refund : dict of str to Fraction
-        For each resource with a lower limit, the most that they can take off.
-    reward_low, reward_high : float
-        Between what the expected reward of all further steps lies.
-    """
-
-    steps: int
-    cost: dict[str, Fraction]
-    refund: dict[str, Fraction]
-    reward_low: float
-    reward_high: float
-
-
-@dataclass(frozen=True)
 class Rules:
     """The rules at hand, the best of them in reward first.
 

@@ -1,0 +1,184 @@
+"""The ordered list of solution methods, and the choice among them.
+
+A method of this package is one folder and one line here. A method from elsewhere is an entry point of the group
+`solvent.solvers` whose value is a `Solver` (or a class without arguments that makes one), and comes after these.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
+
+from solvent.errors import ModelError, did_you_mean, quote
+
+if TYPE_CHECKING:
+    from solvent.solvers.base import Answer, Run, Solver
+    from solvent.solvers.problem import Problem
+
+#: Entry points of this group are further methods.
+GROUP = "solvent.solvers"
+#: The name that stands for a choice by estimated work.
+AUTO = "auto"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """Where a solver is defined; it is imported when it is first used."""
+
+    name: str
+    summary: str
+    location: str
+
+
+#: Methods from the general to the special.
+_ENTRIES = (
+    _Entry("reduction", "exact; any number of resources, any limits", "solvent.solvers.reduction.solver:SOLVER"),
+    _Entry("frontier", "exact; one resource, limits on one side", "solvent.solvers.frontier.solver:SOLVER"),
+    _Entry("labels", "exact; one resource, limits on one side, no randomness", "solvent.solvers.labels.solver:SOLVER"),
+)
+
+
+@functools.cache
+def _external() -> dict[str, EntryPoint]:
+    """Return the entry points of other packages by name; those that would hide a method of this package are ignored."""
+    known = {AUTO, *(entry.name for entry in _ENTRIES)}
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        if point.name in known or point.name in found:
+            _log.warning("the solver %r of %s is ignored: the name is taken", point.name, point.value)
+        else:
+            found[point.name] = point
+    return found
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all methods, in order.
+
+    Examples
+    --------
+    >>> names()[:3]
+    ('reduction', 'frontier', 'labels')
+    """
+    return (*(entry.name for entry in _ENTRIES), *_external())
+
+
+def summaries() -> dict[str, str]:
+    """Return a one-line summary of each method by name, "auto" first.
+
+    Only methods of other packages are imported; those that cannot be are described by their error.
+    """
+    found = {AUTO: "the method expected to be fastest", **{entry.name: entry.summary for entry in _ENTRIES}}
+    for name in _external():
+        try:
+            found[name] = get(name).summary
+        except ModelError as error:
+            found[name] = str(error)
+    return found
+
+
+@functools.cache
+def get(name: str) -> Solver:
+    """Return a solver by name.
+
+    Raises
+    ------
+    ModelError
+        If there is no such method, or one of another package cannot be loaded.
+    """
+    for entry in _ENTRIES:
+        if entry.name == name:
+            module, _, attribute = entry.location.partition(":")
+            solver: Solver = getattr(importlib.import_module(module), attribute)
+            return solver
+    point = _external().get(name)
+    if point is None:
+        known = (AUTO, *names())
+        raise ModelError("method", f"one of {', '.join(known)}", quote(name), did_you_mean(name, known))
+    return _load(point)
+
+
+def _load(point: EntryPoint) -> Solver:
+    """Return the solver of an entry point, checked against the protocol."""
+    from solvent.solvers.base import Solver
+
+    where = f'method="{point.name}"'
+    try:
+        loaded = point.load()
+        solver = loaded() if isinstance(loaded, type) else loaded
+    except Exception as error:
+        raise ModelError(where, f"a solver at {point.value}", f"{type(error).__name__}: {error}") from error
+    if not isinstance(solver, Solver):
+        raise ModelError(where, "an object with the attributes of `solvent.solvers.base.Solver`", quote(solver))
+    return solver
+
+
+def check_method(method: Any) -> None:
+    """Raise a `ModelError` unless `solve` accepts this as `method`."""
+    if method != AUTO:
+        get(method) if isinstance(method, str) else get(str(method))
+
+
+def choose(problem: Problem, method: str, run: Run) -> tuple[Solver, Any]:
+    """Return the solver to run on a problem, and what it prepared to estimate its work.
+
+    Raises
+    ------
+    ModelError
+        If a method was asked for by name that does not accept the problem.
+    """
+    if method != AUTO:
+        solver = get(method)
+        refusal = solver.accepts(problem)
+        if refusal is not None:
+            raise ModelError(f'method="{method}"', refusal.expected, refusal.found, refusal.hint)
+        return solver, None
+    chosen: Solver | None = None
+    least, prepared = float("inf"), None
+    for name in reversed(names()):  # special methods first, as one that expects no work ends the search
+        try:
+            solver = get(name)
+        except ModelError as error:
+            _log.warning("%s", error)  # a broken method of another package, which was not asked for
+            continue
+        refusal = solver.accepts(problem)
+        if refusal is not None:
+            _log.debug("%s does not accept the problem: %s", solver.name, refusal)
+            continue
+        estimate = solver.estimate(problem, run)
+        _log.debug("%s expects %.3g times the work of the reduction", solver.name, estimate.work)
+        if estimate.work >= least:
+            solver.discard(estimate.prepared, run)
+            continue
+        if chosen is not None:
+            chosen.discard(prepared, run)
+        chosen, least, prepared = solver, estimate.work, estimate.prepared
+        if least == 0:
+            break
+    assert chosen is not None, "the reduction accepts every problem"
+    return chosen, prepared
+
+
+def solve_problem(problem: Problem, method: str, run: Run) -> Answer:
+    """Solve a problem with a method by name, or with the one that expects the least work ("auto").
+
+    Raises
+    ------
+    LimitReached
+        If time or memory runs out.
+    ModelError
+        If the method does not accept the problem.
+    """
+    run.monitor.check_time()
+    solver, prepared = choose(problem, method, run)
+    answer = solver.solve(problem, run, prepared)
+    _log.debug(
+        "%s: value %.10g, %s %s in %d steps, %.3f s so far", solver.name, answer.value, f"{answer.stats.nodes:,}",
+        answer.stats.representation, problem.model.horizon, run.monitor.elapsed,
+    )  # fmt: skip
+    return answer
