@@ -83,7 +83,7 @@ LINES = [
     "solvent info {m}.npz --verbose",
     "solvent solve {m}.json",
     "solvent solve {m}.yaml --verbose",
-    "solvent solve {m}.yaml --method additive --epsilon 0.5",
+    "solvent solve {m}.yaml --approximation additive --epsilon 0.5",
     "solvent solve {m}.yaml --budget nothing=3",
     "solvent solve {m}.yaml --gap 0.1",
     "solvent verify {m}.yaml {m}.policy",

@@ -1,4 +1,4 @@
-"""docs/cli.md: every line of shell in it runs, and every field of JSON that it names is there."""
+"""docs/cli.md: every command in it runs, and its tables of JSON fields are complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of several resources, and of none."""
+"""Plots of models with several resources, and with none."""
 
 from __future__ import annotations
 

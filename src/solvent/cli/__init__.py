@@ -14,7 +14,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0 ok, 1 infeasible or violated, 2 bad input, 3 limit reached.
+    """Run the command line and return its exit code: 0 ok, 1 no policy or violated, 2 bad input, 3 limit reached.
 
     Parameters
     ----------

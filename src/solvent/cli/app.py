@@ -43,7 +43,7 @@ Examples:
   solvent verify van.yaml van.policy
 
 \b
-Exit codes: 0 ok, 1 infeasible or violated, 2 bad input, 3 a limit was reached, 130 interrupted.
+Exit codes: 0 ok, 1 no policy or violated, 2 bad input, 3 limit reached, 130 interrupted.
 """
 
 

@@ -19,8 +19,8 @@ from solvent.cli.options import (
     TimeLimit,
 )
 from solvent.cli.outputs import PLOT_SUFFIXES, OutputFiles, plan_output
-from solvent.cli.solving import draw_spending
 from solvent.cli.session import ExitCode, Session
+from solvent.cli.solving import draw_spending
 from solvent.core.tables import group
 
 

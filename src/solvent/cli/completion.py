@@ -36,8 +36,7 @@ _MAX_FILE_SIZE = 4_000_000
 
 def complete_method(incomplete: str) -> list[tuple[str, str]]:
     """Return the solution methods that start with the given text."""
-    methods = {"auto": "the method expected to be fastest", **registry.summaries()}
-    return [(name, help) for name, help in methods.items() if name.startswith(incomplete)]
+    return [(name, summary) for name, summary in registry.summaries().items() if name.startswith(incomplete)]
 
 
 def complete_approximation(incomplete: str) -> list[tuple[str, str]]:

@@ -31,17 +31,16 @@ def paper(
             "--jobs", "-j", metavar="N", help="Number of processes. Default: one per core.", show_default=False
         ),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Use small sizes, as a test.", show_default=False)
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use small sizes, as a test.", show_default=False)] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Discard the measurements of earlier runs.", show_default=False)
     ] = False,
 ) -> int:
-    """Reproduce the figures of the paper, and those of the average case.
+    """Reproduce the paper's figures.
 
-    Measurements are saved as they are made: the same command continues a run that was stopped. Each figure is written
-    as data (.csv), plot (.png) and summary (.json); if all figures are made, so is a table of the paper's claims.
+    The figures average and smoothed are on the average case. Measurements are saved as they are made: the same command
+    continues a run that was stopped. Each figure is written as data (.csv), plot (.png) and summary (.json); if all
+    figures are made, so is a table of the paper's claims.
     """
     from solvent.experiments import report
     from solvent.experiments.paper import Reproduced, choose, reproduce, write_claims

@@ -18,8 +18,8 @@ from solvent.cli.environments import (
     read_arguments,
     read_bound,
     read_environment_budget,
-    read_step_cost,
     read_range,
+    read_step_cost,
 )
 from solvent.cli.exits import finish
 from solvent.cli.models import read_model
@@ -96,7 +96,7 @@ def learn(
         typer.Option(
             "--cost",
             metavar="COST",
-            help="Cost of a step of ENV: a number, one per action (0,1,1), or a key of info. Default: info's cost.",
+            help="Cost of a step of ENV: a number, one per action (0,1,1), or a key of info. Default: key cost.",
             show_default=False,
         ),
     ] = None,
@@ -181,9 +181,7 @@ def learn(
         Path | None,
         typer.Option("--checkpoint", metavar="FILE", help="Save the state of learning to a file.", show_default=False),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the checkpoint.", show_default=False)
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint.", show_default=False)] = False,
 ) -> int:
     """Learn a policy from episodes, without exceeding the budget.
 

@@ -70,7 +70,9 @@ def convert(
     with session.working(f"writing {target.name}"):
         loaded.save(output.path)
     files = {"model": output.record()}
-    session.print_result(f"wrote {results.file_text(files['model'])}", {"written": files, "fingerprint": loaded.fingerprint})
+    session.print_result(
+        f"wrote {results.file_text(files['model'])}", {"written": files, "fingerprint": loaded.fingerprint}
+    )
     return ExitCode.OK
 
 

@@ -38,7 +38,8 @@ MethodOption = Annotated[
     typer.Option(
         "--method", "-m",
         metavar="METHOD",
-        help=f"Algorithm: {', '.join(('auto', *registry.names()))}. Default: auto, the one expected to be fastest.",
+        help=f"Algorithm: {', '.join((registry.AUTO, *registry.names()))}. Default: auto, the one expected to be "
+        "fastest.",
         autocompletion=complete_method,
         show_default=False,
     ),

@@ -11,8 +11,8 @@ from solvent.cli.budgets import read_budget_options, read_epsilon_options
 from solvent.cli.exits import finish
 from solvent.cli.models import read_model
 from solvent.cli.options import (
-    BudgetOption,
     ApproximationOption,
+    BudgetOption,
     MemoryLimit,
     MethodOption,
     ModelArgument,
@@ -85,7 +85,7 @@ def solve(
         memory_limit=memory_limit, progress=session.progress,
     )  # fmt: skip
     if session.interrupted:
-        found = solution.status.value != "limit"
+        found = solution.status.has_policy
         session.note(f"interrupted: {'this is the best policy found so far' if found else 'no policy found yet'}")
     code = _CODES.get(solution.status.value, ExitCode.OK)
     output_files = _write(session, loaded, solution, outputs["--out"], outputs["--plot"])
@@ -100,7 +100,7 @@ def solve(
 def _write(session: Session, model: CMDP, solution: Solution, out: Output | None, plot: Output | None) -> OutputFiles:
     """Write the policy and the plot, if requested."""
     output_files = OutputFiles()
-    if solution.status.value in _CODES:
+    if not solution.status.has_policy:
         if out is not None or plot is not None:
             session.note("nothing was written: there is no policy")
         return output_files

@@ -12,11 +12,10 @@ if TYPE_CHECKING:
 
 #: Python arguments in messages, and the command-line options that replace them.
 _SHELL_WORDS = {
-    'method="additive" or "relative"': "--method additive or --method relative",
+    'approximation="additive" or "relative"': "--approximation additive or relative",
     "ignore_limits=True": "--ignore-limits",
     "strict=True": "--strict",
     "(gap=0.01)": "(--gap 0.01)",
-    "with an epsilon": "with an --epsilon",
     "epsilon=,": "--epsilon,",
     "solve(model, budget)": "solvent solve --budget",
     "pass budget=...": "pass --budget",

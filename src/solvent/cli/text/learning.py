@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from solvent.cli.text.results import headline, limit_text, written_rows
 from solvent.cli.text.errors import in_shell
 from solvent.cli.text.records import amount, identity, number
+from solvent.cli.text.results import headline, limit_text, written_rows
 from solvent.core.tables import facts_grid, group
 from solvent.model.amounts import short_amount
 

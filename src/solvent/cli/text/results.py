@@ -141,7 +141,7 @@ def _solution_facts(solution: Solution, limits: Limits, verbose: bool) -> list[t
     kind = "points" if stats.representation in ("points", "arrays") else stats.representation
     rows.append(("method", f"{solution.method}, {stats.nodes:,} {kind} in {stats.seconds:.2f} s"))
     if solution.approximation is not None:
-        rows.append(("rounding", solution.approximation))
+        rows.append(("approximation", solution.approximation))
     if math.isfinite(solution.value) and not solution.value_checked:
         rows.append(("not checked", "the value: the policy has too many nodes to evaluate it again"))
     if verbose:
