@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
 
+from solvent.core.exact import Number
 from solvent.errors import ModelError, quote
 from solvent.gym.layout import own_copy
 from solvent.model.build import read_costs
 from solvent.model.metering import Spent, Tape, check_wrappers, find_meter, kind_of, pick_costs
 
 #: A key of `info`, a function of (observation, action, next observation), or the constant cost of a step.
-CostLike = str | Callable[[Any, Any, Any], Any] | Mapping[str, Any] | Any
+CostLike = str | Callable[[Any, Any, Any], Any] | Mapping[str, Number] | Sequence[Number] | Number
 
 
 class CostInInfo(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
@@ -102,7 +103,7 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
     #: Each action is executed once and unchanged.
     passes_actions = True
 
-    def __init__(self, env: gymnasium.Env[Any, Any], cost: CostLike = None) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], cost: CostLike | None = None) -> None:
         gymnasium.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, cost=cost)
         gymnasium.Wrapper.__init__(self, env)
         check_wrappers(env, kind_of(cost), "CostMeter", adapted=True)
@@ -149,7 +150,7 @@ class CostReader:
         If a wrapper inside may replace or repeat actions and no meter records the cost.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], resources: tuple[str, ...], cost: CostLike = None) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], resources: tuple[str, ...], cost: CostLike | None = None) -> None:
         self._resources, self._cost = resources, cost
         self._tape: Tape | None = None
         meter = find_meter(env, resources) if cost is None else None
@@ -179,7 +180,7 @@ class CostReader:
 
 
 def find_cost(
-    cost: CostLike,
+    cost: CostLike | None,
     resources: tuple[str, ...],
     observation: Any,
     action: Any,

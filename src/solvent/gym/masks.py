@@ -10,14 +10,14 @@ reserve covers them; without a reserve, an episode may reach a dead end, where n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import exact
+from solvent.core.exact import Number, exact
 from solvent.errors import PolicyError
 from solvent.gym.tracker import BudgetTracker
 from solvent.model.amounts import short_amount
@@ -65,7 +65,11 @@ class EmpiricalCostBound:
     ({'fuel': Fraction(3, 2)}, 0)
     """
 
-    def __init__(self, unseen: Any, key: Callable[[Any, int], Hashable] | None = None) -> None:
+    def __init__(
+        self,
+        unseen: Number | Sequence[Number] | Mapping[str, Number],
+        key: Callable[[Any, int], Hashable] | None = None,
+    ) -> None:
         self._unseen, self._key = unseen, key or _by_action
         self._most: dict[Hashable, dict[str, Fraction]] = {}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -22,8 +22,12 @@ from solvent.gym.adapters import CostLike, CostReader, split_step
 from solvent.gym.layout import Layout, own_copy, remaining_space, step_space
 from solvent.gym.sources import find_source
 from solvent.model.amounts import short_amount
+from solvent.model.budget import BudgetLike
+from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import BoundLike
 from solvent.model.metering import Spent
+from solvent.solvers.augmentation.mdp import AugmentedMDP
+from solvent.solvers.curve import Curve
 
 
 class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
@@ -108,15 +112,15 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],
-        budget: Any = None,
-        cost: CostLike = None,
+        budget: BudgetLike | None = None,
+        cost: CostLike | None = None,
         cost_bound: BoundLike = None,
-        model: Any = None,
+        model: CMDP | Curve | AugmentedMDP | None = None,
         *,
         reserve: BoundLike = None,
         fallback: Fallback = None,
-        dead_start: str = "raise",
-        layout: str = "dict",
+        dead_start: Literal["raise", "end"] = "raise",
+        layout: Literal["dict", "flat", "rllib", "pettingzoo"] = "dict",
         mask_in_observation: bool | None = None,
         keys: Mapping[str, str] | None = None,
         state: Callable[[Any], Hashable] | None = None,
