@@ -35,7 +35,7 @@ def test_the_sections(empty: Path) -> None:
     done = run("solvent demo")
     assert done.code == 0
     assert done.err == ""
-    titles = ["The problem", "A budget kept on average", "A budget never exceeded", "What another liter", "─ Files"]
+    titles = ["The problem", "A budget kept on average", "A budget never exceeded", "What another liter", "Files ─"]
     places = [done.out.index(title) for title in titles]
     assert places == sorted(places)
     assert "How much can it earn without ever running dry?" in done.out

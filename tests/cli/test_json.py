@@ -244,7 +244,7 @@ def test_errors(folder: Path) -> None:
     assert usage.json["error"]["hint"] == "did you mean '--budget'?"
 
 
-def test_models_without_a_last_step(folder: Path) -> None:
+def test_discounted_models(folder: Path) -> None:
     b = solvent.CMDP.builder(horizon=None, discount="0.9", start="home", resources=["fuel"], budget=5)
     b.add("home", "rest", reward=1, outcomes=[(1, "home", "1/3")])
     b.build().save(folder / "ever.yaml")
@@ -253,4 +253,4 @@ def test_models_without_a_last_step(folder: Path) -> None:
     assert run("solvent convert ever.yaml ever.json").code == 0
     refused = run("solvent solve ever.yaml")
     assert refused.code == 2
-    assert refused.err.startswith("error: ever.yaml\n  expected  a model with a last step\n")
+    assert refused.err.startswith("error: ever.yaml\n  expected  a model with a finite horizon\n")

@@ -88,7 +88,9 @@ def test_interrupted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run("solvent paper --quick --out figures")
     assert done.code == 130
     assert done.out == ""
-    assert done.err == ("interrupted: measurements so far are saved in figures; the same command continues from there\n")
+    assert done.err == (
+        "interrupted: measurements so far are saved in figures; the same command continues from there\n"
+    )
     assert run("solvent paper --quick --out figures --json").json["exit_code"] == 130
 
 

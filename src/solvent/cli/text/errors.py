@@ -10,16 +10,20 @@ from solvent.errors import LocatedError, SolventError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-#: Python arguments in messages, and the command-line options that replace them.
-_SHELL_WORDS = {
+#: Arguments of functions whose options have the same names, with dashes.
+_ARGUMENTS = (
+    *("method", "approximation", "epsilon", "strict", "gap", "time_limit", "memory_limit", "max_nodes"),
+    *("budget", "resource", "max_budget", "ignore_limits", "episodes", "seed", "delta", "horizon", "bonus", "replan"),
+    *("max_episodes", "cost", "cost_bound", "epsilon_cost", "reward_range", "resume", "checkpoint"),
+)
+#: An argument in Python syntax: method="reduction", strict=True, gap=0.01, budget=...
+_ARGUMENT = re.compile(
+    rf"""\b(?P<name>{"|".join(_ARGUMENTS)})=(?:True\b|(?P<quote>["'])(?P<choice>[\w-]+)(?P=quote)|(?P<number>[\d.]*\d)|\.\.\.)?"""
+)
+#: Other parts of messages for users of Python, and what to print instead.
+_PHRASES = {
     'approximation="additive" or "relative"': "--approximation additive or relative",
-    "ignore_limits=True": "--ignore-limits",
-    "strict=True": "--strict",
-    "(gap=0.01)": "(--gap 0.01)",
-    "epsilon=,": "--epsilon,",
     "solve(model, budget)": "solvent solve --budget",
-    "pass budget=...": "pass --budget",
-    "max_nodes=": "--max-nodes",
     "raise max_episodes or epsilon": "raise --max-episodes or --epsilon",
     "pass reward_range=(least, greatest)": "pass --reward-range LOW..HIGH",
     "pass cost=...: another key, a number, or a function of (observation, action, next_observation)": (
@@ -28,18 +32,9 @@ _SHELL_WORDS = {
     "checkpoint=... to go on from": "--checkpoint FILE to go on from",
     "as cost_bound says": "as --cost-bound says",
     '"practical" with a learned support': "practical with a learned support",
-    'bonus="theory"': "--bonus theory",
     "lower max_budget": "lower --max-budget",
     "use None (null in files)": "write none",
     "solvent.load_policy reads policies": "the model comes first, then the policy",
-}
-#: A choice in Python syntax, such as method="reduction".
-_CHOICE = re.compile(r"""\b(method|approximation)=(["'])(\w+)\2""")
-#: Arguments that may be the whole of an error's `where`.
-_SHELL_PLACES = {
-    *("method", "approximation", "epsilon", "strict", "gap", "time_limit", "memory_limit"),
-    *("budget", "resource", "max_budget", "episodes", "seed", "delta", "horizon", "bonus", "replan", "max_episodes"),
-    *("cost", "cost_bound", "epsilon_cost", "reward_range", "resume", "checkpoint"),
 }
 
 
@@ -69,16 +64,27 @@ def in_shell(text: str) -> str:
 
     Examples
     --------
-    >>> in_shell('use method="reduction", which takes any limits')
-    'use --method reduction, which takes any limits'
+    >>> in_shell('use method="reduction", which accepts every problem')
+    'use --method reduction, which accepts every problem'
+    >>> in_shell("pass ignore_limits=True or budget=..., or ask for a gap (gap=0.01)")
+    'pass --ignore-limits or --budget, or ask for a gap (--gap 0.01)'
     """
     if text == "cost_support":
         return "--support"
-    if text in _SHELL_PLACES:
-        return "--" + text.replace("_", "-")
-    for python, shell in _SHELL_WORDS.items():
+    if text in _ARGUMENTS:
+        return _option(text)
+    for python, shell in _PHRASES.items():
         text = text.replace(python, shell)
-    return _CHOICE.sub(r"--\1 \3", text)
+    return _ARGUMENT.sub(_replace_argument, text)
+
+
+def _option(argument: str) -> str:
+    return "--" + argument.replace("_", "-")
+
+
+def _replace_argument(match: re.Match[str]) -> str:
+    value = match["choice"] or match["number"]
+    return _option(match["name"]) + (f" {value}" if value else "")
 
 
 def usage_text(message: str, command: str, hint: str = "") -> RenderableType:

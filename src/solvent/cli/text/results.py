@@ -94,7 +94,7 @@ def limit_text(lower: tuple[Fraction | None, ...], upper: tuple[Fraction | None,
     >>> limit_text((None, None), (None, Fraction(1, 3)))
     'limit 1/3 at the end'
     >>> limit_text((None, Fraction(0)), (Fraction(9), Fraction(8)))
-    'limits by step, last 0 to 8'
+    'limits per step, last 0 to 8'
     """
     pairs = list(zip(lower, upper, strict=True))
     last = pairs[-1]
@@ -102,7 +102,7 @@ def limit_text(lower: tuple[Fraction | None, ...], upper: tuple[Fraction | None,
         return f"limit {_side(*last)}"
     if all(pair == (None, None) for pair in pairs[:-1]):
         return f"limit {_side(*last)} at the end"
-    return f"limits by step, last {_side(*last)}"
+    return f"limits per step, last {_side(*last)}"
 
 
 def _side(low: Fraction | None, high: Fraction | None) -> str:
@@ -238,11 +238,11 @@ def report_text(report: Report, *, verbose: bool = False) -> RenderableType:
         chance = report.violation_probability
         rest = "a limit can be broken" + ("" if chance is None else f", with probability {chance:.6g}")
     facts = facts_grid([("value", f"{report.value:.10g}"), ("checked", f"{report.nodes:,} nodes")])
-    table = _envelope(report) if verbose else report.table()
+    table = _spending_table(report) if verbose else report.table()
     return group(headline(word, style, rest), facts, table, report.witness)
 
 
-def _envelope(report: Report) -> Table:
+def _spending_table(report: Report) -> Table:
     from rich.table import Table
 
     table = Table(
@@ -267,12 +267,12 @@ def simulation_text(simulation: Simulation, *, verbose: bool = False) -> Rendera
     from solvent.verification.simulate import LEVELS
 
     n, broken = simulation.episodes, simulation.violations
-    style, word = (_GOOD, "no violation") if not broken else (_BAD, "violated")
-    head = headline(word, style, f"{broken:,} of {n:,} episodes broke a limit" if broken else f"in {n:,} episodes")
+    style, word = (_GOOD, "no violations") if not broken else (_BAD, "violated")
+    head = headline(word, style, f"{broken:,} of {n:,} episodes broke a limit" if broken else f"{n:,} episodes")
     error = "" if math.isnan(simulation.standard_error) else f" ± {simulation.standard_error:.3g}"
     facts = facts_grid(
         [("mean reward", f"{simulation.mean_reward:.8g}{error}")]
-        + [(f"largest {name}", short_amount(most)) for name, most in simulation.max_spent.items()]
+        + [(f"max {name}", short_amount(most)) for name, most in simulation.max_spent.items()]
     )
     table = Table("spent", "after step", *(_level(level) for level in LEVELS))
     for column in table.columns[1:]:
