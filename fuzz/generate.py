@@ -30,7 +30,7 @@ WEIGHTS: dict[str, int] = {
     "resources": 5,
     "actions": 2,
     "midsize": 3,
-    "continuous": 10,
+    "continuous": 14,
     "discounted": 5,
     "timed": 4,
 }
@@ -802,14 +802,14 @@ def _one_bin(rng: Random) -> Problem:
 def _continuous(rng: Random) -> Problem:
     if rng.random() < 0.35:
         return _one_bin(rng)
-    horizon, n_states = rng.choice([3, 3, 2, 1]), rng.randint(1, 2)
-    lone = rng.random() < 0.25  # one draw for each action, all of it beyond what matters: one bin, and no chance left
+    lone = rng.random() < 0.35  # one draw for each action, all of it beyond what matters: one bin, and no chance left
+    horizon, n_states = rng.choice([3, 3, 2, 2 if lone else 1]), rng.randint(1, 2)
     n_resources = 1 if lone else rng.choice([1, 1, 1, 2])
     resources = tuple(f"r{d}" for d in range(n_resources))
     pools: list[list[Cost]] = []
     for d in range(n_resources):
         negative = lone or rng.random() < 0.25  # nothing is ever spent, only earned back
-        shifts = [-3, -5, -9] if negative else [0, 0, 0, 1, 2, -1, -5, 7]
+        shifts = [-5, -9, -30] if lone else [-3, -5, -9] if negative else [0, 0, 0, 1, 2, -1, -5, 7]
         distributions: list[Cost] = [_distribution(rng, d > 0, shifts) for _ in range(rng.randint(1, 2))]
         edges: list[Cost] = [
             str(end)
@@ -842,7 +842,10 @@ def _continuous(rng: Random) -> Problem:
         lower = -Fraction(rng.randint(0, 2 * horizon + 2)) * max(reach, Fraction(1)) / 2
         if rng.random() < 0.4:
             upper += rng.choice([Fraction(1, 2), Fraction(-1, 2), Fraction(1, 3), Fraction(1, 10)])
-        kind = rng.choice(["upper", "upper", "upper", "lower", "both", "final", "final_lower", "upper_steps", "none"])
+        kinds = ["upper", "upper", "upper", "final", "upper_steps"]
+        if not lone or rng.random() < 0.2:
+            kinds += ["lower", "both", "final_lower", "none"]
+        kind = rng.choice(kinds)
         tags.add(f"limit_{kind}")
         if kind == "none":
             continue

@@ -208,6 +208,35 @@ def test_nobody_waits_for_what_runs_aside() -> None:
     release.set()
 
 
+ASIDE = """
+import os, signal, sys, threading, time
+from solvent.core.interrupt import run_aside
+
+def work():
+    time.sleep(float(sys.argv[1]))
+    print("finished", flush=True)
+
+threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    run_aside(work)
+except KeyboardInterrupt:
+    if sys.argv[2] == "uncaught":
+        raise
+print("interrupted", flush=True)
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "how", "code", "said"), [(1, "caught", 7, "interrupted\nfinished\n"), (30, "uncaught", -2, "")]
+)
+def test_a_process_ends_in_order_while_something_runs_aside(seconds: float, how: str, code: int, said: str) -> None:
+    """Python would end the thread within foreign code, which aborts the process."""
+    line = [sys.executable, "-c", ASIDE, str(seconds), how]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=20, check=False)
+    assert (done.returncode, done.stdout) == (code, said)
+
+
 def test_errors_and_results_come_from_aside() -> None:
     assert run_aside(lambda: threading.current_thread().name) == "solvent-aside"
     with pytest.raises(ZeroDivisionError):

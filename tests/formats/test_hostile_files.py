@@ -280,3 +280,28 @@ def test_names_that_utf_8_cannot_hold_are_refused_in_words() -> None:
     for budget in ({"\ud800": {"strange": 1}}, {"x": {"\ud800": 1}}):
         with pytest.raises(SolventError, match=r"budget\.(x|\\ud800): expected upper, lower or final, found '"):
             loads(json.dumps(document(budget=budget)), "json")
+
+
+def test_tables_of_a_small_file_stay_within_seconds_and_memory() -> None:
+    """Overlapping ranges of steps make a table of their own for each of them, all with long rows."""
+    n, outcomes = 2000, "[" + ", ".join(f"{{probability: 1/12, next: a, cost: {{r: {i}}}}}" for i in range(12)) + "]"
+    rows = [
+        f'- {{state: a, action: {i}, steps: ["{i}-{2 * n - i}"], outcomes: {f"&o {outcomes}" if i == 0 else "*o"}}}'
+        for i in range(n)
+    ]
+    head = f"solvent: 1\nhorizon: {2 * n + 1}\nstart: a\nresources: [r]\nbudget: {{r: 1}}\nrows:\n"
+    text = head + "\n".join(rows)
+    assert len(text) < 130_000
+    with cheap(3, 300), pytest.raises(LoadLimitError, match=r"at most 10,000,000 rows, outcomes and costs"):
+        loads(text, "yaml")
+
+
+def test_tables_as_large_as_what_is_written_are_always_allowed() -> None:
+    rows = [
+        {"state": "a", "action": i, "steps": [i // 50], "outcomes": [{"probability": 1, "next": "a"}]}
+        for i in range(100)
+    ]
+    text = json.dumps({"solvent": 1, "horizon": 2, "start": "a", "rows": rows})
+    model = loads(text, "json", limits=LoadLimits(entries=10))
+    assert isinstance(model, CMDP)
+    assert model.n_rows == 100

@@ -18,6 +18,7 @@ from catalog import CASES
 from solvent import CMDP, ModelError, Status
 from solvent.model import instances
 from solvent.solvers.accuracy import Extremes, Followed, Rounding
+from solvent.solvers.transforms import gap
 from strategies import ONE_SIDED, Tiny, one_sided_problems, problems
 
 METHODS = ("reduction", "hash", "plain", "frontier", "points", "labels", "auto")
@@ -190,7 +191,7 @@ def test_errors_of_nothing_are_nothing() -> None:
     followed = Followed(*(Extremes.none(3).top for _ in range(2)))
     assert followed.value == followed.total == 0
     assert followed.below(rounding) < 1e-300
-    assert math.isfinite(Extremes.none(3).below(rounding))
+    assert math.isfinite(Extremes.none(3).below(0.0, rounding))
 
 
 def test_probabilities_that_underflow_are_no_disagreement() -> None:
@@ -258,3 +259,19 @@ def test_nothing_underflows_where_nothing_is_earned() -> None:
     for method in ("frontier", "reduction"):
         solution = solvent.solve(b.build(), method=method)
         assert (solution.value_lower, solution.value_upper) == (0, 0)
+
+
+def test_losses_that_are_avoided_do_not_widen_the_bounds_of_policies_that_are_not_followed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gap, "_FIRST_TRY", 0)
+    monkeypatch.setattr(gap, "_FOLLOW", 0)
+    b = CMDP.builder(horizon=4, start="s", resources=["x"], budget=solvent.Budget(lower=-16))
+    b.add("s", "fall", outcomes=[(0.5, "pit", 10**9), (0.5, "s", -2)])
+    b.add("s", "rest", outcomes=[(0.5, "s", 0), (0.5, "s", -1)])
+    b.add("pit", "lose", reward=-1e12, outcomes=[(1, "pit", 4)])
+    solution = solvent.solve(b.build(), gap=0.5)
+    assert not solution.value_checked
+    assert solution.status is Status.OPTIMAL
+    assert solution.value_lower <= 0 <= solution.value_upper
+    assert solution.value_upper - solution.value_lower < 1e-300

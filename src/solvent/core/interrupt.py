@@ -12,10 +12,13 @@ Those that are not Python functions (the default, which ends the process, or "ig
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import contextvars
 import importlib
 import os
 import signal
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -32,9 +35,8 @@ except ImportError:  # another Python
     _raw = signal
 #: Seconds between two looks at the signals while a function runs aside; a lock is not woken up on every system.
 _PAUSE = 0.05
-
-
-_ASIDE = "solvent-aside"
+#: What is set when a function that runs aside has returned, for each that has not.
+_aside: set[threading.Event] = set()
 
 
 class Interrupted(KeyboardInterrupt):
@@ -132,6 +134,7 @@ def _after_fork() -> None:
     """Put the handlers back in a forked process: nothing there may ever reach a safe point of ours."""
     HELD.restore()
     HELD.error = None
+    _aside.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -226,8 +229,8 @@ def take_interrupt() -> bool:
 def run_aside(function: Callable[[], T]) -> T:
     """Call a function of foreign compiled code that cannot be interrupted, so that Ctrl-C ends the wait for it.
 
-    In the main thread the function runs in a thread of its own. After an interrupt nobody waits for it any more, and
-    the process can end before it does. It must not change what others read.
+    In the main thread the function runs in a thread of its own. After an interrupt nobody waits for it any more before
+    the process ends. It must not change what others read.
 
     Examples
     --------
@@ -240,16 +243,21 @@ def run_aside(function: Callable[[], T]) -> T:
     errors: list[BaseException] = []
     context = contextvars.copy_context()
 
+    returned = threading.Event()
+
     def work() -> None:
         try:
             results.append(context.run(function))
         except BaseException as error:  # raised where it is waited for
             errors.append(error)
+        finally:
+            _aside.discard(returned)
+            returned.set()
 
-    thread = threading.Thread(target=work, name=_ASIDE, daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(_PAUSE)
+    _aside.add(returned)
+    # a thread that is interrupted in `join` counts as stopped, so the event is waited for
+    threading.Thread(target=work, name="solvent-aside", daemon=True).start()
+    while not returned.wait(_PAUSE):
         check_interrupt()
     if errors:
         raise errors[0]
@@ -258,4 +266,24 @@ def run_aside(function: Callable[[], T]) -> T:
 
 def runs_aside() -> bool:
     """Whether a function runs aside for which nobody waits any more, or not yet."""
-    return any(thread.name == _ASIDE for thread in threading.enumerate())
+    return bool(_aside)
+
+
+@atexit.register
+def _end_what_runs_aside() -> None:
+    """Wait, when the process ends, for functions that run aside: Python would end their threads, and they abort it.
+
+    If it ends by an interrupt that nobody has caught, or one comes while it waits, the signal ends it at once.
+    """
+    interrupted = isinstance(getattr(sys, "last_value", None), KeyboardInterrupt)
+    try:
+        for returned in list(_aside):
+            if interrupted:
+                raise KeyboardInterrupt
+            returned.wait()
+    except KeyboardInterrupt:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError, ValueError):
+                stream.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)

@@ -41,7 +41,8 @@ class LoadLimits:
     nodes : int
         Values in a YAML file once its aliases are expanded; ten times as many as the file has are always allowed.
     entries : int
-        Rows, outcomes and costs of all tables that the rows and steps of a YAML or JSON file stand for.
+        Rows, outcomes and costs of all tables that the rows and steps of a YAML or JSON file stand for; ten times as
+        many as the file has are always allowed.
     resources : int
         Number of resources.
     digits : int
@@ -66,7 +67,7 @@ class LoadLimits:
     expanded_bytes: int = 16 * 2**30
     expansion: int = 200
     nodes: int = 100_000
-    entries: int = 50_000_000
+    entries: int = 10_000_000
     resources: int = 1000
     digits: int = 400
     seconds: float = 600.0
@@ -158,8 +159,8 @@ def check_time() -> None:
         load.check_time()
 
 
-def check_limit(name: str, found: int, what: str, where: str = "file") -> None:
-    """Raise a `LoadLimitError` if there is more of something than the limit of that name allows.
+def check_limit(name: str, found: int, what: str, where: str = "file", *, always: int = 0) -> None:
+    """Raise a `LoadLimitError` if there is more of something than `always` and than the limit of that name allows.
 
     Examples
     --------
@@ -169,7 +170,7 @@ def check_limit(name: str, found: int, what: str, where: str = "file") -> None:
     solvent.errors.LoadLimitError: file: expected at most 1,000 resources, found 30,000; raise it with
     limits=LoadLimits(resources=...) or SOLVENT_LOAD_LIMITS="resources=..."
     """
-    most = getattr(current_limits(), name)
+    most = max(getattr(current_limits(), name), always)
     if found > most:
         refuse(name, f"at most {most:,} {what}", f"{found:,}", where)
 

@@ -302,6 +302,7 @@ class Builder:
                 ends.setdefault(each.stop, []).append(i)
         always = [i for i, row in enumerate(self._rows) if row.steps is None]
         n_always = sum(self._entries(self._rows[i]) for i in always)
+        n_written = sum(self._entries(row) for row in self._rows)
         bounds = sorted({0, *begins, *ends} - {self.horizon})
         # a set of rows is known by the sum of random numbers of its rows, which takes no time to update
         marks = [secrets.randbits(128) for _ in self._rows]
@@ -320,7 +321,7 @@ class Builder:
             if mark not in known:
                 size += n_always + sum(self._entries(self._rows[i]) for i in holding)
                 if current_load() is not None:  # what Python code states is its own affair
-                    check_limit("entries", size, "rows, outcomes and costs over all tables")
+                    check_limit("entries", size, "rows, outcomes and costs over all tables", always=10 * n_written)
                     check_time()
                 known[mark] = len(known)
                 tables.append(sorted([*always, *holding]))

@@ -16,7 +16,8 @@ so what nobody would do, however bad, does not enter the bound. The policy that 
 
     V_0 - g * sum over h of  E|r_h| + E|V_{h+1}|,
 
-both taken along its own histories. See docs/guarantees.md for the proofs.
+both taken along its own histories; where these are not known, the sum is at most 2 (R_0 + ... + R_{H-1}) - V_0 plus
+2 T_{h+1} + R_0 + ... + R_h - V_0 for each h below H - 1. See docs/guarantees.md for the proofs.
 """
 
 from __future__ import annotations
@@ -151,11 +152,18 @@ class Extremes:
         """Return by how much wrong probabilities of bins can have moved the value at the start, either way."""
         return rounding.bins * float(np.maximum(self.top, -self.bottom)[1:].sum())
 
-    def below(self, rounding: Rounding) -> float:
-        """Return by how much any policy's worth can fall short of the value computed for it at the start."""
+    def below(self, value: float, rounding: Rounding) -> float:
+        """Return by how much a policy's worth can fall short of the value computed for it at the start.
+
+        The policy need not be known: its expected |r_h| + |V_{h+1}| is bounded in two ways, by the largest absolute
+        values of each step, and by the largest rewards and values less what the policy is worth.
+        """
         size = np.maximum(np.abs(self.top), np.abs(self.bottom))
         total = float(size.sum() + 2 * size[1:].sum())
-        return _with_underflow(rounding.row * total + self.shifted(rounding), len(size), rounding, bool(size.any()))
+        earned = np.cumsum(self.reward)
+        along = 2 * float(earned[-1]) - value + float((2 * self.top[1:] + earned[:-1] - value).sum())
+        error = rounding.row * min(total, max(along, 0.0)) + self.shifted(rounding)
+        return _with_underflow(error, len(size), rounding, bool(size.any()))
 
 
 @dataclass(frozen=True)

@@ -244,7 +244,7 @@ def _error(problem: Problem, points: frontiers.Frontier) -> float:
         return 0.0
     rounding = problem.rounding(pooled=points.pooled)
     least = float(points.start_value[0])
-    return max(points.above(least, rounding), points.extremes.below(rounding))
+    return max(points.above(least, rounding), points.extremes.below(least, rounding))
 
 
 def _dearest(model: CMDP, limits: Limits, monitor: ResourceMonitor) -> Fraction:

@@ -53,10 +53,11 @@ def solve_finite(
 
     `log` is called with each round of closing a gap.
     """
-    _log.debug(
-        "solving %d states, %d outcomes, %d steps, limits on %s, %s", given.model.n_states, given.model.n_outcomes,
-        given.model.horizon, ", ".join(given.limits.resources) or "nothing", request,
-    )  # fmt: skip
+    if _log.isEnabledFor(logging.DEBUG):
+        _log.debug(
+            "solving %d states, %d outcomes, %d steps, limits on %s: %s", given.model.n_states, given.model.n_outcomes,
+            given.model.horizon, ", ".join(given.limits.resources) or "nothing", request,
+        )  # fmt: skip
     if request.approximation is not None:
         asked = Approximation.read(
             request.approximation, request.epsilon, given.limits, strict=request.strict, method=request.method

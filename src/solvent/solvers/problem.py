@@ -1,7 +1,7 @@
-"""What a method works on: a model and a lattice, and what its ticks stand for.
+"""What a solver works on: a model, its costs and limits in ticks, and what the ticks stand for.
 
-An exact problem is the user's own. A rounded one has other outcomes and other costs; what is found for it is a policy
-for the user's model that counts rounded costs, and every outcome remembers between which true costs it stands.
+In an exact problem ticks are the user's costs. A rounded problem has other outcomes and costs: a policy found for it
+is a policy for the user's model that counts rounded costs, and every outcome has bounds on its true cost.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ ROUNDING_NAMES = {
 
 @dataclass(frozen=True)
 class TrueCosts:
-    """Between what true costs the outcomes of a rounded problem stand, in ticks that are as fine as can be had.
+    """Bounds on each outcome's true cost, in the finest unit.
 
     Attributes
     ----------
     units : tuple of Fraction
-        Of each tracked resource.
+        Unit of each tracked resource.
     high_OD, low_OD : ndarray of int64, shape (O, D)
     exact : bool
-        Whether these are the true costs; else no 64-bit unit divides them, and they were widened by less than a tick.
+        Whether these are the true costs; otherwise no 64-bit unit divides them, and the bounds are less than a tick
+        wide.
     """
 
     units: tuple[Fraction, ...]
@@ -63,22 +64,22 @@ class Problem:
     limits : Limits
         The user's budget.
     model : CMDP
-        What is planned on: the same states, actions and rows; outcomes may be split or merged.
+        The model to solve: the same states, actions and rows; outcomes may be split or merged.
     lattice : Lattice
         Ticks of `model` and limits for them.
     counting : tuple of {"exact", "down", "up"}
         How a true cost of each tracked resource is counted.
     truth : TrueCosts
     truncation : pair of ndarrays of int64, shape (H, D), or None
-        Between which amounts before each step no limit can be reached any more, as the paper truncates them.
+        Amounts before each step from which no limit can be reached any more; the paper's truncation.
     ends : tuple of (int, int)
-        Between which ticks the amounts of each resource need be told apart.
+        The least and the greatest amount of each resource that need be distinguished.
     lumped : bool
-        Whether some outcome holds costs that a policy counts differently, all of them beyond what matters.
+        Whether some outcome stands for costs that a policy counts differently, all beyond the amounts that matter.
     scheme : {"relaxed", "rounded", "smaller budget"} or None
         What costs were rounded for, if they were.
     bin_error : float
-        By how much the probabilities of a row's outcomes can be wrong in all, where continuous costs are in bins.
+        Bound on the total error of the probabilities of a row's outcomes, where continuous costs are in bins.
     """
 
     origin: CMDP
@@ -97,7 +98,9 @@ class Problem:
     def exact(
         cls, model: CMDP, limits: Limits, *, merge: bool = True, monitor: ResourceMonitor | None = None
     ) -> Problem:
-        """Return a problem with nothing rounded and, if asked, equal outcomes merged; errors as of `Lattice.fit`.
+        """Return a problem with nothing rounded and equal outcomes merged (unless `merge` is False).
+
+        Errors as of `Lattice.fit`.
 
         Memory for costs in ticks, and for merged outcomes, stays reserved.
         """
@@ -109,7 +112,7 @@ class Problem:
         monitor.check_time()
         merged = model
         if merge and not model.is_certain:
-            # what sorting and merging takes, if there is anything to be merged
+            # memory of sorting and merging
             with monitor.borrowed((80 + 5 * per_outcome) * model.n_outcomes, "merging outcomes"):
                 merged, ticks_OD = merge_twins(model, lattice.cost_OD)
             if merged is not model:
@@ -137,7 +140,7 @@ class Problem:
 
     @property
     def settled_as(self) -> tuple[int, ...]:
-        """The amount of each resource that can stand for all those that no longer matter, when amounts are counted."""
+        """The amount of each resource that stands for all settled amounts when distinct amounts are counted."""
         lattice = self.lattice
         return tuple(
             low
@@ -150,9 +153,9 @@ class Problem:
 
     @property
     def most_amounts(self) -> int | None:
-        """The paper's bound on how many amounts a layer tells apart (`lem: approx`, `cor: improved`).
+        """The paper's bound on the number of distinct amounts of a layer (`lem: approx`, `cor: improved`).
 
-        One more per resource with limits on both sides, between which settled amounts lie.
+        One more per resource with limits on both sides, for the settled amounts between them.
         """
         if self.truncation is None:
             return None
@@ -160,7 +163,7 @@ class Problem:
         return math.prod(high - low + 1 + (stand_in == COLLAPSED) for (low, high), stand_in in pairs)
 
     def excess(self, peak_HD: NDArray[np.int64], trough_HD: NDArray[np.int64]) -> dict[str, Fraction]:
-        """Return by how much true spending between two extremes after each step breaks each resource's limits."""
+        """Return the most by which true spending between two extremes after each step breaks limits, per resource."""
         result = {}
         for d, name in enumerate(self.limits.resources):
             unit = self.truth.units[d]
@@ -170,30 +173,30 @@ class Problem:
         return result
 
     def slack(self, d: int) -> Fraction:
-        """Return the most by which a policy that keeps the limits as counted can break those of a tracked resource."""
+        """Return the most by which a policy that keeps the limits as counted can break the true ones."""
         hides = self.relaxed and self.counting[d] != "exact"
         return self.model.horizon * self.lattice.units[d] if hides else Fraction(0)
 
     def rounding(self, *, pooled: bool) -> Rounding:
-        """Return the errors of evaluating a row; `pooled` says whether independent costs are averaged on their own."""
+        """Return bounds on the errors of evaluating a row; `pooled` if independent costs are averaged separately."""
         return Rounding.of(self.origin, self.model, pooled=pooled, bin_error=self.bin_error)
 
     @property
     def drift(self) -> float:
-        """By how much the probabilities of a row can differ from 1 in all, where each row has one outcome."""
+        """Bound on the difference of a row's total probability from 1, where each row has one outcome."""
         if self.model is self.origin and (self.model.probability == 1).all():
             return 0.0
         return 10 * self.rounding(pooled=False).row
 
     def worst_spent(self, peak_HD: NDArray[np.int64]) -> dict[str, Fraction]:
-        """Return the most that is ever spent, from the most after each step."""
+        """Return the most that is ever spent, given the most after each step."""
         return {name: int(peak_HD[:, d].max()) * self.truth.units[d] for d, name in enumerate(self.limits.resources)}
 
 
 def _by_limit(
     side: tuple[Fraction | None, ...], ticks_H: NDArray[np.int64], extreme: Callable[..., int]
 ) -> Iterator[tuple[Fraction, int]]:
-    """Yield each limit with the extreme of the ticks it holds for; limits that are one object count as one."""
+    """Yield each distinct limit with the extreme of the ticks at its steps."""
     if is_constant(side):
         if side[0] is not None:
             yield side[0], extreme(ticks_H.tolist())

@@ -177,8 +177,9 @@ def solve_problem(problem: Problem, method: str, run: Run) -> Answer:
     run.monitor.check_time()
     solver, prepared = choose(problem, method, run)
     answer = solver.solve(problem, run, prepared)
-    _log.debug(
-        "%s: value %.10g, %s %s in %d steps, %.3f s so far", solver.name, answer.value, f"{answer.stats.nodes:,}",
-        answer.stats.representation, problem.model.horizon, run.monitor.elapsed,
-    )  # fmt: skip
+    if _log.isEnabledFor(logging.DEBUG):
+        _log.debug(
+            "%s: value %.10g, %d %s in %d steps, %.3f s so far", solver.name, answer.value, answer.stats.nodes,
+            answer.stats.representation, problem.model.horizon, run.monitor.elapsed,
+        )  # fmt: skip
     return answer

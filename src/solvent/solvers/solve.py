@@ -6,7 +6,6 @@ resolve budget -> transform.apply -> registry.choose -> solver.solve -> transfor
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 from solvent.core.interrupt import held_back
@@ -121,7 +120,7 @@ def solve(
                 solution = solve_finite(given, request, monitor, _RoundLog(bar) if progress else None)
         except LimitReached as reached:
             solution = stopped(given, method, monitor, str(reached))
-    return replace(solution, stats=replace(solution.stats, seconds=time.perf_counter() - began))
+    return solution.taking(time.perf_counter() - began)
 
 
 def _read_request(

@@ -124,7 +124,7 @@ class FrontierSolver:
         rounding = problem.rounding(pooled=found.pooled)
         above, noise = found.above(value, rounding), found.noise(value, rounding)
         if visited.followed is None:
-            below = found.extremes.below(rounding)
+            below = found.extremes.below(value, rounding)
         else:
             below = visited.followed.below(rounding, found.resolution) + found.extremes.shifted(rounding)
             check_value(value, visited.followed, below, above)

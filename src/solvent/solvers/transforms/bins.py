@@ -1,9 +1,9 @@
-"""Outcomes on coarse ticks: continuous costs become bins, and outcomes that have become one are merged.
+"""Outcomes in coarse ticks: continuous costs become bins, and outcomes that have become equal are merged.
 
 A cost with distribution function F that is rounded down counts as k ticks of length l with probability
-F((k + 1) l) - F(k l). Which k there are is decided by the support alone: a bin may be so unlikely that its probability
-is 0 in floats, and still be in it. Sums over outcomes stay right: a dead end behind such a bin makes 0 times minus
-infinity, which is no number, and no comparison takes that for better.
+F((k + 1) l) - F(k l). The values of k are decided by the support alone: a bin may be so unlikely that its probability
+is 0 in floating point and still be in the support. Sums over outcomes stay right: a dead end behind such a bin
+contributes 0 times minus infinity, which is NaN, and no comparison takes NaN for better.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from solvent.policy.nodes import Counting
 from solvent.solvers.outcomes.merging import Columns, merge, rebuilt
 from solvent.solvers.problem import TrueCosts
 
-#: Memory that splitting takes, as measured: a few columns per resource and their copies, and fractions for edges.
+#: Measured memory of splitting: a few columns per resource and their copies, and fractions for edges.
 _BYTES_PER_OUTCOME = 80
 _BYTES_PER_BIN = 100
-#: About what a byte of them takes, in evaluations of outcomes.
+#: Approximate work per byte, in evaluations of outcomes.
 _WORK_PER_BYTE = 10
 
 
@@ -40,12 +40,12 @@ class Measure:
     resource : int
         Its position in the model.
     unit : Fraction
-        What a tick is worth.
+        Amount of one tick.
     counting : {"exact", "down", "up"}
     bottom : int or None
-        No cost counts as fewer ticks than this, where laws may be unbounded below.
+        The least number of ticks that a cost counts as, where distributions may be unbounded below.
     reach : Fraction
-        What no sum of its costs exceeds in absolute value.
+        Bound on the absolute value of every sum of its costs.
     """
 
     resource: int
@@ -57,14 +57,14 @@ class Measure:
 
 @dataclass(frozen=True)
 class Parts:
-    """A model whose outcomes have been split and merged, with their ticks and their true costs.
+    """A model with outcomes split into bins and merged, their ticks and their true costs.
 
     Attributes
     ----------
     lumped : bool
-        Whether some bin holds costs that a policy counts differently: all those below a bottom, in one.
+        Whether one bin holds all costs below a bottom, which a policy counts differently.
     error : float
-        By how much the probabilities of a row's outcomes can be wrong in all, as those of bins are.
+        Bound on the total error of the probabilities of a row's outcomes, which those of bins have.
     """
 
     model: CMDP
@@ -75,7 +75,7 @@ class Parts:
 
 
 def split(model: CMDP, measures: tuple[Measure, ...], monitor: ResourceMonitor | None = None) -> Parts:
-    """Return the model on coarse ticks.
+    """Return the model in coarse ticks.
 
     Parameters
     ----------
@@ -83,12 +83,12 @@ def split(model: CMDP, measures: tuple[Measure, ...], monitor: ResourceMonitor |
     measures : tuple of Measure
         One for each tracked resource.
     monitor : ResourceMonitor, optional
-        What time and memory there is for it; memory for the result stays reserved.
+        Time and memory limits; memory for the result stays reserved.
 
     Raises
     ------
     LimitReached
-        If the bins would not fit into the memory allowed.
+        If the bins would not fit into the memory limit.
     """
     monitor, size = monitor or ResourceMonitor(), _size(model, measures)
     what = "costs in ticks" if model.distribution_DO is None else "the bins of continuous costs"
@@ -107,7 +107,7 @@ def split(model: CMDP, measures: tuple[Measure, ...], monitor: ResourceMonitor |
         exact &= is_exact
     error = 0.0
     for d, measure in enumerate(measures):
-        columns, wrong = _split_laws(model, measure, d, units[d], columns, monitor)
+        columns, wrong = _split_distributions(model, measure, d, units[d], columns, monitor)
         error += wrong
     columns = merge(model, columns)
     monitor.check_time()
@@ -119,14 +119,14 @@ def split(model: CMDP, measures: tuple[Measure, ...], monitor: ResourceMonitor |
     lumped = any(
         _lowest(model.distributions[i], each) < _range(model.distributions[i], each)[0]
         for each in measures
-        for i in _used_laws(model, each.resource)
+        for i in _used_distributions(model, each.resource)
     )
     parts = Parts(rebuilt(model, columns), ticks_OD, TrueCosts(tuple(units), high_OD, low_OD, exact), lumped, error)
     monitor.release(size - min(size, len(columns.source) * (20 + 24 * n_tracked)))
     return parts
 
 
-def _used_laws(model: CMDP, resource: int) -> list[int]:
+def _used_distributions(model: CMDP, resource: int) -> list[int]:
     if model.distribution_DO is None:
         return []
     used = model.distribution_DO[resource]
@@ -134,10 +134,10 @@ def _used_laws(model: CMDP, resource: int) -> list[int]:
 
 
 def _size(model: CMDP, measures: tuple[Measure, ...]) -> int:
-    """Return about how many bytes it takes to split the laws of a model into bins."""
+    """Return the approximate number of bytes needed to split the distributions of a model into bins."""
     outcomes, bins = np.ones(model.n_outcomes), 0
     for measure in measures:
-        for i in _used_laws(model, measure.resource):
+        for i in _used_distributions(model, measure.resource):
             assert model.distribution_DO is not None
             first, last = _range(model.distributions[i], measure)
             bins += last - first + 1
@@ -148,9 +148,9 @@ def _size(model: CMDP, measures: tuple[Measure, ...]) -> int:
 def _true_unit(model: CMDP, measure: Measure) -> tuple[Fraction, bool]:
     """Return a unit for true costs, and whether it divides all of them and their bins."""
     column = model.cost[measure.resource]
-    laws = [model.distributions[i] for i in _used_laws(model, measure.resource)]
-    ends = [end for law in laws for end in (law.low, law.high) if end is not None]
-    unit = common_unit([*([column.unit] if column.ticks.any() else []), *ends, *([measure.unit] if laws else [])])
+    used = [model.distributions[i] for i in _used_distributions(model, measure.resource)]
+    ends = [end for each in used for end in (each.low, each.high) if end is not None]
+    unit = common_unit([*([column.unit] if column.ticks.any() else []), *ends, *([measure.unit] if used else [])])
     if measure.reach <= MAX_TICKS * unit:
         return unit, True
     unit = Fraction(1)
@@ -161,11 +161,11 @@ def _true_unit(model: CMDP, measure: Measure) -> tuple[Fraction, bool]:
     return unit, False
 
 
-def _split_laws(
+def _split_distributions(
     model: CMDP, measure: Measure, d: int, true_unit: Fraction, columns: Columns, monitor: ResourceMonitor
 ) -> tuple[Columns, float]:
     """Return the outcomes with those of continuous cost of one resource split into bins, and the error of these."""
-    used = _used_laws(model, measure.resource)
+    used = _used_distributions(model, measure.resource)
     if not used:
         return columns, 0.0
     assert model.distribution_DO is not None
@@ -173,15 +173,15 @@ def _split_laws(
     for i in used:
         monitor.check_time()
         bins[i] = _bins(model.distributions[i], measure, true_unit)
-    law = model.distribution_DO[measure.resource][columns.source]
-    sizes = np.ones(len(law), np.int64)
+    which_O = model.distribution_DO[measure.resource][columns.source]
+    sizes = np.ones(len(which_O), np.int64)
     for i in used:
-        sizes[law == i] = len(bins[i].ticks)
-    owner = np.repeat(np.arange(len(law)), sizes)
+        sizes[which_O == i] = len(bins[i].ticks)
+    owner = np.repeat(np.arange(len(which_O)), sizes)
     within = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     parts = columns.take(owner)
     for i in used:
-        at = np.flatnonzero(law[owner] == i)
+        at = np.flatnonzero(which_O[owner] == i)
         which = within[at]
         parts.probability[at] *= bins[i].probability[which]
         parts.ticks[d][at] = bins[i].ticks[which]
@@ -192,7 +192,7 @@ def _split_laws(
 
 @dataclass(frozen=True)
 class _Bins:
-    """The bins of a law: ticks, probability, the ends of the true costs in it, and the error of all probabilities."""
+    """The bins of a distribution: ticks, probabilities, ends of the true costs, and the error of all probabilities."""
 
     ticks: NDArray[np.int64]
     probability: NDArray[np.float64]
@@ -201,38 +201,39 @@ class _Bins:
     error: float
 
 
-def _bins(law: CostDistribution, measure: Measure, true_unit: Fraction) -> _Bins:
+def _bins(distribution: CostDistribution, measure: Measure, true_unit: Fraction) -> _Bins:
     up, unit = measure.counting == "up", measure.unit
-    first, last = _range(law, measure)
+    first, last = _range(distribution, measure)
     ticks = np.arange(first, last + 1)
     # bin k ends where k + 1 begins: at (k + 1) l if costs are rounded down, at k l if up
     edges = ticks[:-1] + (not up)
     at = edges * float(unit)
-    below = law.cdf(at) if len(edges) else np.empty(0)
+    below = distribution.cdf(at) if len(edges) else np.empty(0)
     error = 0.0
     if len(edges):
-        # an edge, and the ends of the law, are rounded to floats; the function itself is right to 2**-50
-        ends = [abs(float(end)) for end in (law.low, law.high) if end is not None]
+        # an edge and the ends of the support are rounded to floats; the function itself is accurate to 2**-50
+        ends = [abs(float(end)) for end in (distribution.low, distribution.high) if end is not None]
         moved = 2.0**-51 * np.maximum(np.abs(at), max(ends))
-        error = 2 * float((law.cdf(at + moved) - law.cdf(at - moved)).sum()) + len(edges) * 2.0**-49
+        error = 2 * float((distribution.cdf(at + moved) - distribution.cdf(at - moved)).sum()) + len(edges) * 2.0**-49
     probability = np.diff(np.concatenate([[0.0], np.maximum.accumulate(below), [1.0]]))
     column = ExactColumn(edges, unit)
-    lowest = (first - 1) * unit if law.low is None else law.low
-    high = np.append(round_to(column, true_unit, up=True), _ceil(law.high, true_unit))
+    lowest = (first - 1) * unit if distribution.low is None else distribution.low
+    high = np.append(round_to(column, true_unit, up=True), _ceil(distribution.high, true_unit))
     low = np.append(_floor(lowest, true_unit), round_to(column, true_unit, up=False))
     return _Bins(ticks, np.maximum(probability, 0.0), high, low, error)
 
 
-def _range(law: CostDistribution, measure: Measure) -> tuple[int, int]:
-    """Return the first and the last bin of a law."""
+def _range(distribution: CostDistribution, measure: Measure) -> tuple[int, int]:
+    """Return the first and the last bin of a distribution."""
     assert measure.bottom is not None
-    first = int(max(_lowest(law, measure), measure.bottom))
-    return first, max(_count(law.high, measure.unit, up=measure.counting == "up"), first)
+    first = int(max(_lowest(distribution, measure), measure.bottom))
+    return first, max(_count(distribution.high, measure.unit, up=measure.counting == "up"), first)
 
 
-def _lowest(law: CostDistribution, measure: Measure) -> float:
-    """Return the ticks of a law's lower end; minus infinity if it has none."""
-    return -math.inf if law.low is None else _count(law.low, measure.unit, up=measure.counting == "up")
+def _lowest(distribution: CostDistribution, measure: Measure) -> float:
+    """Return the ticks of the lower end of the support; minus infinity if it has none."""
+    low = distribution.low
+    return -math.inf if low is None else _count(low, measure.unit, up=measure.counting == "up")
 
 
 def _count(amount: Fraction, unit: Fraction, *, up: bool) -> int:

@@ -1,14 +1,14 @@
-"""Planning without a last step: so many steps are planned, and what comes after is bounded.
+"""Discounted models: T steps are solved as a model with a last step, and the tail after them is bounded.
 
 With discount g, all steps after the first T can add at most g^T max(0, c_max) / (1 - g) to what is spent. Two answers:
 
-relaxed   half of epsilon is left for the tail, which decides T (the paper's effective horizon), and what the tail does
-          not use of it for rounding. After T steps the rule of the best reward takes over, and its worth counts in the
-          plan. Every policy that keeps the budget for ever keeps it for T steps, and earns no more after them than that
-          rule does. So the policy is worth at least the optimum, and it is never over by more than epsilon.
-strict    the last planned step chooses a rule to follow for ever and pays at once all that this rule can ever spend.
-          A policy that keeps the budget in that finite model keeps it for ever. What is set aside shrinks as T grows,
-          so T is doubled where there is no room for it; where there would be but for the rounding, that is made finer.
+relaxed   half of epsilon is for the tail, which determines T (the paper's effective horizon), and the rest for
+          rounding. After T steps the rule of the best reward takes over, and its value counts in the plan. Every policy
+          that keeps the budget forever keeps it for T steps, and earns no more after them than that rule. So the policy
+          is worth at least the optimum, and never exceeds the budget by more than epsilon.
+strict    the last planned step chooses a rule to follow forever and pays at once all that this rule can ever spend.
+          A policy that keeps the budget in that finite model keeps it forever. The amount set aside shrinks as T grows,
+          so T is doubled if the model is infeasible with it, and rounding is made finer if only rounding prevents it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from solvent.solvers.transforms.base import BudgetedModel
 from solvent.solvers.transforms.rounding import EpsilonLike, read_epsilon
 from solvent.solvers.transforms.tail import Rules, make_rules
 
-#: How often a strict solve is tried, each time with twice the steps or half the rounding, before it gives up.
+#: Number of attempts of a strict solve, each with twice the steps or half the rounding of the last.
 ATTEMPTS = 4
-#: A rule is as good as the best one if no state could earn more than this, relative to the largest worth of any.
+#: A rule counts as the best if no state could earn more than this, relative to the largest value.
 _SAME_VALUE = 1e-12
 
 Sides = tuple[Fraction | None, Fraction | None]
@@ -42,7 +42,7 @@ Sides = tuple[Fraction | None, Fraction | None]
 
 @dataclass(frozen=True)
 class _Task:
-    """What was asked for.
+    """A discounted model with its limits, and how to solve it.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class _Task:
         return result
 
     def rounding(self, steps: int) -> dict[str, Fraction]:
-        """Return what the tail leaves of each epsilon, in whole 64ths of it, as the tail has a great many digits."""
+        """Return the part of each epsilon that the tail leaves, in 64ths of it, since the tail has very many digits."""
         left = {}
         for name, epsilon in self.epsilons.items():
             low, high = self.model.tail_range(name, steps)
@@ -82,12 +82,12 @@ class _Task:
         return left
 
     def budgets(self, steps: int, *, strict: bool) -> dict[str, Budget | None]:
-        """Return the limits of a closed model: the same after all steps; if not strict, with room for the tail."""
+        """Return the limits of a closed model: the same after all steps; if not strict, wider for the tail."""
         budgets: dict[str, Budget | None] = dict.fromkeys(self.model.resources)
         for name, (upper, lower) in self.limits.items():
-            room = Fraction(0) if strict else self.epsilons[name] / 2
-            uppers = None if upper is None else [upper] * steps + [upper + room]
-            lowers = None if lower is None else [lower] * steps + [lower - room]
+            tail = Fraction(0) if strict else self.epsilons[name] / 2
+            uppers = None if upper is None else [upper] * steps + [upper + tail]
+            lowers = None if lower is None else [lower] * steps + [lower - tail]
             budgets[name] = Budget(upper=uppers, lower=lowers)
         return budgets
 
@@ -134,19 +134,19 @@ def _read_epsilons(epsilon: EpsilonLike, limits: dict[str, Sides]) -> dict[str, 
 
 
 def _stopped(task: _Task, reason: str) -> Solution:
-    """Return the answer that a limit was reached before the planned steps were planned."""
+    """Return the answer that a limit was reached before the planned steps were solved."""
     most = max(float(task.model.base.row_reward.max(initial=0.0)), 0.0) / float(1 - task.model.discount)
     stats = Stats.none(task.monitor.peak)
     return Solution.limit(task.request.method, stats, most * (1 + 2.0**-50), f"{reason}; raise the limit, or epsilon")
 
 
 def read_limits(model: DiscountedCMDP, budget: BudgetLike | None) -> dict[str, Sides]:
-    """Return the upper and lower limit, for all time, of each resource that has one.
+    """Return the upper and lower limit of each limited resource.
 
     Raises
     ------
     BudgetError
-        If limits vary by step, there is no budget, or a lower limit can never be kept for sure.
+        If limits vary by step, there is no budget, or a lower limit can never be guaranteed.
     """
     if budget is None and model.budget is None:
         raise BudgetError("budget", "a budget", "none", "the model carries no default: pass budget=...")
@@ -207,19 +207,19 @@ def _relaxed(task: _Task, rules: Rules) -> Solution:
 
 
 def _is_best(rules: Rules) -> bool:
-    """Whether the best rule for the tail is known to be worth as much as any, up to rounding."""
+    """Whether the first rule for the tail is known to be optimal without a budget, up to rounding."""
     return rules.slack <= _SAME_VALUE * rules.size
 
 
 def _excess(worst: Fraction, sides: Sides, finite: Fraction, refund: Fraction) -> Fraction:
-    """Return by how much limits can be broken: `worst` has the tail in it, `finite` leaves room for it."""
+    """Return the most by which limits can be broken; `worst` includes the tail, `finite` does not."""
     upper, lower = sides
     over = Fraction(0) if upper is None else max(Fraction(0), worst - upper)
     return over if lower is None else max(over, finite + refund)
 
 
 def _strict(task: _Task, rules: Rules, relaxed: Solution) -> Solution:
-    """Plan with all that a rule can spend set aside, with more steps or finer rounding until there is room for it."""
+    """Solve with all that a rule can spend set aside, with more steps or finer rounding until that is feasible."""
     steps, share = task.steps(), Fraction(1)
     reason, reached_limit = "", False
     for attempt in range(ATTEMPTS):
@@ -236,7 +236,7 @@ def _strict(task: _Task, rules: Rules, relaxed: Solution) -> Solution:
         except (LatticeOverflowError, ModelError) as error:
             if attempt == 0:
                 raise
-            reason += f": {error}"  # no finer numbers than these fit
+            reason += f": {error}"
             break
         if finite.status.has_policy:
             return _reserved(task, rules, relaxed, finite, steps)
@@ -252,7 +252,7 @@ def _strict(task: _Task, rules: Rules, relaxed: Solution) -> Solution:
             share /= 2
     make = Solution.limit if reached_limit else Solution.not_found
     message = (
-        "no policy was found that never exceeds the budget, for ever, although there may be one; use a smaller "
+        "no policy was found that never exceeds the budget, although there may be one; use a smaller "
         f"epsilon; the last attempt: {reason}"
     )
     return replace(make(relaxed.method, relaxed.stats, relaxed.value_upper, message), tail=relaxed.tail)
@@ -270,12 +270,12 @@ def _reserved(task: _Task, rules: Rules, relaxed: Solution, finite: Solution, st
             refund[name] = -scale * min(min(rule.least_DS[d] or [zero]) for rule in rules.rules)
     tail = _tail(model, steps, rules.rules, rules, cost, refund)
     worth = finite.value_lower - float(scale) * rules.shortfall
-    # both answers are off by rounding, and no more than that keeps the bounds apart
+    # the bounds have met if only the rounding errors of both answers keep them apart
     noise = relaxed.value_upper - relaxed.value + finite.value - worth
     met = _is_best(rules) and relaxed.value_upper - worth <= 2 * noise
     make = Solution.optimal if met else Solution.feasible
     found = _followed_by(task, finite, rules.rules, dict.fromkeys(task.limits, zero))
-    message = f"never over budget, for ever; {_describe(tail)}, which is set aside"
+    message = f"never over budget; {_describe(tail)}, which is set aside"
     return replace(make(found, worth, max(relaxed.value_upper, finite.value), message), tail=tail)
 
 
@@ -300,7 +300,7 @@ def _describe(tail: Tail) -> str:
 
 
 def _followed_by(task: _Task, finite: Solution, used: tuple[TailRule, ...], excess: dict[str, Fraction]) -> FoundPolicy:
-    """Return the policy of the planned steps followed for ever by the rules of the tail."""
+    """Return the policy of the planned steps, followed forever by the rules of the tail."""
 
     def make_policy() -> DiscountedPolicy:
         return DiscountedPolicy(finite.policy, used, task.model.discount, task.limits, task.model)

@@ -1,14 +1,14 @@
-"""Bounds that close: a policy that is never over, and how far from the optimum it can be at most.
+"""Closing a gap: a policy that never exceeds the budget, and an upper bound on the optimum.
 
 Every round solves two problems that enclose the true one, and keeps the best bounds so far:
 
-    one resource, one side    costs rounded to a length (quick sweeps of arrays), then frontiers on exact costs whose
+    one resource, one side    costs rounded to a length (fast sweeps of arrays), then frontiers on exact costs whose
                               values are rounded to a resolution: down for the policy, up for the bound
     anything else             costs rounded to lengths: away from the limits for the policy, toward them for the bound
 
-Rounding values by at most delta at each of H steps moves the value at the start by at most H * delta, whatever the
-costs are, with at most range / delta points for each step and state: so the gap of one resource always closes, in time
-polynomial in H, S, A and 1 / delta. Lengths are halved until the bounds meet, or no cost is rounded any more.
+Rounding values by at most delta at each of H steps moves the value at the start by at most H * delta for any costs,
+with at most range / delta points for each step and state. Hence the gap of one resource always closes, in time
+polynomial in H, S, A and 1 / delta. Lengths are halved until the bounds meet or no cost is rounded any more.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from solvent.solvers.transforms.base import BudgetedModel, found_policy, require
 from solvent.solvers.transforms.infeasible import explain_infeasible
 from solvent.solvers.transforms.rounding import RoundedCosts, finest_lengths
 
-#: The exact problem is tried first with this much memory, since many are small however fine their costs.
+#: Bytes for trying the exact problem first, since many are small even if their costs are fine.
 _FIRST_TRY = 12_000_000
 #: Amounts per resource in the first round: one resource, or several.
 _FIRST_AMOUNTS = (512, 24)
-#: A length is no longer halved if that has not brought the bounds closer by so much.
+#: A length is no longer halved if the last halving left more than this share of the gap.
 _STALLED = 0.7
-#: Arrays of one resource do not grow beyond so many amounts; then values are rounded instead.
+#: Number of amounts beyond which arrays of one resource do not grow; then values are rounded instead.
 _MOST_AMOUNTS = 2**18
-#: Beyond so many ticks, floats would no longer be exact.
+#: Number of ticks beyond which floats are not exact.
 _FAR = 2.0**50
 #: Why rounds end before the gap is closed, if no limit was reached.
 _NO_FINER = "no finer rounding of the costs fits 64 bits"
-#: Part of the allowed error that is aimed at, so that the next round is likely to be the last.
+#: Share of the allowed error to aim at, so that the next round is likely to be the last.
 _AIM = 0.8
 
 
@@ -74,13 +74,13 @@ class _Bracket:
     Attributes
     ----------
     gap : float
-        Asked for.
+        The relative gap to reach.
     upper, lower : float
-        No policy is worth more than `upper`, and the best one found is worth at least `lower`.
+        No policy is worth more than `upper`; the best one found is worth at least `lower`.
     noise_above, noise_below : float
-        How much of the distance of these bounds the errors of the two answers can make up.
+        The part of the distance between the bounds that rounding errors can account for.
     held : int
-        Bytes that the best answer so far keeps reserved.
+        Bytes that stay reserved for the best answer so far.
     """
 
     gap: float
@@ -106,7 +106,7 @@ class _Bracket:
             self.upper, self.noise_above = upper, noise
 
     def settle(self, problem: Problem, answer: Answer) -> None:
-        """Take an answer that is the optimum itself."""
+        """Set both bounds from an answer that is optimal."""
         if answer.feasible:
             self.lower, self.best, self.noise_below = answer.lower, (problem, answer), answer.noise_below
             self.upper, self.noise_above = answer.upper, answer.noise_above
@@ -114,7 +114,7 @@ class _Bracket:
             self.is_infeasible = True
 
     def close_part(self, used: int, answer: Answer) -> None:
-        """Release what was reserved for an answer, beyond what was in use before, unless it is the best so far."""
+        """Release what was reserved for an answer since `used`, unless it is the best so far."""
         taken = self.monitor.used - used
         if self.best is not None and self.best[1] is answer:
             taken, self.held = self.held, taken
@@ -122,7 +122,7 @@ class _Bracket:
 
     @property
     def met(self) -> bool:
-        """Whether the bounds are no further apart than rounding errors make them."""
+        """Whether the distance between the bounds is due to rounding errors only."""
         return self.upper - self.lower <= 2 * (self.noise_below + self.noise_above)
 
     @property
@@ -140,9 +140,9 @@ class _Bracket:
 def close_gap(
     given: BudgetedModel, gap: float, monitor: ResourceMonitor, announce: Callable[[Round], None] | None = None
 ) -> Solution:
-    """Find a policy that is never over and bounds on the optimum that are close; see `solve`.
+    """Find a policy that never exceeds the budget and bounds on the optimum that are close; see `solve`.
 
-    `announce` is told of each round. On an interrupt, the best so far is returned.
+    `announce` is called with each round. On an interrupt, the best so far is returned.
     """
     bracket = _Bracket(gap, relaxed_value(given.model, monitor.seconds), monitor, announce)
     stopped = ""
@@ -161,7 +161,7 @@ def close_gap(
 
 
 def _rounds(given: BudgetedModel, bracket: _Bracket) -> Iterator[int]:
-    """Narrow the bracket round by round; yields how many nodes or points each took."""
+    """Narrow the bracket round by round; yields the number of nodes or points of each."""
     exact: Problem | None
     try:
         exact = Problem.exact(given.model, given.limits, monitor=bracket.monitor)
@@ -182,7 +182,7 @@ def _rounds(given: BudgetedModel, bracket: _Bracket) -> Iterator[int]:
 
 
 def _try_exactly(exact: Problem, bracket: _Bracket) -> int | None:
-    """Solve the problem itself if it is small; returns how many nodes that took, or None."""
+    """Solve the exact problem if it is small; returns the number of nodes, or None if it is not."""
     whole = bracket.monitor
     trial = whole.within(max(min(whole.room, _FIRST_TRY), 0))
     try:
@@ -195,7 +195,7 @@ def _try_exactly(exact: Problem, bracket: _Bracket) -> int | None:
     return answer.stats.nodes
 
 
-#: Nodes of one step that are followed to find the true worst case.
+#: Nodes of one step up to which a policy is followed to find its true worst case.
 _FOLLOW = 200_000
 
 
@@ -205,7 +205,7 @@ def _by_lengths(given: BudgetedModel, bracket: _Bracket, *, one_sided: bool, unt
     finest = finest_lengths(model, limits)
     monitor = bracket.monitor
     amounts, before, known = _FIRST_AMOUNTS[not one_sided], math.inf, None
-    # what a round knows of dead ends, and the same in the ticks of the next
+    # bounds on live nodes of a round, and the same in the ticks of the next
     boxes = 0 if one_sided else 6 * 8 * model.horizon * model.n_states * len(limits.resources)
     monitor.reserve(boxes, "bounds per step and state")
     options = SolverOptions(arrays=True if one_sided else None, follow=_FOLLOW)
@@ -239,24 +239,24 @@ def _by_lengths(given: BudgetedModel, bracket: _Bracket, *, one_sided: bool, unt
         if lengths == finest or (until_stalled and (closed > _STALLED * before or amounts >= _MOST_AMOUNTS)):
             return
         before = closed
-        # errors shrink with the length: no finer than is likely to do
+        # errors shrink with the length: no finer than likely needed
         wanted = closed / (_AIM * bracket.gap) if bracket.gap > 0 else math.inf
         amounts *= next((factor for factor in (2, 4) if factor >= wanted), 8) if one_sided else 2
 
 
 @dataclass(frozen=True)
 class _Known:
-    """What a coarser round proved: between what amounts a node must lie if it is no dead end.
+    """Bounds from a coarser round on the amounts of nodes that are not dead ends.
 
-    A policy that keeps finer limits keeps the coarser, relaxed ones: each history that can go on in a later round has
-    its counterpart here, and the two counts differ by at most what rounding can have hidden by then.
+    A policy that keeps finer limits keeps the coarser, relaxed ones: each history that survives a later round has a
+    counterpart here, and the two counts differ by at most the rounding so far.
 
     Attributes
     ----------
     problem : Problem
-        That round's relaxed one.
+        The relaxed problem of that round.
     low, high : ndarray of int64, shape (H, S, D)
-        In its ticks.
+        Bounds in its ticks.
     """
 
     problem: Problem
@@ -268,20 +268,20 @@ class _Known:
         return None if answer.live_box is None else cls(problem, *answer.live_box())
 
     def inside(self, finer: Problem) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the same bounds in another problem's ticks, wider by what rounding hides in both."""
+        """Return the same bounds in another problem's ticks, widened by the rounding of both."""
         low, high = np.empty_like(self.low), np.empty_like(self.high)
         steps = np.arange(self.low.shape[0])[:, None]
         for d, counting in enumerate(self.problem.counting):
             ratio = float(self.problem.lattice.units[d] / finer.lattice.units[d])
             hidden = steps if finer.counting[d] != "exact" else 0
             below, above = (steps if counting == side else 0 for side in ("up", "down"))
-            # floats are exact enough for a bound that is a tick wider; what is far away is as good as open
+            # floats are accurate enough for bounds that are a tick wider; bounds far away count as open
             least = np.floor((self.low[..., d] - np.float64(below)) * ratio) - hidden - 1
             most = np.ceil((self.high[..., d] + np.float64(above)) * ratio) + hidden + 1
             low[..., d] = _whole(least, DOWN)
             high[..., d] = _whole(most, UP)
-        nobody = self.low == UP
-        low[nobody], high[nobody] = UP, DOWN
+        none = self.low == UP
+        low[none], high[none] = UP, DOWN
         return low, high
 
 
@@ -295,8 +295,8 @@ def _within(options: SolverOptions, known: _Known | None, problem: Problem) -> S
 
 
 def _spans(given: BudgetedModel, monitor: ResourceMonitor) -> tuple[Fraction, ...]:
-    """Return how far apart the amounts of each tracked resource can be that need be told apart."""
-    # a hundredth of what sums can reach is fine enough for that
+    """Return the range of the amounts of each tracked resource that need be distinguished."""
+    # a small share of what sums can reach is fine enough for that
     trial = tuple(length * 2**53 for length in finest_lengths(given.model, given.limits))
     used = monitor.used
     problem = RoundedCosts(trial, "relaxed").apply(given, monitor)
@@ -306,7 +306,7 @@ def _spans(given: BudgetedModel, monitor: ResourceMonitor) -> tuple[Fraction, ..
 
 
 def _power_of_two(least: Fraction) -> Fraction:
-    """Return the largest power of two that is no larger, so that finer lengths divide coarser ones."""
+    """Return the largest power of two up to a number, so that finer lengths divide coarser ones."""
     exponent = least.numerator.bit_length() - least.denominator.bit_length()
     power = Fraction(2) ** exponent
     return power if power <= least else power / 2
@@ -318,7 +318,7 @@ def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
     horizon = exact.model.horizon
     distance = bracket.upper - bracket.lower
     value = max(abs(bracket.upper), abs(bracket.lower) if math.isfinite(bracket.lower) else 0.0)
-    # with no gap to aim at, the bounds are brought closer by some factor each time, down to what rounding hides
+    # without a gap to aim at, the bounds are brought closer by a factor each time, down to rounding errors
     delta = (bracket.gap * value or (distance if math.isfinite(distance) else value) / 64) / horizon
     while True:
         used = bracket.monitor.used

@@ -1,17 +1,17 @@
-"""The paper's projection: costs counted in whole multiples of a length (Section 4, `lem: approx`).
+"""The paper's projection: costs counted in integer multiples of a length (Section 4, `lem: approx`).
 
 With length l, a cost c counts as floor(c / l) ticks, so that after h steps
 
     counted <= spent <= counted + h * l,
 
-and a policy that keeps the budget as counted spends at most h * l too much (`thm: approx`), while every feasible policy
-keeps it as counted: the optimum on counted costs is at least the true one. Two schemes turn this into policies that are
-never over: counting against limits that are smaller by H * l, as in the paper (`prop: feasible-scheme`), and rounding
-costs *up* against the limits as they are, which at the same length is never worse.
+and a policy that keeps the budget as counted exceeds it by at most h * l (`thm: approx`), while every feasible policy
+keeps it as counted: the optimum on counted costs is at least the true one. Two schemes give policies that never exceed
+the budget: counting against limits that are smaller by H * l, as in the paper (`prop: feasible-scheme`), and rounding
+costs *up* against the given limits, which at the same length is never worse.
 
-For lower limits every direction is turned. A resource with limits on both sides is rounded down, and the side on which
-that is wrong is moved by one tick per step taken. The paper truncates amounts far below the budget; here they lie in
-the interval in which a resource is *settled*, which has the same effect and needs no special case.
+For lower limits all directions are reversed. A resource with limits on both sides is rounded down, and the limits on
+the side where that is unsafe are moved by one tick per step. The paper truncates amounts far below the budget; here
+they lie in the interval in which a resource is *settled*, which has the same effect without a special case.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from solvent.solvers.solution import FoundPolicy
 from solvent.solvers.transforms.base import BudgetedModel, found_policy, require_never_over
 from solvent.solvers.transforms.bins import Measure, split
 
-#: What a rounded problem is for: bounding the optimum from above, or policies that are never over, in two ways.
+#: The purpose of a rounded problem: an upper bound on the optimum, or policies that never exceed the budget (two ways).
 Scheme = Literal["relaxed", "rounded", "smaller budget"]
-#: Sums stay below this, with room for what is added to them before they are compared.
+#: Sums stay below this, so that what is added to them before comparisons does not overflow.
 _MOST = MAX_TICKS // 8
 
 
@@ -76,12 +76,12 @@ class RoundedCosts:
 
 
 def read_epsilon(epsilon: EpsilonLike, limits: Limits, where: str = "epsilon") -> tuple[Fraction, ...]:
-    """Return epsilon for each tracked resource, from one number or a mapping by name; errors call it `where`.
+    """Return epsilon for each tracked resource, from one number or a mapping by name; errors refer to `where`.
 
     Raises
     ------
     ModelError
-        If it is no positive number, or does not name the limited resources.
+        If a number is not positive, or a mapping does not name exactly the limited resources.
     """
     if not isinstance(epsilon, Mapping):
         return (_positive(epsilon, where),) * len(limits.resources)
@@ -110,10 +110,10 @@ def additive_lengths(epsilons: tuple[Fraction, ...], horizon: int) -> tuple[Frac
 def relative_lengths(
     epsilons: tuple[Fraction, ...], limits: Limits, horizon: int, *, strict: bool = False
 ) -> tuple[Fraction, ...]:
-    """Return the length for each tracked resource with which H steps add up to epsilon of its smallest limit.
+    """Return the length for each tracked resource with which H steps add up to the share epsilon of its smallest limit.
 
-    For the smaller budget B' of the strict scheme, B' = B / (1 + epsilon * sign(B)), and epsilon * |B'| is what the
-    budget is smaller by; with epsilon of at least 1 and a negative limit there is none, and epsilon * |B| is taken.
+    The smaller budget of the strict scheme is B' = B / (1 + epsilon * sign(B)), smaller than B by epsilon * |B'|. For
+    epsilon >= 1 and a negative limit there is no such B', and epsilon * |B| is used.
 
     Raises
     ------
@@ -188,16 +188,16 @@ def project(
     scheme: Scheme,
     monitor: ResourceMonitor | None = None,
 ) -> Problem:
-    """Return a problem on costs that are rounded to whole multiples of a length for each tracked resource.
+    """Return a problem with costs rounded to integer multiples of a length for each tracked resource.
 
-    A resource whose costs are whole multiples of a coarser unit anyway keeps that unit, and is not rounded.
+    A resource whose unit is at least as coarse as the length keeps its unit and is not rounded.
 
     Raises
     ------
     ModelError
         If a length is so small that sums would not fit 64 bits.
     LimitReached
-        If the bins of continuous costs would not fit into the memory allowed.
+        If the bins of continuous costs would not fit into the memory limit.
     """
     horizon = model.horizon
     measures = []
@@ -238,7 +238,7 @@ def _is_continuous(model: CMDP, r: int) -> bool:
 
 
 def _reach_in_bins(model: CMDP, r: int, limits: Limits, d: int, unit: Fraction) -> Fraction:
-    """Return what no sum of costs, and no limit, exceeds in absolute value when continuous costs are in bins."""
+    """Return a bound on the absolute value of all sums of costs and limits, with continuous costs in bins."""
     reach = reach_of(model, r, limits, d)
     if not _is_continuous(model, r):
         return reach
@@ -246,9 +246,9 @@ def _reach_in_bins(model: CMDP, r: int, limits: Limits, d: int, unit: Fraction) 
 
 
 def _bottom(model: CMDP, r: int, limits: Limits, d: int, unit: Fraction) -> int:
-    """Return ticks so low that, wherever they are added, no limit above can be reached any more, or one below kept.
+    """Return ticks so low that, once added, no upper limit can be reached and no lower limit can be kept any more.
 
-    They are no higher than any distribution's upper end, so that no cost counts as more than it is.
+    They are at most the upper end of each distribution, so that no cost counts as more than it is.
     """
     assert model.distribution_DO is not None
     used = np.unique(model.distribution_DO[r][model.distribution_DO[r] != NO_DISTRIBUTION])
@@ -258,7 +258,7 @@ def _bottom(model: CMDP, r: int, limits: Limits, d: int, unit: Fraction) -> int:
 
 
 def reach_of(model: CMDP, r: int, limits: Limits, d: int) -> Fraction:
-    """Return what no sum of costs, and no limit, exceeds in absolute value."""
+    """Return a bound on the absolute value of all sums of costs and limits."""
     reach = max(model.cost_sums[r]) * model.cost[r].unit + limits.largest(d)
     if model.distribution_DO is not None:
         used = model.distribution_DO[r]
@@ -270,37 +270,37 @@ def reach_of(model: CMDP, r: int, limits: Limits, d: int) -> Fraction:
 
 @dataclass(frozen=True)
 class _Span:
-    """What one resource can come to, in ticks: the dearest and the cheapest step, and its limits."""
+    """The range of one resource in ticks: its largest and its least cost of a step, and its limits."""
 
-    dearest: int
-    cheapest: int
+    largest: int
+    least: int
     upper: NDArray[np.int64]
     lower: NDArray[np.int64]
 
     @classmethod
     def of(cls, lattice: Lattice, d: int) -> _Span:
         ticks = lattice.cost_OD[:, d]
-        dearest, cheapest = int(ticks.max(initial=0)), int(ticks.min(initial=0))
-        return cls(dearest, cheapest, lattice.upper_HD[:, d], lattice.lower_HD[:, d])
+        largest, least = int(ticks.max(initial=0)), int(ticks.min(initial=0))
+        return cls(largest, least, lattice.upper_HD[:, d], lattice.lower_HD[:, d])
 
     def truncation(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return between what amounts before each step nothing can go wrong: below the paper's B - (H - h) cmax.
+        """Return the amounts before each step from which no limit can be broken: below the paper's B - (H - h) cmax.
 
-        Where only lower limits are left it is the mirror image, where both are there are none.
+        If only lower limits remain, the mirror image; if both do, no amounts.
         """
         left = np.arange(len(self.upper), 0, -1)
         upper = np.minimum.accumulate(self.upper[::-1])[::-1]
         lower = np.maximum.accumulate(self.lower[::-1])[::-1]
         has_upper, has_lower = upper != NO_UPPER, lower != NO_LOWER
-        high = np.where(has_upper, np.where(has_upper, upper, 0) - self.dearest * left, NO_UPPER)
-        low = np.where(has_lower, np.where(has_lower, lower, 0) - self.cheapest * left, NO_LOWER)
+        high = np.where(has_upper, np.where(has_upper, upper, 0) - self.largest * left, NO_UPPER)
+        low = np.where(has_lower, np.where(has_lower, lower, 0) - self.least * left, NO_LOWER)
         both = has_upper & has_lower
         return np.where(both, NO_UPPER, low), np.where(both, NO_LOWER, high)
 
     def ends(self) -> tuple[int, int]:
-        """Return between which amounts need be told apart (`lem: approx`; `cor: improved` if no cost is negative)."""
+        """Return the ends of the amounts to distinguish (`lem: approx`; `cor: improved` if no cost is negative)."""
         horizon = len(self.upper)
-        rise, fall = horizon * self.dearest, horizon * self.cheapest
+        rise, fall = horizon * self.largest, horizon * self.least
         uppers, lowers = self.upper[self.upper != NO_UPPER], self.lower[self.lower != NO_LOWER]
         low, high = fall, rise
         if len(uppers) == horizon:

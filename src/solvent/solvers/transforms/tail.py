@@ -1,12 +1,12 @@
-"""What to do after the planned steps of a discounted model: rules for ever, and proofs of what they can spend.
+"""Stationary rules to follow after the planned steps of a discounted model, with proofs of what they can spend.
 
 The rule of the *best reward* solves the unconstrained problem, V = max over rows of r + g E[V(s')]. A *careful* rule
 keeps
 
     M(s) = max(0, min over rows of max over outcomes of c + g M(s')),
 
-the least that what it spends can be bounded by, and among the rows that keep it takes those of the best reward. Both
-are found in floats. What a rule can add at most is then put in exact numbers that prove themselves: from an
+the least bound on what it spends, and among the rows that keep this bound takes those of the best reward. Both are
+found in floating point. The most that a rule can add is then stated in exact numbers that are easy to verify: from an
 approximate solution n(s) of most(s) = max(0, max over outcomes of c + g most(s')), with the excess e by which the
 inequality is missed anywhere, n(s) + e / (1 - g) satisfies it everywhere.
 """
@@ -29,31 +29,31 @@ from solvent.policy.markov import UNDECIDED
 from solvent.policy.tail import TailRule
 from solvent.solvers.accuracy import ROUNDOFF
 
-#: Bounds are whole multiples of this share of a unit: fine enough, and short when written down.
+#: Bounds are integer multiples of the unit divided by this: fine enough, and short in files.
 _GRID = 4096
-#: Memory that sweeps over all states take, as measured: the matrix of transitions, its factors, and a few copies.
+#: Measured memory of sweeps over all states: the matrix of transitions, its factors, and a few copies.
 _BYTES_PER_OUTCOME = 250
 _MOST_SWEEPS = 5000
 _MOST_ROUNDS = 1000
-#: Rows whose worth, or worst case, differs by less than this relatively count as equal.
+#: Rows whose values, or worst cases, have a smaller relative difference count as equal.
 _EQUAL = 1e-12
-#: Relative difference of a step's worth above which a row is better by more than the rounding of that sum.
+#: Relative difference of the value of one step above which a row is better by more than rounding.
 _BETTER = 2.0**-48
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules at hand, the best of them in reward first.
+    """The rules that a plan can end with, the one of the best reward first.
 
     Attributes
     ----------
     rules : tuple of TailRule
     slack : float
-        By how much the true optimum without a budget may exceed the worth of the first rule, as computed.
+        Bound on how far the true optimum without a budget exceeds the computed value of the first rule.
     shortfall : float
-        By how much the worth of any rule may fall short of the one computed.
+        Bound on how far the value of any rule falls short of the computed one.
     size : float
-        The largest absolute worth of the first rule in a state that can be reached.
+        The largest absolute value of the first rule in a reachable state.
     """
 
     rules: tuple[TailRule, ...]
@@ -67,7 +67,7 @@ def make_rules(
     limited: dict[str, tuple[Fraction | None, Fraction | None]],
     monitor: ResourceMonitor | None = None,
 ) -> Rules:
-    """Return the rule of the best reward, and careful ones for each side that is limited and for all together.
+    """Return the rule of the best reward, and careful rules for each limited side and for all of them together.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def make_rules(
 def _make_rules(
     model: DiscountedCMDP, limited: dict[str, tuple[Fraction | None, Fraction | None]], monitor: ResourceMonitor
 ) -> Rules:
-    sweep = _Sweep(model, monitor)
+    sweep = _OneStep(model, monitor)
     rows_S, value_S, slack, shortfall = sweep.best_reward(np.ones(model.base.n_rows, bool))
     rules = [_rule(model, "best reward", rows_S, value_S, monitor)]
     sides: list[tuple[str, NDArray[np.float64]]] = []
@@ -113,7 +113,7 @@ def _make_rules(
     return Rules(tuple(rules), slack, shortfall, size)
 
 
-class _Sweep:
+class _OneStep:
     """One step of a model in arrays, for sweeps over all states."""
 
     def __init__(self, model: DiscountedCMDP, monitor: ResourceMonitor) -> None:
@@ -130,7 +130,7 @@ class _Sweep:
         self.reached_S = self._reachable()
 
     def _reachable(self) -> NDArray[np.bool_]:
-        """Return which states can be reached from the start at all; values elsewhere are of no use."""
+        """Return which states can be reached from the start; values elsewhere are not used."""
         base = self.base
         state = np.repeat(np.arange(base.n_states), np.diff(base.row_indptr_at(0)))
         source = np.repeat(state, np.diff(base.outcome_indptr))
@@ -144,16 +144,16 @@ class _Sweep:
             reached_S[found] = True
 
     def cost_ends(self, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the most and the least that each outcome can cost, in floats."""
+        """Return the largest and the least cost of each outcome, as floats."""
         ends = [_ends(self.base, d, o) for o in self.monitor.each(range(self.base.n_outcomes))]
         low = [-math.inf if low is None else float(low) for _, low in ends]
         return np.array([float(high) for high, _ in ends]), np.array(low)
 
     def best_reward(self, allowed_R: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.float64], float, float]:
-        """Return the best rows to take for ever out of those allowed, their worth, and by how much that can be wrong.
+        """Return the best stationary rule among allowed rows, its value, and bounds on the error of the value.
 
-        The last are two bounds: by how much the optimum can exceed the worth as computed, and by how much the worth of
-        the rows can fall short of it. A value V is off by at most the largest residual of its equation, over 1 - g.
+        The first bound is on how far the optimum exceeds the computed value, the second on how far the value of the
+        rule falls short of it. A value V has an error of at most the largest residual of its equation over 1 - g.
         """
         base = self.base
         rows_S = np.full(base.n_states, NO_ROW, np.int64)
@@ -173,7 +173,7 @@ class _Sweep:
             excess = float(np.maximum(best - now, 0.0)[reached].max(initial=0.0)) + noise
             shortfall = float(np.maximum(now - taken, 0.0)[reached].max(initial=0.0)) + noise
             better = best - now > _BETTER * np.maximum(np.abs(best), np.abs(now))
-            # rows that are better by rounding only could take turns for ever
+            # rows that are better only by rounding could alternate forever
             if not better.any() or rows_S.tobytes() in seen:
                 break
             seen.add(rows_S.tobytes())
@@ -183,7 +183,7 @@ class _Sweep:
         return rows_S, value_S, excess / (1 - self.g), shortfall / (1 - self.g)
 
     def _noise(self, rows_S: NDArray[np.int64], value_S: NDArray[np.float64]) -> float:
-        """Return by how much rounding can change the worth of one step."""
+        """Return a bound on the rounding error of the value of one step."""
         base = self.base
         terms = int(np.diff(base.outcome_indptr).max(initial=1)) + 4
         reached = self.acting[self.reached_S[self.acting]]
@@ -191,14 +191,14 @@ class _Sweep:
         return terms * ROUNDOFF * float(reward + 2 * np.abs(value_S[self.reached_S]).max(initial=0.0))
 
     def _worth(self, rows_S: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return what taking these rows for ever is worth from each state."""
+        """Return the value of taking these rows forever, from each state."""
         from scipy import sparse
         from scipy.sparse.linalg import spsolve
 
         base = self.base
         value_S = np.zeros(base.n_states)
         reached = self.reached_S[self.acting]
-        # states that cannot be reached come last, so that errors of theirs are not in the values of the others
+        # unreachable states come last, so that their errors do not enter the values of the others
         for part in (self.acting[reached], self.acting[~reached]):
             if len(part):
                 moves = self.transitions[rows_S[part]]
@@ -207,7 +207,7 @@ class _Sweep:
         return value_S
 
     def careful_rows(self, cost_O: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which rows keep the least bound there is on what is spent; at least one in each state."""
+        """Return which rows keep the least possible bound on what is spent; at least one in each state."""
         base = self.base
         bound_S = np.zeros(base.n_states)
         scale = max(float(np.abs(cost_O).max(initial=0.0)), 1e-300)
@@ -260,7 +260,7 @@ def _bound(
     costs: list[Fraction],
     monitor: ResourceMonitor,
 ) -> tuple[Fraction, ...]:
-    """Return numbers, one per state, that are at least 0 and at least c + g times that of the next state, always."""
+    """Return one number per state that is at least 0 and at least c + g times that of any next state."""
     p, q = model.discount.numerator, model.discount.denominator
     top = max([Fraction(0), *costs])
     zero = (Fraction(0),) * model.n_states
@@ -281,7 +281,7 @@ def _bound(
     )
     lift = max(0, math.ceil(missed / (q - p)))
     acting = set(states.tolist())
-    # of two such bounds the lesser is one, and so is the sum of all that could ever be spent
+    # the lesser of two such bounds is one, and the largest sum that could ever be spent is another
     most = top / (1 - model.discount)
     return tuple(min((whole[s] + lift) * grid, most) if s in acting else Fraction(0) for s in range(model.n_states))
 
@@ -294,7 +294,7 @@ def _settle(
     n_states: int,
     monitor: ResourceMonitor,
 ) -> NDArray[np.float64]:
-    """Return about the least bound, by sweeps; the outcomes of a state lie together."""
+    """Return approximately the least bound, by sweeps; the outcomes of a state are adjacent."""
     bound = np.zeros(n_states)
     first = np.flatnonzero(np.diff(states, prepend=-1))
     acting = states[first]
