@@ -27,14 +27,14 @@ _METADATA: dict[str, dict[str, Any]] = {
 }
 
 
-def save(picture: Axes | FigureBase, path: str | Path) -> None:
+def save(figure: Axes | FigureBase, path: str | Path) -> None:
     """Write a figure to a .png, .svg or .pdf file, atomically.
 
     The file contains no date and no version, so that the same figure gives the same file.
 
     Parameters
     ----------
-    picture : Axes or Figure
+    figure : Axes or Figure
         For Axes, their whole figure is written.
     path : str or Path
         The suffix determines the format.
@@ -42,7 +42,7 @@ def save(picture: Axes | FigureBase, path: str | Path) -> None:
     Raises
     ------
     ModelError
-        If `picture` is neither Axes nor a figure, the suffix is not supported, or the file cannot be written.
+        If `figure` is neither Axes nor a figure, the suffix is not supported, or the file cannot be written.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def save(picture: Axes | FigureBase, path: str | Path) -> None:
     ...     b"<svg" in file.read_bytes()
     True
     """
-    figure = _figure(picture)
+    whole = _whole_figure(figure)
     if not isinstance(path, str | Path):
         raise ModelError("save", "the path of a .png, .svg or .pdf file", quote(path))
     path = Path(path)
@@ -62,8 +62,8 @@ def save(picture: Axes | FigureBase, path: str | Path) -> None:
     if kind not in _METADATA:
         raise ModelError(str(path), "a name ending in .png, .svg or .pdf", quote(path.suffix))
     content = io.BytesIO()
-    with look(), _settled(figure):
-        figure.savefig(content, format=kind[1:], metadata=_METADATA[kind], bbox_inches="tight", pad_inches=0.06)
+    with look(), _settled(whole):
+        whole.savefig(content, format=kind[1:], metadata=_METADATA[kind], bbox_inches="tight", pad_inches=0.06)
     write_atomically(path, content.getvalue())
 
 
@@ -96,10 +96,11 @@ def _settled(figure: Figure) -> Iterator[None]:
         figure.set_layout_engine(engine)
 
 
-def _figure(picture: Any) -> Figure:
-    owner = picture.figure if isinstance(picture, Axes) else picture
+def _whole_figure(given: Any) -> Figure:
+    """Return the top-level figure of Axes, a subfigure or a figure."""
+    owner = given.figure if isinstance(given, Axes) else given
     while isinstance(owner, FigureBase) and not isinstance(owner, Figure):
         owner = owner.figure  # the figure of a subfigure
     if not isinstance(owner, Figure):
-        raise ModelError("save", "matplotlib Axes or a Figure", quote(picture))
+        raise ModelError("save", "matplotlib Axes or a Figure", quote(given))
     return owner
