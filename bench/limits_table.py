@@ -115,7 +115,7 @@ def by_spent(step: int, state: Any, spent: Any) -> Any:
 
 def campaign() -> CMDP:
     """Return the example with continuous costs."""
-    return solvent.load_model(Path(__file__).parents[1] / "examples" / "campaign.yaml")  # type: ignore[return-value]
+    return solvent.load_model(Path(__file__).parents[1] / "examples" / "campaign.yaml")
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from typing import Any
 
 import solvent
 from fuzz.mutate import Seed, flip, mutate
-from solvent.formats.files import loads
+from solvent.formats.files import parse_model
 from solvent.learning.checkpoint import restore
 from solvent.learning.checkpoint import to_bytes as checkpoint_bytes
 from solvent.learning.learner import Learner
@@ -255,7 +255,7 @@ def _peak() -> int:
 
 
 def _load_model(each: Input) -> str:
-    model = loads(each.content, each.origin.kind)
+    model = parse_model(each.content, each.origin.kind)
     repr(model)
     if each.seed % 8 == 0:
         str(model.describe())

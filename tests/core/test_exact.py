@@ -15,7 +15,7 @@ from solvent.core.exact import MAX_TICKS, ExactColumn, canonical, common_unit, e
 from solvent.model.amounts import as_typed
 
 doubles = st.floats(allow_nan=False, allow_infinity=False)
-#: Doubles as people type them: up to 17 digits at any scale.
+#: Doubles with up to 17 digits at any scale.
 typed = st.builds(
     lambda digits, exponent: float(f"{digits}e{exponent}"),
     st.one_of(st.integers(-(10**15) + 1, 10**15 - 1), st.integers(-(10**17), 10**17)),
@@ -26,7 +26,7 @@ any_double = st.one_of(doubles, typed, powers, st.floats(-1e-300, 1e-300), st.fl
 
 
 def reading(x: float) -> Fraction:
-    """The definition, by trial: the first of 1 to 15 digits that leads back to x, else the binary value."""
+    """Return the first decimal of 1 to 15 digits that converts back to x, else the binary value."""
     for digits in range(15):
         text = f"{x:.{digits}e}"
         if float(text) == x:
@@ -64,7 +64,7 @@ def reading(x: float) -> Fraction:
         (Fraction(1, 10**400), Fraction(1, 10**400)),
     ],
 )
-def test_numbers_mean_what_was_typed(value: Any, expected: Fraction) -> None:
+def test_numbers_are_exact(value: Any, expected: Fraction) -> None:
     result = exact(value)
     assert type(result) is Fraction
     assert result == expected
@@ -78,7 +78,7 @@ NOT_NUMBERS += [10**500, Fraction(1, 10**500), Decimal("1e500")]
 
 
 @pytest.mark.parametrize("value", NOT_NUMBERS)
-def test_what_is_no_number_is_refused_with_its_place(value: Any) -> None:
+def test_other_values_are_refused_with_their_place(value: Any) -> None:
     with pytest.raises(ModelError, match=r"fuel: expected a (finite )?number"):
         exact(value, "fuel")
     with pytest.raises(ModelError, match="entry 1"):
@@ -137,11 +137,11 @@ def test_a_column_of_draws_is_read_as_binary_and_fits() -> None:
     assert all(column.value(i) == Fraction(values[i]) for i in range(0, 10_000, 7))
 
 
-def test_only_the_longest_decimals_are_read_again() -> None:
+def test_only_the_longest_decimals_are_read_as_binary() -> None:
     draws = np.random.default_rng(1).random(200).tolist()
     column = exact_column([0.5, 0.25, *draws])
     assert column.fits
-    # what was typed as text stays what it is, and then nothing fits beside 53-bit fractions
+    # text is never read as binary, and then no unit fits beside 53-bit fractions
     mixed = exact_column(["1/3", "0.1", *draws, 1e15])
     assert mixed.value(0) == Fraction(1, 3)
     assert mixed.value(1) == Fraction(1, 10)
@@ -170,7 +170,7 @@ def test_integer_and_narrow_arrays(dtype: type) -> None:
     assert [column.value(i) for i in range(3)] == [exact(x) for x in values]
 
 
-def test_int64_extremes_do_not_wrap() -> None:
+def test_int64_extremes_do_not_overflow() -> None:
     column = exact_column(np.array([-(2**63), 1]))
     assert column.value(0) == -(2**63)
     assert not column.fits

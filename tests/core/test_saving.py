@@ -1,4 +1,4 @@
-"""Files are old or new, whole, whenever the process that writes them is killed; and nothing is left for ever."""
+"""When a process is killed while it saves, the file is the old or the new one; stale temporary files are removed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def whole_contents(kind: str, folder: Path) -> set[bytes]:
 
 
 def kill_often(kind: str, times: int, folder: Path, longest: float = 0.02) -> None:
-    """Kill a process that saves at random moments; look at the file each time."""
+    """Kill a saving process at random times, and check the file each time."""
     reference, place = folder / "reference", folder / "place"
     reference.mkdir()
     place.mkdir()
@@ -38,7 +38,7 @@ def kill_often(kind: str, times: int, folder: Path, longest: float = 0.02) -> No
     moments = random.Random(kind)
     seen: set[bytes] = set()
     script = Path(__file__).with_name("saver.py")
-    # one process that forks is enough: importing takes longer than all saves together
+    # one process that forks is enough: imports take longer than all saves
     code = f"""
 import os, sys, time, random
 sys.argv = ["saver.py", {kind!r}, {str(path)!r}]
@@ -81,17 +81,17 @@ for line in sys.stdin:
     process.wait(20)
     process.stdout.close()
     assert [entry.name for entry in place.iterdir() if not entry.name.startswith(".solvent-")] == [path.name]
-    if times >= 100 and kind != "figure":  # one of which takes longer to draw than a busy machine gives it
+    if times >= 100 and kind != "figure":  # a figure can take longer than the time limit on a busy machine
         assert seen == whole
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_killed_at_a_hundred_moments(kind: str, tmp_path: Path) -> None:
+def test_killed_at_a_hundred_random_times(kind: str, tmp_path: Path) -> None:
     kill_often(kind, 100, tmp_path, 0.6 if kind == "figure" else 0.03)
 
 
-def test_killed_at_a_few_moments(tmp_path: Path) -> None:
+def test_killed_at_a_few_random_times(tmp_path: Path) -> None:
     kill_often("json", 25, tmp_path)
 
 
@@ -111,14 +111,14 @@ def dead_process() -> int:
 HOST = "".join(c if c.isalnum() and c.isascii() else "_" for c in socket.gethostname())[:64]
 
 
-def test_what_killed_saves_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_stale_temporary_files_are_removed(tmp_path: Path) -> None:
     dead = dead_process()
     gone = [left_over(tmp_path, HOST, dead, 3600), left_over(tmp_path, "elsewhere", 1, 2 * 24 * 3600)]
     kept = [
-        left_over(tmp_path, HOST, os.getpid(), 3600),  # of a process that lives
-        left_over(tmp_path, "elsewhere", dead, 3600),  # of another host, and not old
+        left_over(tmp_path, HOST, os.getpid(), 3600),  # of a running process
+        left_over(tmp_path, "elsewhere", dead, 3600),  # of another host, not a day old
     ]
-    fresh = tmp_path / f".solvent-{HOST}-{dead}-1.tmp"  # of a number that may mean something else elsewhere
+    fresh = tmp_path / f".solvent-{HOST}-{dead}-1.tmp"  # a process id that may belong to another container
     fresh.write_bytes(b"")
     others = [tmp_path / name for name in (".solvent-notes", "solvent-a-1-1.tmp", f".solvent-{HOST}-{dead}-0.tmp.bak")]
     for path in others:
@@ -135,7 +135,7 @@ def test_what_killed_saves_left_is_removed_and_nothing_else(tmp_path: Path) -> N
 
 
 def test_a_file_that_is_being_written_is_never_removed(tmp_path: Path) -> None:
-    """It is locked, whatever its name and age say."""
+    """It is locked, regardless of its name and age."""
     fcntl = pytest.importorskip("fcntl")
     path = left_over(tmp_path, HOST, dead_process(), 10 * 24 * 3600)
     with path.open("rb") as file:
@@ -165,7 +165,7 @@ def test_content_and_folder_are_synced_around_the_move(tmp_path: Path, monkeypat
     assert done == ["file", "move", "folder"]
 
 
-def test_names_that_are_taken_are_passed_over(tmp_path: Path) -> None:
+def test_existing_temporary_names_are_skipped(tmp_path: Path) -> None:
     number = next(files._numbers)
     for i in range(1, 4):
         (tmp_path / f".solvent-{HOST}-{os.getpid()}-{number + i}.tmp").write_bytes(b"")
@@ -173,7 +173,7 @@ def test_names_that_are_taken_are_passed_over(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"content"
 
 
-def test_links_in_a_circle(tmp_path: Path) -> None:
+def test_cyclic_links(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.symlink_to(two)
     two.symlink_to(one)
@@ -181,8 +181,8 @@ def test_links_in_a_circle(tmp_path: Path) -> None:
         write_atomically(one, b"x")
 
 
-def test_files_that_grow_are_cut_off(tmp_path: Path) -> None:
-    """A file of /proc says that it is empty."""
+def test_files_with_a_wrong_size_are_limited(tmp_path: Path) -> None:
+    """Files in /proc report a size of 0."""
     status = Path("/proc/self/status")
     if not status.exists():
         pytest.skip("no /proc here")

@@ -1,4 +1,4 @@
-"""A small model file, and what can be wrong with the structure of one."""
+"""A small model file, and changes that make its structure invalid."""
 
 from __future__ import annotations
 
@@ -27,16 +27,21 @@ def outcome(**changes: Any) -> list[Any]:
 
 BAD_STRUCTURES: list[tuple[dict[str, Any], str]] = [
     ({"solvent": 2}, r"^solvent: expected 1, found 2"),
-    ({"solvent": True}, r"^solvent: expected 1, found True"),
+    ({"solvent": True}, r"^solvent: expected 1, found true"),
     ({"horizon": 2.5}, r"^horizon: expected a valid integer, found .*2.5"),
     ({"horizon": 0}, r"^horizon: expected greater than or equal to 1, found 0"),
-    ({"horizon": True}, r"^horizon: expected a valid integer, found True"),
+    ({"horizon": True}, r"^horizon: expected a valid integer, found true"),
     ({"horizon": "3"}, r"^horizon: expected a valid integer, found '3'"),
     ({"horizon": ...}, r"^file: expected a field 'horizon', found none"),
     ({"start": ...}, r"^file: expected a field 'start', found none"),
-    ({"start": None}, r"^start: expected a name: .*found None; put it in quotes"),
-    ({"start": True}, r"^start: expected a name: .*found True; put it in quotes"),
-    ({"start": []}, r"^start: expected a name"),
+    ({"start": None}, r"^start: expected a name: .*found null; put it in quotes if it is a name"),
+    ({"start": True}, r"^start: expected a name: .*found true; put it in quotes if it is a name"),
+    ({"start": []}, r"^start: expected a name: text, a number, or a list of these, found \[\]$"),
+    (
+        {"start": {"home": 0.5, "away": 0.5}},
+        r"^start: expected the name of a state, found {'[a-z': 0.5,]*}; a model starts in one state; to draw the first",
+    ),
+    ({"rows": row(state={"home": 1})}, r"^rows\[0\].state: expected a name: .*, found {'home': 1}$"),
     ({"rows": ...}, r"^file: expected a field 'rows', found none"),
     ({"rows": []}, r"^rows: expected"),
     ({"rows": {}}, r"^rows: expected a valid list"),
@@ -53,10 +58,16 @@ BAD_STRUCTURES: list[tuple[dict[str, Any], str]] = [
         {"rows": outcome(probability="half")},
         r"^rows\[0\].outcomes\[1\].probability: expected a finite number .* 'half'",
     ),
-    ({"rows": outcome(probability=None)}, r"^rows\[0\].outcomes\[1\].probability: expected a finite number .* None"),
-    ({"rows": outcome(probability=True)}, r"^rows\[0\].outcomes\[1\].probability: expected a finite number .* True"),
+    (
+        {"rows": outcome(probability=None)},
+        r"^rows\[0\].outcomes\[1\].probability: expected a finite .* found null",
+    ),
+    (
+        {"rows": outcome(probability=True)},
+        r"^rows\[0\].outcomes\[1\].probability: expected a finite .* found true",
+    ),
     ({"rows": outcome(next=None)}, r"^rows\[0\].outcomes\[1\].next: expected a name"),
-    ({"rows": outcome(cost=[True])}, r"^rows\[0\].outcomes\[1\].cost: expected a finite number .* found True"),
+    ({"rows": outcome(cost=[True])}, r"^rows\[0\].outcomes\[1\].cost: expected a finite number .* found true"),
     ({"rows": outcome(cost={"fuel": "x"})}, r"^rows\[0\].outcomes\[1\].cost: expected a finite number .* found 'x'"),
     ({"rows": outcome(cost={"distribution": "unifrom"})}, r"^rows\[0\].outcomes\[1\].cost: .*did you mean 'uniform'"),
     ({"rows": outcome(cost={"distribution": "uniform", "low": 1})}, r"^rows\[0\].outcomes\[1\].cost: .* found no high"),

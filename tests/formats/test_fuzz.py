@@ -1,4 +1,4 @@
-"""Whatever the bytes, reading them gives a model or a `SolventError`."""
+"""Reading any bytes gives a model or a `SolventError`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 import solvent
 from solvent import CMDP, Budget, SolventError
-from solvent.formats.files import loads, to_entries
-from solvent.formats.npz import to_bytes
-from solvent.formats.yaml12 import dump
+from solvent.formats import npz
+from solvent.formats.documents import to_document
+from solvent.formats.files import parse_model
+from solvent.formats.yaml import dump
 
 KINDS = ["yaml", "json", "npz"]
 
@@ -43,19 +44,19 @@ def seed_model() -> CMDP:
 
 MODEL = seed_model()
 CONTENT = {
-    "yaml": dump(to_entries(MODEL)).encode(),
-    "json": json.dumps(to_entries(MODEL)).encode(),
-    "npz": to_bytes(MODEL),
+    "yaml": dump(to_document(MODEL)).encode(),
+    "json": json.dumps(to_document(MODEL)).encode(),
+    "npz": npz.write(MODEL),
 }
 
 
 def attempt(content: bytes, kind: str) -> None:
     try:
-        model = loads(content, kind)
+        model = parse_model(content, kind)
     except SolventError:
         return
     assert isinstance(model, CMDP)
-    # and what was read can be looked at
+    # the model can be described
     assert repr(model)
     assert str(model.describe())
     assert model.fingerprint
@@ -63,7 +64,7 @@ def attempt(content: bytes, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_seed_is_a_model(kind: str) -> None:
-    assert loads(CONTENT[kind], kind) == MODEL
+    assert parse_model(CONTENT[kind], kind) == MODEL
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -84,7 +85,7 @@ def test_arbitrary_bytes(kind: str, content: bytes) -> None:
 
 @st.composite
 def damaged(draw: Any, content: bytes) -> bytes:
-    """Flip, delete, insert and repeat bytes here and there."""
+    """Flip, delete, insert and repeat bytes at random places."""
     data = bytearray(content)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, max(len(data) - 1, 0)))

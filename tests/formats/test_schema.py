@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 
 from make_models import models
 from solvent import CMDP
-from solvent.formats.files import loads, to_entries
+from solvent.formats.documents import to_document
+from solvent.formats.files import parse_model
 from solvent.formats.schema import json_schema
 
 ROOT = Path(__file__).parents[2]
@@ -40,9 +41,9 @@ def test_the_base_model_is_valid(validator: Any) -> None:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(model=models(wide=True))
 def test_saved_models_are_valid(validator: Any, model: CMDP) -> None:
-    entries = json.loads(json.dumps(to_entries(model)))
+    entries = json.loads(json.dumps(to_document(model)))
     validator.validate(entries)
-    assert loads(json.dumps(entries), "json") == model
+    assert parse_model(json.dumps(entries), "json") == model
 
 
 @pytest.mark.parametrize(("changes", "message"), BAD_STRUCTURES)

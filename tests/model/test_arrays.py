@@ -15,12 +15,12 @@ S, A, H = 3, 2, 4
 
 
 def dyadic(rng: np.random.Generator, *shape: int) -> Any:
-    """Probabilities in sixteenths over the last axis, some of them zero: no rounding anywhere."""
+    """Return probabilities in sixteenths over the last axis, some of them zero, without rounding errors."""
     return rng.multinomial(16, np.ones(shape[-1]) / shape[-1], size=shape[:-1]) / 16
 
 
 def by_builder(P: Any, R: Any, C: Any, q: Any = None, available: Any = None) -> CMDP:
-    """The same model stated row by row; every array has its step axis, C its points and resources."""
+    """Build the same model row by row. All arrays have a step axis, and C has axes of possible costs and resources."""
     d = C.shape[-1]
     resources = ["cost"] if d == 1 else [f"cost{i}" for i in range(d)]
     b = CMDP.builder(horizon=H, start=0, resources=resources, states=range(S), actions=range(A))
@@ -41,13 +41,13 @@ def by_builder(P: Any, R: Any, C: Any, q: Any = None, available: Any = None) -> 
 
 
 def spread(array: Any, axes: str) -> Any:
-    """Broadcast to the full shape: an array of the given axes out of h (step), s, a, n (next or point), d."""
+    """Return an array with the given axes of h (step), s, a, n (next state or possible cost), d."""
     return array if "h" in axes else np.broadcast_to(array, (H, *array.shape))
 
 
 @pytest.mark.parametrize("steps", [False, True])
 @pytest.mark.parametrize("kind", ["dense", "list", "stacked", "per action"])
-def test_dense_and_sparse_are_the_builders_model(kind: str, steps: bool) -> None:
+def test_dense_and_sparse_arrays_give_the_model_of_the_builder(kind: str, steps: bool) -> None:
     rng = np.random.default_rng(1)
     P = dyadic(rng, *([H] if steps else []), S, A, S)
     R, C = rng.integers(-3, 4, (S, A)), rng.integers(-2, 5, (S, A)) / 4
@@ -165,7 +165,7 @@ def test_fractions_as_probabilities() -> None:
     assert model.probability.tolist() == [1 / 3, 2 / 3, 1, 5e-324, 1]
 
 
-def test_products_of_small_probabilities_stay_possible() -> None:
+def test_products_of_small_probabilities_stay_positive() -> None:
     P = [[[1.0, 1e-200]], [[0, 1.0]]]
     q = [[[1.0, 1e-200]], [[1.0, 0.0]]]
     model = CMDP.from_arrays(P, np.zeros((2, 1)), [[[0, 9]], [[0, 9]]], horizon=2, cost_probability=q)
@@ -182,7 +182,7 @@ def test_integer_and_duplicate_entries_of_sparse_matrices() -> None:
         assert CMDP.from_arrays(P, np.zeros((2, 1)), np.ones((2, 1)), horizon=2) == once
 
 
-def test_states_that_offer_nothing_are_terminal() -> None:
+def test_states_that_offer_no_action_are_terminal() -> None:
     P = np.zeros((2, 1, 2))
     P[:, :, 1] = 1
     model = CMDP.from_arrays(P, [[1], [np.nan]], [[1], [np.nan]], horizon=2, available=[[True], [False]])
@@ -222,7 +222,7 @@ ZERO = np.zeros((2, 2))
             {"R": np.zeros((2, 2, 2))},
             r"^R: expected a shape that can be read in one way, found \(2, 2, 2\).*\(S, A, S\) or",
         ),
-        ({"C": np.zeros((2, 2, 2))}, r"^C: expected a shape that can be read in one way, .*add an axis of length 1"),
+        ({"C": np.zeros((2, 2, 2))}, r"^C: expected a shape that can be read in one way, .*add a trailing axis"),
         ({"P": np.ones((2, 2))}, r"^P: expected shape \(S, A, S\) or \(H, S, A, S\), found shape \(2, 2\)"),
         ({"P": np.ones((2, 2, 3))}, r"^P: expected shape"),
         ({"P": np.ones((0, 2, 0))}, r"^P: expected shape"),
@@ -252,19 +252,19 @@ ZERO = np.zeros((2, 2))
         ({"R": [["x", 0], [0, 0]]}, r"^R: expected an array of numbers"),
         ({"C": [[1, 2], [3]]}, r"^C: expected an array of numbers"),
         ({"C": np.zeros((5, 2))}, r"^C: expected shape"),
-        ({"C": np.zeros((2, 2), bool)}, r"^C: expected an array of numbers, found one of type bool"),
+        ({"C": np.zeros((2, 2), bool)}, r"^C: expected an array of numbers, found an array of type bool"),
         ({"C": [[0, 0], [np.nan, 0]]}, r"^C, 1/0, cost of cost: expected a finite number .* found nan"),
         ({"C": [[0, "x"], [0, 0]]}, r"^C, 0/1, cost of cost: expected a finite number .* found 'x'"),
         ({"available": [True]}, r"^available: expected shape"),
-        ({"resources": ["x", "y"]}, r"^resources: expected 1 names, as C has, found 2"),
+        ({"resources": ["x", "y"]}, r"^resources: expected 1 names, as in C, found 2"),
         ({"resources": "c"}, r"^resources: expected a list of names, found 'c'"),
-        ({"states": ["x"]}, r"^states: expected 2 names, as P has, found 1"),
+        ({"states": ["x"]}, r"^states: expected 2 names, as in P, found 1"),
         ({"actions": ["x", "x"]}, r"^actions: expected each name once"),
         ({"start": 5}, r"^start: expected one of the model's states, found 5"),
         ({"horizon": 0}, r"^horizon: expected a whole number"),
         ({"cost_probability": [[1]]}, r"^cost_probability: expected shape \(S, A, n\)"),
         ({"cost_probability": [["x"]]}, r"^cost_probability: expected an array of numbers"),
-        ({"cost_probability": np.ones((2, 2, 3)) / 3, "C": np.zeros((2, 2, 4))}, r"^C: expected 3 points of support"),
+        ({"cost_probability": np.ones((2, 2, 3)) / 3, "C": np.zeros((2, 2, 4))}, r"^C: expected 3 possible costs"),
         ({"cost_probability": np.full((2, 2, 2), 0.25), "P": EYE * 2, "C": EYE}, r"^cost_probability: .* sum to 1"),
         (
             {"cost_probability": np.full((2, 2, 1), -1), "P": -EYE, "C": ZERO[..., None]},
@@ -273,20 +273,20 @@ ZERO = np.zeros((2, 2))
         ({"cost_probability": np.full((2, 2, 1), np.nan), "C": ZERO[..., None]}, r"^cost_probability: "),
     ],
 )
-def test_arrays_that_make_no_model(arrays: dict[str, Any], message: str) -> None:
+def test_invalid_arrays(arrays: dict[str, Any], message: str) -> None:
     arguments = {"P": EYE, "R": ZERO, "C": ZERO, "horizon": 2} | arrays
     with pytest.raises(ModelError, match=message):
         CMDP.from_arrays(**arguments)
 
 
-def test_ambiguous_supports() -> None:
+def test_ambiguous_cost_arrays() -> None:
     C, q = np.zeros((2, 2, 2, 2)), np.full((2, 2, 2), 0.5)
     with pytest.raises(ModelError, match=r"^C: expected a shape that can be read in one way"):
         CMDP.from_arrays(EYE, ZERO, C, horizon=2, cost_probability=q)
     assert CMDP.from_arrays(EYE, ZERO, C[..., None], horizon=2, cost_probability=q).n_resources == 1
 
 
-def test_the_users_arrays_are_left_alone() -> None:
+def test_the_given_arrays_are_not_changed() -> None:
     P, R, C = EYE.copy(), ZERO.copy(), ZERO.copy()
     model = CMDP.from_arrays(P, R, C, horizon=2)
     for array in (P, R, C):

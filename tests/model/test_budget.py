@@ -67,14 +67,14 @@ def test_a_resource_without_limits_is_untracked(one: CMDP, budget: Any) -> None:
     assert resolve(one, budget).resources == ()
 
 
-def test_order_is_the_models(two: CMDP) -> None:
+def test_limits_are_in_the_order_of_the_model(two: CMDP) -> None:
     limits = resolve(two, {"risk": 1, "fuel": Budget(upper=[2, 3, 4], lower=-7)})
     assert limits.resources == ("fuel", "risk")
     assert limits.upper == ((2, 3, 4), (1, 1, 1))
     assert [limits.largest(d) for d in (0, 1)] == [7, 1]
 
 
-def test_the_models_own_budget_is_the_default() -> None:
+def test_the_budget_of_the_model_is_the_default() -> None:
     model = instances.knapsack([1], [1], capacity=4)
     assert resolve(model, None).upper == ((4,),)
     assert resolve(model, 9).upper == ((9,),)
@@ -100,7 +100,7 @@ def test_the_models_own_budget_is_the_default() -> None:
         ({"weight": {"upper": 3}}, r"budget, weight, upper: expected a finite number .* found \{'upper': 3\}"),
         (
             [1, 2],
-            r"budget, weight, upper: expected 3 limits, one for after each step, found 2; use None .null",
+            r"budget, weight, upper: expected 3 limits, one after each step, found 2; use None for a step without",
         ),
         ([1, 2, math.nan], r"budget, weight, upper after step 2: expected a finite number .* found nan"),
         (np.ones((3, 1)), r"budget, weight, upper after step 0: expected a finite number"),
@@ -118,9 +118,9 @@ def test_errors_say_where_and_what(one: CMDP, budget: Any, message: str) -> None
         resolve(one, budget)
 
 
-def test_a_plain_number_is_not_for_two_resources(two: CMDP) -> None:
+def test_a_single_limit_is_not_enough_for_two_resources(two: CMDP) -> None:
     with pytest.raises(
-        BudgetError, match=r"a limit for each of 'fuel', 'risk' by name, found 3; a plain number will do"
+        BudgetError, match=r"a limit for each of 'fuel', 'risk' by name, found 3; a single limit is enough"
     ):
         resolve(two, 3)
     with pytest.raises(BudgetError, match=r"expected a limit for resource 'risk', found none"):
@@ -164,7 +164,7 @@ def test_errors_on_stating_a_budget(make: Any, message: str) -> None:
         (Budget(lower=1), "Budget(lower=1)"),
     ],
 )
-def test_repr_can_be_typed_again(budget: Budget, text: str) -> None:
+def test_repr_can_be_evaluated(budget: Budget, text: str) -> None:
     assert repr(budget) == text
     assert eval(text) == budget
     assert hash(eval(text)) == hash(budget)

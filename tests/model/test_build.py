@@ -31,7 +31,7 @@ def one_row(outcomes: Any, **options: Any) -> CMDP:
 
 @st.composite
 def statements(draw: Any) -> tuple[int, list[tuple[Any, ...]]]:
-    """Rows as a user may add them, in any order: (state, action, steps, reward, outcomes)."""
+    """Rows in any order: (state, action, steps, reward, outcomes)."""
     horizon = draw(st.integers(1, 4))
     rows: list[tuple[Any, ...]] = []
     outcome = st.tuples(st.integers(0, 5), st.integers(0, 2), st.tuples(*[st.integers(-2, 2)] * 2), st.integers(-4, 4))
@@ -50,7 +50,7 @@ def statements(draw: Any) -> tuple[int, list[tuple[Any, ...]]]:
 
 @settings(max_examples=60)
 @given(statements())
-def test_the_layout_says_what_was_stated(statement: tuple[int, list[tuple[Any, ...]]]) -> None:
+def test_the_layout_holds_the_rows_that_were_added(statement: tuple[int, list[tuple[Any, ...]]]) -> None:
     horizon, rows = statement
     b = CMDP.builder(horizon=horizon, start=0, resources=["x", "y"], states=range(3), actions=range(3))
     for state, action, steps, reward, outcomes in rows:
@@ -96,7 +96,7 @@ def test_rewards_of_rows_and_outcomes_add_up() -> None:
     ("horizon", "found"),
     [(0, "0"), (-1, "-1"), (2.5, "2.5"), (2.0, "2.0"), (True, "True"), ("3", "'3'"), (math.nan, "nan")],
 )
-def test_horizons_that_are_none(horizon: Any, found: str) -> None:
+def test_invalid_horizons(horizon: Any, found: str) -> None:
     with pytest.raises(ModelError, match=f"^horizon: expected a whole number of at least 1, found {found}$"):
         builder(horizon=horizon)
 
@@ -124,6 +124,7 @@ def test_a_long_horizon_stays_small() -> None:
         ({"states": ["a", "b", "a"]}, r"states: expected each name once, found 'a' twice"),
         ({"actions": [["a"]]}, r"actions: expected hashable names, found \['a'\]"),
         ({"start": ["a"]}, r"start: expected a hashable state name, found \['a'\]"),
+        ({"start": {"a": 0.5, "b": 0.5}}, r"start: expected a hashable state name, .*; a model starts in one state"),
         ({"start": "home", "states": ["hom"]}, r"start: .*unknown state 'home'; did you mean 'hom'\?"),
     ],
 )
@@ -132,7 +133,7 @@ def test_bad_declarations(options: dict[str, Any], message: str) -> None:
         builder(**options)
 
 
-def test_a_start_that_no_row_speaks_of_is_a_typo() -> None:
+def test_a_start_without_rows_is_an_error() -> None:
     b = builder(start="hom")
     b.add("home", "go", outcomes=[(1, "home", 1)])
     with pytest.raises(ModelError, match=r"start: expected a state with actions .* found 'hom'; did you mean 'home'\?"):
@@ -196,7 +197,7 @@ def test_bad_rows_name_state_and_action(row: dict[str, Any], message: str) -> No
     given_row = good | row
     with pytest.raises(ModelError, match=message):
         b.add(given_row.pop("state"), given_row.pop("action"), **given_row)
-    # what was refused has left no trace
+    # a refused row leaves the builder unchanged
     b.add("a", "go", outcomes=[(1, "b", 0)])
     assert b.build().n_rows == 1
 
@@ -260,7 +261,7 @@ def test_sums_far_from_one_are_refused(probabilities: list[float]) -> None:
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=12), st.floats(-9e-10, 9e-10))
-def test_normalising_once_is_enough(weights: list[int], off: float) -> None:
+def test_normalizing_once_is_enough(weights: list[int], off: float) -> None:
     p = [w / sum(weights) * (1 + off) for w in weights]
     model = one_row([(x, "end") for x in p])
     assert abs(math.fsum(model.probability) - 1) < 1e-14
@@ -268,7 +269,7 @@ def test_normalising_once_is_enough(weights: list[int], off: float) -> None:
     assert again == model
 
 
-def test_impossible_outcomes_are_dropped_with_all_they_bring() -> None:
+def test_outcomes_of_probability_zero_are_dropped() -> None:
     dear = solvent.distribution("uniform", low=0, high=10**6)
     model = one_row([(0, "a", "1/7"), (1, "end", 2), ("0", "a", dear), (0.0, "a", 10**300)])
     assert model.n_outcomes == 1
@@ -278,7 +279,7 @@ def test_impossible_outcomes_are_dropped_with_all_they_bring() -> None:
     assert model == one_row([(1, "end", 2)])
 
 
-def test_many_impossible_outcomes_do_not_widen_the_tolerance() -> None:
+def test_outcomes_of_probability_zero_do_not_widen_the_tolerance() -> None:
     p = 1 + 8e-15
     assert one_row([(p, "end"), *[(0, "a")] * 20]) == one_row([(p, "end")])
 
@@ -348,7 +349,7 @@ def test_stranded_states_are_an_error_unless_declared_terminal() -> None:
     with pytest.raises(
         ModelError,
         match=r"state 'b': expected an action at step 2, where it can be reached, found actions only at steps 1; "
-        r"declare it terminal there if the episode ends: terminal\('b', steps=\[2\]\)",
+        r"if the episode ends there, declare it terminal: terminal\('b', steps=\[2\]\)",
     ):
         build(declare=False)
     model = build(declare=True)
@@ -375,7 +376,7 @@ def test_equal_tables_are_shared() -> None:
     assert not model.is_stationary
 
 
-def test_sharing_brings_back_the_stationary_model() -> None:
+def test_equal_tables_give_the_stationary_model() -> None:
     b = builder()
     for step in (2, 0, 1):
         b.add("a", "go", reward=-0.0 if step else 0.0, outcomes=[(1, "a", "1/3")], steps=[step])
@@ -455,7 +456,7 @@ def test_equality_and_hash() -> None:
     assert build(1).fingerprint != model.fingerprint
 
 
-def test_numpy_names_are_the_names_they_equal() -> None:
+def test_numpy_names_equal_python_names() -> None:
     def build(start: Any) -> CMDP:
         b = CMDP.builder(horizon=1, start=(start, "s"), resources=["x"])
         b.add((start, "s"), start, outcomes=[(1, (start, "s"), 0)])
@@ -493,7 +494,7 @@ def test_lookups_by_name() -> None:
         model.action_index(["go"])  # type: ignore[arg-type]
 
 
-def test_building_goes_on_after_a_build() -> None:
+def test_rows_can_be_added_after_a_build() -> None:
     b = builder()
     b.add("b", "go", outcomes=[(1, "a", 1)])
     b.add("a", "go", outcomes=[(1, "b", 2)])
@@ -513,16 +514,16 @@ def test_float_costs_are_read_together(costs: list[float]) -> None:
         assert [model.cost_of(0, i) for i in range(len(costs))] == [exact(c) for c in costs]
 
 
-def test_a_misspelled_state_that_would_be_terminal_is_warned_of() -> None:
+def test_warning_on_a_misspelled_state() -> None:
     b = CMDP.builder(horizon=2, start="home", resources=["fuel"])
     b.add("home", "go", outcomes=[(0.5, "home", 1), (0.5, "hmoe", 1)])
-    with pytest.warns(UserWarning, match="home/go leads to 'hmoe', .* taken for terminal; did you mean 'home'?"):
+    with pytest.warns(UserWarning, match="home/go leads to 'hmoe', .* therefore terminal; did you mean 'home'?"):
         b.build()
     b.terminal("hmoe")
     assert b.build().is_terminal(0, 1)
 
 
-def test_other_states_without_actions_are_terminal_without_a_word() -> None:
+def test_no_warning_on_other_states_without_rows() -> None:
     b = CMDP.builder(horizon=2, start="day1", resources=["fuel"])
     b.add("day1", "go", outcomes=[(0.5, "day2", 1), (0.5, "end", 1)])
     assert b.build().states == ("day1", "day2", "end")

@@ -37,12 +37,12 @@ def test_sizes() -> None:
         ([1e300, 1e-300], Fraction(1, 10**300), 10**300, Fraction(1, 10**300), (10**600).bit_length()),
     ],
 )
-def test_what_is_said_of_a_resource(costs: list[Any], low: Any, high: Any, unit: Any, bits: int) -> None:
+def test_facts_about_a_resource(costs: list[Any], low: Any, high: Any, unit: Any, bits: int) -> None:
     (facts,) = build(costs).describe().resources
     assert (facts.low, facts.high, facts.unit, facts.bits) == (low, high, unit, bits)
 
 
-def test_the_bound_on_cost_diversity_is_lemma_4s() -> None:
+def test_the_bound_on_cost_diversity_is_that_of_lemma_4() -> None:
     # H^d 2^((k+1)d) with H = 4, d = 1, k = 2
     assert build(["1/2", "3/2"]).describe().diversity_bound_log2 == 2 + 3
     b = CMDP.builder(horizon=4, start="s", resources=["x", "y"])

@@ -1,4 +1,4 @@
-"""Models without a last step: how they are stated, kept in files, bounded and unrolled."""
+"""Models without a last step: constructors, files, bounds and unrolling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from scipy import stats
 import solvent
 from discounted_models import discounted, tail_sums
 from solvent import CMDP, Budget, BudgetError, DiscountedCMDP, ModelError
-from solvent.formats.files import loads, to_entries
+from solvent.formats.documents import to_document
+from solvent.formats.files import parse_model
 
 
 def two_state(**options: Any) -> DiscountedCMDP:
@@ -63,7 +64,7 @@ def test_long_unrolled_models_stay_exact() -> None:
     assert first.cost_sums[0][0] * first.cost[0].unit == sum(Fraction(9, 10) ** t * Fraction(3, 2) for t in range(200))
 
 
-def test_costs_that_are_all_zero_stay_so() -> None:
+def test_zero_costs_stay_zero() -> None:
     b = CMDP.builder(discount=0.3, start=0, resources=["x"])
     b.add(0, 0, outcomes=[(1, 0)])
     model = b.build()
@@ -111,14 +112,14 @@ def test_distributions_too_narrow_for_floats_are_refused() -> None:
     b = CMDP.builder(discount=0.001, start="here", resources=["x"])
     b.add("here", "go", outcomes=[(1, "here", solvent.distribution("uniform", low=1, high=3))])
     with pytest.raises(
-        ModelError, match=r"^here/go at step 109, cost: expected a distribution whose ends floats can tell apart"
+        ModelError, match=r"^here/go at step 109, cost: expected a distribution whose ends are different floats"
     ):
         b.build().unrolled(120)
 
 
 @given(discounted(rest=False, discounts=("1/2", "3/4")), st.integers(0, 4))
 @settings(max_examples=40)
-def test_no_course_leaves_the_tail_range(model: DiscountedCMDP, steps: int) -> None:
+def test_no_history_leaves_the_tail_range(model: DiscountedCMDP, steps: int) -> None:
     scale = model.discount**steps
     for d, name in enumerate(model.resources):
         low, high = model.tail_range(name, steps)
@@ -151,7 +152,7 @@ def test_the_effective_horizon_is_the_least(discount: Fraction, epsilon: Fractio
     assert steps == 1 or model.tail_range("x", steps - 1)[1] > epsilon
 
 
-def test_an_effective_horizon_beyond_reason_is_refused() -> None:
+def test_an_effective_horizon_that_is_too_long_is_refused() -> None:
     model = two_state(discount=1 - 1e-9)
     with pytest.raises(
         ModelError, match=r"^epsilon: expected an effective horizon of at most 1,000,000 steps, found about"
@@ -161,7 +162,7 @@ def test_an_effective_horizon_beyond_reason_is_refused() -> None:
         model.effective_horizon(0)
 
 
-def test_all_ways_lead_to_the_same_model() -> None:
+def test_all_constructors_give_the_same_model() -> None:
     P = np.array([[[0.5, 0.5], [1, 0]], [[0, 1], [0, 1]]])
     R, C = [[1, 0], [0, 0]], [[2, 0], [1, 1]]
     b = CMDP.builder(discount=0.5, start=0, resources=["cost"], states=[0, 1], actions=[0, 1], budget=2)
@@ -186,7 +187,7 @@ def test_all_ways_lead_to_the_same_model() -> None:
     assert model != 3
 
 
-def test_functions_are_explored_to_the_end() -> None:
+def test_functions_are_explored_until_no_state_is_new() -> None:
     model = CMDP.from_function(0, lambda s: ["on"] if s < 40 else [], lambda s, a: [(1, s + 1, 1)], discount=0.5)
     assert model.n_states == 41
     with pytest.raises(ModelError, match=r"^from_function: expected at most 100 reachable states"):
@@ -198,13 +199,13 @@ def test_functions_are_explored_to_the_end() -> None:
 
 
 @pytest.mark.parametrize("kind", ["yaml", "json", "npz"])
-def test_files_keep_them(kind: str, tmp_path: Path) -> None:
+def test_files_hold_discounted_models(kind: str, tmp_path: Path) -> None:
     for model in (
         two_state(name="van", description="on the road"),
         two_state(discount="1/3", budget=Budget(upper=3, lower=-1)),
     ):
         model.save(tmp_path / f"model.{kind}")
-        again = solvent.load_model(tmp_path / f"model.{kind}")
+        again = solvent.load_model(tmp_path / f"model.{kind}", discounted=True)
         assert again == model
         assert (again.name, again.description) == (model.name, model.description)
 
@@ -220,11 +221,11 @@ rows:
 
 
 def test_a_horizon_may_be_null_or_missing() -> None:
-    model = loads(FILE)
-    assert model == loads(FILE + "horizon: null\n")
+    model = parse_model(FILE)
+    assert model == parse_model(FILE + "horizon: null\n")
     assert isinstance(model, DiscountedCMDP)
     assert model.discount == Fraction(9, 10)
-    entries = to_entries(model)
+    entries = to_document(model)
     assert list(entries)[:3] == ["solvent", "horizon", "discount"]
     assert (entries["horizon"], entries["discount"]) == (None, 0.9)
 
@@ -236,7 +237,7 @@ def test_a_horizon_may_be_null_or_missing() -> None:
             FILE + "horizon: 3\n",
             r"^discount: expected no horizon beside a discount, found a horizon of 3; write horizon",
         ),
-        (FILE.replace("discount: 0.9\n", ""), r"^file: expected a field 'horizon', found none; or a discount"),
+        (FILE.replace("discount: 0.9\n", ""), r"^file: expected a field 'horizon', found none; or give a discount"),
         (FILE.replace("0.9", "1"), r"^discount: expected a number above 0 and below 1, found"),
         (FILE.replace("0.9", "x"), r"^discount: expected a finite number"),
         (FILE.replace("action: go", "action: go, steps: [1]"), r"^home/go, steps: expected no steps, as a discounted"),
@@ -245,12 +246,12 @@ def test_a_horizon_may_be_null_or_missing() -> None:
             FILE + "budget: {fuel: [1, 2]}\n",
             r"^budget, fuel: expected one limit for all time, .* found one for each step",
         ),
-        (FILE + "budget: {fuel: {upper: 1, final: true}}\n", r"^budget, fuel: .* found one for after the last step"),
+        (FILE + "budget: {fuel: {upper: 1, final: true}}\n", r"^budget, fuel: .* found one after the last step"),
     ],
 )
 def test_mistakes_in_files(text: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        loads(text)
+        parse_model(text)
 
 
 def test_mistakes_in_npz_files(tmp_path: Path) -> None:
@@ -264,7 +265,7 @@ def test_mistakes_in_npz_files(tmp_path: Path) -> None:
         ({"budget": {"fuel": [3]}}, r"budget, fuel: expected one limit for all time, .* found one for each step"),
     ):
         with pytest.raises(ModelError, match=message):
-            loads(write_archive(arrays, {**header, **changes}), "npz")
+            parse_model(write_archive(arrays, {**header, **changes}), "npz")
 
 
 @pytest.mark.parametrize(
@@ -279,7 +280,7 @@ def test_mistakes_in_npz_files(tmp_path: Path) -> None:
         ({"discount": "often"}, r"^discount: expected a finite number .* found 'often'$"),
         ({"discount": 0.5, "budget": [1, 2]}, r"^budget: expected one limit for all time, .* found one for each step$"),
         ({"discount": 0.5, "budget": Budget(lower=[1, 2])}, r"^budget: expected one limit .* found one for each step$"),
-        ({"discount": 0.5, "budget": {"x": Budget.final(3)}}, r"^budget, x: .* found one for after the last step$"),
+        ({"discount": 0.5, "budget": {"x": Budget.final(3)}}, r"^budget, x: .* found one after the last step$"),
         ({"discount": 0.5, "budget": {"x": lambda t: t}}, r"^budget, x: .* found a function of the step$"),
     ],
 )
@@ -307,7 +308,7 @@ def test_rows_and_arrays_that_differ_by_step_are_refused() -> None:
         DiscountedCMDP(two_state().unrolled(3), Fraction(1, 2))
 
 
-def test_what_needs_a_last_step_says_so() -> None:
+def test_functions_that_need_a_horizon_say_so() -> None:
     model = two_state()
     message = (
         r"^model: expected a CMDP, which has a last step, found a DiscountedCMDP; model.unrolled\(steps\) is the CMDP"
@@ -317,7 +318,7 @@ def test_what_needs_a_last_step_says_so() -> None:
             use(model)  # type: ignore[operator]
 
 
-def test_what_it_says_of_itself() -> None:
+def test_repr_and_description() -> None:
     model = two_state(name="van")
     assert repr(model) == (
         "DiscountedCMDP('van': discount 9/10, 2 states, 2 actions, 2 rows, 3 outcomes, resources ['fuel'])"

@@ -14,7 +14,7 @@ HORIZON = 200
 
 
 def compare(model: CMDP, table: Any, cost: Any) -> set[Any]:
-    """Check every row of the model against the environment's own table; return the states compared."""
+    """Compare every row of the model with the table of the environment; return the states compared."""
     compared = set()
     for state, name in enumerate(model.states):
         if name == "reset" or model.is_terminal(0, state):
@@ -41,7 +41,7 @@ def compare(model: CMDP, table: Any, cost: Any) -> set[Any]:
 
 
 def reachable(table: Any, first: list[int]) -> set[int]:
-    """Where an episode can still be going on."""
+    """Return the states in which an episode has not ended."""
     seen, waiting = set(first), list(first)
     while waiting:
         for transitions in table[waiting.pop()].values():
@@ -53,7 +53,7 @@ def reachable(table: Any, first: list[int]) -> set[int]:
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_rows_are_the_environments_own(name: str) -> None:
+def test_rows_are_those_of_the_environment(name: str) -> None:
     env = gymnasium.make(name)
     table, initial = env.unwrapped.P, np.asarray(env.unwrapped.initial_state_distrib)
     first = np.flatnonzero(initial).tolist()
@@ -79,7 +79,7 @@ def test_rows_are_the_environments_own(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_a_start_of_ones_own(name: str) -> None:
+def test_a_given_start(name: str) -> None:
     env = gymnasium.make(name)
     model = CMDP.from_gymnasium(env, 1, 30, start=1, budget=20)
     assert model.start == 1
@@ -103,7 +103,7 @@ def test_costs_by_resource() -> None:
 
 
 class Table:
-    """The least an environment needs: a state that both ends the episode and goes on."""
+    """A minimal environment with a state that can be entered with and without ending the episode."""
 
     P: Any = {  # noqa: RUF012
         0: {0: [(0.5, 1, 1.0, True), (0.25, 1, 0.0, False), (0.25, 1, 4.0, False)]},
@@ -112,7 +112,7 @@ class Table:
     initial_state_distrib = (0.0, 2.0)
 
 
-def test_an_ended_state_is_kept_apart_from_its_twin() -> None:
+def test_a_terminal_copy_of_a_state_is_separate() -> None:
     model = CMDP.from_gymnasium(Table(), lambda s, a, n: n, 4)
     assert set(model.states) == {1, 0, (1, "done")}
     assert model.start == 1

@@ -13,7 +13,7 @@ from solvent.core.exact import exact
 
 
 def paths(model: CMDP) -> dict[tuple[Any, ...], tuple[float, list[tuple[Fraction, ...]]]]:
-    """Of a deterministic one-state model: value and what was spent after each step, by sequence of actions."""
+    """Return the value and what was spent after each step by sequence of actions, in a deterministic model."""
     result = {}
     choices = [[(model.actions[model.row_action[r]], r) for r in model.rows(h, 0)] for h in range(model.horizon)]
     for sequence in itertools.product(*choices):
@@ -24,7 +24,7 @@ def paths(model: CMDP) -> dict[tuple[Any, ...], tuple[float, list[tuple[Fraction
 
 
 def best(model: CMDP) -> float | None:
-    """The optimum by trying everything; None if nothing is feasible."""
+    """Return the optimum by enumeration; None if no sequence is feasible."""
     assert model.budget is not None
     limits = [budget.upper for budget in model.budget.values()]
     values = [
@@ -97,7 +97,7 @@ def test_partition(numbers: list[int]) -> None:
 
 @pytest.mark.parametrize("numbers", [[1, 1], [3, 1, 2], [2, 2, 3, 5], [3, 3, 2], [7, 1, 1, 1], [2, 4], [1, 5, 2, 4]])
 @pytest.mark.parametrize("epsilon", [0, 0.5, 0.99])
-def test_negative_knapsack_hides_partition_behind_any_relaxation(numbers: list[int], epsilon: float) -> None:
+def test_negative_knapsack_solves_partition_under_any_relaxation(numbers: list[int], epsilon: float) -> None:
     model = instances.negative_knapsack(numbers)
     total = sum(numbers)
     # the special item first, then items of weight and value 2x
@@ -148,7 +148,7 @@ def test_markov_gap_of_corollary_1() -> None:
 
 
 def test_markov_gap_values() -> None:
-    """With the history, the prize half of the time; without it, never."""
+    """With the history, the prize is won half of the time; without it, never."""
     model = instances.markov_gap(prize=8)
     first, last = model.outcomes(model.rows(0, 0)[0]), model.outcomes(model.rows(1, 0)[1])
     price = last[0].cost["cost"]

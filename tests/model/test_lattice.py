@@ -17,7 +17,7 @@ from solvent.model.rounding import NO_LOWER, NO_UPPER
 
 
 def spend(costs_per_step: list[list[Any]]) -> CMDP:
-    """One state; at each step any of the given costs may happen."""
+    """Return a model with one state and one action, whose cost at each step is random, one of the given costs."""
     b = CMDP.builder(horizon=len(costs_per_step), start="s", resources=["x"])
     for step, costs in enumerate(costs_per_step):
         b.add("s", "go", outcomes=[(Fraction(1, len(costs)), "s", c) for c in costs], steps=[step])
@@ -39,7 +39,7 @@ def test_sums_that_meet_the_limit_exactly_are_within_it(cost: Any, limit: Any, t
     assert total + 1 > lattice.upper_HD[-1, 0]
 
 
-def test_floats_alone_would_say_otherwise() -> None:
+def test_floats_would_give_the_wrong_answer() -> None:
     assert 0.1 + 0.1 + 0.1 > 0.3
 
 
@@ -95,7 +95,7 @@ def test_overflow_with_units_too_long_to_print() -> None:
     assert "unit" in str(model.describe())
 
 
-def test_the_bound_is_checked_before_anything_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bound_is_checked_before_ticks_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object, **__: object) -> None:
         raise AssertionError("computed ticks although they do not fit")
 
@@ -114,13 +114,13 @@ def test_the_bound_is_sharp(limit: int, fits: bool) -> None:
             fit(model, limit)
 
 
-def test_costs_of_different_steps_and_signs_do_not_add_up() -> None:
+def test_the_bound_keeps_signs_and_steps_apart() -> None:
     # 2**62 once and -2**62 once never leave the range, although horizon * max|cost| would
     lattice = fit(spend([[2**62], [-(2**62)], [0]]), 1)
     assert lattice.units == (1,)
 
 
-def test_a_limit_finer_than_the_costs_is_rounded_inwards() -> None:
+def test_a_limit_finer_than_the_costs_is_rounded_inward() -> None:
     model = spend([[2**60], [1]])
     lattice = fit(model, Budget(upper="1/1000000007", lower=Fraction(-1, 1000000009)))
     assert lattice.units == (Fraction(1),)
@@ -128,7 +128,7 @@ def test_a_limit_finer_than_the_costs_is_rounded_inwards() -> None:
     assert lattice.lower_HD[:, 0].tolist() == [0, 0]
 
 
-def test_continuous_costs_are_refused_with_the_methods_that_take_them() -> None:
+def test_continuous_costs_are_refused_with_a_hint() -> None:
     b = CMDP.builder(horizon=1, start="s", resources=["x", "y"])
     b.add("s", "go", outcomes=[(1, "s", [solvent.distribution("uniform", low=0, high=1), 1])])
     model = b.build()

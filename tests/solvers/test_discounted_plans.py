@@ -392,7 +392,7 @@ def test_several_resources_have_their_own_epsilon() -> None:
             {"epsilon": 1, "budget": [1, 2]},
             r"^budget: expected one limit for all time, as a discounted model has no last",
         ),
-        ({"epsilon": 1, "budget": Budget.final(1)}, r"^budget: .* found one for after the last step"),
+        ({"epsilon": 1, "budget": Budget.final(1)}, r"^budget: .* found one after the last step"),
         ({"epsilon": 1, "time_limit": -1}, r"^time_limit: expected a number of seconds above 0"),
     ],
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -93,32 +91,12 @@ def resource_names(path: Path) -> list[str]:
     OSError, ValueError
         If there is no such file, or its content does not match its suffix.
     """
-    from solvent.core.archives import read_header
     from solvent.core.files import read_plain
+    from solvent.formats.registry import find_format
 
     if path.stat().st_size > _MAX_FILE_SIZE:
         return []
-    kind, content = path.suffix.lower(), read_plain(path)
-    found: Any = None
-    if kind == ".json":
-        found = json.loads(content).get("resources")
-    elif kind == ".npz":
-        found = read_header(content).get("resources")
-    elif kind in (".yaml", ".yml"):
-        found = _yaml_field(content.decode(), "resources")
+    file_format = find_format(path)
+    found = [] if file_format is None else file_format.read_resources(read_plain(path))
     # the shell prints completions as they are, so names with control characters are left out
-    return [name for name in found if isinstance(name, str) and name.isprintable()] if isinstance(found, list) else []
-
-
-def _yaml_field(text: str, name: str) -> Any:
-    """Return one top-level field of a YAML file, parsing only its own lines."""
-    from solvent.formats.yaml12 import parse
-
-    lines: list[str] = []
-    for line in text.splitlines():
-        begins = line[:1] not in ("", " ", "\t", "#", "-", "]")
-        if lines and begins:
-            break
-        if lines or line.startswith(f"{name}:"):
-            lines.append(line)
-    return (parse("\n".join(lines).encode()) or {}).get(name)
+    return [name for name in found if isinstance(name, str) and name.isprintable()]

@@ -61,10 +61,10 @@ def _text() -> bytes:
 
 
 def _model() -> CMDP:
-    from solvent.formats.files import loads
+    from solvent.formats.files import parse_model
     from solvent.model.cmdp import CMDP
 
-    model = loads(_text())
+    model = parse_model(_text())
     assert isinstance(model, CMDP)
     return model
 

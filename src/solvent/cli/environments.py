@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from solvent.cli.budgets import read_limits
 from solvent.errors import BudgetError, ModelError, quote
+from solvent.formats.registry import find_format
 
 if TYPE_CHECKING:
     from solvent.model.budget import Budget
 
-_MODEL_FILES = (".yaml", ".yml", ".json", ".npz")
 #: Name of an environment's resource if the budget does not name it.
 _DEFAULT_RESOURCE = "cost"
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
@@ -22,7 +22,7 @@ _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 def is_model_file(path: Path) -> bool:
     """Whether the argument is a model file (read, never executed) rather than the name of an environment."""
-    return path.suffix.lower() in _MODEL_FILES or path.is_file()
+    return find_format(path) is not None or path.is_file()
 
 
 def read_environment_budget(texts: Sequence[str] | None) -> dict[str, Budget]:

@@ -27,6 +27,7 @@ from solvent.cli.options import BudgetOption, MemoryLimit, SeedOption, TimeLimit
 from solvent.cli.outputs import Output, OutputFiles, plan_output, refuse_duplicates
 from solvent.cli.session import ExitCode, Session
 from solvent.errors import CheckpointWarning, ModelError, SolventError, quote
+from solvent.formats.registry import suffixes_text
 
 if TYPE_CHECKING:
     from solvent.learning.learner import Callback
@@ -257,10 +258,10 @@ def _task_of_env(
     limits, step_cost, arguments = read_environment_budget(budget), read_step_cost(cost), read_arguments(env_arg)
     bound, rewards = read_bound(cost_bound), read_range(reward_range)
     if horizon is None:
-        hint = "for a model, name a file ending in .yaml, .json or .npz"
+        hint = f"for a model, name a file ending in {suffixes_text()}"
         raise ModelError("--horizon", "a number of steps for an environment", "none", hint)
     from solvent.gym.registered import make_registered
-    from solvent.model.assemble import check_horizon
+    from solvent.model.validation import check_horizon
 
     with session.working(f"making {path}"):
         found = make_registered(str(path), arguments, check_horizon(horizon), step_cost, limits, session.note)

@@ -11,12 +11,11 @@ from solvent.cli.options import ModelArgument
 from solvent.cli.outputs import plan_output
 from solvent.cli.session import ExitCode, Session
 from solvent.errors import ModelError
+from solvent.formats.registry import model_suffixes, suffixes_text
 
 if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
     from solvent.model.discounted import DiscountedCMDP
-
-_ENDINGS = (".yaml", ".yml", ".json", ".npz")
 
 
 def read_any_model(session: Session, path: Path) -> CMDP | DiscountedCMDP:
@@ -24,7 +23,7 @@ def read_any_model(session: Session, path: Path) -> CMDP | DiscountedCMDP:
     from solvent.formats.files import load_model
 
     with session.working(f"reading {path.name}"):
-        return load_model(path)
+        return load_model(path, discounted=None)
 
 
 def read_model(session: Session, path: Path) -> CMDP:
@@ -41,7 +40,7 @@ def read_model(session: Session, path: Path) -> CMDP:
     if isinstance(loaded, DiscountedCMDP):
         raise ModelError(
             str(path), "a model with a finite horizon", "a discounted model with an infinite horizon",
-            "solve it in Python: solvent.solve(solvent.load_model(...), epsilon=...)",
+            "solve it in Python: solvent.solve(solvent.load_model(path, discounted=True), epsilon=...)",
         )  # fmt: skip
     return loaded
 
@@ -58,12 +57,12 @@ def info(session: Session, model: ModelArgument) -> int:
 def convert(
     session: Session,
     source: Annotated[Path, typer.Argument(help="The model file to read.", show_default=False)],
-    target: Annotated[Path, typer.Argument(help="The model file to write.", show_default=False)],
+    target: Annotated[Path, typer.Argument(help=f"The model file to write: {suffixes_text()}.", show_default=False)],
 ) -> int:
-    """Write a model in another format: .yaml, .json or .npz."""
+    """Write a model in another format."""
     from solvent.cli.text import results
 
-    output = plan_output("TARGET", target, inputs=(source,), suffixes=_ENDINGS)
+    output = plan_output("TARGET", target, inputs=(source,), suffixes=model_suffixes())
     assert output is not None
     session.plan_files(model=output)
     loaded = read_any_model(session, source)

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from solvent.cli.completion import complete_approximation, complete_budget, complete_method, complete_resource
+from solvent.formats.registry import suffixes_text
 from solvent.solvers import registry
 
-ModelArgument = Annotated[Path, typer.Argument(help="A model file: .yaml, .json or .npz.", show_default=False)]
+ModelArgument = Annotated[Path, typer.Argument(help=f"A model file: {suffixes_text()}.", show_default=False)]
 PolicyArgument = Annotated[Path, typer.Argument(help="A policy file, written by solve --out.", show_default=False)]
 BudgetOption = Annotated[
     list[str] | None,

@@ -1,13 +1,13 @@
-"""NPZ archives with a JSON header: plain arrays only, whatever is in the file.
+"""NPZ archives with a JSON header. Only arrays of numbers, truth values and text are read, never objects.
 
-An archive is looked at before it is unpacked: the directory of the ZIP file says how large each member is, the header
-of each array says the same by shape and type, and both are held against the limits in effect (`solvent.core.loading`).
-Format 2 adds a checksum, format 1 has none:
+Sizes are checked before an archive is unpacked: the ZIP directory states the size of each member, the header of each
+array implies the same size by shape and type, and both must be within the limits in effect (`solvent.core.loading`).
+Format 2 has a checksum, format 1 has none:
 
     checksum = SHA-256 of the header, without the checksum itself, and of all arrays by name, type and shape
 
-It finds damage and careless edits. It is no signature: whoever changes a file can compute it anew, so readers check
-what arrays and names mean as if there were none.
+It detects damage and accidental edits. It is not a signature: anyone who changes a file can recompute it, so readers
+validate all arrays and names regardless.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from solvent.errors import ModelError, SolventError, quote
 
 #: The format in which archives are written.
 FORMAT = 2
-#: Arrays may take this many bytes however small the file is.
+#: Size in bytes that all arrays together may have regardless of the size of the file.
 _ALWAYS_ALLOWED = 64 * 2**20
-#: The same for the header, and how much larger than the file it may be otherwise.
+#: The same for the header, and its largest size relative to that of the file.
 _HEADER_ALLOWED, _HEADER_EXPANSION = 8 * 2**20, 50
-#: Bytes that are unpacked at a time, and at once.
+#: Number of bytes that are unpacked at a time, and in the first read.
 _PIECE, _SMALL = 1 << 24, 1 << 16
 _LONGEST_NPY_HEADER = 4096
-#: The last field of a header is its checksum.
+#: End of the header, after the checksum, which is its last field.
 _END = b'"}'
 _CHECKSUM = re.compile(rb'.*"checksum": "([0-9a-f]{64})"\}', re.DOTALL)
 _NPY = re.compile(
@@ -55,7 +55,7 @@ Reader = TypeVar("Reader", bound=Callable[..., Any])
 
 
 def compress(members: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return the content of an NPZ file with these arrays as they are."""
+    """Return the content of an NPZ file with the given arrays."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **members)  # type: ignore[arg-type]
     return buffer.getvalue()
@@ -96,8 +96,9 @@ def read_archive(content: bytes) -> tuple[Arrays, Header]:
     Raises
     ------
     ModelError
-        If it is not one, would expand beyond reason, holds anything but plain arrays, or does not match its checksum;
-        nothing in it is run.
+        If the content is not an archive, has arrays of other types, or does not match its checksum.
+    LoadLimitError
+        If the arrays are too large.
     """
     with loading(None):
         try:
@@ -105,8 +106,8 @@ def read_archive(content: bytes) -> tuple[Arrays, Header]:
         except SolventError:
             raise
         except MemoryError:
-            raise ModelError("file", "an archive that fits into memory", "one that does not") from None
-        except Exception as error:  # zipfile, its decompressors and numpy know a dozen unrelated types
+            raise ModelError("file", "an archive that fits into memory", "a larger one") from None
+        except Exception as error:  # zipfile, its decompressors and NumPy raise many unrelated types
             raise ModelError("file", "an NPZ of plain arrays", str(error).split("\n")[0] or "a broken one") from None
         text = arrays.pop("header").tobytes()
         header = _parse_header(text)
@@ -115,7 +116,7 @@ def read_archive(content: bytes) -> tuple[Arrays, Header]:
 
 
 def read_header(content: bytes) -> Header:
-    """Return the header of an archive alone, not held against its checksum; errors as of `read_archive`."""
+    """Return the header of an archive without comparing its checksum; raises the same errors as `read_archive`."""
     with loading(None):
         try:
             arrays = _read_members(content, only="header")
@@ -151,23 +152,23 @@ def _check_sizes(entries: list[zipfile.ZipInfo], size: int) -> None:
     most = max(_ALWAYS_ALLOWED, limits.expansion * size)
     for name, limit in (("expansion", most), ("expanded_bytes", limits.expanded_bytes)):
         if total > limit:
-            found = f"one that expands to {total:,} bytes, more than {limit:,}"
-            refuse(name, "an NPZ of reasonable size", found)
+            refuse(name, f"arrays of at most {limit:,} bytes", f"{total:,}")
     for entry in entries:
         if entry.filename.startswith("header") and entry.file_size > max(_HEADER_ALLOWED, _HEADER_EXPANSION * size):
-            refuse("expansion", "a header of reasonable size", f"one that expands to {entry.file_size:,} bytes")
+            most = max(_HEADER_ALLOWED, _HEADER_EXPANSION * size)
+            refuse("expansion", f"a header of at most {most:,} bytes", f"{entry.file_size:,}")
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ModelError("file", "an NPZ of plain arrays", f"compression {entry.compress_type}")
 
 
 def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> NDArray[Any]:
-    """Read one array after its own header and the directory agree on its size."""
+    """Return one array, if its own header and the ZIP directory agree on its size."""
     where = f"array {quote(name)}"
     with archive.open(entry) as file:
-        # at most as many bytes as the directory says, which were allowed; the last read compares ZIP's own checksum
+        # reads at most the size in the directory, which was checked; the last read checks the CRC of the member
         begin = file.read(min(entry.file_size, _SMALL) + 1)
         if begin[:6] != b"\x93NUMPY" or begin[6:8] not in (b"\x01\x00", b"\x02\x00"):
-            raise ModelError("file", "an NPZ of plain arrays", f"an entry {quote(name)} that is none")
+            raise ModelError("file", "an NPZ of plain arrays", f"an entry {quote(name)} that is not an array")
         first = 10 if begin[6] == 1 else 12
         length = int.from_bytes(begin[8:first], "little")
         if length > _LONGEST_NPY_HEADER:
@@ -176,7 +177,7 @@ def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) ->
         size = math.prod(shape) * dtype.itemsize
         at = first + length
         if at + size != entry.file_size:
-            expected = f"{size:,} bytes, as its type and shape say"
+            expected = f"{size:,} bytes, as its type and shape imply"
             raise ModelError(where, expected, f"{entry.file_size - at:,} in the directory of the file")
         flat = np.empty(size, np.uint8)
         found, at = len(begin) - at, 0
@@ -188,7 +189,7 @@ def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) ->
                 raise ModelError(where, f"{size:,} bytes", f"{at:,}")
             flat[at : at + found] = np.frombuffer(piece, np.uint8)
     if dtype.kind == "U" and size and flat.view(np.uint32).max() > _LARGEST_CODE_POINT:
-        raise ModelError(where, "text in Unicode", "numbers beyond it")
+        raise ModelError(where, "Unicode text", "invalid code points")
     if dtype.kind == "b" and size and flat.max() > 1:
         raise ModelError(where, "truth values", "other bytes")
     array: NDArray[Any] = flat.view(dtype).reshape(shape, order="F" if fortran else "C")
@@ -198,7 +199,7 @@ def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) ->
 def _read_layout(header: bytes, where: str) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
     found = _NPY.fullmatch(header)
     if found is None:
-        raise ModelError("file", "an NPZ of plain arrays", f"{where} of another kind, {quote(header)}")
+        raise ModelError("file", "an NPZ of plain arrays", f"{where} with the header {quote(header)}")
     text = found[1].decode("latin-1")
     if "O" in text:
         raise ModelError("file", "an NPZ of plain arrays", f"Object arrays cannot be loaded ({quote(where)})")
@@ -206,7 +207,7 @@ def _read_layout(header: bytes, where: str) -> tuple[np.dtype[Any], tuple[int, .
     if plain is None or (plain[1] == "b" and plain[2] != "1"):
         raise ModelError(where, "an NPZ of plain arrays", f"the type {quote(text)}")
     if plain[3] is not None and not 0 < int(plain[3]) < 2**24:
-        raise ModelError(where, "texts of reasonable length", plain[3])
+        raise ModelError(where, "texts of fewer than 2**24 characters", plain[3])
     shape = tuple(int(part) for part in found[3].decode().replace(",", " ").split())
     return np.dtype(text), shape, found[2] == b"True"
 
@@ -224,7 +225,7 @@ def _parse_header(text: bytes) -> Header:
 
 
 def _check_digest(text: bytes, header: Header, arrays: Arrays) -> None:
-    """Compare with the checksum, if there is one; whether there must be, the format decides (`choose_reader`)."""
+    """Compare with the checksum, if there is one; `choose_reader` checks whether the format requires one."""
     if header.get("checksum") is None:
         return
     last = _CHECKSUM.fullmatch(text)
@@ -235,28 +236,28 @@ def _check_digest(text: bytes, header: Header, arrays: Arrays) -> None:
     if found != stated:
         raise ModelError(
             "file", f"content with the checksum {stated[:12]}...", f"{found[:12]}...",
-            "the file was damaged or edited after it was written: take another copy, or write it anew",
+            "the file was damaged or edited after it was written: use another copy, or write it again",
         )  # fmt: skip
 
 
 def choose_reader(header: Header, key: str, readers: Mapping[int, Reader], what: str) -> Reader:
-    """Return the reader for the format that a header states.
+    """Return the reader for the format version in a header.
 
     Parameters
     ----------
     header : dict
     key : str
-        The field that holds the number of the format.
+        Field with the version of the format.
     readers : mapping of int to callable
-        Readers by format.
+        Readers by version.
     what : str
-        What the file holds, for messages.
+        Content of the file for messages, as in "a model".
 
     Raises
     ------
     ModelError
-        If the format is unknown, the file was written by a newer version of Solvent, or the checksum that the format
-        asks for is missing.
+        If the version is unknown, the file was written by a newer version of Solvent, or a required checksum is
+        missing.
     """
     found = header.get(key)
     known = " or ".join(map(str, sorted(readers)))
@@ -272,7 +273,7 @@ def choose_reader(header: Header, key: str, readers: Mapping[int, Reader], what:
 
 
 def _check_version(header: Header) -> None:
-    """Refuse files of a later minor version, in which fields may mean something else; patches change no meaning."""
+    """Refuse files of a later minor version, in which fields may have other meanings."""
     stated = header.get("version")
     found = _VERSION.fullmatch(stated) if isinstance(stated, str) else None
     if found is None:
@@ -291,7 +292,7 @@ def _check_version(header: Header) -> None:
 
 
 def check_array(arrays: Mapping[str, NDArray[Any]], name: str, dtype: Any, ndim: int = 1) -> NDArray[Any]:
-    """Return an array of the file if it has the type and the number of dimensions it should have."""
+    """Return an array of a file after checking its type and its number of dimensions."""
     array = arrays.get(name)
     expected = f"{np.dtype(dtype)} in {'one dimension' if ndim == 1 else f'{ndim} dimensions'}"
     if array is None:
@@ -302,14 +303,14 @@ def check_array(arrays: Mapping[str, NDArray[Any]], name: str, dtype: Any, ndim:
 
 
 def check_names_of_arrays(arrays: Mapping[str, Any], known: set[str]) -> None:
-    """Refuse arrays that the format does not know."""
+    """Refuse arrays that the format does not have."""
     strange = sorted(set(arrays) - known)
     if strange:
         raise ModelError("file", "only arrays that the format has", quote(strange[0]))
 
 
 def check_length(name: str, array: NDArray[Any], size: int) -> None:
-    """Raise a `ModelError` unless an array has this many entries."""
+    """Raise a `ModelError` unless an array has `size` entries."""
     if len(array) != size:
         raise ModelError(name, f"{size} entries", f"{len(array)}")
 
@@ -328,18 +329,18 @@ def check_positions(name: str, array: NDArray[Any], size: int, low: int = 0) -> 
 
 
 def check_pointers(name: str, array: NDArray[Any], pieces: int | None, total: int, *, empty: bool = True) -> None:
-    """Raise a `ModelError` unless an array says where pieces of `total` entries begin and end.
+    """Raise a `ModelError` unless an array is an index pointer that divides `total` entries into pieces.
 
-    Compares neighbors without subtracting them: a difference of 64-bit integers can wrap around.
+    Neighbors are compared without subtraction, which could overflow.
 
     Parameters
     ----------
     name : str
     array : ndarray of int64, shape (pieces + 1,)
     pieces : int or None
-        Number of pieces; any, if None.
+        Number of pieces; None for any number.
     total : int
-        What the pieces add up to.
+        Total number of entries.
     empty : bool
         Whether a piece may be empty.
 
@@ -347,11 +348,11 @@ def check_pointers(name: str, array: NDArray[Any], pieces: int | None, total: in
     --------
     >>> check_pointers("row_indptr", np.array([0, -2**63, -2, 4]), 3, 4)
     Traceback (most recent call last):
-    solvent.errors.ModelError: row_indptr: expected positions that never fall, from 0 to 4, found others
+    solvent.errors.ModelError: row_indptr: expected non-decreasing positions from 0 to 4, found others
     """
     if pieces is not None and len(array) != pieces + 1:
         raise ModelError(name, f"{pieces + 1} entries", f"{len(array)}")
     rises = array[1:] >= array[:-1] if empty else array[1:] > array[:-1]
     if not len(array) or array[0] != 0 or array[-1] != total or not rises.all():
-        order = "never fall" if empty else "rise"
-        raise ModelError(name, f"positions that {order}, from 0 to {total}", "others")
+        order = "non-decreasing" if empty else "increasing"
+        raise ModelError(name, f"{order} positions from 0 to {total}", "others")

@@ -1,12 +1,12 @@
-"""Exact numbers: what a user typed, as fractions and as whole multiples of a unit.
+"""Exact numbers: numbers as users write them, as fractions and as integer multiples of a unit.
 
-An int, `Fraction`, `Decimal` or a string such as "1/3" is itself. A float is the shortest decimal that prints it
-when that has at most 15 digits (0.1 is one tenth), and its exact binary value otherwise. A column of numbers is
-kept as `ticks * unit`, with `unit` the greatest rational that divides them all.
+An int, `Fraction`, `Decimal` or text such as "1/3" is taken exactly. A float stands for its shortest decimal if that
+has at most 15 digits (0.1 is one tenth), and for its exact binary value otherwise. A column of numbers is stored as
+`ticks * unit`, where `unit` is the greatest rational that divides all of them.
 
-Computed floats (random draws, measurements) need their binary values, but about one in nine of them happens to
-print with 15 digits or fewer, and tenths beside 53-bit binary fractions have no common unit that fits 64 bits. So
-when a column has no unit that fits, its longest decimals are read as the binary values they also are, until one does.
+Computed floats (random draws, measurements) stand for their binary values, but about one in nine of them prints with 15
+digits or fewer, and tenths and 53-bit binary fractions have no common unit in which sums fit 64 bits. If a column has
+no unit that fits, its longest decimals are read as binary values, then the next longest, until one fits.
 """
 
 from __future__ import annotations
@@ -28,27 +28,33 @@ from solvent.errors import ModelError, quote
 
 Number = int | float | Fraction | Decimal | str
 
-#: A float with more significant decimal digits than this was computed, not typed.
+#: A float with more significant decimal digits than this stands for its binary value.
 TYPED_DIGITS = 15
-#: No total of ticks may leave this range; the two int64 values beyond it stand for "no limit".
+#: Largest absolute value of a total in ticks; the two int64 values beyond it stand for "no limit".
 MAX_TICKS = 2**63 - 2
 
 _LONGEST = 400
-#: Bits of the denominator of a common unit of anything, and of one of numbers in a file.
+#: Largest number of bits of the denominator of a common unit, in general and for numbers in a file.
 _LONGEST_UNIT, LONGEST_FILE_UNIT = 2_000_000, 100_000
-#: Powers of ten that doubles hold exactly; `10.0 ** k` need not be, where it is computed for a whole array.
+#: Powers of ten that are exact doubles; NumPy's `10.0 ** k` on arrays may not be exact.
 _POWERS = np.array([float(10**k) for k in range(23)])
 _NUMBER = re.compile(r"[+-]?(\d+/\d+|(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?)", re.ASCII)
 _EXPECTED = "a finite number (int, float, Fraction, Decimal, or text such as '1/3' or '0.25')"
 
 
 def exact(value: Any, where: str = "number") -> Fraction:
-    """Return the rational that `value` stands for.
+    """Return a number as an exact fraction.
+
+    Parameters
+    ----------
+    value : int, float, Fraction, Decimal or str
+    where : str
+        Place for error messages.
 
     Raises
     ------
     ModelError
-        If it is not a finite number, or has many more than 400 digits.
+        If it is not a finite number, or has far more than 400 digits.
 
     Examples
     --------
@@ -59,10 +65,10 @@ def exact(value: Any, where: str = "number") -> Fraction:
     """
     if isinstance(value, bool | np.bool_):
         raise ModelError(where, _EXPECTED, quote(value))
-    if isinstance(value, np.timedelta64) or value is np.ma.masked:  # NumPy takes them for numbers
+    if isinstance(value, np.timedelta64) or value is np.ma.masked:  # NumPy treats them as numbers
         raise ModelError(where, _EXPECTED, quote(value))
     if isinstance(value, Rational | np.integer):
-        # numpy registers its integers as Rational, but a Fraction made of them would overflow
+        # NumPy registers its integers as Rational, but a Fraction of them would overflow
         return _bounded(Fraction(int(value) if isinstance(value, np.integer) else value), where)
     if isinstance(value, float | np.floating):
         if not np.isfinite(value):
@@ -81,7 +87,13 @@ def exact(value: Any, where: str = "number") -> Fraction:
 
 
 def decimal(text: str) -> Decimal:
-    """Return the digits of a number in a file; an exponent beyond all reason is refused here already."""
+    """Return a number of a file as a `Decimal` with all its digits.
+
+    Raises
+    ------
+    ModelError
+        If its exponent is too large.
+    """
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -94,13 +106,13 @@ def _digits(value: Decimal) -> int:
 
 def _from_decimal(value: Decimal, where: str) -> Fraction:
     _, digits, exponent = value.as_tuple()
-    if max(len(digits), abs(int(exponent))) > 2 * _LONGEST:  # its fraction may be too large to make
+    if max(len(digits), abs(int(exponent))) > 2 * _LONGEST:  # a fraction would take too much memory
         raise ModelError(where, f"a number of at most {_LONGEST} digits", quote(value))
     return _bounded(Fraction(value), where)
 
 
 def _bounded(value: Fraction, where: str) -> Fraction:
-    """Return a number that any text form of it can be read back from; longer ones are refused in every form."""
+    """Return a number after checking its length, so that its text in any form can be read back."""
     bits = max(value.numerator.bit_length(), value.denominator.bit_length())
     if bits > 4 * _LONGEST:
         raise ModelError(where, f"a number of at most {_LONGEST} digits", "one far longer")
@@ -122,7 +134,7 @@ def _from_text(text: str, where: str) -> Fraction:
 
 
 def nearest_float(value: Fraction | int) -> float:
-    """Return the double nearest to a number; infinity where it is beyond all of them.
+    """Return the double nearest to a number; infinity if it is too large.
 
     Examples
     --------
@@ -136,18 +148,18 @@ def nearest_float(value: Fraction | int) -> float:
 
 
 def common_unit(values: Iterable[Fraction], longest: int = _LONGEST_UNIT) -> Fraction:
-    """Return the greatest rational of which every value is a whole multiple; 1 if all are zero.
+    """Return the greatest rational that divides every value; 1 if all are zero.
 
     Parameters
     ----------
     values : iterable of Fraction
     longest : int
-        Bits that its denominator may have. Those of many long fractions together have no bound.
+        Largest number of bits of the denominator of the unit.
 
     Raises
     ------
     ModelError
-        If its denominator has more than `longest` bits.
+        If the denominator has more than `longest` bits.
 
     Examples
     --------
@@ -163,7 +175,7 @@ def common_unit(values: Iterable[Fraction], longest: int = _LONGEST_UNIT) -> Fra
                 denominator = math.lcm(denominator, value.denominator)
                 if denominator.bit_length() > longest:
                     expected = f"numbers with a common unit of at most {longest * 3 // 10:,} digits"
-                    raise ModelError("numbers", expected, "denominators that have no shorter one in common")
+                    raise ModelError("numbers", expected, "denominators with a longer common multiple")
     return Fraction(numerator, denominator) if numerator else Fraction(1)
 
 
@@ -174,11 +186,11 @@ class ExactColumn:
     Attributes
     ----------
     ticks : ndarray of shape (n,)
-        Whole numbers: int64 where they fit, else Python ints in an object array.
+        Integers: int64 if they fit, else Python ints in an object array.
     unit : Fraction
         The greatest rational that divides every entry; positive.
     decimal_digits : int
-        Floats of more significant digits than this were read as binary values.
+        Floats with more significant decimal digits than this were read as binary values.
     """
 
     ticks: NDArray[Any]
@@ -205,12 +217,12 @@ class ExactColumn:
     __hash__ = None  # type: ignore[assignment]
 
     def take(self, index: NDArray[np.int64]) -> ExactColumn:
-        """Return the entries at `index` on the same unit, made canonical again."""
+        """Return the entries at `index` as a canonical column."""
         return canonical(self.ticks[index], self.unit, self.decimal_digits)
 
 
 def canonical(ticks: NDArray[Any], unit: Fraction, decimal_digits: int = TYPED_DIGITS) -> ExactColumn:
-    """Return `ticks * unit` with the greatest possible unit, so that equal columns have equal parts."""
+    """Return the column `ticks * unit` with the greatest possible unit, so that equal columns have equal fields."""
     if ticks.dtype == object:
         shared = math.gcd(*ticks.tolist()) if len(ticks) else 0
     else:
@@ -234,11 +246,11 @@ def exact_column(
     Parameters
     ----------
     values : sequence or 1-d ndarray
-        Numbers as users give them, mixed at will.
+        Numbers of any accepted type.
     steps : int
-        How many of them will be added up; decides whether a unit fits.
+        Number of entries that a sum may have; decides whether a unit fits.
     where : callable
-        Names the place of an index, for error messages.
+        Returns the place of an index for error messages.
 
     Examples
     --------
@@ -263,17 +275,17 @@ def _refuse_non_finite(array: NDArray[np.float64], where: Callable[[int], str]) 
 
 
 def _read_mixed(values: list[Any], steps: int, where: Callable[[int], str]) -> ExactColumn:
-    """Read Python numbers of any kind; floats may be re-read, all else is what it is."""
+    """Read Python numbers of any type. Only floats may be read as binary values."""
     place: dict[Any, int] = {}
     floats: list[float] = []
     fixed: list[Fraction] = []
     index = np.empty(len(values), np.int64)
     for i, value in enumerate(values):
-        # -0.0 == 0 == False: the type keeps apart what compares equal
+        # -0.0 == 0 == False: the type distinguishes values that compare equal
         key: Any = (type(value), value)
         try:
             known = place.get(key)
-        except Exception:  # not hashable, and hardly a number: `exact` will say
+        except Exception:  # not hashable, so not a number: `exact` refuses it
             key, known = i, None
         if known is None:
             if isinstance(value, float):
@@ -291,7 +303,7 @@ def _read_mixed(values: list[Any], steps: int, where: Callable[[int], str]) -> E
 
 
 def _combine(floats: NDArray[np.float64], fixed: list[Fraction], steps: int) -> ExactColumn:
-    """Put floats and fixed fractions on one unit, re-reading the longest decimals if none fits."""
+    """Return floats and fractions on a common unit, reading the longest decimals as binary values if none fits."""
     fixed_unit = common_unit(fixed, _LONGEST_UNIT if current_load() is None else LONGEST_FILE_UNIT)
     if not len(floats):
         largest = max(map(abs, fixed), default=Fraction(0))
@@ -321,7 +333,7 @@ def _combine(floats: NDArray[np.float64], fixed: list[Fraction], steps: int) -> 
 
 @dataclass(frozen=True)
 class _Level:
-    """Floats of one scale: `mantissa * base**exponent` at the positions `index`."""
+    """Floats with the same exponent: `mantissa * scale` at the positions `index`."""
 
     index: NDArray[np.int64]
     mantissa: NDArray[np.int64]
@@ -365,10 +377,10 @@ def _place(
 def _decimal_parts(
     values: NDArray[np.float64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return mantissa, exponent and digit count of each shortest decimal; 16 digits stands for "more".
+    """Return the mantissa, exponent and number of digits of each shortest decimal; 16 digits stand for 16 or more.
 
-    A double has a decimal of at most 15 digits iff rounding it to 15 digits and reading that back returns it. With
-    powers of ten up to 1e22, which are exact doubles, that test is one correctly rounded operation.
+    A double has a decimal of at most 15 digits iff rounding it to 15 digits and converting back returns it. With powers
+    of ten up to 1e22, which are exact doubles, this test is one correctly rounded operation.
     """
     magnitude = np.abs(values)
     with np.errstate(divide="ignore"):
@@ -376,7 +388,7 @@ def _decimal_parts(
     shift = TYPED_DIGITS - 1 - lead
     plain = np.abs(shift) < 22
     mantissa, short = _rounded(values, np.where(plain, shift, 0))
-    # just below a power of ten log10 rounds up, and the mantissa has lost a digit: look once more with it
+    # just below a power of ten, log10 rounds up and the mantissa has one digit less: try again with one more
     wider, wider_short = _rounded(values, np.where(plain, shift + 1, 0))
     wider_short &= ~short & (np.abs(wider) < 10**TYPED_DIGITS)
     shift = np.where(wider_short, shift + 1, shift)
@@ -402,7 +414,7 @@ def _decimal_parts(
 
 
 def _rounded(values: NDArray[np.float64], shift: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return `values * 10**shift` rounded to whole numbers, and whether each leads back to its value."""
+    """Return `values * 10**shift` rounded to integers, and whether each converts back to its value."""
     power = _POWERS[np.abs(shift)]
     mantissa = np.rint(np.where(shift >= 0, values * power, values / power))
     back = np.where(shift >= 0, mantissa / power, mantissa * power)
@@ -410,7 +422,7 @@ def _rounded(values: NDArray[np.float64], shift: NDArray[np.int64]) -> tuple[NDA
 
 
 def _binary_parts(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return odd mantissa and exponent of each exact binary value."""
+    """Return the odd mantissa and the exponent of each exact binary value."""
     fraction, exponent = np.frexp(values)
     mantissa = np.ldexp(fraction, 53).astype(np.int64)
     scale = np.where(mantissa == 0, 0, exponent.astype(np.int64) - 53)

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and read only if they are plain and not too large."""
+"""Atomic writes, and reads of regular files of limited size."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from pathlib import Path
 from solvent.core.loading import check_limit, current_limits
 from solvent.errors import ModelError, printable
 
-#: Temporary files: host, process and a number. Only names of this form are ever removed.
+#: Names of temporary files: host, process id and a number. Only files with such names are ever removed.
 _PREFIX = ".solvent-"
 _TEMPORARY = re.compile(r"\.solvent-([A-Za-z0-9_]{1,64})-(\d{1,10})-(\d{1,10})\.tmp")
-#: A temporary file of another host is left over if nobody has written to it for this many seconds.
-_LEFT_OVER_SECONDS = 24 * 3600.0
-#: One of this host, once its process is gone and this many seconds have passed: numbers of processes mean nothing
-#: across containers, which may have the same name.
+#: A temporary file of another host is stale if it was not written to for this many seconds.
+_STALE_SECONDS = 24 * 3600.0
+#: A temporary file of this host is stale if its process has ended and it was not written to for this many seconds;
+#: containers may share a host name but not process ids.
 _DEAD_SECONDS = 60.0
 _numbers = count()
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name and move it into place, so that it is never seen half-written.
+    """Write a file under a temporary name and move it into place, so that no partial file is ever visible.
 
-    The content is on disk before the move, and the move before this returns, as far as the file system keeps its word.
-    A link is followed, and what is no plain file (a device, a pipe) is refused: it would be replaced by one.
-    Temporary files that killed processes left in the same folder are removed.
+    The content is flushed to disk before the move, and the move before this function returns. Links are followed.
+    Devices and pipes are refused, since a regular file would replace them. Stale temporary files in the same folder,
+    which killed processes left, are removed.
 
     Raises
     ------
     ModelError
-        If the place cannot be written.
+        If the file cannot be written.
     """
     try:
         target = path.resolve()
         if target.exists() and not target.is_file():
-            found = "a folder" if target.is_dir() else "no plain file"
+            found = "a folder" if target.is_dir() else "a device or a pipe"
             raise ModelError(str(path), "a place that can be written", found)
         with _temporary(target.parent) as temporary:
             temporary.write_durably(content)
             os.replace(temporary.path, target)  # noqa: PTH105
         _sync_folder(target.parent)
-        _remove_left_over(target.parent)
+        _remove_stale(target.parent)
     except ModelError:
         raise
-    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a cycle of links
         reason = getattr(error, "strerror", None) or str(error)
         raise ModelError(str(path), "a place that can be written", reason) from None
 
@@ -63,7 +63,7 @@ class _Temporary:
         self.path, self.descriptor = path, descriptor
 
     def write_durably(self, content: bytes) -> None:
-        """Write all of it, and wait until it is on disk."""
+        """Write the content and flush it to disk."""
         rest = memoryview(content)
         while rest:
             rest = rest[os.write(self.descriptor, rest) :]
@@ -71,13 +71,13 @@ class _Temporary:
 
 
 def _host() -> str:
-    """Return the name of this machine, as it stands in the names of temporary files."""
+    """Return the name of this machine as used in the names of temporary files."""
     return re.sub(r"\W", "_", socket.gethostname(), flags=re.ASCII)[:64] or "host"
 
 
 @contextmanager
 def _temporary(folder: Path) -> Iterator[_Temporary]:
-    """Make a file of a name of our own, and remove it unless it was moved away."""
+    """Create a temporary file, and remove it at the end unless it was moved."""
     umask = os.umask(0)
     os.umask(umask)
     while True:
@@ -86,7 +86,7 @@ def _temporary(folder: Path) -> Iterator[_Temporary]:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
             descriptor = os.open(path, flags, 0o666 & ~umask)
             break
-        except FileExistsError:  # of a process that had the same number before a restart
+        except FileExistsError:  # left by an earlier process with the same id
             continue
     try:
         _lock(descriptor)
@@ -97,21 +97,21 @@ def _temporary(folder: Path) -> Iterator[_Temporary]:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock an open file for this process until it is closed; return whether that could be done."""
+    """Lock an open file until it is closed; return False if another process holds the lock."""
     try:
         import fcntl
-    except ImportError:  # no such locks on this system
+    except ImportError:  # not available on this system
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        # a file system without locks says so in other words, and then names and age decide
+        # other errors mean that the file system has no locks: then names and age decide
         return error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
     return True
 
 
 def _sync_folder(folder: Path) -> None:
-    """Wait until a move within a folder is on disk, where the system can do that."""
+    """Flush a folder to disk, if the system can do that."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -120,10 +120,10 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _remove_left_over(folder: Path) -> None:
-    """Remove temporary files that killed processes left: a minute old and of a process of this host, or a day old.
+def _remove_stale(folder: Path) -> None:
+    """Remove stale temporary files: a minute old if their process on this host has ended, else a day old.
 
-    A file that is being written is locked, which counts on this host whatever its name says.
+    Files that are being written on this host are locked and never removed.
     """
     with suppress(OSError):
         for path in list(folder.iterdir()):
@@ -134,7 +134,7 @@ def _remove_left_over(folder: Path) -> None:
                 state = path.lstat()
                 age = time.time() - state.st_mtime
                 dead = found[1] == _host() and not _is_alive(int(found[2]))
-                if stat.S_ISREG(state.st_mode) and age > (_DEAD_SECONDS if dead else _LEFT_OVER_SECONDS):
+                if stat.S_ISREG(state.st_mode) and age > (_DEAD_SECONDS if dead else _STALE_SECONDS):
                     _remove_unless_locked(path)
 
 
@@ -143,7 +143,7 @@ def _is_alive(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except (OSError, OverflowError):  # of somebody else
+    except (OSError, OverflowError):  # a process of another user
         return True
     return True
 
@@ -158,22 +158,22 @@ def _remove_unless_locked(path: Path) -> None:
 
 
 def read_plain(path: Path, limit: str = "file_bytes") -> bytes:
-    """Return the content of a plain file of at most as many bytes as the limits in effect allow.
+    """Return the content of a regular file, if its size is within the limits in effect.
 
-    A device or a pipe is refused without waiting for it.
+    Devices and pipes are refused without waiting for input.
 
     Parameters
     ----------
     path : Path
     limit : {"file_bytes", "text_bytes"}
-        Which of the limits on loading (`solvent.LoadLimits`) applies.
+        Field of `solvent.LoadLimits` that limits the size.
 
     Raises
     ------
     OSError, ValueError
-        If it cannot be read; `FileNotFoundError` if there is none.
+        If the file cannot be read; `FileNotFoundError` if it does not exist.
     LoadLimitError
-        If it is larger.
+        If the file is larger than the limit.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags)
@@ -182,11 +182,11 @@ def read_plain(path: Path, limit: str = "file_bytes") -> bytes:
         if stat.S_ISDIR(state.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(state.st_mode):
-            raise OSError(errno.EINVAL, "no plain file, but a device or a pipe")
+            raise OSError(errno.EINVAL, "a device or a pipe")
         what = "bytes of text" if limit == "text_bytes" else "bytes"
         check_limit(limit, state.st_size, what, printable(str(path)))
         most = int(min(getattr(current_limits(), limit), 2**62))
-        pieces, left = [], most + 1  # files of /proc and the like say that they are empty, and others grow
+        pieces, left = [], most + 1  # the reported size may be 0 (/proc) or out of date
         while left > 0:
             piece = file.read(min(left, 1 << 24))
             if not piece:

@@ -1,7 +1,7 @@
-"""What loading a file may cost at most: its size, what it expands to, and time.
+"""Limits on loading files: size, expanded size and time.
 
-Files come from anywhere, and a small one can ask for a lot: ranges of steps, aliases, compressed arrays, long numbers.
-Readers look up the limits in effect here and refuse before the work is begun.
+Files may be untrusted, and a small file can expand to a large model: ranges of steps, aliases, compressed arrays, long
+numbers. Readers check the limits in effect before they do the work.
 """
 
 from __future__ import annotations
@@ -22,41 +22,42 @@ VARIABLE = "SOLVENT_LOAD_LIMITS"
 
 @dataclass(frozen=True)
 class LoadLimits:
-    """Limits on what loading a file may cost.
+    """Limits on loading a file.
 
-    `solvent.load_model`, `solvent.load_policy` and `solvent.learn` take one as `limits`. Otherwise the environment
-    variable `SOLVENT_LOAD_LIMITS` decides, as in `SOLVENT_LOAD_LIMITS="seconds=3600 entries=1e9"`, or else the defaults
-    below.
+    `solvent.load_model`, `solvent.load_policy` and `solvent.learn` have an argument `limits`. If it is not given, the
+    environment variable `SOLVENT_LOAD_LIMITS` applies, as in `SOLVENT_LOAD_LIMITS="seconds=3600 entries=1e9"`, and
+    otherwise the defaults below.
 
     Parameters
     ----------
     file_bytes : int
-        Size of a binary file: NPZ models, policies, checkpoints.
+        Size of a binary file (NPZ model, policy, checkpoint) in bytes.
     text_bytes : int
-        Size of a YAML or JSON file.
+        Size of a text file (YAML, JSON) in bytes.
     expanded_bytes : int
-        Size of all arrays of a binary file once unpacked.
+        Total size of the arrays of a binary file in bytes.
     expansion : int
-        Size of these arrays relative to that of the file, where they take more than 64 MiB.
+        Total size of the arrays relative to the size of the file. Arrays of up to 64 MiB are always allowed.
     nodes : int
-        Values in a YAML file once its aliases are expanded; ten times as many as the file has are always allowed.
+        Number of values in a YAML file after its aliases are expanded. Ten times the number of values before is always
+        allowed.
     entries : int
-        Rows, outcomes and costs of all tables that the rows and steps of a YAML or JSON file stand for; ten times as
-        many as the file has are always allowed.
+        Number of rows, outcomes and costs in all tables of a YAML or JSON file. Ten times the number in the file itself
+        is always allowed.
     resources : int
         Number of resources.
     digits : int
-        Digits of a number; at most 400, which is what numbers may have anywhere.
+        Number of digits of a number, at most 400.
     seconds : float
-        Time. It is looked at between pieces of work, so that loading may take a little longer.
+        Time in seconds. It is checked between pieces of work, so loading may take slightly longer.
 
     Examples
     --------
     >>> import solvent
     >>> solvent.LoadLimits(seconds=60).seconds
     60
-    >>> from solvent.formats.files import loads
-    >>> loads("{solvent: 1, horizon: 2}", limits=LoadLimits(text_bytes=10))
+    >>> from solvent.formats.files import parse_model
+    >>> parse_model("{solvent: 1, horizon: 2}", limits=LoadLimits(text_bytes=10))
     Traceback (most recent call last):
     solvent.errors.LoadLimitError: file: expected at most 10 bytes of text, found 24; raise it with
     limits=LoadLimits(text_bytes=...) or SOLVENT_LOAD_LIMITS="text_bytes=..."
@@ -80,7 +81,7 @@ class LoadLimits:
 
     @classmethod
     def default(cls) -> LoadLimits:
-        """Return the limits that the environment variable sets, or the defaults.
+        """Return the limits of the environment variable, or else the defaults.
 
         Raises
         ------
@@ -99,7 +100,7 @@ class LoadLimits:
             except ValueError:
                 value = -1.0
             if name not in known or not value > 0:
-                expected = f"limits such as seconds=60, out of {', '.join(sorted(known))}"
+                expected = f"limits such as seconds=60, of {', '.join(sorted(known))}"
                 raise ModelError(VARIABLE, expected, quote(part))
             values[name] = value if name == "seconds" or value == float("inf") else int(value)
         return cls(**values)
@@ -110,13 +111,13 @@ _DEFAULT = LoadLimits()
 
 @dataclass
 class Load:
-    """One load under way: its limits, and when it began."""
+    """A load in progress: its limits and its start time."""
 
     limits: LoadLimits
     began: float
 
     def check_time(self) -> None:
-        """Raise a `LoadLimitError` once time is up."""
+        """Raise a `LoadLimitError` if the time limit is reached."""
         if time.monotonic() - self.began > self.limits.seconds:
             refuse("seconds", f"to load within {self.limits.seconds:g} seconds", "a file that takes longer")
 
@@ -126,7 +127,7 @@ _current: ContextVar[Load | None] = ContextVar("solvent_load", default=None)
 
 @contextmanager
 def loading(limits: LoadLimits | None) -> Iterator[Load]:
-    """Put limits into effect while a file is loaded; the outermost ones count."""
+    """Apply limits while a file is loaded; without limits of its own, an inner load keeps those of the outer load."""
     outer = _current.get()
     if outer is not None and limits is None:
         yield outer
@@ -142,25 +143,38 @@ def loading(limits: LoadLimits | None) -> Iterator[Load]:
 
 
 def current_load() -> Load | None:
-    """Return the load under way; None if what is read does not come from a file."""
+    """Return the load in progress; None if no file is being loaded."""
     return _current.get()
 
 
 def current_limits() -> LoadLimits:
-    """Return the limits of the load under way, or the defaults."""
+    """Return the limits of the load in progress, or the defaults."""
     load = _current.get()
     return LoadLimits.default() if load is None else load.limits
 
 
 def check_time() -> None:
-    """Raise a `LoadLimitError` if a load is under way whose time is up."""
+    """Raise a `LoadLimitError` if a load is in progress and its time limit is reached."""
     load = _current.get()
     if load is not None:
         load.check_time()
 
 
 def check_limit(name: str, found: int, what: str, where: str = "file", *, always: int = 0) -> None:
-    """Raise a `LoadLimitError` if there is more of something than `always` and than the limit of that name allows.
+    """Raise a `LoadLimitError` if a number exceeds both the limit of the given name and `always`.
+
+    Parameters
+    ----------
+    name : str
+        Field of `LoadLimits`.
+    found : int
+        The number.
+    what : str
+        What is counted, for the message.
+    where : str
+        Place for the message.
+    always : int
+        Number that is allowed regardless of the limit.
 
     Examples
     --------
@@ -176,6 +190,6 @@ def check_limit(name: str, found: int, what: str, where: str = "file", *, always
 
 
 def refuse(name: str, expected: str, found: str, where: str = "file") -> NoReturn:
-    """Raise the `LoadLimitError` that names a limit and how to raise it."""
+    """Raise a `LoadLimitError` with a hint on how to raise the limit of the given name."""
     hint = f'raise it with limits=LoadLimits({name}=...) or {VARIABLE}="{name}=..."'
     raise LoadLimitError(where, expected, found, hint)

@@ -1,1 +1,1 @@
-"""Model files: one module per format."""
+"""Model files: one module per format, listed in `solvent.formats.registry`."""

@@ -1,4 +1,8 @@
-"""Models as NPZ: the flat arrays as they are, and a JSON header for names, units and budgets. No pickle."""
+"""Models as NPZ: the arrays of `CMDP` and a JSON header with names, units and budgets. Nothing is pickled.
+
+Names on disk do not change, so that old files stay readable: the header fields "about" and "laws" hold the description
+and the distributions, and the array "law_DO" holds `distribution_DO`.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +26,24 @@ from solvent.core.archives import (
     check_positions,
     choose_reader,
     read_archive,
+    read_header,
     write_archive,
 )
 from solvent.core.exact import LONGEST_FILE_UNIT, ExactColumn, canonical, common_unit, exact
 from solvent.core.loading import check_limit
 from solvent.errors import ModelError, quote
-from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
+from solvent.formats.encoding import (
+    decode_budget,
+    decode_distribution,
+    decode_name,
+    encode_budget,
+    encode_cost,
+    encode_name,
+)
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
-from solvent.model.discounted import DiscountedCMDP, read_discount
-from solvent.model.steps import Steps
+from solvent.model.discounted import AnyModel, DiscountedCMDP, read_discount
+from solvent.model.steps import StepSet
+from solvent.model.validation import Names, Rows, build_model, check_horizon, check_names, check_resources
 
 _ARRAYS = {
     "table_of_step": np.int32,
@@ -44,10 +57,8 @@ _ARRAYS = {
 _UNIT = re.compile(r"[0-9]{1,2000}(/[0-9]{1,2000})?")
 
 
-def to_bytes(model: CMDP | DiscountedCMDP) -> bytes:
-    """Return a model as the content of an NPZ file."""
-    from solvent.formats.files import encode_budget, encode_cost, encode_name
-
+def write(model: AnyModel) -> bytes:
+    """Return the content of an NPZ file that holds a model."""
     discount = model.discount if isinstance(model, DiscountedCMDP) else None
     model = model.base if isinstance(model, DiscountedCMDP) else model
     header = {
@@ -72,26 +83,31 @@ def to_bytes(model: CMDP | DiscountedCMDP) -> bytes:
     arrays: dict[str, NDArray[Any]] = {name: getattr(model, name) for name in _ARRAYS}
     for d, column in enumerate(model.cost):
         arrays[f"cost{d}"] = column.ticks
-        if not column.fits:  # then its unit can be far longer than any of its entries
+        if not column.fits:  # the unit may have far more digits than any entry
             arrays[f"cost{d}"] = np.array([str(column.value(o)) for o in range(len(column))])
     if model.distribution_DO is not None:
         arrays["law_DO"] = model.distribution_DO
     return write_archive(arrays, header)
 
 
-def from_bytes(content: bytes) -> CMDP | DiscountedCMDP:
+def read(content: bytes) -> AnyModel:
     """Return the model in an NPZ file.
 
     Raises
     ------
     ModelError
-        If it is not one; object arrays are refused, so nothing in it can run.
+        If the content is not a valid model. Object arrays, which could run code, are refused.
     """
     arrays, header = read_archive(content)
     return choose_reader(header, "solvent", READERS, "a model")(header, arrays)
 
 
-def _read(header: Header, arrays: Arrays) -> CMDP | DiscountedCMDP:
+def read_resources(content: bytes) -> list[str]:
+    """Return the names of the resources in an NPZ file."""
+    return list(read_header(content).get("resources", []))
+
+
+def _read(header: Header, arrays: Arrays) -> AnyModel:
     if header.get("discount") is None:
         return _rebuild(header, arrays)
     discount = read_discount(header.get("horizon"), header["discount"])
@@ -99,14 +115,11 @@ def _read(header: Header, arrays: Arrays) -> CMDP | DiscountedCMDP:
     return DiscountedCMDP(_rebuild({**header, "horizon": 1}, arrays), discount)
 
 
-#: Readers by format. Format 2 is format 1 with a checksum.
-READERS: dict[int, Callable[[Header, Arrays], CMDP | DiscountedCMDP]] = {1: _read, 2: _read}
+#: Readers by format version. Format 2 is format 1 with a checksum.
+READERS: dict[int, Callable[[Header, Arrays], AnyModel]] = {1: _read, 2: _read}
 
 
 def _rebuild(header: Header, arrays: Arrays) -> CMDP:
-    from solvent.formats.files import decode_name, read_budget
-    from solvent.formats.schema import read_distribution, read_limit
-
     horizon = check_horizon(_field(header, "horizon", int))
     resources = check_resources(_field(header, "resources", list))
     check_limit("resources", len(resources), "resources")
@@ -123,7 +136,7 @@ def _rebuild(header: Header, arrays: Arrays) -> CMDP:
     parts = {name: check_array(arrays, name, dtype) for name, dtype in _ARRAYS.items()}
     n_outcomes = len(parts["probability"])
     distributions = tuple(
-        read_distribution(entry, f"laws[{i}]") for i, entry in enumerate(_field(header, "laws", list))
+        decode_distribution(entry, f"laws[{i}]") for i, entry in enumerate(_field(header, "laws", list))
     )
     rows = Rows(
         **{name: part for name, part in parts.items() if name != "table_of_step"},
@@ -136,20 +149,20 @@ def _rebuild(header: Header, arrays: Arrays) -> CMDP:
     if rows.distribution_DO is not None:
         for d, column in enumerate(rows.cost):
             if column.ticks[rows.distribution_DO[d] != NO_DISTRIBUTION].any():
-                raise ModelError(f"cost{d}", "zero where distribution_DO names a distribution", "others")
+                raise ModelError(f"cost{d}", "zeros where law_DO names a distribution", "other numbers")
     budget = _field(header, "budget", object)
     limits = None
     if budget is not None:
         if not isinstance(budget, dict):
             raise ModelError("header, budget", "limits by resource", quote(budget))
-        limits = {k: read_budget(read_limit(v, f"budget, {k}")) for k, v in budget.items()}
-    return assemble(
+        limits = {name: decode_budget(entry, f"budget, {name}") for name, entry in budget.items()}
+    return build_model(
         names,
         rows,
         horizon=horizon,
         table_of_step=parts["table_of_step"],
         budget=limits,
-        terminal_at=dict.fromkeys(range(len(states)), Steps([range(horizon)])),
+        terminal_at=dict.fromkeys(range(len(states)), StepSet([range(horizon)])),
     )
 
 
@@ -166,7 +179,7 @@ def _column(header: Header, arrays: Arrays, d: int, n_outcomes: int) -> ExactCol
     name = f"cost{d}"
     array = arrays.get(name)
     if array is None or d >= len(units) or d >= len(digits):
-        raise ModelError(name, "an array, a unit and a count of digits", "not all of them")
+        raise ModelError(name, "an array, a unit and a number of digits", "not all of these")
     if not isinstance(units[d], str) or not _UNIT.fullmatch(units[d]) or not isinstance(digits[d], int):
         raise ModelError(f"header, units[{d}]", "a positive number as text", quote(units[d]))
     numerator, _, denominator = units[d].partition("/")
@@ -201,11 +214,11 @@ def _distributions_used(
 
 
 def _check_layout(names: Names, rows: Rows, table_of_step: NDArray[np.int32], horizon: int) -> None:
-    """Check that positions point to where there is something."""
+    """Check the sizes of all arrays, and that their positions are in range."""
     n_states, n_rows = len(names.states), len(rows.row_action)
     n_tables, rest = divmod(len(rows.row_indptr) - 1, n_states) if n_states else (0, 1)
     if n_tables < 1 or rest:
-        raise ModelError("row_indptr", f"a multiple of {n_states} entries and one more", f"{len(rows.row_indptr)}")
+        raise ModelError("row_indptr", f"a multiple of {n_states} entries, plus one", f"{len(rows.row_indptr)}")
     check_positions("table_of_step", table_of_step, n_tables)
     check_positions("row_action", rows.row_action, len(names.actions))
     check_positions("next_state", rows.next_state, n_states)
@@ -216,4 +229,4 @@ def _check_layout(names: Names, rows: Rows, table_of_step: NDArray[np.int32], ho
     check_length("next_state", rows.next_state, len(rows.probability))
     owner = np.repeat(np.arange(len(rows.row_indptr) - 1), np.diff(rows.row_indptr))
     if n_rows > 1 and ((np.diff(rows.row_action) <= 0) & (np.diff(owner) == 0)).any():
-        raise ModelError("row_action", "each action of a state once, in order", "others")
+        raise ModelError("row_action", "each action of a state once, in increasing order", "another order")

@@ -196,7 +196,7 @@ def _read(model: CMDP | str | Path) -> CMDP:
     if isinstance(model, str | Path):
         from solvent.formats.files import load_model
 
-        found = load_model(model)
+        found = load_model(model, discounted=None)
     check_model(found)
     return found  # type: ignore[no-any-return]
 

@@ -16,7 +16,7 @@ from solvent.gym.env import ENV_ID
 from solvent.gym.starts import RandomStart
 from solvent.model.budget import Budget, limits_of
 from solvent.model.cmdp import CMDP
-from solvent.model.explore import from_gymnasium
+from solvent.model.gymnasium_tables import from_gymnasium
 
 #: Cost of a step: one per action, a constant, a key of `info`, or None for `info["cost"]`.
 StepCost = tuple[Fraction, ...] | Fraction | str | None

@@ -35,10 +35,10 @@ from solvent.learning.result import LearnResult
 from solvent.learning.support import Seen, SupportLike, read_support, unrolled
 from solvent.learning.world import CostLike, World, model_of, refuse_budget_wrapper, wrapped_model_hint
 from solvent.learning.worst import Worst
-from solvent.model.assemble import check_horizon
 from solvent.model.budget import BudgetLike, Limits, limits_of, read_budgets, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import BoundLike
+from solvent.model.validation import check_horizon
 from solvent.policy.nodes import Counting
 from solvent.solvers.problem import Problem
 from solvent.solvers.transforms.rounding import additive_lengths, project, read_epsilon

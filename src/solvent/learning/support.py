@@ -24,7 +24,7 @@ from solvent.learning.worst import GONE, Worst
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import Bound
-from solvent.model.explore import from_function
+from solvent.model.functions import from_function
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks, round_to
 from solvent.policy.nodes import Counting

@@ -1,4 +1,4 @@
-"""Exact amounts as text: the shortest that reads back the same, or one that people can take in."""
+"""Exact amounts as text: the shortest exact text, or an approximation of bounded length."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 
 
 def as_typed(value: Fraction) -> int | str:
-    """Return an int where `value` is one, else its shortest exact text: a decimal if it has one, or "p/q".
+    """Return an int if `value` is whole, else its exact text: a decimal if it has one, or "p/q".
 
     Examples
     --------
@@ -35,7 +35,7 @@ def _strip_factor(value: int, factor: int) -> tuple[int, int]:
 
 
 def format_amount(value: Fraction) -> str:
-    """Return an exact amount as text for people.
+    """Return an exact amount as text.
 
     Examples
     --------
@@ -46,14 +46,20 @@ def format_amount(value: Fraction) -> str:
 
 
 def short_amount(value: Fraction, longest: int = 24) -> str:
-    """Return an amount as text of bounded length: exact if that is short, else "description" so much.
+    """Return an amount as text of bounded length: exact if it is short enough, else "about" a decimal.
+
+    Parameters
+    ----------
+    value : Fraction
+    longest : int
+        Length of the longest exact text.
 
     Examples
     --------
     >>> short_amount(Fraction(1, 3)), short_amount(Fraction(-1, 7**400))
     ('1/3', 'about -9.137e-339')
     """
-    # texts of integers of more than 4300 digits are refused by Python
+    # Python refuses to convert integers of more than 4300 digits to text
     if value.numerator.bit_length() + value.denominator.bit_length() <= 4 * longest:
         text = format_amount(value)
         if len(text) <= longest:

@@ -1,4 +1,4 @@
-"""Models from arrays: transitions, rewards and costs, dense or sparse, the same at all steps or one per step."""
+"""Models from arrays of transitions, rewards and costs: dense or sparse, stationary or with a step axis."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import exact_column
 from solvent.errors import ModelError
-from solvent.model.assemble import (
+from solvent.model.budget import BudgetLike
+from solvent.model.cmdp import CMDP
+from solvent.model.validation import (
     PROBABILITY_TOLERANCE,
     Names,
     Rows,
-    assemble,
+    build_model,
     check_horizon,
     check_names,
     check_resources,
 )
-from solvent.model.budget import BudgetLike
-from solvent.model.cmdp import CMDP
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """How many steps, states and actions the arrays speak of."""
+    """Number of steps, states and actions of the arrays."""
 
     horizon: int
     states: int
@@ -53,44 +53,12 @@ def from_arrays(
     name: str = "",
     description: str = "",
 ) -> CMDP:
-    """Return the model of transition, reward and cost arrays.
-
-    Parameters
-    ----------
-    P : array of shape (S, A, S) or (H, S, A, S), or sparse
-        Transition probabilities. Sparse: one matrix of shape (S * A, S) with row `s * A + a`, or a list of A matrices
-        of shape (S, S); with steps, a list of H of either.
-    R : array of shape (S, A), (H, S, A), (S, A, S) or (H, S, A, S)
-        Rewards of rows, or of transitions.
-    C : array of shape (S, A), (S, A, d), (H, S, A) or (H, S, A, d)
-        Costs; numbers of any kind that `solvent` takes, also objects and text. With `cost_probability`, an axis for
-        the points of a finite support comes before the axis of resources: (S, A, n) or (S, A, n, d), or with steps.
-    horizon : int
-        Number of steps H.
-    start : hashable
-        Name of the first state; its position, if `states` is not given.
-    cost_probability : array of shape (S, A, n) or (H, S, A, n), optional
-        Probability of each point in C, independent of the next state (the paper's form).
-    available : array of bool, shape (S, A) or (H, S, A), optional
-        Which actions each state offers; all, if not given. A state that offers none is terminal.
-    states, actions, resources : sequences of names, optional
-        Positions 0, 1, ..., and "cost" (or "cost0", "cost1", ...), if not given.
-    budget : number, Budget, or dict of them by resource, optional
-        The default, as in `CMDP.builder`.
-    name, description : str
-        For people.
+    """Return a model from transition, reward and cost arrays; see `CMDP.from_arrays` for the parameters.
 
     Raises
     ------
     ModelError
-        If shapes do not fit each other or could be read in two ways, or the numbers do not make a model.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> P = np.array([[[0.9, 0.1], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
-    >>> from_arrays(P, R=[[1, 0], [0, 0]], C=[[0.1, 0], [0, 0]], horizon=10)
-    CMDP(horizon 10, 2 states, 2 actions, 4 rows, 5 outcomes, stationary, resources ['cost'])
+        If the shapes do not match or could be read in two ways, or the numbers are not a valid model.
     """
     horizon = check_horizon(horizon)
     transitions, n_states, n_actions = _read_transitions(P, horizon)
@@ -107,7 +75,7 @@ def from_arrays(
     n_resources = cost_steps[0].shape[-1]
     given = check_resources(resources) if resources is not None else _default_resources(n_resources)
     if len(given) != n_resources:
-        raise ModelError("resources", f"{n_resources} names, as C has", f"{len(given)}")
+        raise ModelError("resources", f"{n_resources} names, as in C", f"{len(given)}")
     names = Names(
         start,
         _names(states, n_states, "states"),
@@ -126,7 +94,7 @@ def from_arrays(
         if table_of_step[h] == len(pieces):
             pieces.append(_table(shape, *(_pick(column, h) for column in columns)))
     rows = _join(pieces, names, horizon)
-    return assemble(names, rows, horizon=horizon, table_of_step=table_of_step, budget=budget)
+    return build_model(names, rows, horizon=horizon, table_of_step=table_of_step, budget=budget)
 
 
 def _names(given: Sequence[Hashable] | None, count: int, kind: str) -> tuple[Hashable, ...]:
@@ -134,7 +102,7 @@ def _names(given: Sequence[Hashable] | None, count: int, kind: str) -> tuple[Has
     if names is None:
         return tuple(range(count))
     if len(names) != count:
-        raise ModelError(kind, f"{count} names, as P has", f"{len(names)}")
+        raise ModelError(kind, f"{count} names, as in P", f"{len(names)}")
     return names
 
 
@@ -147,7 +115,7 @@ def _pick(steps: list[Any], h: int) -> Any:
 
 
 def _content(entry: Any) -> Hashable:
-    """Return a key that is equal for equal entries, so that equal tables are stored once."""
+    """Return a hashable key of the content, so that equal tables are stored once."""
     if entry is None:
         return None
     if _is_sparse(entry):
@@ -160,7 +128,7 @@ def _is_sparse(value: Any) -> bool:
 
 
 def _read_transitions(P: Any, horizon: int) -> tuple[list[Any], int, int]:
-    """Return per step a matrix of shape (S * A, S), dense or CSR, and S and A."""
+    """Return a matrix of shape (S * A, S) per step, dense or CSR, and S and A."""
     if _is_sparse(P):
         return _sparse_steps([P], 1)
     if _all_sparse(P):
@@ -208,7 +176,7 @@ def _sparse_steps(steps: list[Any], expected: int) -> tuple[list[Any], int, int]
 
 
 def _by_step(array: NDArray[Any], shape: _Shape, trailing: int, name: str) -> list[NDArray[Any]]:
-    """Split a leading step axis, if there is one, from an array of shape (S, A) and `trailing` axes."""
+    """Return the entries of the leading step axis, if there is one, of an array of shape (S, A, ...)."""
     plain = 2 + trailing
     text = "S, A" + ", n" * trailing
     if array.ndim == plain and array.shape[:2] == shape.rows:
@@ -225,32 +193,32 @@ def _by_step(array: NDArray[Any], shape: _Shape, trailing: int, name: str) -> li
 def _read_numbers(values: Any, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(values)
-        # numpy turns a list of text and numbers into text, and one of large integers and floats into floats
+        # NumPy converts lists of text and numbers to text, and lists of large integers and floats to floats
         mixed = array.dtype.kind in "US" or (array.dtype.kind == "f" and bool((np.abs(array) >= 2**53).any()))
         if mixed:
             array = np.array(values, dtype=object)
     except (TypeError, ValueError):
-        raise ModelError(name, "an array of numbers", f"a {type(values).__name__} that is not one") from None
+        raise ModelError(name, "an array of numbers", f"a {type(values).__name__} that cannot be converted") from None
     if array.dtype.kind not in "iufO":
-        raise ModelError(name, "an array of numbers", f"one of type {array.dtype}")
+        raise ModelError(name, "an array of numbers", f"an array of type {array.dtype}")
     return array
 
 
 def _read_floats(values: Any, name: str) -> NDArray[np.float64]:
-    """Read probabilities or rewards; a fraction too small for a double does not become zero."""
+    """Return probabilities or rewards as floats; a fraction too small for a double does not become zero."""
     array = _read_numbers(values, name)
     if array.dtype != object:
         return array.astype(np.float64)
     try:
         floats = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ModelError(name, "an array of numbers that floats can hold", "entries that are not") from None
+        raise ModelError(name, "an array of numbers that floats can hold", "other entries") from None
     lost = [number != 0 and rounded == 0 for number, rounded in zip(array.flat, floats.flat, strict=True)]
     return np.where(np.reshape(lost, array.shape), np.where(array > 0, 5e-324, -5e-324), floats)
 
 
 def _check_distributions(steps: list[NDArray[np.float64]]) -> None:
-    """Refuse what would be put right by P: a negative or unnormalized distribution of costs."""
+    """Refuse invalid cost probabilities, which normalization with P could hide."""
     for probability in steps:
         total = probability.sum(-1)
         if not (probability >= 0).all() or not (np.abs(total - 1) <= PROBABILITY_TOLERANCE).all():
@@ -258,7 +226,7 @@ def _check_distributions(steps: list[NDArray[np.float64]]) -> None:
 
 
 def _read_rewards(R: Any, shape: _Shape) -> list[NDArray[np.float64]]:
-    """Return per step rewards of shape (S, A) or (S, A, S)."""
+    """Return rewards of shape (S, A) or (S, A, S) per step."""
     array = _read_floats(R, "R")
     by_transition = array.ndim == 3 and array.shape == (*shape.rows, shape.states)
     by_step = array.ndim == 3 and array.shape == (shape.horizon, *shape.rows)
@@ -267,7 +235,7 @@ def _read_rewards(R: Any, shape: _Shape) -> list[NDArray[np.float64]]:
             "R",
             "a shape that can be read in one way",
             f"{array.shape}, which could be (S, A, S) or (H, S, A)",
-            "add a leading axis of length 1 for the first, a trailing one broadcast to S for the second",
+            "add a leading axis of length 1 for (S, A, S), or a trailing axis broadcast to S for (H, S, A)",
         )
     if array.ndim == 4 and array.shape[-1] != shape.states:
         raise ModelError("R", f"one reward for each of {shape.states} next states", f"shape {array.shape}")
@@ -277,7 +245,7 @@ def _read_rewards(R: Any, shape: _Shape) -> list[NDArray[np.float64]]:
 
 
 def _read_costs(C: Any, shape: _Shape, probabilities: list[Any] | None) -> list[NDArray[Any]]:
-    """Return per step costs of shape (S, A, n, d)."""
+    """Return costs of shape (S, A, n, d) per step."""
     array = _read_numbers(C, "C")
     points = 0 if probabilities is None else 1
     steps_first = array.ndim == 3 + points and array.shape[1:3] == shape.rows and array.shape[0] in (1, shape.horizon)
@@ -286,8 +254,8 @@ def _read_costs(C: Any, shape: _Shape, probabilities: list[Any] | None) -> list[
         raise ModelError(
             "C",
             "a shape that can be read in one way",
-            f"{array.shape}, which could be with steps first or with resources last",
-            "add an axis of length 1 for the resources at the end",
+            f"{array.shape}, which could have a leading axis of steps or a trailing axis of resources",
+            "add a trailing axis of length 1 for the resources",
         )
     if array.ndim == 2 + points or (steps_first and not resources_last):
         array = array[..., None]
@@ -296,13 +264,13 @@ def _read_costs(C: Any, shape: _Shape, probabilities: list[Any] | None) -> list[
         return [step[:, :, None, :] for step in steps]
     n = probabilities[0].shape[-1]
     if steps[0].shape[2] != n:
-        raise ModelError("C", f"{n} points of support, as cost_probability has", f"{steps[0].shape[2]}")
+        raise ModelError("C", f"{n} possible costs, as in cost_probability", f"{steps[0].shape[2]}")
     return steps
 
 
 @dataclass(frozen=True)
 class _Table:
-    """The rows of one table: costs still as the user's numbers, (O, d)."""
+    """The rows of one table; costs are numbers as the user gave them, shape (O, d)."""
 
     rows_per_state: NDArray[np.int64]
     action: NDArray[np.int64]
@@ -327,7 +295,7 @@ def _table(
     n_points = C.shape[2]
     if q is not None:
         each, share = np.repeat(p, n_points), q.reshape(n_rows, -1)[row].ravel()
-        # a product of possible things is possible, however small
+        # the product of two positive probabilities stays positive
         weight = np.where((each > 0) & (share > 0), np.maximum(each * share, 5e-324), each * share)
         point = np.tile(np.arange(n_points), len(row))
         row, following = np.repeat(row, n_points), np.repeat(following, n_points)
@@ -354,7 +322,7 @@ def _nonzero(P: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.f
         order = np.lexsort((entries.col, entries.row))
         row, following = entries.row[order].astype(np.int64), entries.col[order].astype(np.int64)
         return row, following, entries.data[order].astype(np.float64)
-    # NaN and negative entries count as non-zero here and are refused by name later
+    # NaN and negative entries count as non-zero here and are refused by `build_model`
     row, following = np.nonzero(P)
     return row, following, P[row, following]
 

@@ -1,7 +1,7 @@
-"""Budgets: what `spent` may be after each step, per resource, with both sides optional.
+"""Budgets: upper and lower limits on what has been spent of each resource after each step.
 
-A budget is stated once by the user (`Budget`) and resolved against a model (`resolve`) into `Limits`: for every
-tracked resource an upper and a lower limit after each of the H steps, as exact numbers or None for an open side.
+Users state a `Budget` per resource. `resolve` turns the budgets of a model into `Limits`: for each tracked resource an
+upper and a lower limit after each of the H steps, exact numbers or None for no limit.
 """
 
 from __future__ import annotations
@@ -15,33 +15,34 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from solvent.core.exact import Number, exact
+from solvent.core.loading import current_load
 from solvent.errors import BudgetError, ModelError, did_you_mean, quote
 from solvent.model.amounts import as_typed
 
 if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
 
-#: One side of a budget as users give it: one number, one per step (None = open), or a function of the step.
+#: One side of a budget: a number, a sequence with one entry per step (None: no limit), or a function of the step.
 Side = Number | Sequence[Number | None] | Callable[[int], Number | None] | None
 _Exact = Fraction | tuple[Fraction | None, ...] | Callable[[int], Any] | None
 
 
 @dataclass(frozen=True, init=False)
 class Budget:
-    """Limits on what may have been spent of one resource after each step.
+    """Limits on what has been spent of one resource after each step.
 
     Parameters
     ----------
     limit : number, optional
-        The most that may ever have been spent; short for `upper`.
+        Upper limit after every step; the same as `upper`.
     upper, lower : number, sequence of length H, or function of the step, optional
-        The most and the least that may have been spent after step 0, 1, ..., H - 1. None leaves a side, or one
-        step of it, open.
+        Upper and lower limit on what has been spent after step 0, 1, ..., H - 1. None, for a side or for an entry of a
+        sequence, means no limit.
 
     Notes
     -----
-    The interval form is the paper's "Generalized Anytime Constraints", `Budget.final` its "General Almost-Sure
-    Constraints". A negative limit is a covering constraint: so much must have been earned back.
+    Limits on both sides are the paper's "Generalized Anytime Constraints", and `Budget.final` is its "General
+    Almost-Sure Constraints". A negative upper limit is a covering constraint: at least that much must be gained.
 
     Examples
     --------
@@ -66,7 +67,13 @@ class Budget:
 
     @classmethod
     def final(cls, limit: Number | None = None, *, lower: Number | None = None) -> Budget:
-        """Limit only what has been spent at the end, after the last step."""
+        """Return a budget that applies after the last step only.
+
+        Parameters
+        ----------
+        limit, lower : number, optional
+            Upper and lower limit.
+        """
         for side, value in (("limit", limit), ("lower", lower)):
             if value is not None:
                 _read_limit(value, f"budget, final {side}")
@@ -75,12 +82,12 @@ class Budget:
         return budget
 
     def over(self, horizon: int, where: str = "budget") -> Budget:
-        """Return the budget with one limit per step, if its limits vary, for a model of this horizon.
+        """Return the budget for a model of this horizon: functions of the step are replaced by sequences.
 
         Raises
         ------
         BudgetError
-            If a sequence has another length, or a lower limit lies above the upper one.
+            If a sequence does not have one entry per step, or a lower limit exceeds the upper limit.
         """
         sides = {}
         for name, side in (("upper", self.upper), ("lower", self.lower)):
@@ -89,9 +96,9 @@ class Budget:
             if isinstance(side, tuple) and len(side) != horizon:
                 raise BudgetError(
                     f"{where}, {name}",
-                    f"{horizon} limits, one for after each step",
+                    f"{horizon} limits, one after each step",
                     f"{len(side)}",
-                    "use None (null in files) for a step without a limit",
+                    f"use {_no_limit()} for a step without a limit",
                 )
             sides[name] = side
         fixed = Budget.__new__(Budget)
@@ -129,6 +136,11 @@ class Budget:
         return f"{name}({', '.join(parts)})"
 
 
+def _no_limit() -> str:
+    """Return how to write that there is no limit: in the file that is being loaded, or in Python."""
+    return "None" if current_load() is None else "null"
+
+
 def _show(side: _Exact) -> str:
     if isinstance(side, tuple):
         return f"[{', '.join(_show(limit) for limit in side)}]"
@@ -140,7 +152,7 @@ def _read_side(side: Any, name: str, where: str = "budget") -> _Exact:
         return side  # type: ignore[no-any-return]
     if isinstance(side, np.ndarray) and side.ndim == 0:
         side = side[()]
-    if side is np.ma.masked:  # an array without entries or length
+    if side is np.ma.masked:  # an array without length
         return _read_limit(side, f"{where}, {name}")
     if isinstance(side, Sequence | np.ndarray) and not isinstance(side, str | bytes):
         return tuple(
@@ -155,24 +167,24 @@ def _read_limit(limit: Any, where: str) -> Fraction:
         return exact(limit, where)
     except ModelError as error:
         text = str(limit) if isinstance(limit, str | float | Decimal | np.floating) else ""
-        hint = "use None for no limit" if text.lstrip("+-").lower() in ("inf", "infinity") else ""
+        hint = f"use {_no_limit()} for no limit" if text.lstrip("+-").lower() in ("inf", "infinity") else ""
         raise BudgetError(error.where, error.expected, error.found, hint) from None
 
 
-#: A budget as users give it: one number or `Budget` for a model of one resource, or one per resource by name.
+#: A budget as users state it: a number or `Budget` for a model of one resource, or a mapping by resource.
 BudgetLike = Number | Budget | Mapping[str, Number | Budget | Sequence[Number | None] | None]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """A budget resolved against a model.
+    """The limits that a budget puts on each step of a model.
 
     Attributes
     ----------
     resources : tuple of str
-        The tracked resources, in the model's order; one without any limit is not tracked.
+        Tracked resources, in the order of the model. A resource without any limit is not tracked.
     upper, lower : tuple of tuples of Fraction or None
-        Per tracked resource, the limit after each of the H steps; None where that side is open.
+        For each tracked resource, the limit after each of the H steps; None for no limit.
     """
 
     resources: tuple[str, ...]
@@ -184,14 +196,14 @@ class Limits:
         return max(map(abs, self.distinct(index)), default=Fraction(0))
 
     def distinct(self, index: int) -> list[Fraction]:
-        """Return the limits of a tracked resource, those that are one and the same object only once."""
+        """Return the limits of a tracked resource; identical objects are listed once."""
         sides = (side[:1] if is_constant(side) else side for side in (self.upper[index], self.lower[index]))
         by_id = {id(limit): limit for side in sides for limit in side}
         return [limit for limit in by_id.values() if limit is not None]
 
 
 def is_constant(side: tuple[Fraction | None, ...]) -> bool:
-    """Whether one side's limit is the same after each step; quick where it is one and the same object.
+    """Return whether a limit is the same after each step; fast if all entries are the same object.
 
     Examples
     --------
@@ -204,12 +216,23 @@ def is_constant(side: tuple[Fraction | None, ...]) -> bool:
 def read_budgets(
     budget: BudgetLike, resources: Sequence[str], horizon: int, where: str = "budget"
 ) -> dict[str, Budget]:
-    """Return a `Budget` for every resource of a model from any of the forms users give.
+    """Return a `Budget` for each resource of a model.
+
+    Parameters
+    ----------
+    budget : number, Budget, or mapping of these by resource
+        Budget as users state it. A mapping must have an entry for each resource.
+    resources : sequence of str
+        Resources of the model.
+    horizon : int
+        Number of steps.
+    where : str
+        Place for error messages.
 
     Raises
     ------
     BudgetError
-        For an unknown or a missing resource, or a limit that is no number or has the wrong length.
+        If a resource is unknown or missing, or a limit is not a number or has the wrong length.
     """
     if isinstance(budget, Mapping):
         by_name = dict(budget)
@@ -220,7 +243,7 @@ def read_budgets(
             where,
             f"a limit for each of {', '.join(map(quote, resources))} by name" if resources else "no budget",
             quote(budget),
-            "a plain number will do only for a model of one resource",
+            "a single limit is enough only for a model of one resource",
         )
     listed = set(resources)
     for name in by_name:
@@ -233,7 +256,7 @@ def read_budgets(
             where,
             f"a limit for resource {quote(missing[0])}",
             "none",
-            f"write {missing[0]}: None to leave it unlimited",
+            f"write {missing[0]}: {_no_limit()} to leave it unlimited",
         )
     return {name: _one(by_name[name], f"{where}, {name}").over(horizon, f"{where}, {name}") for name in resources}
 
@@ -248,7 +271,7 @@ def _one(value: Any, where: str) -> Budget:
 
 
 def resolve(model: CMDP, budget: BudgetLike | None) -> Limits:
-    """Return the limits that `budget`, or else the model's own default, puts on each step of `model`.
+    """Return the limits that a budget puts on each step of a model; None stands for the default budget of the model.
 
     Examples
     --------
@@ -268,7 +291,7 @@ def resolve(model: CMDP, budget: BudgetLike | None) -> Limits:
 
 
 def limits_of(budgets: Mapping[str, Budget], horizon: int) -> Limits:
-    """Return the limits of budgets that were read, one for each resource (`read_budgets`).
+    """Return the limits of budgets by resource, as `read_budgets` returns them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The builder: a model stated row by row, in names."""
+"""The builder: state a model row by row, in names."""
 
 from __future__ import annotations
 
@@ -17,23 +17,28 @@ import numpy as np
 from solvent.core.exact import exact, exact_column
 from solvent.core.loading import check_limit, check_time, current_load
 from solvent.errors import ModelError, did_you_mean, looks_misspelled, printable, quote
-from solvent.model.assemble import Names, Rows, assemble, check_horizon, check_names, check_resources
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.distributions import CostDistribution, from_scipy, is_scipy
-from solvent.model.steps import Steps
+from solvent.model.steps import StepSet
+from solvent.model.validation import Names, Rows, build_model, check_horizon, check_names, check_resources
 
-_NO_STEPS = Steps(())
+#: Hint for a start that is not one state but a distribution.
+START_HINT = (
+    "a model starts in one state; to draw the first state at random, add a state with one action whose outcomes are "
+    "the possible first states, and one step"
+)
+_NO_STEPS = StepSet(())
 _OUTCOME = "(probability, next state), (probability, next state, cost) or (..., cost, reward)"
 
 
 @dataclass(frozen=True)
 class _Row:
-    """One call of `add`, as given; costs are one entry per resource."""
+    """Arguments of one call of `Builder.add`; costs have one entry per resource."""
 
     state: Hashable
     action: Hashable
-    steps: Steps | None
+    steps: StepSet | None
     reward: float
     probability: list[float]
     next_state: list[Hashable]
@@ -45,7 +50,7 @@ class _Row:
 
 
 class Builder:
-    """Collects rows by name and builds a `CMDP` of them.
+    """Build a `CMDP` row by row, in names.
 
     Parameters
     ----------
@@ -54,14 +59,14 @@ class Builder:
     start : hashable
         Name of the state at step 0.
     resources : sequence of str
-        Names of what is spent.
+        Names of the resources.
     states, actions : sequence of hashables, optional
-        All names that may occur, in the order they shall have; any other is then an error. Without them names are
-        taken as they come, and a state that is reached but has no row is terminal.
-    budget : optional
+        All names, in order. If given, any other name is an error. Otherwise names are ordered by first use, and a next
+        state without rows is terminal.
+    budget : number, Budget, or dict of these by resource, optional
         Default budget of the model.
     name, description : str
-        For people.
+        Title and description of the model.
 
     Examples
     --------
@@ -92,8 +97,8 @@ class Builder:
         self._known = {"state": _as_set(self._states), "action": _as_set(self._actions)}
         self._check_known(start, "state", "start")
         self._rows: list[_Row] = []
-        self._taken: dict[tuple[Hashable, Hashable], Steps | None] = {}
-        self._terminal: dict[Hashable, Steps | None] = {}
+        self._taken: dict[tuple[Hashable, Hashable], StepSet | None] = {}
+        self._terminal: dict[Hashable, StepSet | None] = {}
 
     def add(
         self,
@@ -104,26 +109,26 @@ class Builder:
         reward: float = 0,
         steps: Iterable[int] | None = None,
     ) -> None:
-        """Add one row: what may happen on taking `action` in `state`.
+        """Add a row: the outcomes of an action in a state.
 
         Parameters
         ----------
         state, action : hashable
             Names.
         outcomes : iterable of tuples
-            `(probability, next state, cost)`, or with a reward of its own as a fourth entry; without a cost it is
-            zero. A cost is a number (of the only resource), a sequence in the order of the resources, or a dict by
-            name in which a missing resource costs nothing. A number may also be a `CostDistribution` or a frozen
-            `scipy.stats` distribution.
+            Tuples `(probability, next state)`, `(probability, next state, cost)` or `(probability, next state, cost,
+            reward)`. The default cost and reward are 0. A cost is a number (for one resource), a sequence in the order
+            of the resources, or a dict by resource, in which a missing resource costs 0. Instead of a number, a cost
+            may be a `CostDistribution` or a frozen `scipy.stats` distribution.
         reward : float
-            Expected reward of the row; rewards of outcomes are added to it.
+            Expected reward of the row, to which the expected reward of its outcomes is added.
         steps : iterable of int, optional
-            The steps at which the row holds; all, if not given.
+            Steps at which the row applies. Default: all.
 
         Raises
         ------
         ModelError
-            If the row is there already, or anything in it is not what it should be.
+            If the row exists already, or an argument is invalid.
         """
         place = printable(f"{state}/{action}")
         self._check_known(state, "state", place)
@@ -151,9 +156,16 @@ class Builder:
         self._rows.append(_Row(state, action, when, row_reward, probability, following, costs))
 
     def terminal(self, *states: Hashable, steps: Iterable[int] | None = None) -> None:
-        """Declare that the episode ends in these states, at all steps or at the given ones.
+        """Declare states terminal: the episode ends there.
 
-        Once a state is declared terminal for all steps, every state without actions must be.
+        Once a state has been declared terminal at all steps, every state without rows must be declared.
+
+        Parameters
+        ----------
+        *states : hashable
+            Names.
+        steps : iterable of int, optional
+            Steps at which the states are terminal. Default: all.
         """
         for state in states:
             self._check_known(state, "state", "terminal")
@@ -167,7 +179,7 @@ class Builder:
         Raises
         ------
         ModelError
-            If the rows do not make a model; see `solvent.model.assemble`.
+            If the rows are not a valid model.
         """
         if not self._rows:
             raise ModelError("model", "at least one row", "none", "call add(state, action, outcomes=...)")
@@ -182,7 +194,7 @@ class Builder:
         )
         self._rows = [self._rows[i] for i in order]
         tables, table_of_step = self._tables()
-        return assemble(
+        return build_model(
             names,
             self._flatten(tables, state_at, action_at),
             horizon=self.horizon,
@@ -196,19 +208,19 @@ class Builder:
         """Whether any row has been added."""
         return bool(self._rows)
 
-    def _read_steps(self, steps: Iterable[int] | Steps | None, place: str) -> Steps | None:
+    def _read_steps(self, steps: Iterable[int] | StepSet | None, place: str) -> StepSet | None:
         if steps is None:
             return None
         if isinstance(steps, int) and not isinstance(steps, bool):
             steps = [steps]
-        if not isinstance(steps, Steps):
+        if not isinstance(steps, StepSet):
             steps = self._list_steps(steps, place)
         for end in (steps.ranges[0].start, steps.ranges[-1].stop - 1):
             if not 0 <= end < self.horizon:
                 raise ModelError(f"{place}, steps", f"steps from 0 to {self.horizon - 1}", quote(end))
         return steps
 
-    def _list_steps(self, steps: Iterable[int], place: str) -> Steps:
+    def _list_steps(self, steps: Iterable[int], place: str) -> StepSet:
         try:
             listed = list(steps)
         except TypeError:
@@ -219,10 +231,10 @@ class Builder:
                 raise ModelError(f"{place}, steps", f"steps from 0 to {self.horizon - 1}", quote(step))
         if not listed:
             raise ModelError(f"{place}, steps", "at least one step", "none")
-        return Steps.of(map(int, listed))
+        return StepSet.of(map(int, listed))
 
-    def _take(self, state: Hashable, action: Hashable, steps: Steps | None, place: str) -> None:
-        """Note that a row holds at these steps, all of them if None; refuse it where there is one already."""
+    def _take(self, state: Hashable, action: Hashable, steps: StepSet | None, place: str) -> None:
+        """Record the steps of a row, None for all; refuse steps that an earlier row of the action has."""
         if (state, action) not in self._taken:
             self._taken[state, action] = steps
             return
@@ -241,7 +253,8 @@ class Builder:
             unknown = name not in (declared or ())
             hash(name)
         except TypeError:
-            raise ModelError(where, f"a hashable {kind} name", quote(name)) from None
+            hint = START_HINT if where == "start" and isinstance(name, Mapping) else ""
+            raise ModelError(where, f"a hashable {kind} name", quote(name), hint) from None
         if unknown and declared is not None:
             hint = did_you_mean(name, declared)
             raise ModelError(where, f"a declared {kind}", f"unknown {kind} {quote(name)}", hint)
@@ -269,19 +282,19 @@ class Builder:
         return tuple(names)
 
     def _warn_of_typo(self, place: str, state: Hashable, acting: Iterable[Hashable]) -> None:
-        """Warn if a state that is only led to, and so is terminal, looks like a misspelled one."""
+        """Warn if a state without rows, which is therefore terminal, looks like a misspelled name."""
         if self._states is not None or state in self._terminal or not isinstance(state, str):
             return
         similar = [name for name in acting if isinstance(name, str) and looks_misspelled(state, name)]
         if similar:
             warnings.warn(
-                f"{place} leads to {quote(state)}, which has no actions and is taken for terminal; did you mean "
-                f"{quote(similar[0])}? If not, say terminal({quote(state)})",
+                f"{place} leads to {quote(state)}, which has no actions and is therefore terminal; did you mean "
+                f"{quote(similar[0])}? If not, declare it: terminal({quote(state)})",
                 stacklevel=4,
             )
 
-    def _terminal_at(self, state_at: Mapping[Hashable, int]) -> dict[int, Steps]:
-        always = Steps([range(self.horizon)])
+    def _terminal_at(self, state_at: Mapping[Hashable, int]) -> dict[int, StepSet]:
+        always = StepSet([range(self.horizon)])
         for row in self._rows:
             declared = self._terminal.get(row.state, _NO_STEPS)
             clash = (always if declared is None else declared).first_shared(always if row.steps is None else row.steps)
@@ -292,7 +305,7 @@ class Builder:
     def _tables(self) -> tuple[list[list[int]], np.ndarray[Any, np.dtype[np.int32]]]:
         """Return the rows of each distinct table, and the table of each step.
 
-        Rows begin and end to hold at few steps. Between two of these all steps have the same table.
+        Tables can change only at steps at which some row begins or ceases to apply.
         """
         begins: dict[int, list[int]] = {}
         ends: dict[int, list[int]] = {}
@@ -304,7 +317,7 @@ class Builder:
         n_always = sum(self._entries(self._rows[i]) for i in always)
         n_written = sum(self._entries(row) for row in self._rows)
         bounds = sorted({0, *begins, *ends} - {self.horizon})
-        # a set of rows is known by the sum of random numbers of its rows, which takes no time to update
+        # a set of rows is identified by the sum of random numbers of its rows, which is cheap to update
         marks = [secrets.randbits(128) for _ in self._rows]
         known: dict[int, int] = {}
         tables: list[list[int]] = []
@@ -320,7 +333,7 @@ class Builder:
                 mark += marks[i]
             if mark not in known:
                 size += n_always + sum(self._entries(self._rows[i]) for i in holding)
-                if current_load() is not None:  # what Python code states is its own affair
+                if current_load() is not None:  # models stated in Python have no limits
                     check_limit("entries", size, "rows, outcomes and costs over all tables", always=10 * n_written)
                     check_time()
                 known[mark] = len(known)
@@ -394,14 +407,14 @@ def _expectation(probability: list[float], reward: list[float]) -> float:
     try:
         total = math.fsum(probability) or 1.0
         return math.fsum(p * r for p, r in zip(probability, reward, strict=True)) / total
-    except OverflowError:  # refused by name when the model is built
+    except OverflowError:  # refused, with its place, when the model is built
         return math.inf
 
 
 def read_probability(value: Any, where: str) -> float:
-    """Return a probability as a float that is zero only if the number given is."""
+    """Return a probability as a float, which is zero only if the given number is zero."""
     number = value if isinstance(value, float | np.floating) else exact(value, where)
-    if not 0 <= number <= 2:  # a sum a little above one is forgiven, when the model is built
+    if not 0 <= number <= 2:  # the sum may exceed 1 slightly; `build_model` checks it
         raise ModelError(where, "a number from 0 to 1", str(value) if isinstance(value, float) else quote(value))
     return float(number) or (5e-324 if number > 0 else 0.0)
 
@@ -419,7 +432,7 @@ def read_reward(value: Any, where: str) -> float:
 
 
 def read_costs(cost: Any, resources: tuple[str, ...], where: str) -> list[Any]:
-    """Return one cost entry per resource from a number, a sequence or a dict by name."""
+    """Return a list with the cost of each resource, from a number, a sequence or a dict by name."""
     if isinstance(cost, Mapping):
         strange = cost.keys() - set(resources) if len(cost) > 8 else [name for name in cost if name not in resources]
         for name in cost if strange else ():

@@ -1,13 +1,13 @@
-"""The CMDP: a finite-horizon constrained decision process, frozen, in flat arrays.
+"""The CMDP: an immutable finite-horizon constrained Markov decision process in flat arrays.
 
 A *row* is one (table, state, action): an expected reward and a list of joint *outcomes* (probability, next state, cost
-of each resource). The rows of a state in a table lie together, and so do the outcomes of a row, CSR fashion:
+of each resource). Rows and outcomes are stored as in a CSR matrix:
 
     rows of (step, state)   row_indptr[table_of_step[step] * S + state] : the next entry
     outcomes of a row       outcome_indptr[row] : outcome_indptr[row + 1]
 
-A stationary model has one table for all steps; a periodic one has as many as its period. A state without rows at a
-step is terminal there.
+A stationary model has one table for all steps, a periodic model one table for each step of its period. A state without
+rows at a step is terminal at that step.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from numpy.typing import NDArray
 from solvent.core.exact import ExactColumn
 from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.budget import Budget
+from solvent.model.constructors import ModelConstructors
 from solvent.model.distributions import CostDistribution
-from solvent.model.makers import ModelConstructors
 
 if TYPE_CHECKING:
     from solvent.model.describe import Description
 
-#: In `distribution_DO`: the cost of this outcome is a plain number.
+#: Entry of `distribution_DO` for a cost that is a number.
 NO_DISTRIBUTION = -1
 
 
 class Outcome(NamedTuple):
-    """One joint outcome of a row, in the user's words; its costs are exact numbers or distributions."""
+    """One joint outcome of a row, by name; costs are exact numbers or distributions."""
 
     probability: float
     next_state: Hashable
@@ -49,8 +49,8 @@ class Outcome(NamedTuple):
 class CMDP(ModelConstructors):
     """A finite-horizon constrained Markov decision process.
 
-    Made by `CMDP.builder`, `CMDP.from_arrays`, `CMDP.from_function`, `CMDP.from_gymnasium` or `solvent.load_model`; the
-    fields are read-only.
+    Use `CMDP.builder`, `CMDP.from_arrays`, `CMDP.from_function`, `CMDP.from_gymnasium` or `solvent.load_model` to make
+    one. All fields are read-only.
 
     Attributes
     ----------
@@ -59,32 +59,33 @@ class CMDP(ModelConstructors):
     start : hashable
         Name of the state at step 0.
     states, actions : tuple of hashables
-        Names; everything else speaks of their positions.
+        Names. The arrays refer to them by position.
     resources : tuple of str
-        Names of what is spent.
+        Names of the resources.
     table_of_step : ndarray of int32, shape (H,)
-        Which table each step uses.
+        Table of each step.
     row_indptr : ndarray of int64, shape (T * S + 1,)
-        Where the rows of each (table, state) begin.
+        First row of each (table, state).
     row_action : ndarray of int32, shape (R,)
-        The action of each row; increasing within a state.
+        Action of each row; increasing within a state.
     row_reward : ndarray of float64, shape (R,)
-        Expected reward.
+        Expected reward of each row.
     outcome_indptr : ndarray of int64, shape (R + 1,)
-        Where the outcomes of each row begin.
+        First outcome of each row.
     probability : ndarray of float64, shape (O,)
-        Positive, and summing to one over each row.
+        Probability of each outcome; positive, with a sum of one over each row.
     next_state : ndarray of int32, shape (O,)
+        Next state of each outcome.
     cost : tuple of ExactColumn, each of length O
-        Exact costs, one column per resource; zero where a distribution takes their place.
+        Exact costs, one column per resource; zero where the cost is a distribution.
     distributions : tuple of CostDistribution
-        The continuous cost distributions in use.
+        Continuous cost distributions.
     distribution_DO : ndarray of int32, shape (D, O), or None
         Index into `distributions`, or `NO_DISTRIBUTION`; None if no cost is continuous.
     budget : mapping of str to Budget, or None
-        The default budget.
+        Default budget.
     name, description : str
-        For people.
+        Title and description.
     """
 
     horizon: int
@@ -121,7 +122,7 @@ class CMDP(ModelConstructors):
 
     @property
     def n_actions(self) -> int:
-        """Number of action names A; a state may offer fewer."""
+        """Number of actions A over all states."""
         return len(self.actions)
 
     @property
@@ -151,7 +152,7 @@ class CMDP(ModelConstructors):
 
     @property
     def has_continuous_costs(self) -> bool:
-        """Whether some cost has a density."""
+        """Whether some cost is a continuous distribution."""
         return self.distribution_DO is not None
 
     @cached_property
@@ -167,15 +168,15 @@ class CMDP(ModelConstructors):
         return {name: index for index, name in enumerate(self.resources)}
 
     def state_index(self, name: Hashable) -> int:
-        """Return the position of a state; a `ModelError` if there is none of that name."""
+        """Return the position of a state; raise `ModelError` if the name is unknown."""
         return _find(self._state_index, name, "state")
 
     def action_index(self, name: Hashable) -> int:
-        """Return the position of an action; a `ModelError` if there is none of that name."""
+        """Return the position of an action; raise `ModelError` if the name is unknown."""
         return _find(self._action_index, name, "action")
 
     def resource_index(self, name: str) -> int:
-        """Return the position of a resource; a `ModelError` if there is none of that name."""
+        """Return the position of a resource; raise `ModelError` if the name is unknown."""
         return _find(self._resource_index, name, "resource")
 
     @property
@@ -184,21 +185,21 @@ class CMDP(ModelConstructors):
         return self._state_index[self.start]
 
     def rows(self, step: int, state: int) -> range:
-        """Return the rows of a state (by position) at a step; empty if it is terminal there."""
+        """Return the rows of a state (by position) at a step; empty if the state is terminal."""
         first = int(self.table_of_step[step]) * self.n_states + state
         return range(int(self.row_indptr[first]), int(self.row_indptr[first + 1]))
 
     def row_indptr_at(self, step: int) -> NDArray[np.int64]:
-        """Return where the rows of each state at a step begin, shape (S + 1,)."""
+        """Return the first row of each state at a step, shape (S + 1,)."""
         first = int(self.table_of_step[step]) * self.n_states
         return self.row_indptr[first : first + self.n_states + 1]
 
     def is_terminal(self, step: int, state: int) -> bool:
-        """Whether nothing more is earned or spent from this state (by position) at this step."""
+        """Return whether a state (by position) is terminal at a step: nothing more is earned or spent."""
         return len(self.rows(step, state)) == 0
 
     def outcomes(self, row: int) -> list[Outcome]:
-        """Return the outcomes of a row in the user's words.
+        """Return the outcomes of a row, by name.
 
         Examples
         --------
@@ -217,13 +218,13 @@ class CMDP(ModelConstructors):
         ]
 
     def cost_of(self, resource: int, outcome: int) -> Fraction | CostDistribution:
-        """Return the cost of one outcome (by position): exact, or a distribution."""
+        """Return the cost of an outcome (both by position): an exact number or a distribution."""
         if self.distribution_DO is not None and self.distribution_DO[resource, outcome] != NO_DISTRIBUTION:
             return self.distributions[int(self.distribution_DO[resource, outcome])]
         return self.cost[resource].value(outcome)
 
     def place_of(self, outcome: int) -> str:
-        """Return where an outcome stands, for messages: state, action and, if they matter, its table."""
+        """Return the place of an outcome for messages: its state, action and, with several tables, a step."""
         row = int(np.searchsorted(self.outcome_indptr, outcome, side="right")) - 1
         table, state = divmod(int(np.searchsorted(self.row_indptr, row, side="right")) - 1, self.n_states)
         place = printable(f"{self.states[state]}/{self.actions[self.row_action[row]]}")
@@ -232,7 +233,7 @@ class CMDP(ModelConstructors):
         return place
 
     def cost_range(self, resource: int) -> tuple[Fraction | None, Fraction]:
-        """Return the least and the greatest cost of a resource (by position); None if unbounded below."""
+        """Return the least and the greatest cost of a resource (by position); the least is None if unbounded."""
         plain = self.cost[resource].ticks
         ends: list[tuple[Fraction | None, Fraction]] = []
         if self.distribution_DO is not None:
@@ -251,7 +252,10 @@ class CMDP(ModelConstructors):
 
     @cached_property
     def cost_sums(self) -> tuple[tuple[int, int], ...]:
-        """Per resource, bounds in ticks on what the dearest and the most refunding course could add up to."""
+        """Bounds on total cost, in ticks: per resource, the sum over steps of the largest cost and of minus the least.
+
+        A negative term counts as zero.
+        """
         bounds = self.outcome_indptr[self.row_indptr[:: self.n_states]]
         used = np.bincount(self.table_of_step, minlength=self.n_tables)
         filled = np.flatnonzero(np.diff(bounds) > 0)
@@ -266,7 +270,7 @@ class CMDP(ModelConstructors):
 
     @property
     def is_certain(self) -> bool:
-        """Whether nothing is left to chance: every row has one outcome.
+        """Whether the model is deterministic: every row has one outcome.
 
         Examples
         --------
@@ -278,9 +282,10 @@ class CMDP(ModelConstructors):
 
     @cached_property
     def arrivals(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """The rows that lead to each state, table by table, and the state that each row leaves; of a certain model.
+        """Predecessors in a deterministic model, as three arrays.
 
-        Three arrays: where the rows that lead to each (table, state) begin, these rows, and the state of each row.
+        The first row, in the second array, of each (table, state); rows sorted by the (table, state) they lead to; and
+        the state of each row.
         """
         place = np.repeat(np.arange(len(self.row_indptr) - 1), np.diff(self.row_indptr))
         table, state = np.divmod(place, self.n_states)
@@ -291,7 +296,7 @@ class CMDP(ModelConstructors):
 
     @cached_property
     def reward_unit(self) -> float:
-        """A power of two of which all rewards are whole multiples, if all sums of them are then exact; else 0.
+        """A power of two that divides all rewards, if all their sums are then exact in floats; else 0.
 
         Examples
         --------
@@ -304,15 +309,15 @@ class CMDP(ModelConstructors):
             return 1.0
         mantissa, exponent = np.frexp(np.abs(rewards))
         whole = (mantissa * 2.0**53).astype(np.int64)
-        # the lowest bit that is set in any of them
+        # the lowest bit that is set in any reward
         lowest = int((exponent - 53 + np.frexp((whole & -whole).astype(float))[1] - 1).min())
-        # 2 H times the largest is less than 2**53 units, and so are all sums
+        # if 2 H times the largest reward is less than 2**53 units, so are all sums
         fits = int(exponent.max()) - lowest + int(2 * self.horizon).bit_length() <= 53
         return math.ldexp(1.0, lowest) if fits and lowest > -1000 else 0.0
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of everything that bears on a policy; names and texts for people do not."""
+        """A hash of everything that matters to a policy; not of the budget, the title or the description."""
         digest = hashlib.sha256(
             repr(
                 (
@@ -327,7 +332,7 @@ class CMDP(ModelConstructors):
             ).encode()
         )
         for array in (*self._arrays(), *(column.ticks for column in self.cost)):
-            wide = array.dtype == object  # hexadecimal, since the decimal text of a long number takes long to make
+            wide = array.dtype == object  # hexadecimal: conversion of long numbers to decimal text is slow
             digest.update(" ".join(map(hex, array.tolist())).encode() if wide else array.tobytes())
         return digest.hexdigest()[:32]
 
@@ -337,7 +342,7 @@ class CMDP(ModelConstructors):
         return all(same(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
 
     def __hash__(self) -> int:
-        # names such as 1 and 1.0 are equal but print differently, so a hash of the fingerprint would not do
+        # not of the fingerprint: names such as 1 and 1.0 are equal but have different fingerprints
         return hash((self.horizon, self.start, self.states, self.actions, self.resources, self.n_outcomes))
 
     def __repr__(self) -> str:
@@ -363,10 +368,10 @@ class CMDP(ModelConstructors):
         return describe(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a .yaml, .json or .npz file, whole or not at all."""
-        from solvent.formats.files import save
+        """Write the model to a file in the format of its suffix; see `solvent.load_model`."""
+        from solvent.formats.files import save_model
 
-        save(self, path)
+        save_model(self, path)
 
     def steps_of_table(self) -> Iterator[tuple[int, list[int]]]:
         """Yield each table with the steps that use it."""
@@ -375,14 +380,14 @@ class CMDP(ModelConstructors):
 
 
 def same(mine: Any, other: Any) -> bool:
-    """Whether two fields are equal, arrays entry by entry."""
+    """Return whether two fields are equal; arrays are compared entry by entry."""
     if isinstance(mine, np.ndarray) or isinstance(other, np.ndarray):
         return mine is not None and other is not None and bool(np.array_equal(mine, other))
     return bool(mine == other)
 
 
 def _bare(name: Any) -> Any:
-    """Return a name without numpy's types, which print differently from what files give back."""
+    """Return a name with NumPy scalars replaced by Python numbers, as files give them back."""
     if isinstance(name, tuple):
         return tuple(_bare(part) for part in name)
     return name.item() if isinstance(name, np.generic) else name
@@ -391,7 +396,7 @@ def _bare(name: Any) -> Any:
 def _find(index: Mapping[Any, int], name: Any, kind: str) -> int:
     try:
         return index[name]
-    except Exception:  # no such name, or one that cannot be looked up, whatever its __hash__ and __eq__ raise
+    except Exception:  # an unknown name, or one whose __hash__ or __eq__ raises
         names = list(index)
         known = ", ".join(map(quote, names[:6])) + (", ..." if len(names) > 6 else "")
         raise ModelError(
@@ -400,7 +405,7 @@ def _find(index: Mapping[Any, int], name: Any, kind: str) -> int:
 
 
 def check_model(model: Any) -> None:
-    """Raise a `ModelError` unless `model` is a `CMDP`; a path to one is a natural slip."""
+    """Raise a `ModelError` unless `model` is a `CMDP`; a path or a `DiscountedCMDP` gets a hint."""
     if isinstance(model, CMDP):
         return
     from solvent.model.discounted import DiscountedCMDP

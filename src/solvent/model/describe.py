@@ -1,4 +1,4 @@
-"""A summary of a model for people: what it holds, and how fine its costs are."""
+"""A summary of a model: its size, and the range and precision of its costs."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ResourceFacts:
-    """What is known of one resource's costs.
+    """Facts about the costs of one resource.
 
     Attributes
     ----------
     name : str
+        Name of the resource.
     low, high : Fraction or None
-        The least and the greatest cost of a step; None if unbounded below.
+        Least and greatest cost of a step; `low` is None if costs are unbounded below.
     unit : Fraction
-        The greatest amount of which every plain cost is a whole multiple.
+        The greatest amount that divides every cost that is a number.
     bits : int or None
-        Precision k of the costs in bits, sign included (the paper's Lemma 4, `lem: precision`); None if a cost
-        has a density.
+        Precision k of the costs in bits, including the sign (the paper's Lemma 4, `lem: precision`); None if a cost
+        is continuous.
     decimal_digits : int
-        Floats with more digits than this were read as exact binary values.
+        Floats with more decimal digits than this were read as exact binary values.
     limit : str
-        The default budget, or "-".
+        Default budget, or "-".
     """
 
     name: str
@@ -47,17 +48,23 @@ class ResourceFacts:
 
 @dataclass(frozen=True)
 class Description:
-    """A summary of a model; `print` shows it as a table.
+    """A summary of a model, which prints as a table.
 
     Attributes
     ----------
-    diversity_bound_log2 : float or None
-        Base-2 logarithm of the paper's bound H^d 2^((k+1)d) on cost diversity (Lemma 4); None if a cost has a
-        density, or there is no last step.
+    title : str
+        Name of the model.
     horizon : int or None
-        None for a discounted model, which has no last step.
+        Number of steps; None for a discounted model.
+    states, terminal_states, actions, rows, outcomes, tables : int
+        Sizes.
+    resources : tuple of ResourceFacts
+        Facts about the costs of each resource.
+    diversity_bound_log2 : float or None
+        Base-2 logarithm of the paper's bound H^d 2^((k+1)d) on cost diversity (Lemma 4); None if a cost is continuous
+        or the model is discounted.
     discount : Fraction or None
-        By how much rewards and costs shrink with each step.
+        Discount factor; None for a model with a horizon.
     """
 
     title: str
@@ -94,7 +101,7 @@ class Description:
             low = "-inf" if each.low is None else _brief(each.low)
             bits = "continuous" if each.bits is None else str(each.bits)
             cells = (each.name, f"{low} to {_brief(each.high)}", _brief(each.unit), bits, each.limit)
-            facts.add_row(*map(Text, cells))  # as plain text: a name may look like markup
+            facts.add_row(*map(Text, cells))  # plain text: a name may look like markup
         return Group(Text(self.title), sizes, *([facts] if self.resources else []))
 
     def _diversity(self) -> str:
@@ -121,7 +128,7 @@ def _brief(value: Fraction) -> str:
 
 
 def describe(model: CMDP, discount: Fraction | None = None) -> Description:
-    """Return the summary of a model, or of one step of a discounted model; the same as `model.describe()`."""
+    """Return a summary of a model, or of a discounted model from its base; the same as `model.describe()`."""
     has_rows = np.diff(model.row_indptr).reshape(model.n_tables, model.n_states) > 0
     facts = tuple(_facts(model, d) for d in range(model.n_resources))
     bits = [each.bits for each in facts]

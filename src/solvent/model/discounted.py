@@ -1,11 +1,11 @@
-"""Models without a last step: rewards and costs are discounted, the same table holds at all steps.
+"""Models without a last step: rewards and costs are discounted, and the same table applies at all steps.
 
-What has been spent after step t is c_0 + g c_1 + ... + g^t c_t, with g the discount, and it is limited after every
-step, for ever. After T steps the rest can add no more than
+With the discount g, what has been spent after step t is c_0 + g c_1 + ... + g^t c_t. It is limited after every step.
+The *tail*, which is what all steps from step T on add to it, lies between
 
-    g^T max(0, c_max) / (1 - g),     and can take off no more than     g^T max(0, -c_min) / (1 - g),
+    -g^T max(0, -c_min) / (1 - g)     and     g^T max(0, c_max) / (1 - g).
 
-whatever is done: that is the *tail*. The first T steps by themselves are an ordinary `CMDP`, the model unrolled.
+The first T steps alone are a `CMDP`: the model is unrolled.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import MAX_TICKS, ExactColumn, Number, exact
 from solvent.core.limits import ResourceMonitor
+from solvent.core.loading import current_load
 from solvent.errors import BudgetError, ModelError, quote
-from solvent.model.assemble import MAX_HORIZON, MOST_EARNED, check_horizon
 from solvent.model.budget import Budget, BudgetLike, read_budgets
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.distributions import CostDistribution
+from solvent.model.validation import MAX_HORIZON, MAX_TOTAL_REWARD, check_horizon
 
 if TYPE_CHECKING:
     from solvent.model.describe import Description
@@ -38,15 +39,15 @@ if TYPE_CHECKING:
 class DiscountedCMDP:
     """A constrained Markov decision process without a last step, whose rewards and costs are discounted.
 
-    Made by `CMDP.builder`, `CMDP.from_arrays` or `CMDP.from_function` with `horizon=None` and a discount, or by
-    `solvent.load_model`.
+    Use `CMDP.builder`, `CMDP.from_arrays` or `CMDP.from_function` with `horizon=None` and a discount, or
+    `solvent.load_model` with `discounted=True`, to make one.
 
     Attributes
     ----------
     base : CMDP
-        One step of it: states, actions, rows, and costs as they are at step 0.
+        The model of one step, with the rewards and costs of step 0.
     discount : Fraction
-        By how much rewards and costs shrink with each step; above 0 and below 1.
+        Discount factor of rewards and costs; above 0 and below 1.
 
     Examples
     --------
@@ -70,7 +71,7 @@ class DiscountedCMDP:
             raise ModelError("base", "a model of one step", f"one of {self.base.horizon}")
         object.__setattr__(self, "discount", read_factor(self.discount))
         largest = float(np.abs(self.base.row_reward).max(initial=0.0))
-        most = MOST_EARNED * (1 - float(self.discount))
+        most = MAX_TOTAL_REWARD * (1 - float(self.discount))
         if largest > most:
             expected = f"at most {most:.3g} in size, so that discounted sums fit 64-bit floats"
             raise ModelError("reward", expected, str(largest))
@@ -98,7 +99,7 @@ class DiscountedCMDP:
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """Names of what is spent."""
+        """Names of the resources."""
         return self.base.resources
 
     @property
@@ -108,7 +109,7 @@ class DiscountedCMDP:
 
     @property
     def n_actions(self) -> int:
-        """Number of action names A."""
+        """Number of actions A over all states."""
         return self.base.n_actions
 
     @property
@@ -118,24 +119,24 @@ class DiscountedCMDP:
 
     @property
     def budget(self) -> Mapping[str, Budget] | None:
-        """The default budget: one limit for all time on each side."""
+        """Default budget, with the same limits after every step."""
         return self.base.budget
 
     @property
     def name(self) -> str:
-        """A title, for people."""
+        """Title of the model."""
         return self.base.name
 
     @property
     def description(self) -> str:
-        """What it shows, for people."""
+        """Description of the model."""
         return self.base.description
 
     def tail_range(self, resource: str | int, steps: int) -> tuple[Fraction | None, Fraction]:
-        """Return the least and the most that can be added to what is spent after so many steps, ever.
+        """Return bounds on what can be added to the amount spent after the first `steps` steps.
 
-        Both hold for every sum of further steps, also of none, so they lie on both sides of 0. The least is None for
-        costs that are not bounded below.
+        They hold for any number of further steps, including none, so the lower bound is at most 0 and the upper bound
+        at least 0. The lower bound is None if costs are not bounded below.
         """
         index = self.base.resource_index(resource) if isinstance(resource, str) else resource
         low, high = self.base.cost_range(index)
@@ -144,19 +145,19 @@ class DiscountedCMDP:
         return None if low is None else min(zero, low) * scale, max(zero, high) * scale
 
     def effective_horizon(self, epsilon: Number, resources: Iterable[str] | None = None) -> int:
-        """Return the least number of steps, at least 1, after which at most `epsilon` can still be spent.
+        """Return the least number of steps, at least 1, after which at most `epsilon` more can be spent.
 
         Parameters
         ----------
         epsilon : number
             An amount above 0.
         resources : iterable of str, optional
-            The resources that count; all, if not given.
+            Resources to consider. Default: all.
 
         Raises
         ------
         ModelError
-            If there would be more than a million steps.
+            If it is more than a million steps.
 
         Notes
         -----
@@ -174,7 +175,7 @@ class DiscountedCMDP:
             return 1
         ratio = share / total
         depth = math.log(ratio.denominator) - math.log(ratio.numerator)
-        # log1p is exact near 1, log near 0
+        # log1p is accurate near 1, log near 0
         rate = math.log1p(-float(1 - self.discount)) if self.discount > Fraction(1, 2) else math.log(self.discount)
         guess = depth / -rate
         if guess > MAX_HORIZON:
@@ -182,7 +183,7 @@ class DiscountedCMDP:
                 "epsilon",
                 f"an effective horizon of at most {MAX_HORIZON:,} steps",
                 f"about {guess:,.0f}",
-                "take a larger epsilon, or a smaller discount",
+                "use a larger epsilon or a smaller discount",
             )
         steps = max(math.ceil(guess), 1)
         while steps > 1 and self.discount ** (steps - 1) <= ratio:
@@ -192,20 +193,21 @@ class DiscountedCMDP:
         return steps
 
     def unrolled(self, horizon: int, monitor: ResourceMonitor | None = None) -> CMDP:
-        """Return the model of the first steps: at step t rewards and costs are g^t times those of the base, exactly.
+        """Return the model of the first steps. Costs at step t are g^t times those of the base, exactly.
 
         Parameters
         ----------
         horizon : int
+            Number of steps.
         monitor : ResourceMonitor, optional
-            What time and memory there is for it; memory for the result stays reserved.
+            Limits of time and memory. The memory of the result stays reserved.
 
         Raises
         ------
         ModelError
-            If the horizon is no number of steps, or floats cannot tell the ends of a scaled distribution apart.
+            If the horizon is invalid, or the ends of a scaled distribution are the same float.
         LimitReached
-            If the monitor says so.
+            If a limit of the monitor is reached.
         """
         horizon = check_horizon(horizon)
         base, monitor = self.base, monitor or ResourceMonitor()
@@ -234,7 +236,7 @@ class DiscountedCMDP:
         )
 
     def unrolled_bytes(self, horizon: int) -> int:
-        """Return about how much memory the model of so many steps takes: its arrays, and the long numbers of costs."""
+        """Return an estimate of the memory of the unrolled model in bytes: its arrays, and long integers for costs."""
         base = self.base
         per_outcome = 20 + 8 * base.n_resources + (0 if base.distribution_DO is None else 12 * base.n_resources)
         size = horizon * (base.n_outcomes * per_outcome + base.n_rows * 28 + base.n_states * 8)
@@ -244,7 +246,7 @@ class DiscountedCMDP:
         return size + horizon * len(base.distributions) * (400 + 4 * self.digits_bytes(horizon))
 
     def digits_bytes(self, horizon: int) -> int:
-        """Return about how much memory a long number takes that counts a cost of so many steps."""
+        """Return an estimate of the memory of one cost of the unrolled model, as a long integer, in bytes."""
         return 64 + math.ceil(horizon * math.log2(self.discount.denominator) / 7.5)
 
     def _fits(self, column: ExactColumn, horizon: int) -> bool:
@@ -256,13 +258,13 @@ class DiscountedCMDP:
         )
 
     def _scaled_column(self, column: ExactColumn, horizon: int, monitor: ResourceMonitor) -> ExactColumn:
-        """Return the costs of all steps; the unit is the greatest, since p^t and q^t have no common factor."""
+        """Return the costs of all steps on their greatest common unit; p^t and q^t have no common factor."""
         if not column.ticks.any():
             return ExactColumn(np.zeros(horizon * len(column), np.int64), Fraction(1), column.decimal_digits)
         p, q, last = self.discount.numerator, self.discount.denominator, horizon - 1
         factors = [p**step * q ** (last - step) for step in monitor.each(range(horizon), 16)]
         kind = np.int64 if self._fits(column, horizon) else object
-        # long numbers are made once for each distinct cost, and shared
+        # each long integer is computed once and shared by all equal costs
         distinct, inverse = np.unique(column.ticks, return_inverse=True)
         costs, ticks = distinct.astype(kind), np.empty((horizon, len(column)), kind)
         for step, factor in enumerate(monitor.each(factors, 1)):
@@ -294,7 +296,7 @@ class DiscountedCMDP:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of everything that bears on a policy."""
+        """A hash of everything that matters to a policy."""
         return hashlib.sha256(f"{self.base.fingerprint} {self.discount}".encode()).hexdigest()[:32]
 
     def __eq__(self, other: object) -> bool:
@@ -319,14 +321,18 @@ class DiscountedCMDP:
         return describe(self.base, self.discount)
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a .yaml, .json or .npz file, whole or not at all."""
-        from solvent.formats.files import save
+        """Write the model to a file in the format of its suffix; see `solvent.load_model`."""
+        from solvent.formats.files import save_model
 
-        save(self, path)
+        save_model(self, path)
+
+
+#: A model of either kind.
+AnyModel = CMDP | DiscountedCMDP
 
 
 def repeat_indptr(indptr: NDArray[np.int64], times: int) -> NDArray[np.int64]:
-    """Return where pieces begin when all of them are laid down so many times, one after the other.
+    """Return the index pointer of a CSR structure repeated `times` times.
 
     Examples
     --------
@@ -338,12 +344,12 @@ def repeat_indptr(indptr: NDArray[np.int64], times: int) -> NDArray[np.int64]:
 
 
 def read_discount(horizon: Any, discount: Any) -> Fraction | None:
-    """Return the discount of a model without a last step, or None for one with a horizon.
+    """Return the discount of a model without a last step; None for a model with a horizon.
 
     Raises
     ------
     ModelError
-        If there are both, or neither, or the discount is out of range.
+        If both or neither are given, or the discount is out of range.
     """
     if discount is None:
         if horizon is None:
@@ -351,27 +357,34 @@ def read_discount(horizon: Any, discount: Any) -> Fraction | None:
         return None
     if horizon is not None:
         raise ModelError(
-            "discount", "no horizon beside a discount", f"a horizon of {quote(horizon)}", "write horizon=None"
-        )
+            "discount", "no horizon beside a discount", f"a horizon of {quote(horizon)}",
+            "write horizon=None" if current_load() is None else "write horizon: null",
+        )  # fmt: skip
     return read_factor(discount)
 
 
 def read_factor(discount: Any) -> Fraction:
-    """Return a discount as an exact number above 0 and below 1, or raise a `ModelError`."""
+    """Return a discount as an exact number.
+
+    Raises
+    ------
+    ModelError
+        If it is not above 0 and below 1.
+    """
     factor = exact(discount, "discount")
-    # floats carry the rewards, so that they must tell it from 0 and 1
+    # rewards are floats, in which the discount must differ from 0 and 1 too
     if not 0 < factor < 1 or float(factor) in (0.0, 1.0):
         raise ModelError("discount", "a number above 0 and below 1", quote(discount))
     return factor
 
 
 def check_constant(budget: Any) -> Any:
-    """Return a budget unless its limits speak of certain steps, of which a discounted model has no last one.
+    """Return a budget after checking that its limits apply to all steps.
 
     Raises
     ------
     BudgetError
-        If they do.
+        If a limit applies to certain steps only.
     """
     named = budget.items() if isinstance(budget, Mapping) else [("", budget)]
     for name, entry in named:
@@ -379,7 +392,7 @@ def check_constant(budget: Any) -> Any:
         sides = [entry.upper, entry.lower] if isinstance(entry, Budget) else [entry]
         found = ""
         if isinstance(entry, Budget) and entry.only_final:
-            found = "one for after the last step"
+            found = "one after the last step"
         elif any(isinstance(side, Sequence | np.ndarray) and not isinstance(side, str) for side in sides):
             found = "one for each step"
         elif any(callable(side) for side in sides):
@@ -390,12 +403,12 @@ def check_constant(budget: Any) -> Any:
 
 
 def constant_limits(budget: BudgetLike, resources: Sequence[str]) -> dict[str, tuple[Fraction | None, Fraction | None]]:
-    """Return the upper and the lower limit, for all time, of each resource that has one.
+    """Return the upper and the lower limit of each resource that has one, by name.
 
     Raises
     ------
     BudgetError
-        If they speak of certain steps, or do not fit the resources.
+        If a limit applies to certain steps only, or the budget does not match the resources.
 
     Examples
     --------

@@ -1,8 +1,7 @@
-"""Random costs with a density: bounded above, so that a budget can hold for every draw.
+"""Continuous cost distributions, bounded above, so that a budget can hold for every draw.
 
-A distribution needs its exact support, its distribution function and a way to draw from it. The named distributions
-below can stand in model files; in Python any frozen `scipy.stats` distribution will do, if its support is bounded
-above.
+A distribution has an exact support, a distribution function and a sampler. Model files can hold the named distributions
+of this module. In Python, a cost can be any frozen `scipy.stats` distribution whose support is bounded above.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import as_typed, short_amount
 
-#: Parameters that say what form a distribution has, not how large its draws are.
+#: Parameters that do not scale with the cost.
 _SHAPES = ("a", "b")
 
 
@@ -35,15 +34,15 @@ class CostDistribution:
     name : str
         One of `FAMILIES`, or "scipy." and the name of a `scipy.stats` distribution.
     parameters : tuple of (str, Fraction or float)
-        What it was made from.
+        Parameters of the distribution.
     negate : bool
-        Whether a draw is a refund: the cost is minus what the family says.
+        If True, the cost is minus the value of the named distribution: a refund.
     low : Fraction or None
-        The infimum of the support; None if it is unbounded below.
+        Infimum of the support; None if it is unbounded below.
     high : Fraction
-        The supremum of the support.
+        Supremum of the support.
     scipy : frozen distribution or None
-        The distribution itself, where it came from `scipy.stats`.
+        The `scipy.stats` distribution that this was made from.
     """
 
     name: str
@@ -63,18 +62,18 @@ class CostDistribution:
         return -float(self._frozen.mean()) if self.negate else float(self._frozen.mean())
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw `size` costs, none outside the support."""
+        """Return `size` random costs, all within the support."""
         draws = np.asarray(self._frozen.rvs(size=size, random_state=rng), np.float64)
         low = -math.inf if self.low is None else float(self.low)
         return np.clip(-draws if self.negate else draws, low, float(self.high))
 
     def scaled(self, factor: Fraction, where: str = "cost") -> CostDistribution:
-        """Return the distribution of `factor` times this cost, for a positive factor; its support is scaled exactly.
+        """Return the distribution of `factor` times this cost, for a positive factor. The support is exact.
 
         Raises
         ------
         ModelError
-            If that makes it so narrow that floats cannot tell its ends apart.
+            If the ends of the scaled support are the same float.
 
         Examples
         --------
@@ -93,17 +92,17 @@ class CostDistribution:
             float(value) for key, value in values.items() if key in ("sd", "scale")
         ):
             raise ModelError(
-                where, "a distribution whose ends floats can tell apart", f"{self} times {short_amount(factor)}"
+                where, "a distribution whose ends are different floats", f"{self} times {short_amount(factor)}"
             )
         return CostDistribution(self.name, tuple(values.items()), self.negate, low, high, frozen)
 
     @property
     def in_files(self) -> bool:
-        """Whether model files can name it."""
+        """Whether model files can hold this distribution."""
         return self.name in FAMILIES
 
     def as_entry(self) -> dict[str, Any]:
-        """Return what a model file says of this distribution."""
+        """Return the mapping that stands for this distribution in model files."""
         entry = {key: as_typed(value) for key, value in self.parameters}
         return {"distribution": self.name, **entry, **({"negate": True} if self.negate else {})}
 
@@ -122,7 +121,19 @@ class CostDistribution:
 
 @dataclass(frozen=True)
 class Family:
-    """A named kind of distribution: its parameters, its support, and the scipy distribution behind it."""
+    """A named family of distributions.
+
+    Attributes
+    ----------
+    required : tuple of str
+        Required parameters.
+    optional : mapping of str to int or None
+        Optional parameters and their defaults; None for no default.
+    freeze : callable
+        Returns the frozen `scipy.stats` distribution for parameters by name.
+    positive : tuple of str
+        Parameters that must be positive.
+    """
 
     required: tuple[str, ...]
     optional: Mapping[str, int | None]
@@ -165,7 +176,7 @@ def _exponential(p: Mapping[str, float]) -> Any:
     return stats.truncexpon((p["high"] - p["low"]) / p["scale"], p["low"], p["scale"])
 
 
-#: The distributions that model files may name.
+#: The named distributions.
 FAMILIES: Mapping[str, Family] = {
     "uniform": Family(("low", "high"), {}, _uniform),
     "triangular": Family(("low", "mode", "high"), {}, _triangular),
@@ -183,12 +194,14 @@ def distribution(
     Parameters
     ----------
     name : {"uniform", "triangular", "truncated_normal", "beta", "exponential"}
-        Its family. `exponential` and `truncated_normal` need `high`, unless negated.
+        Family. "exponential" and "truncated_normal" need `high`, unless negated.
     negate : bool
-        Turn the cost into a random refund.
+        If True, the cost is minus the value drawn: a random refund.
+    where : str
+        Place for error messages.
     **parameters : number
-        `low` and `high` for all; `mode` (triangular), `mean` and `sd` (truncated_normal, before truncation), `a`
-        and `b` (beta), `scale` (exponential, before truncation).
+        `low` and `high` for all families; `mode` (triangular), `mean` and `sd` (truncated_normal, before truncation),
+        `a` and `b` (beta), `scale` (exponential, before truncation).
 
     Raises
     ------
@@ -207,7 +220,7 @@ def distribution(
     if family is None:
         raise ModelError(
             where,
-            f"a distribution out of {', '.join(FAMILIES)}",
+            f"one of the distributions {', '.join(FAMILIES)}",
             quote(name),
             did_you_mean(name, FAMILIES),
         )
@@ -232,7 +245,7 @@ def distribution(
             where,
             "a cost bounded above",
             f"{name} without an upper end",
-            f"give {'low' if negate else 'high'}=",
+            f"give {'low' if negate else 'high'}",
         )
     return CostDistribution(name, tuple(values.items()), negate, low, high)
 
@@ -254,23 +267,23 @@ def _check_range(name: str, family: Family, values: Mapping[str, Fraction], wher
     try:
         floats = {key: float(value) for key, value in values.items()}
     except OverflowError:
-        raise ModelError(f"{where}, {name}", "parameters that floats can hold", "one far larger") from None
+        raise ModelError(f"{where}, {name}", "parameters that floats can hold", "a larger number") from None
     if floats.get("low", -math.inf) == floats.get("high", math.inf) or not all(floats[key] for key in family.positive):
-        raise ModelError(f"{where}, {name}", "parameters that floats can tell apart", "ones they cannot")
+        raise ModelError(f"{where}, {name}", "parameters that differ as floats", "equal ones")
 
 
 def is_scipy(value: object) -> bool:
-    """Whether `value` is a frozen continuous `scipy.stats` distribution."""
+    """Return whether `value` is a frozen `scipy.stats` distribution."""
     return hasattr(value, "dist") and hasattr(value, "cdf") and hasattr(value, "support")
 
 
 def from_scipy(frozen: Any, where: str = "cost") -> CostDistribution:
-    """Return the distribution of a frozen continuous `scipy.stats` distribution.
+    """Return the cost distribution of a frozen `scipy.stats` distribution.
 
     Raises
     ------
     ModelError
-        If its support is not bounded above, or it has no density.
+        If it is discrete, or its support is not bounded above.
 
     Examples
     --------
@@ -294,7 +307,7 @@ def from_scipy(frozen: Any, where: str = "cost") -> CostDistribution:
     if not math.isfinite(high):
         raise ModelError(where, "a cost bounded above", f"scipy's {name}, which has no upper end")
     shapes, loc, scale = frozen.dist._parse_args(*frozen.args, **frozen.kwds)
-    # loc + scale * end in floats would put the end of uniform(0.1, 0.2) above 0.3
+    # in floats, loc + scale * end is above 0.3 for uniform(0.1, 0.2)
     exact_high = exact(float(loc)) + exact(float(scale)) * exact(float(frozen.b))
     exact_low = None
     if math.isfinite(low):

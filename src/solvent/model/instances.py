@@ -1,6 +1,6 @@
-"""Families of problems: the hard ones of the paper's proofs and experiments, and ones to try things on.
+"""Families of problems: those of the paper's proofs and experiments, a grid world, and random models.
 
-Each function returns a `CMDP` that carries its budget, so that `solvent.solve(instances.knapsack(...))` is a problem.
+Each function returns a `CMDP` with a default budget, which `solvent.solve` takes as it is.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 
 from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, quote
-from solvent.model.assemble import check_horizon
 from solvent.model.build import Builder
 from solvent.model.cmdp import CMDP
-from solvent.model.explore import from_function
+from solvent.model.functions import from_function
+from solvent.model.validation import check_horizon
 
 
 def knapsack(values: Sequence[float], weights: Sequence[Number], capacity: Number | None = None) -> CMDP:
@@ -25,9 +25,9 @@ def knapsack(values: Sequence[float], weights: Sequence[Number], capacity: Numbe
     Parameters
     ----------
     values, weights : sequences of equal length
-        Of the items; weights may be negative.
+        Values and weights of the items. Weights may be negative.
     capacity : number, optional
-        The budget; none, if not given.
+        Budget. Default: no budget.
 
     Notes
     -----
@@ -48,18 +48,18 @@ def knapsack(values: Sequence[float], weights: Sequence[Number], capacity: Numbe
 
 
 def paper(horizon: int, seed: int = 0, budget: Number | None = None, digits: int | None = None) -> CMDP:
-    """Return a member of the family of the paper's experiments: one state, two actions, uniform reward and cost.
+    """Return an instance of the paper's experiments: one state, two actions, uniform rewards and costs.
 
     Parameters
     ----------
     horizon : int
         Number of steps.
     seed : int
-        Of the draws.
+        Random seed.
     budget : number, optional
-        The budget; none, if not given.
+        Budget. Default: no budget.
     digits : int, optional
-        Cut costs to so many decimals; they are multiples of 2**-53 if not given.
+        Number of decimals to which costs are truncated. By default costs are multiples of 2**-53.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def paper(horizon: int, seed: int = 0, budget: Number | None = None, digits: int
     horizon = check_horizon(horizon)
     rng = np.random.default_rng(seed)
     rewards, costs = rng.random(horizon), rng.random(horizon)
-    # the draws as they are: a double that happens to print short is still a multiple of 2**-53
+    # exact binary values: a float with few decimal digits would otherwise be read as a decimal
     weights = [Fraction(float(cost)) for cost in costs]
     if digits is not None:
         weights = [Fraction(int(w * 10**digits), 10**digits) for w in weights]
@@ -81,12 +81,17 @@ def paper(horizon: int, seed: int = 0, budget: Number | None = None, digits: int
 
 
 def partition(numbers: Sequence[int]) -> CMDP:
-    """Return the partition problem: put each number left or right, and neither side may exceed half the sum.
+    """Return the partition problem: put each number left or right so that neither sum exceeds half the total.
+
+    Parameters
+    ----------
+    numbers : sequence of int
+        Numbers to partition.
 
     Notes
     -----
-    The reduction in the proof of Theorem 2 (`thm: approx-hard`): with two resources even feasibility is hard. A reward
-    of 1 at the last step makes every feasible policy worth exactly 1.
+    The reduction in the proof of Theorem 2 (`thm: approx-hard`): with two resources, even feasibility is NP-hard. The
+    reward is 1 at the last step, so that every feasible policy has the value 1.
 
     Examples
     --------
@@ -109,25 +114,25 @@ def partition(numbers: Sequence[int]) -> CMDP:
 
 
 def negative_knapsack(numbers: Sequence[int]) -> CMDP:
-    """Return the knapsack with a negative weight that hides a partition problem behind any relaxation.
+    """Return a knapsack with a negative weight in which any relaxation of the budget solves a partition problem.
 
     Parameters
     ----------
     numbers : sequence of positive int
-        What is to be halved; their sum must be even.
+        Numbers to partition. Their sum must be even.
 
     Raises
     ------
     ModelError
-        If the sum is odd, when there is nothing to decide, or a number is not a positive integer.
+        If the sum is odd or a number is not a positive integer.
 
     Notes
     -----
-    The construction in the proof of Proposition 4 (`prop: relax-hard`): weight and value 2x for each number x, one
-    special item of weight minus their sum, and a budget of 1; all weights are even, so going over by a factor below 2
-    changes nothing. Two things are put right here. The proof forgets that taking nothing is worth 0 within budget; the
-    special item is therefore worth one more than in the paper, and the optimum is 1 if the numbers can be halved and 0
-    if not. And as the budget holds at any time, the special item is offered first.
+    The construction in the proof of Proposition 4 (`prop: relax-hard`): weight and value 2x for each number x, a
+    special item whose weight is minus the sum of the numbers, and a budget of 1. All weights are even, so exceeding the
+    budget by a factor below 2 makes no difference. Two details differ from the paper. In the proof, taking nothing has
+    the value 0 and is within budget; the special item is therefore worth one more here, and the optimum is 1 if the
+    numbers can be partitioned and 0 otherwise. The special item is offered first, since the budget holds at any step.
 
     Examples
     --------
@@ -147,29 +152,29 @@ def negative_knapsack(numbers: Sequence[int]) -> CMDP:
 def markov_gap(
     prize: float = 1, budget: Number = 1, chance: Number = "1/2", cost: Number | None = None, *, wait: int = 0
 ) -> CMDP:
-    """Return the problem on which forgetting what was spent costs everything.
+    """Return a problem on which policies that ignore what was spent earn nothing.
 
-    At the step before the last, whatever is done costs `cost` with probability `chance` and nothing otherwise; at the
-    last, the prize can be had for the whole budget.
+    At the last step but one, both actions cost `cost` with probability `chance` and nothing otherwise. At the last
+    step, one action costs the whole budget and earns the prize.
 
     Parameters
     ----------
     prize : float
-        Reward x of the last step's bold action.
+        Reward of the last step.
     budget : number
-        The budget B, and the price of the prize.
+        Budget B, and the cost of the prize.
     chance : number
         Probability of the random cost.
     cost : number, optional
-        The random cost; B if not given. The proof of Corollary 1 also uses B / (2 * chance).
+        Random cost. Default: B. The proof of Corollary 1 also uses B / (2 * chance).
     wait : int
-        Number of idle steps before.
+        Number of idle steps at the beginning.
 
     Notes
     -----
-    The construction of Proposition 1 (`prop: Markovian-suboptimality`): the optimum is worth `prize * (1 - chance)`,
-    every Markov policy that keeps the budget 0, and the expectation-constrained optimum (`cor: cMDP-failure`) goes over
-    with probability 1/4 at `chance` 1/2.
+    The construction of Proposition 1 (`prop: Markovian-suboptimality`): the optimum is `prize * (1 - chance)`, every
+    Markov policy that never exceeds the budget has the value 0, and the expectation-constrained optimum
+    (`cor: cMDP-failure`) exceeds it with probability 1/4 if `chance` is 1/2.
 
     Examples
     --------
@@ -204,28 +209,28 @@ def fuel_grid(
     stations: Iterable[tuple[int, int]] | None = None,
     reward: float = 1,
 ) -> CMDP:
-    """Return an n by n grid with slippery moves, random fuel use and stations that give fuel back.
+    """Return an n by n grid with slippery moves, random fuel use and fuel stations.
 
-    Starting in the corner (0, 0), a prize waits in the opposite one and is worth `reward` for each step spent there.
+    The start is the corner (0, 0). Each step taken in the opposite corner earns `reward`.
 
     Parameters
     ----------
     n : int
-        Side of the grid; states are cells (x, y).
+        Side of the grid. States are cells (x, y).
     horizon : int, optional
-        Number of steps; 3 n if not given.
+        Number of steps. Default: 3 n.
     tank : number, optional
-        The budget; 3 n / 2, rounded up, if not given.
+        Budget. Default: 3 n / 2, rounded up.
     slip : number
-        Probability of each of the two sideways moves instead of the one meant.
+        Probability of each of the two sideways moves.
     thirst : sequence of (probability, fuel)
-        Fuel use of a move.
+        Distribution of the fuel that a move uses.
     refill : number
-        What a station gives: staying there costs minus so much.
+        Fuel gained by staying at a station for a step.
     stations : iterable of cells, optional
-        Where; the middle of the grid and of two of its sides if not given.
+        Cells with a station. Default: the middle of the grid and two of its corners.
     reward : float
-        Of a step on the goal.
+        Reward of a step in the goal.
 
     Examples
     --------
@@ -288,26 +293,27 @@ def random(
     Parameters
     ----------
     n_states : int
+        Number of states.
     n_actions : int
-        In each state.
+        Number of actions in each state.
     horizon : int
         Number of steps.
     resources : int
-        How many are spent.
+        Number of resources.
     branching : int
-        Outcomes of a row.
+        Number of outcomes per row.
     cost_range : (int, int)
         Least and greatest cost, in units.
     cost_unit : number
-        What a unit is worth.
+        Amount of one unit.
     real_costs : bool
-        Draw costs from the whole interval (multiples of 2**-53) instead of whole units.
+        If True, draw costs from the whole interval (multiples of 2**-53) instead of whole units.
     budget : number, optional
-        For every resource; half of what the dearest costs could add up to, if not given.
+        Budget of every resource. Default: half the largest possible total cost.
     stationary : bool
-        The same rows at each step, or new ones.
+        If True, all steps have the same rows.
     seed : int
-        Of the draws.
+        Random seed.
 
     Examples
     --------

@@ -1,11 +1,11 @@
-"""The lattice: exact costs and limits of a problem as whole numbers of ticks.
+"""The lattice: costs and limits of a problem as integers (ticks).
 
 For each tracked resource, `unit` is the greatest rational that divides every cost and limit, so that feasibility is
-integer arithmetic. Sums are bounded beforehand: with `c_h` the costs possible at step h, no total can leave
+integer arithmetic. Sums cannot overflow: with `c_h` the possible costs of step h, all totals and remainders lie in
 
     [ sum_h min(0, min c_h) - |limit| , sum_h max(0, max c_h) + |limit| ],
 
-and that must fit in `MAX_TICKS`. Where no unit does, the lattice is refused; methods that round have their own.
+which must fit into `MAX_TICKS`. If it does not, there is no lattice, and an error says so.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Lattice:
     Attributes
     ----------
     resources : tuple of str
-        The tracked resources, D of them.
+        The D tracked resources.
     units : tuple of Fraction
-        What one tick of each is worth.
+        Amount of one tick of each resource.
     cost_OD : ndarray of int64, shape (O, D)
         Cost of each outcome of the model.
     upper_HD, lower_HD : ndarray of int64, shape (H, D)
-        Limits on what has been spent after each step; `NO_UPPER` and `NO_LOWER` where a side is open.
+        Limits on what has been spent after each step; `NO_UPPER` and `NO_LOWER` for no limit.
     """
 
     resources: tuple[str, ...]
@@ -49,12 +49,20 @@ class Lattice:
 
     @classmethod
     def fit(cls, model: CMDP, limits: Limits, monitor: ResourceMonitor | None = None) -> Lattice:
-        """Return the lattice of a problem; with a monitor, as long as it leaves time for that.
+        """Return the lattice of a problem.
+
+        Parameters
+        ----------
+        model : CMDP
+        limits : Limits
+            Resolved budget.
+        monitor : ResourceMonitor, optional
+            Time limit.
 
         Raises
         ------
         LatticeOverflowError
-            If a resource has no unit that fits.
+            If a resource has no unit in which all sums fit 64-bit integers.
         ModelError
             If a tracked resource has continuous costs.
 
@@ -85,7 +93,7 @@ class Lattice:
         return cls(limits.resources, tuple(units), cost_OD, upper_HD, lower_HD)
 
     def amount(self, resource: int, ticks: int) -> Fraction:
-        """Return what so many ticks of a tracked resource (by position) are worth."""
+        """Return the amount of `ticks` ticks of a tracked resource (by position)."""
         return int(ticks) * self.units[resource]
 
 
@@ -107,7 +115,7 @@ def _choose_unit(
 ) -> Fraction:
     column = model.cost[resource]
     bounds = limits.distinct(d)
-    # a limit between two whole numbers of cost units is as good as the nearest one inside
+    # a limit between two multiples of the unit of costs is equivalent to the nearest multiple inside
     candidates = (common_unit([*([column.unit] if column.ticks.any() else []), *bounds]), column.unit)
     for unit in candidates:
         if reach <= MAX_TICKS * unit:
@@ -134,6 +142,6 @@ def _overflow_message(
         f"64-bit integers, "
         f"found a cost of {short_amount(finest)} ({model.place_of(finest_at)}) beside {beside} over {model.horizon} "
         f"steps: the finest unit is {short_amount(column.unit)} and sums reach {short_amount(reach / column.unit)} of "
-        f"it; give the costs and limits fewer digits (or no limit: None), or use a method that rounds with a "
-        f'guarantee: "additive" or "relative"'
+        f"it; give the costs and limits fewer digits, remove the limit, or round with a guarantee: "
+        f'approximation="additive" or "relative"'
     )

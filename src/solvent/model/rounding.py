@@ -1,4 +1,4 @@
-"""Exact amounts as whole multiples of a coarser unit: costs rounded to one side, limits to the inside."""
+"""Directed rounding of exact amounts to whole multiples of a unit: costs up or down, limits inward."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from solvent.core.exact import MAX_TICKS, ExactColumn
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import is_constant
 
-#: Stands for an open side of a limit; every tick compares with it as it should.
+#: Ticks that stand for no limit.
 NO_UPPER = np.iinfo(np.int64).max
 NO_LOWER = np.iinfo(np.int64).min
 
@@ -20,10 +20,18 @@ NO_LOWER = np.iinfo(np.int64).min
 def round_to(
     column: ExactColumn, unit: Fraction, *, up: bool, monitor: ResourceMonitor | None = None
 ) -> NDArray[np.int64]:
-    """Return a column in whole multiples of another unit, each entry rounded down or up, exactly.
+    """Return a column in whole multiples of another unit, each entry exactly rounded up or down.
 
-    Floats decide where they leave no doubt; the few that lie close to a whole number are worked out in full, as long
-    as the monitor leaves time for it.
+    Floats are used where they are precise enough. Entries close to a multiple are computed with integers.
+
+    Parameters
+    ----------
+    column : ExactColumn
+    unit : Fraction
+    up : bool
+        If True, round up; else down.
+    monitor : ResourceMonitor, optional
+        Time limit.
 
     Examples
     --------
@@ -48,10 +56,10 @@ def round_to(
     if not np.isfinite(scaled).all():
         scaled = np.full(len(column), 2.0**62)
     nearest = np.rint(scaled)
-    # the product of two rounded numbers is off by less than 2**-51 of itself
+    # the relative error of a product of two rounded numbers is less than 2**-51
     doubtful = np.abs(scaled - nearest) <= 2.0**-48 * (np.abs(scaled) + 1)
     rounded = (np.ceil(scaled) if up else np.floor(scaled)).astype(np.int64)
-    ticks, found = column.ticks, dict[int, int]()  # entries that are one long number are worked out once
+    ticks, found = column.ticks, dict[int, int]()  # each long integer is rounded once
     for i in (monitor or ResourceMonitor()).each(np.flatnonzero(doubtful).tolist()):
         key = id(ticks[i]) if ticks.dtype == object else -1
         exactly = found.get(key)
@@ -67,15 +75,16 @@ def round_to(
 def limit_ticks(
     side: Iterable[Fraction | None], unit: Fraction, open_end: int, moved: NDArray[np.int64] | int = 0
 ) -> NDArray[np.int64]:
-    """Return the limits of one side in whole ticks, rounded inwards, then moved.
+    """Return upper or lower limits in ticks, rounded inward and then shifted.
 
     Parameters
     ----------
     side : iterable of Fraction or None
-        The limit after each step.
+        Limit after each step; None for no limit.
     unit : Fraction
+        Amount of one tick.
     open_end : {NO_UPPER, NO_LOWER}
-        Which side it is, and what stands where it is open.
+        Which limits these are, and the value that stands for no limit.
     moved : ndarray or int
         Ticks to add to each limit.
 

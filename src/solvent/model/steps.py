@@ -1,4 +1,4 @@
-"""Sets of steps as ranges, so that a million steps in a row take no more than two numbers."""
+"""Sets of steps, stored as ranges, so that a million consecutive steps take two numbers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 
-class Steps:
-    """A set of steps, kept as ranges that neither touch nor overlap, in order.
+class StepSet:
+    """A set of steps, stored as sorted ranges that neither touch nor overlap.
 
     Parameters
     ----------
     ranges : iterable of range
-        Of step 1, none empty; they may overlap.
+        Non-empty ranges of consecutive steps; they may overlap.
 
     Examples
     --------
-    >>> steps = Steps.of([5, 0, 1, 2])
+    >>> steps = StepSet.of([5, 0, 1, 2])
     >>> steps.ranges, len(steps), list(steps), 3 in steps
     ([range(0, 3), range(5, 6)], 4, [0, 1, 2, 5], False)
     """
@@ -32,8 +32,8 @@ class Steps:
                 self.ranges.append(each)
 
     @classmethod
-    def of(cls, steps: Iterable[int]) -> Steps:
-        """Return a set of single steps."""
+    def of(cls, steps: Iterable[int]) -> StepSet:
+        """Return the set of the given steps."""
         listed = sorted(set(steps))
         ends = [i + 1 for i, (before, after) in enumerate(pairwise(listed)) if after != before + 1]
         bounds = pairwise([0, *ends, len(listed)])
@@ -52,15 +52,15 @@ class Steps:
         at = bisect_right(self.ranges, step, key=lambda one: one.start) - 1
         return at >= 0 and step < self.ranges[at].stop
 
-    def __or__(self, other: Steps) -> Steps:
-        return Steps([*self.ranges, *other.ranges])
+    def __or__(self, other: StepSet) -> StepSet:
+        return StepSet([*self.ranges, *other.ranges])
 
-    def first_shared(self, other: Steps) -> int | None:
-        """Return the first step that is in both; None if there is none.
+    def first_shared(self, other: StepSet) -> int | None:
+        """Return the first step that is in both sets; None if they are disjoint.
 
         Examples
         --------
-        >>> Steps([range(0, 9)]).first_shared(Steps.of([11, 7])), Steps.of([1]).first_shared(Steps.of([2]))
+        >>> StepSet([range(0, 9)]).first_shared(StepSet.of([11, 7])), StepSet.of([1]).first_shared(StepSet.of([2]))
         (7, None)
         """
         mine, others, i, j = self.ranges, other.ranges, 0, 0

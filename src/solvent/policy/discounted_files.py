@@ -12,8 +12,8 @@ from solvent.core.exact import exact
 from solvent.core.files import write_atomically
 from solvent.core.loading import check_limit, check_time, current_limits, refuse
 from solvent.errors import PolicyError, quote
-from solvent.model.assemble import MOST_EARNED
 from solvent.model.discounted import DiscountedCMDP, read_factor
+from solvent.model.validation import MAX_TOTAL_REWARD
 from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.files import KNOWN_ARRAYS, rebuild, to_parts
 from solvent.policy.markov import UNDECIDED
@@ -76,8 +76,8 @@ def discounted_from_parts(arrays: Arrays, header: Header, model: DiscountedCMDP 
         if array.shape != (n_rules, n_states):
             raise PolicyError(name, f"shape {(n_rules, n_states)}", f"shape {array.shape}")
     check_positions("tail_action", action, n_own, UNDECIDED)
-    if not (np.abs(value) <= MOST_EARNED).all():
-        raise PolicyError("tail_value", f"numbers of at most {MOST_EARNED:g} in size", "others")
+    if not (np.abs(value) <= MAX_TOTAL_REWARD).all():
+        raise PolicyError("tail_value", f"numbers of at most {MAX_TOTAL_REWARD:g} in size", "others")
     n_resources = None if model is None else model.base.n_resources
     most, least = (_bounds(arrays, name, n_rules, n_resources, n_states) for name in ("tail_most", "tail_least"))
     if len({len(of_rule) for of_rule in (*most, *least)}) != 1 or any(None in of_rule for of_rule in most):

@@ -28,11 +28,11 @@ from solvent.core.exact import exact
 from solvent.core.files import read_plain, write_atomically
 from solvent.core.loading import LoadLimits, check_limit, loading
 from solvent.errors import LoadLimitError, ModelError, PolicyError, SolventError, did_you_mean, quote
-from solvent.formats.files import decode_name, encode_name
-from solvent.model.assemble import check_horizon, check_names, check_resources
+from solvent.formats.encoding import decode_name, encode_name
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
+from solvent.model.validation import check_horizon, check_names, check_resources
 from solvent.policy.nodes import Lookup
 from solvent.policy.table import AugmentedPolicy
 

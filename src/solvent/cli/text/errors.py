@@ -33,7 +33,7 @@ _PHRASES = {
     "as cost_bound says": "as --cost-bound says",
     '"practical" with a learned support': "practical with a learned support",
     "lower max_budget": "lower --max-budget",
-    "use None (null in files)": "write none",
+    "use None for": "write none for",
     "solvent.load_policy reads policies": "the model comes first, then the policy",
 }
 

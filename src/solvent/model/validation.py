@@ -1,6 +1,6 @@
-"""The one door into `CMDP`: every way of stating a model ends here, and here it is checked.
+"""Validation: `build_model` checks the parts of a model and returns the `CMDP`. All constructors end here.
 
-The checks run over whole arrays; only what is found wrong is put into words.
+The checks run over whole arrays. Messages are built only for the first error found.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import ExactColumn
-from solvent.core.loading import check_time
+from solvent.core.loading import check_time, current_load
 from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.budget import Budget, BudgetLike, read_budgets
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.distributions import CostDistribution
-from solvent.model.steps import Steps
+from solvent.model.steps import StepSet
 
-#: How far the probabilities of a row may be from summing to one before that is an error.
+#: Largest accepted difference between 1 and the sum of the probabilities of a row.
 PROBABILITY_TOLERANCE = 1e-9
-#: What all rewards of a history may add up to at most: sums, and sums of errors, then stay finite.
-MOST_EARNED = 1e300
-#: Limits and tables are kept per step, so a horizon without bound would be memory without bound.
+#: Bound on the total reward of a history, so that sums of rewards and of their rounding errors stay finite.
+MAX_TOTAL_REWARD = 1e300
+#: Largest horizon; limits and tables take memory for each step.
 MAX_HORIZON = 10**6
-#: Sets of states that are remembered to find out whether one comes back.
-_MOST_REMEMBERED = 10_000
+#: Number of sets of states kept to detect a cycle.
+_MOST_KEPT = 10_000
 
 
 @dataclass(frozen=True)
 class Names:
-    """What things are called, and where a problem begins."""
+    """Names of a model: its start, states, actions and resources, its title and its description."""
 
     start: Hashable
     states: tuple[Hashable, ...]
@@ -45,7 +45,7 @@ class Names:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows and outcomes in the layout of `CMDP`, not yet checked."""
+    """Rows and outcomes in the layout of `CMDP`, before validation."""
 
     row_indptr: NDArray[np.int64]
     row_action: NDArray[np.int32]
@@ -59,7 +59,13 @@ class Rows:
 
 
 def check_horizon(horizon: Any) -> int:
-    """Return the horizon as an int, or raise."""
+    """Return the horizon as an int.
+
+    Raises
+    ------
+    ModelError
+        If it is not a whole number from 1 to `MAX_HORIZON`.
+    """
     whole = isinstance(horizon, int | np.integer) and not isinstance(horizon, bool | np.timedelta64)
     if not whole or horizon < 1:
         raise ModelError("horizon", "a whole number of at least 1", quote(horizon))
@@ -69,7 +75,13 @@ def check_horizon(horizon: Any) -> int:
 
 
 def check_resources(resources: Any) -> tuple[str, ...]:
-    """Return the names of the resources, or raise."""
+    """Return the names of the resources as a tuple.
+
+    Raises
+    ------
+    ModelError
+        If they are not distinct non-empty texts.
+    """
     if isinstance(resources, str) or not isinstance(resources, Sequence):
         raise ModelError("resources", "a list of names", quote(resources))
     seen: set[str] = set()
@@ -83,7 +95,13 @@ def check_resources(resources: Any) -> tuple[str, ...]:
 
 
 def check_names(names: Sequence[Hashable] | None, kind: str) -> tuple[Hashable, ...] | None:
-    """Return declared names of states or actions as a tuple without repetition, or raise."""
+    """Return declared names of states or actions as a tuple; None if there are none.
+
+    Raises
+    ------
+    ModelError
+        If they are not distinct hashable values.
+    """
     if names is None:
         return None
     if isinstance(names, str | bytes) or not isinstance(names, Sequence | np.ndarray | range):
@@ -101,27 +119,36 @@ def check_names(names: Sequence[Hashable] | None, kind: str) -> tuple[Hashable, 
     return listed
 
 
-def assemble(
+def build_model(
     names: Names,
     rows: Rows,
     *,
     horizon: int,
     table_of_step: NDArray[np.int32],
     budget: BudgetLike | None = None,
-    terminal_at: Mapping[int, Steps] | None = None,
+    terminal_at: Mapping[int, StepSet] | None = None,
 ) -> CMDP:
-    """Check everything, drop impossible outcomes, normalize, and return the model.
+    """Check the parts of a model, drop outcomes of probability zero, normalize probabilities, and return the model.
 
     Parameters
     ----------
-    terminal_at : mapping of state position to Steps, optional
-        Where a state that has actions at other steps is declared terminal.
+    names : Names
+    rows : Rows
+        Rows of all tables.
+    horizon : int
+        Number of steps H.
+    table_of_step : ndarray of int32, shape (H,)
+        Table of each step.
+    budget : number, Budget, or dict of these by resource, optional
+        Default budget.
+    terminal_at : mapping of state position to StepSet, optional
+        Steps at which a state is declared terminal although it has actions at other steps.
 
     Raises
     ------
     ModelError
-        For probabilities that are negative, NaN or do not sum to one, rewards that are not finite, names that do not
-        exist, and states that could be reached at a step at which they have no action.
+        If probabilities are negative, NaN or do not sum to one, rewards are not finite, a name does not exist, or a
+        state can be reached at a step at which it has no action and is not declared terminal.
     """
     if names.start not in names.states:
         raise ModelError(
@@ -163,9 +190,10 @@ def _check_rewards(names: Names, rows: Rows, horizon: int) -> None:
         where = f"{_place(names, rows, int(bad[0]))}, reward"
         raise ModelError(where, "a finite number", str(rows.row_reward[bad[0]]))
     largest = int(np.argmax(np.abs(rows.row_reward)))
-    if abs(float(rows.row_reward[largest])) > MOST_EARNED / horizon:
+    if abs(float(rows.row_reward[largest])) > MAX_TOTAL_REWARD / horizon:
         where = f"{_place(names, rows, largest)}, reward"
-        expected = f"at most {MOST_EARNED / horizon:.3g} in size, so that sums over {horizon} steps fit 64-bit floats"
+        most = MAX_TOTAL_REWARD / horizon
+        expected = f"at most {most:.3g} in size, so that sums over {horizon} steps fit 64-bit floats"
         raise ModelError(where, expected, str(rows.row_reward[largest]))
 
 
@@ -175,7 +203,7 @@ def _check_probabilities(names: Names, rows: Rows) -> Rows:
     if len(empty):
         raise ModelError(_place(names, rows, int(empty[0])), "at least one outcome", "none")
     row_of = np.repeat(np.arange(len(counts)), counts)
-    bad = np.flatnonzero(~((p >= 0) & (p <= 2)))  # a sum a little above one is forgiven below
+    bad = np.flatnonzero(~((p >= 0) & (p <= 2)))  # the sum may exceed 1 slightly; it is checked below
     if len(bad):
         first = int(bad[0])
         row = int(row_of[first])
@@ -188,10 +216,10 @@ def _check_probabilities(names: Names, rows: Rows) -> Rows:
         raise ModelError(where, f"a sum of 1 (to within {PROBABILITY_TOLERANCE})", repr(float(totals[bad[0]])))
     kept = np.flatnonzero(p > 0)
     counts = np.bincount(row_of[kept], minlength=len(counts))
-    # rows that already sum to one up to rounding stay as they are, so that a saved model loads unchanged
+    # rows that sum to one up to rounding are not changed, so that a saved model loads unchanged
     off = np.abs(totals - 1) > 4 * np.finfo(float).eps * (counts + 2)
     if off.any():
-        # not below the least double: what can happen must not become impossible
+        # never below the smallest double: a possible outcome must not become impossible
         p = np.where(off[row_of] & (p > 0), np.maximum(p / totals[row_of], 5e-324), p)
     if len(kept) == len(p):
         return replace(rows, probability=p)
@@ -207,7 +235,7 @@ def _check_probabilities(names: Names, rows: Rows) -> Rows:
 
 
 def _share_tables(rows: Rows, table_of_step: NDArray[np.int32], n_states: int) -> tuple[Rows, NDArray[np.int32]]:
-    """Keep one of each set of equal tables, numbered in the order in which the steps use them."""
+    """Merge equal tables, and number them in the order in which the steps use them."""
     n_tables = (len(rows.row_indptr) - 1) // n_states
     if n_tables == 1:
         return rows, table_of_step
@@ -254,7 +282,7 @@ def _share_tables(rows: Rows, table_of_step: NDArray[np.int32], n_states: int) -
 
 
 def _renumber_distributions(rows: Rows) -> Rows:
-    """Give the distributions the order in which outcomes use them, and leave out those that none does."""
+    """Renumber the distributions in the order in which outcomes use them, and drop unused ones."""
     if rows.distribution_DO is None:
         return replace(rows, distributions=())
     used, first = np.unique(rows.distribution_DO, return_index=True)
@@ -268,8 +296,8 @@ def _renumber_distributions(rows: Rows) -> Rows:
     return replace(rows, distributions=distributions, distribution_DO=number[rows.distribution_DO])
 
 
-def _check_stranded(model: CMDP, terminal_at: Mapping[int, Steps]) -> None:
-    """Refuse a state that can be reached at a step where it has no action, but has some at other steps."""
+def _check_stranded(model: CMDP, terminal_at: Mapping[int, StepSet]) -> None:
+    """Refuse a state that can be reached at a step at which it has no action, although it has some at other steps."""
     if model.n_tables == 1:
         return
     has_rows = np.diff(model.row_indptr).reshape(model.n_tables, model.n_states) > 0
@@ -290,9 +318,9 @@ def _check_stranded(model: CMDP, terminal_at: Mapping[int, Steps]) -> None:
 
 
 def _follow(model: CMDP, steps: range, reached: NDArray[np.bool_], stranded: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the states that can be reached after steps of one table; refuse those that must not be reached there.
+    """Return the states that can be reached after steps that share a table; refuse stranded states on the way.
 
-    A set of states that comes back leads to the same ones again: whole rounds are then left out.
+    When a set of reached states occurs again, the sets since its first occurrence repeat: whole cycles are skipped.
     """
     table = int(model.table_of_step[steps.start])
     seen: dict[bytes, int] = {}
@@ -304,7 +332,7 @@ def _follow(model: CMDP, steps: range, reached: NDArray[np.bool_], stranded: NDA
         if key in seen:
             step += (steps.stop - 1 - step) // (step - seen[key]) * (step - seen[key])
             seen = {}
-        elif len(seen) < _MOST_REMEMBERED:
+        elif len(seen) < _MOST_KEPT:
             seen[key] = step
         reached = _successors(model, table, reached)
         step += 1
@@ -317,11 +345,14 @@ def _refuse_stranded(model: CMDP, step: int, state: int) -> NoReturn:
     has_rows = np.diff(model.row_indptr).reshape(model.n_tables, model.n_states)[:, state] > 0
     actions_at = np.flatnonzero(has_rows[model.table_of_step])[:6].tolist()
     name = quote(model.states[state])
+    hint = f"if the episode ends there, declare it terminal: terminal({name}, steps=[{step}])"
+    if current_load() is not None:
+        hint = f"if the episode ends there, add to terminal: {{state: {name}, steps: [{step}]}}"
     raise ModelError(
         f"state {name}",
         f"an action at step {step}, where it can be reached",
         f"actions only at steps {', '.join(map(str, actions_at))}",
-        f"declare it terminal there if the episode ends: terminal({name}, steps=[{step}])",
+        hint,
     )
 
 

@@ -11,7 +11,7 @@ from solvent import CMDP, Budget, ModelError
 
 
 def walk(limit: int = 10**9) -> dict[str, Any]:
-    """A counter that goes up or stays, and ends at the limit."""
+    """A counter that goes up or stays and is terminal at the limit."""
     return {
         "start": 0,
         "actions": lambda n: ["up", "stay"] if n < limit else [],
@@ -19,11 +19,11 @@ def walk(limit: int = 10**9) -> dict[str, Any]:
     }
 
 
-def test_only_what_can_be_reached_within_the_horizon() -> None:
+def test_only_reachable_states_are_kept() -> None:
     model = CMDP.from_function(**walk(), horizon=3, reward=lambda n, a: n)
     assert model.states == (0, 1, 2, 3)
     assert model.is_stationary
-    # the last one is entered only after the last step, so nothing is asked of it
+    # the last state is entered only after the last step, so its actions are not requested
     assert [model.is_terminal(0, s) for s in range(4)] == [False, False, False, True]
     assert model.row_reward.tolist() == [10, 0, 11, 1, 12, 2]
     assert model.outcomes(2) == [(1.0, 2, {"cost": 2})]
@@ -36,7 +36,7 @@ def test_a_state_with_no_actions_ends_the_episode() -> None:
     assert model.n_rows == 4
 
 
-def test_any_hashable_will_do() -> None:
+def test_states_are_any_hashable_values() -> None:
     def outcomes(state: Any, action: Any) -> Any:
         yield Fraction(1, 2), frozenset({action}), {"x": 1}
         yield Fraction(1, 2), None, {"y": "1/3"}
@@ -55,7 +55,7 @@ def test_any_hashable_will_do() -> None:
 
 
 @pytest.mark.parametrize("zero", [0, 0.0, "0", "0/5", Fraction(0)])
-def test_impossible_outcomes_are_not_explored(zero: Any) -> None:
+def test_outcomes_of_probability_zero_are_not_explored(zero: Any) -> None:
     def outcomes(n: int, action: str) -> Any:
         return [(zero, n + 1, 5), (1, n, 1)]
 
@@ -79,7 +79,7 @@ def test_time_varying_functions_take_the_step() -> None:
     assert model.n_tables == 3
 
 
-def test_time_varying_layers_hold_only_what_is_reached_then() -> None:
+def test_time_varying_tables_have_only_states_reached_at_that_step() -> None:
     model = CMDP.from_function(0, lambda step, n: ["go"], lambda step, n, action: [(1, n + 1, 0)], 3, stationary=False)
     for step in range(3):
         assert [s for s in range(4) if not model.is_terminal(step, s)] == [step]
@@ -90,12 +90,12 @@ def test_equal_steps_are_one_table() -> None:
     assert model.is_stationary
 
 
-def test_the_cap_is_exact_and_says_what_to_do() -> None:
+def test_max_states_is_exact_and_has_a_hint() -> None:
     assert CMDP.from_function(**walk(), horizon=9, max_states=10).n_states == 10
     message = (
         r"from_function: expected at most 9 reachable states \(max_states\), found more, by step 8: among the newest"
     )
-    with pytest.raises(ModelError, match=message + r" is 9; raise max_states, or describe states by less"):
+    with pytest.raises(ModelError, match=message + r" is 9; raise max_states, or describe states with fewer details"):
         CMDP.from_function(**walk(), horizon=9, max_states=9)
     with pytest.raises(ModelError, match="max_states: expected a whole number of at least 1, found 0"):
         CMDP.from_function(**walk(), horizon=9, max_states=0)
@@ -122,17 +122,19 @@ def test_states_seen_before_do_not_count_again() -> None:
         ({"horizon": 0}, r"horizon"),
     ],
 )
-def test_functions_that_make_no_model(change: dict[str, Any], message: str) -> None:
+def test_functions_with_invalid_results(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         CMDP.from_function(**{**walk(), "horizon": 3, **change})
 
 
-def test_errors_of_the_users_functions_are_theirs() -> None:
+def test_errors_in_functions_are_passed_on() -> None:
     with pytest.raises(ZeroDivisionError):
         CMDP.from_function(0, lambda n: ["go"], lambda n, a: [(1, 1 / n, 0)], 3)
 
 
-def test_a_progress_bar_does_no_harm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_progress_bar_leaves_the_model_unchanged(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("solvent.core.progress.PATIENCE", 0.0)
     model = CMDP.from_function(**walk(), horizon=600)
     assert model.n_states == 601
@@ -141,7 +143,7 @@ def test_a_progress_bar_does_no_harm(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 @pytest.mark.parametrize("given", [None, "go", 3, {"go": 1}])
 def test_functions_must_return_lists(given: Any) -> None:
-    with pytest.raises(ModelError, match=r"actions\(0\): expected a list, empty where the episode ends, found"):
+    with pytest.raises(ModelError, match=r"actions\(0\): expected a list \(an empty one for a terminal state\), found"):
         CMDP.from_function(0, lambda _: given, lambda *_: [(1, 0, 0)], 2)
     with pytest.raises(ModelError, match=r"outcomes\(0, 'go'\): expected a list"):
         CMDP.from_function(0, lambda _: ["go"], lambda *_: given, 2)

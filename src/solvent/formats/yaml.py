@@ -1,11 +1,12 @@
-"""YAML as people expect it: the scalars of YAML 1.2's core schema, exact numbers, no surprises.
+"""Models as YAML, with the scalars of the YAML 1.2 core schema and exact numbers.
 
-`no` and `on` are text, numbers keep the digits that were typed, a key may stand only once, and a file whose aliases
-would expand beyond reason is refused before anything is built.
+`no` and `on` are text, numbers keep all their digits, and a key may occur only once in a mapping. A file whose aliases
+would expand to too many values is refused before it is built.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from decimal import Decimal
 from typing import Any, ClassVar
@@ -15,9 +16,12 @@ import yaml
 from solvent.core.exact import decimal
 from solvent.core.loading import check_time, current_limits, refuse
 from solvent.errors import ModelError, quote
+from solvent.formats.documents import from_document, to_document
+from solvent.formats.encoding import encode_text
+from solvent.model.discounted import AnyModel
 
 _MAX_DEPTH = 60
-#: Aliases may always multiply a document by this much.
+#: Aliases may always expand a document by this factor.
 _MAX_GROWTH = 10
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -27,7 +31,7 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\
 
 
 class _Loader(_LOADER):  # type: ignore[misc]
-    """SafeLoader with the resolvers of the core schema and checked mappings."""
+    """A SafeLoader with the resolvers of the core schema that refuses repeated keys."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
     yaml_constructors: ClassVar[dict[Any, Any]] = {}
@@ -54,12 +58,12 @@ def _construct_int(loader: Any, node: Any) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ModelError(_place(node), "a whole number of reasonable length", quote(text)) from None
+        raise ModelError(_place(node), "a whole number with fewer digits", quote(text)) from None
 
 
 def _construct_map(loader: Any, node: Any) -> dict[Any, Any]:
     if not isinstance(node, yaml.MappingNode):
-        raise ModelError(_place(node), "a mapping", "something else under the tag !!map")
+        raise ModelError(_place(node), "a mapping", "another value with the tag !!map")
     seen: set[Any] = set()
     for key_node, _ in node.value:
         if key_node.tag == "tag:yaml.org,2002:merge":
@@ -69,7 +73,7 @@ def _construct_map(loader: Any, node: Any) -> dict[Any, Any]:
             repeated = key in seen
             seen.add(key)
         except TypeError:
-            raise ModelError(_place(key_node), "a plain key", "a list or mapping") from None
+            raise ModelError(_place(key_node), "a key that is text or a number", "a list or a mapping") from None
         if repeated:
             raise ModelError(_place(key_node), "each key once", f"{quote(key)} twice")
     loader.flatten_mapping(node)
@@ -98,12 +102,14 @@ _Loader.add_constructor(None, _LOADER.construct_undefined)
 
 
 def parse(content: bytes) -> Any:
-    """Return what a YAML document says.
+    """Return the value of a YAML document; numbers with a fraction or an exponent become `Decimal`.
 
     Raises
     ------
     ModelError
-        If it is not YAML, not UTF-8, nested too deeply, or would expand beyond reason.
+        If the content is not YAML in UTF-8, or is nested too deeply.
+    LoadLimitError
+        If its aliases expand to too many values.
 
     Examples
     --------
@@ -113,7 +119,7 @@ def parse(content: bytes) -> Any:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ModelError("file", "text in UTF-8", f"byte {error.start} that is not") from None
+        raise ModelError("file", "text in UTF-8", f"byte {error.start}, which is not") from None
     try:
         _measure(text)
         return yaml.load(text, Loader=_Loader)  # a SafeLoader
@@ -128,7 +134,7 @@ def parse(content: bytes) -> Any:
 
 
 def _measure(text: str) -> None:
-    """Walk the events without building anything, and refuse what would be too deep or too large once expanded."""
+    """Refuse a document that is nested too deeply or expands to too many values, before it is built."""
     sizes: list[int] = [0]
     anchors: list[str | None] = [None]
     known: dict[str, int] = {}
@@ -136,7 +142,7 @@ def _measure(text: str) -> None:
     for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in known:
-                raise ModelError(_place(event), "an alias of something before it", f"*{event.anchor}")
+                raise ModelError(_place(event), "an alias of an earlier anchor", f"*{event.anchor}")
             sizes[-1] += known[event.anchor]
         elif isinstance(event, yaml.ScalarEvent):
             sizes[-1] += 1
@@ -151,23 +157,22 @@ def _measure(text: str) -> None:
             if anchor:
                 known[anchor] = size
         if len(sizes) > _MAX_DEPTH:
-            raise ModelError("file", "a document of reasonable size", "one nested too deeply")
+            raise ModelError("file", f"at most {_MAX_DEPTH} levels of nesting", "more")
         if sizes[-1] > most + _MAX_GROWTH * count:
-            found = f"one whose aliases expand to more than {most:,} values"
-            refuse("nodes", "a document of reasonable size", found)
+            refuse("nodes", f"aliases that expand to at most {most:,} values", "more")
         if not count % 4096:
             check_time()
 
 
 class _Dumper(_DUMPER):  # type: ignore[misc]
-    """Writes what `_Loader` reads: lists of rows as blocks, what fits a line on one line."""
+    """A dumper without aliases, for text that `_Loader` reads back."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 class _Inline(dict[str, Any]):
-    """A mapping to be written on one line."""
+    """A mapping that is written on one line."""
 
 
 def _quote_lookalikes(dumper: Any, text: str) -> Any:
@@ -186,19 +191,19 @@ _Dumper.add_representer(
 def _dotted(dumper: Any, value: float) -> Any:
     text = repr(value)
     if "." not in text:
-        text = text.replace("e", ".0e")  # YAML 1.1 readers take 1e-9 for text
+        text = text.replace("e", ".0e")  # YAML 1.1 reads 1e-9 as text
     return dumper.represent_scalar("tag:yaml.org,2002:float", text)
 
 
 _Dumper.add_representer(float, _dotted)
 
 
-def dump(entries: dict[str, Any]) -> str:
-    """Return a model's entries as YAML text."""
-    rows = [{**row, "outcomes": [_Inline(outcome) for outcome in row["outcomes"]]} for row in entries["rows"]]
+def dump(document: dict[str, Any]) -> str:
+    """Return the document of a model as YAML text."""
+    rows = [{**row, "outcomes": [_Inline(outcome) for outcome in row["outcomes"]]} for row in document["rows"]]
     return str(
         yaml.dump(
-            {**entries, "rows": rows},
+            {**document, "rows": rows},
             Dumper=_Dumper,
             sort_keys=False,
             allow_unicode=True,
@@ -206,3 +211,33 @@ def dump(entries: dict[str, Any]) -> str:
             default_flow_style=None,
         )
     )
+
+
+def read(content: bytes) -> AnyModel:
+    """Return the model in a YAML file.
+
+    Raises
+    ------
+    ModelError
+        If the content is not YAML or not a valid model.
+    """
+    return from_document(parse(content))
+
+
+def write(model: AnyModel) -> bytes:
+    """Return the content of a YAML file that holds a model."""
+    document = to_document(model)
+    encode_text(json.dumps(document, ensure_ascii=False))  # libyaml fails on lone surrogates without saying where
+    return dump(document).encode()
+
+
+def read_resources(content: bytes) -> list[str]:
+    """Return the names of the resources in a YAML file, from the lines of that field alone."""
+    lines: list[str] = []
+    for line in content.decode().splitlines():
+        begins_field = line[:1] not in ("", " ", "\t", "#", "-", "]")
+        if lines and begins_field:
+            break
+        if lines or line.startswith("resources:"):
+            lines.append(line)
+    return list((parse("\n".join(lines).encode()) or {}).get("resources") or [])

@@ -1,0 +1,403 @@
+"""The constructors of `CMDP`. Each calls a function of another module of this package.
+
+With `horizon=None` and a `discount`, they return a `DiscountedCMDP`, which has no last step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+if TYPE_CHECKING:
+    from solvent.core.exact import Number
+    from solvent.model.budget import BudgetLike
+    from solvent.model.build import Builder
+    from solvent.model.cmdp import CMDP
+    from solvent.model.discounted import DiscountedCMDP
+    from solvent.model.discounted_build import DiscountedBuilder
+
+
+class ModelConstructors:
+    """Static methods that make models; a base of `CMDP`."""
+
+    @overload
+    @staticmethod
+    def builder(
+        *,
+        horizon: int,
+        discount: None = None,
+        start: Hashable,
+        resources: Sequence[str] = (),
+        states: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
+        budget: BudgetLike | None = None,
+        name: str = "",
+        description: str = "",
+    ) -> Builder: ...
+
+    @overload
+    @staticmethod
+    def builder(
+        *,
+        horizon: None = None,
+        discount: Number,
+        start: Hashable,
+        resources: Sequence[str] = (),
+        states: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
+        budget: BudgetLike | None = None,
+        name: str = "",
+        description: str = "",
+    ) -> DiscountedBuilder: ...
+
+    @staticmethod
+    def builder(
+        *,
+        horizon: int | None = None,
+        discount: Number | None = None,
+        start: Hashable,
+        resources: Sequence[str] = (),
+        states: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
+        budget: BudgetLike | None = None,
+        name: str = "",
+        description: str = "",
+    ) -> Builder | DiscountedBuilder:
+        """Return a builder, which states a model row by row.
+
+        Parameters
+        ----------
+        horizon : int or None
+            Number of steps; None with a discount.
+        discount : number, optional
+            Discount factor of rewards and costs, above 0 and below 1, for a model without a last step.
+        start : hashable
+            Name of the state at step 0.
+        resources : sequence of str
+            Names of the resources.
+        states, actions : sequence of hashables, optional
+            All names, in order. If given, any other name is an error.
+        budget : number, Budget, or dict of these by resource, optional
+            Default budget of the model.
+        name, description : str
+            Title and description of the model.
+
+        Returns
+        -------
+        Builder or DiscountedBuilder
+            A `DiscountedBuilder` if there is a discount.
+
+        Examples
+        --------
+        >>> import solvent
+        >>> b = solvent.CMDP.builder(horizon=3, start="home", resources=["fuel"])
+        >>> b.add("home", "go", reward=1, outcomes=[(0.7, "home", {"fuel": 1}), (0.3, "home", {"fuel": "3/2"})])
+        >>> b.build()
+        CMDP(horizon 3, 1 states, 1 actions, 1 rows, 2 outcomes, stationary, resources ['fuel'])
+        """
+        from solvent.model.build import Builder
+        from solvent.model.discounted import read_discount
+        from solvent.model.discounted_build import DiscountedBuilder
+
+        factor = read_discount(horizon, discount)
+        if factor is not None:
+            return DiscountedBuilder(
+                discount=factor, start=start, resources=resources, states=states, actions=actions, budget=budget,
+                name=name, description=description,
+            )  # fmt: skip
+        assert horizon is not None
+        return Builder(
+            horizon=horizon, start=start, resources=resources, states=states, actions=actions, budget=budget,
+            name=name, description=description,
+        )  # fmt: skip
+
+    @overload
+    @staticmethod
+    def from_arrays(
+        P: Any,
+        R: Any,
+        C: Any,
+        *,
+        horizon: int,
+        discount: None = None,
+        start: Hashable = 0,
+        cost_probability: Any = None,
+        available: Any = None,
+        states: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
+        resources: Sequence[str] | None = None,
+        budget: BudgetLike | None = None,
+        name: str = "",
+        description: str = "",
+    ) -> CMDP: ...
+
+    @overload
+    @staticmethod
+    def from_arrays(
+        P: Any,
+        R: Any,
+        C: Any,
+        *,
+        horizon: None = None,
+        discount: Number,
+        start: Hashable = 0,
+        cost_probability: Any = None,
+        available: Any = None,
+        states: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
+        resources: Sequence[str] | None = None,
+        budget: BudgetLike | None = None,
+        name: str = "",
+        description: str = "",
+    ) -> DiscountedCMDP: ...
+
+    @staticmethod
+    def from_arrays(
+        P: Any,
+        R: Any,
+        C: Any,
+        *,
+        horizon: int | None = None,
+        discount: Number | None = None,
+        start: Hashable = 0,
+        cost_probability: Any = None,
+        available: Any = None,
+        states: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
+        resources: Sequence[str] | None = None,
+        budget: BudgetLike | None = None,
+        name: str = "",
+        description: str = "",
+    ) -> CMDP | DiscountedCMDP:
+        """Return a model from transition, reward and cost arrays.
+
+        Parameters
+        ----------
+        P : array of shape (S, A, S) or (H, S, A, S), or sparse
+            Transition probabilities. Sparse: one matrix of shape (S * A, S), in which row `s * A + a` belongs to state
+            s and action a, or a list of A matrices of shape (S, S). With a step axis, a list of H of either.
+        R : array of shape (S, A), (H, S, A), (S, A, S) or (H, S, A, S)
+            Rewards of actions, or of transitions.
+        C : array of shape (S, A), (S, A, d), (H, S, A) or (H, S, A, d)
+            Costs of d resources; an array of numbers, objects or text. With `cost_probability`, an axis of n possible
+            costs comes before the axis of resources: (S, A, n) or (S, A, n, d), or with a leading step axis.
+        horizon : int or None
+            Number of steps H; None with a discount.
+        discount : number, optional
+            Discount factor of rewards and costs, above 0 and below 1, for a model without a last step. The arrays then
+            have no step axis.
+        start : hashable
+            Name of the state at step 0; a position if `states` is not given.
+        cost_probability : array of shape (S, A, n) or (H, S, A, n), optional
+            Probability of each possible cost, independent of the next state.
+        available : array of bool, shape (S, A) or (H, S, A), optional
+            Actions that each state offers. Default: all. A state that offers none is terminal.
+        states, actions, resources : sequence of names, optional
+            Names. Default: positions for states and actions; "cost", or "cost0", "cost1", ..., for resources.
+        budget : number, Budget, or dict of these by resource, optional
+            Default budget of the model.
+        name, description : str
+            Title and description of the model.
+
+        Returns
+        -------
+        CMDP or DiscountedCMDP
+            A `DiscountedCMDP` if there is a discount.
+
+        Raises
+        ------
+        ModelError
+            If the shapes do not match or could be read in two ways, or the numbers are not a valid model.
+
+        Examples
+        --------
+        >>> import numpy as np, solvent
+        >>> P = np.array([[[0.5, 0.5]], [[0.0, 1.0]]])
+        >>> solvent.CMDP.from_arrays(P, R=[[1], [0]], C=[["1/3"], [0]], horizon=4)
+        CMDP(horizon 4, 2 states, 1 actions, 2 rows, 3 outcomes, stationary, resources ['cost'])
+        """
+        from solvent.model.arrays import from_arrays
+        from solvent.model.discounted import read_discount
+        from solvent.model.discounted_build import discounted_arrays
+
+        options: dict[str, Any] = {"start": start, "cost_probability": cost_probability, "available": available}
+        options |= {"states": states, "actions": actions, "resources": resources, "budget": budget}
+        options |= {"name": name, "description": description}
+        factor = read_discount(horizon, discount)
+        if factor is not None:
+            return discounted_arrays(P, R, C, factor, **options)
+        assert horizon is not None
+        return from_arrays(P, R, C, horizon=horizon, **options)
+
+    @overload
+    @staticmethod
+    def from_function(
+        start: Hashable,
+        actions: Callable[..., Iterable[Hashable]],
+        outcomes: Callable[..., Iterable[Any]],
+        horizon: int,
+        *,
+        discount: None = None,
+        reward: Callable[..., float] | None = None,
+        resources: Sequence[str] = ("cost",),
+        stationary: bool = True,
+        max_states: int = 1_000_000,
+        progress: bool = True,
+        budget: BudgetLike | None = None,
+        name: str = "",
+        description: str = "",
+    ) -> CMDP: ...
+
+    @overload
+    @staticmethod
+    def from_function(
+        start: Hashable,
+        actions: Callable[..., Iterable[Hashable]],
+        outcomes: Callable[..., Iterable[Any]],
+        horizon: None = None,
+        *,
+        discount: Number,
+        reward: Callable[..., float] | None = None,
+        resources: Sequence[str] = ("cost",),
+        stationary: bool = True,
+        max_states: int = 1_000_000,
+        progress: bool = True,
+        budget: BudgetLike | None = None,
+        name: str = "",
+        description: str = "",
+    ) -> DiscountedCMDP: ...
+
+    @staticmethod
+    def from_function(
+        start: Hashable,
+        actions: Callable[..., Iterable[Hashable]],
+        outcomes: Callable[..., Iterable[Any]],
+        horizon: int | None = None,
+        *,
+        discount: Number | None = None,
+        reward: Callable[..., float] | None = None,
+        resources: Sequence[str] = ("cost",),
+        stationary: bool = True,
+        max_states: int = 1_000_000,
+        progress: bool = True,
+        budget: BudgetLike | None = None,
+        name: str = "",
+        description: str = "",
+    ) -> CMDP | DiscountedCMDP:
+        """Return a model of all states that can be reached from `start` within the horizon.
+
+        Parameters
+        ----------
+        start : hashable
+            State at step 0. States are the hashable values that `outcomes` returns.
+        actions : callable
+            `actions(state)` returns the actions available in a state, or an empty list if the state is terminal.
+        outcomes : callable
+            `outcomes(state, action)` returns tuples `(probability, next state, cost[, reward])`, as in `Builder.add`.
+        horizon : int or None
+            Number of steps; None with a discount.
+        discount : number, optional
+            Discount factor of rewards and costs, above 0 and below 1, for a model without a last step. The model then
+            has all states that can ever be reached.
+        reward : callable, optional
+            `reward(state, action)` returns the expected reward, to which the rewards of the outcomes are added.
+        resources : sequence of str
+            Names of the resources.
+        stationary : bool
+            If False, all functions take the step as their first argument, as in `actions(step, state)`.
+        max_states : int
+            Maximum number of states. Exploration stops with an error when there are more.
+        progress : bool
+            If True, show a progress bar on a terminal when exploration takes long.
+        budget : number, Budget, or dict of these by resource, optional
+            Default budget of the model.
+        name, description : str
+            Title and description of the model.
+
+        Returns
+        -------
+        CMDP or DiscountedCMDP
+            A `DiscountedCMDP` if there is a discount.
+
+        Raises
+        ------
+        ModelError
+            If there are more than `max_states` states, or if the functions return something invalid.
+
+        Examples
+        --------
+        >>> import solvent
+        >>> def actions(floor):
+        ...     return ["up", "stay"] if floor < 3 else []
+        >>> def outcomes(floor, action):
+        ...     return [(1, floor + 1, 2, 10)] if action == "up" else [(1, floor, 0)]
+        >>> solvent.CMDP.from_function(0, actions, outcomes, horizon=2).states
+        (0, 1, 2)
+        """
+        from solvent.model.discounted import read_discount
+        from solvent.model.discounted_build import discounted_function
+        from solvent.model.functions import from_function
+
+        options: dict[str, Any] = {"reward": reward, "resources": resources, "stationary": stationary}
+        options |= {"progress": progress, "budget": budget, "name": name, "description": description}
+        options |= {"max_states": max_states}
+        factor = read_discount(horizon, discount)
+        if factor is not None:
+            return discounted_function(start, actions, outcomes, factor, **options)
+        assert horizon is not None
+        return from_function(start, actions, outcomes, horizon, **options)
+
+    @staticmethod
+    def from_gymnasium(
+        env: Any,
+        cost: Number | Sequence[Any] | Mapping[str, Any] | Callable[[Any, Any, Any], Any],
+        horizon: int,
+        *,
+        start: Hashable | None = None,
+        resources: Sequence[str] = ("cost",),
+        budget: BudgetLike | None = None,
+        name: str = "",
+        description: str = "",
+    ) -> CMDP:
+        """Return the model of a Gymnasium environment that has a transition table `env.unwrapped.P`.
+
+        Parameters
+        ----------
+        env : gymnasium.Env
+            An environment such as Taxi-v4, FrozenLake-v1 or CliffWalking-v1.
+        cost : number, sequence, dict or callable
+            The cost of every transition, or a function `cost(state, action, next_state)`.
+        horizon : int
+            Number of steps.
+        start : int, optional
+            State at step 0. By default it comes from the initial distribution of the environment. If that distribution
+            has several states, the model starts in an extra state "reset". Its only action, "reset", draws the first
+            state at no cost, and the model has `horizon + 1` steps.
+        resources : sequence of str
+            Names of the resources.
+        budget : number, Budget, or dict of these by resource, optional
+            Default budget of the model.
+        name, description : str
+            Title and description of the model. The default title is the id of the environment.
+
+        Raises
+        ------
+        ModelError
+            If the environment has no transition table, or no initial distribution and `start` is not given.
+
+        Notes
+        -----
+        A transition that ends the episode leads to a terminal state. If the same state can also be entered without
+        ending the episode, the terminal copy is called `(state, "done")`.
+
+        Examples
+        --------
+        >>> import gymnasium, solvent
+        >>> solvent.CMDP.from_gymnasium(gymnasium.make("FrozenLake-v1"), cost=1, horizon=20)
+        CMDP('FrozenLake-v1': horizon 20, 16 states, 4 actions, 44 rows, 128 outcomes, stationary, resources ['cost'])
+        """
+        from solvent.model.gymnasium_tables import from_gymnasium
+
+        return from_gymnasium(
+            env, cost, horizon, start=start, resources=resources, budget=budget, name=name, description=description
+        )
