@@ -100,7 +100,7 @@ def test_names_with_equals_signs() -> None:
         (["feul=3", "risk=1"], r"--budget feul=3: expected a resource of the model \('fuel', 'risk'\), found 'feul'"),
         (["3"], r"--budget 3: expected the name of a resource .* write --budget fuel=3"),
         (["fuel=1", "fuel=2"], "--budget: expected each resource once, found 'fuel' twice"),
-        (["fuel=1,2", "risk=1"], "--budget, fuel, upper: expected 3 limits, one for after each step, found 2"),
+        (["fuel=1,2", "risk=1"], "--budget, fuel, upper: expected 3 limits, one after each step, found 2"),
         (["fuel=5..3", "risk=1"], "no lower limit above the upper one"),
     ],
 )
