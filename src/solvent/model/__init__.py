@@ -1,1 +1,1 @@
-"""What the user knows: models, budgets, exact numbers, and the files they live in."""
+"""Models, budgets, and costs and limits as integers."""
