@@ -153,23 +153,22 @@ def _policies() -> list[tuple[Seed, Any]]:
 @cache
 def _first_learner(name: str) -> Learner:
     from solvent.learning.arguments import read_settings
-    from solvent.learning.learn import _LearnOptions
+    from solvent.learning.setup import LearnSetup
 
-    settings = read_settings(0.01, 0.05, name != "nodes", "practical", 1.0, "doubling", (0.0, 2.0), None, 3)
+    settings = read_settings(epsilon=0.01, pool=name != "nodes", reward_range=(0.0, 2.0), seed=3)
     support: Any = "learned" if name == "learned" else None
-    return _LearnOptions(_models()["van"], settings, cost_support=support).learner()
+    return LearnSetup(env=_models()["van"], settings=settings, cost_support=support).learner()
 
 
 def _learner(name: str) -> Learner:
     """Return a learner that has learned nothing; the graph, which takes long to make, is shared."""
     first = _first_learner(name)
-    field: Any = copy.copy(first.play_in)
-    if first.seen is None:
-        return Learner(first.settings, first.origin, first.graph, field)
-    field._local, field._known_by_row = field._local.copy(), dict(field._known_by_row)
-    seen = copy.copy(first.seen)
-    seen.outcomes = [list(each) for each in seen.outcomes]
-    return Learner(first.settings, first.origin, first.graph, field, seen)
+    runner = copy.copy(first.runner)
+    if first.learned_support is None:
+        return Learner(first.settings, first.origin, first.graph, runner)
+    support = copy.copy(first.learned_support)
+    support.outcomes = [list(each) for each in support.outcomes]
+    return Learner(first.settings, first.origin, first.graph, runner, support)
 
 
 @cache

@@ -1,7 +1,8 @@
-"""The slow truth about mixtures: every pair (price, value) that some policy attains, by hulls over histories.
+"""Brute force for mixtures of policies: all attainable pairs (paid, earned), by hulls over histories.
 
-A policy is judged by two sums: what it earns, and what it pays (its chance of going over, or its expected spending). Of
-all attainable pairs only the upper hull matters for mixtures, and hulls can be built backward, outcome by outcome.
+A policy is judged by two sums: what it earns, and what it pays (its probability of exceeding the budget, or its
+expected spending). Only the upper hull of all attainable pairs matters for mixtures, and hulls can be built backward,
+outcome by outcome.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Pair = tuple[Fraction, Fraction]
 
 
 def hull(pairs: set[Pair]) -> list[Pair]:
-    """The pairs (paid, earned) that no mixture of others beats: earned rises with paid, by ever less."""
+    """The upper concave hull of pairs (paid, earned), in which no pair is dominated by a mixture of others."""
     best: list[Pair] = []
     for paid, earned in sorted(pairs, key=lambda pair: (pair[0], -pair[1])):
         if best and earned <= best[-1][1]:
@@ -31,7 +32,7 @@ def _below(a: Pair, b: Pair, c: Pair) -> bool:
 
 
 def best_at(pairs: list[Pair], limit: Fraction) -> Fraction | None:
-    """The most that a mixture earns without paying more than a limit."""
+    """Return the most that a mixture earns without paying more than a limit."""
     if pairs[0][0] > limit:
         return None
     below = [pair for pair in pairs if pair[0] <= limit]
@@ -46,7 +47,7 @@ def _sum(first: list[Pair], second: list[Pair], weight: Fraction) -> list[Pair]:
 
 
 def chance_pairs(problem: Problem) -> list[Pair]:
-    """What can be had of (probability of ever breaking a limit, value), over all histories."""
+    """Return the attainable pairs (probability of ever breaking a limit, value), over all histories."""
     known: dict[tuple[int, Hashable, Amounts, bool], list[Pair]] = {}
 
     def pairs(step: int, state: Hashable, spent: Amounts, over: bool) -> list[Pair]:
@@ -70,7 +71,7 @@ def chance_pairs(problem: Problem) -> list[Pair]:
 
 
 def spending_pairs(problem: Problem) -> list[Pair]:
-    """What can be had of (expected total spent of the one resource, value), over all policies."""
+    """Return the attainable pairs (expected total spent of the one resource, value), over all policies."""
     known: dict[tuple[int, Hashable], list[Pair]] = {}
 
     def pairs(step: int, state: Hashable) -> list[Pair]:

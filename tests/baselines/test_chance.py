@@ -1,4 +1,4 @@
-"""Chance constraints against hulls over all histories, and the policies that lapse once a limit is broken."""
+"""Chance constraints against hulls over all histories, and policies that change after a violation."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_simulation_agrees_with_verification(tiny: Tiny, delta: float) -> None:
 
 
 def refunded() -> solvent.CMDP:
-    """A first step that may break the limit and is refunded, so that what was spent does not tell; then a gamble."""
+    """A first step that may break the limit and is refunded, so that `spent` does not reveal it; then a gamble."""
     b = solvent.CMDP.builder(horizon=3, start="a", resources=["x"], budget=1)
     b.add("a", "go", outcomes=[(0.5, "b", 2), (0.5, "b", 1)], steps=[0])
     b.add("b", "even", outcomes=[(0.5, "c", -1), (0.5, "c", 0)], steps=[1])
@@ -82,7 +82,7 @@ def refunded() -> solvent.CMDP:
 def test_a_refund_does_not_make_the_policy_forget() -> None:
     model = refunded()
     found = baselines.chance(model, delta=0.5)
-    # whoever broke the limit may as well gamble, and whoever did not must not, though both have spent 1
+    # after a violation gambling is optimal, and without one it is not allowed, although both have spent 1
     assert found.value == pytest.approx(0.5)
     report = solvent.verify(model, found.policy)
     assert report.value == pytest.approx(0.5)
@@ -146,7 +146,7 @@ def test_larger_models() -> None:
 
 
 def test_a_breach_of_the_least_probability_is_still_one() -> None:
-    """Without any chance of going over allowed, the answer is that of `solve`, however unlikely the breach."""
+    """With delta 0 the result is that of `solve`, however small the probability of a breach."""
     b = solvent.CMDP.builder(horizon=3, start=0, resources=["r"], budget=1)
     b.add(0, "risk", reward=2, outcomes=[(1.0, 1, 0), (5e-324, 2, 0)])
     b.add(0, "safe", reward=1, outcomes=[(1, 1, 0)])

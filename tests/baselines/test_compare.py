@@ -1,4 +1,4 @@
-"""All ways side by side: the paper's Corollary 1, the delivery van, and the table."""
+"""Comparison of all methods: the paper's Corollary 1, the delivery van, and the table."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ markov_gap
 │ exact               │ optimal   │      5 │     5 │          1 │       0 │           0 │ yes      │    #.## │
 │ expectation         │ optimal   │      5 │     5 │          2 │    0.25 │        0.25 │ no       │    #.## │
 │ chance              │ optimal   │    5.5 │   5.5 │          2 │    0.05 │        0.05 │ no       │    #.## │
-│ smaller expectation │ heuristic │      0 │     0 │          1 │       0 │           0 │ yes      │    #.## │
+│ smaller expectation │ feasible  │      0 │     0 │          1 │       0 │           0 │ yes      │    #.## │
 │ smaller chance      │ not found │      - │     - │          - │       - │           - │ -        │    #.## │
 │ knapsack            │ optimal   │     10 │    10 │          2 │     0.5 │         0.5 │ no       │    #.## │
 │ unconstrained       │ optimal   │     10 │    10 │          2 │     0.5 │         0.5 │ no       │    #.## │
 └─────────────────────┴───────────┴────────┴───────┴────────────┴─────────┴─────────────┴──────────┴─────────┘
 smaller expectation: planned for cost 0.5
-smaller chance: none of 33 surrogate budgets has a policy that never goes over the true one"""
+smaller chance: none of 33 surrogate budgets has a policy that never exceeds the true budget"""
 
 
 def test_the_table() -> None:
@@ -81,7 +81,7 @@ def test_a_smaller_budget_earns_nothing(prize: float, chance: str) -> None:
     assert found["exact"].value == pytest.approx(prize * (1 - float(Fraction(chance))))
     assert found["smaller expectation"].value == pytest.approx(0)
     assert found["smaller expectation"].feasible
-    assert found["smaller chance"].status == "not found"
+    assert found["smaller chance"].status == "not_found"
     assert found["knapsack"].violation_probability == pytest.approx(float(Fraction(chance)))
 
 
@@ -118,11 +118,11 @@ def test_what_a_method_cannot_do_is_a_row_that_says_why() -> None:
 
 
 def test_a_check_that_stops_is_a_row_that_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    # by its module, since `baselines.compare` is the function
+    # by module name, because `baselines.compare` is the function
     monkeypatch.setattr(sys.modules[solvent.compare.__module__], "verify_within", partial(verify_within, max_nodes=1))
     row = solvent.compare(instances.markov_gap(), methods=["exact"])["exact"]
     assert row.status == "refused"
-    assert row.message == "the check stopped: verify, step 0: expected at most 1 nodes, found more; raise max_nodes="
+    assert row.message == "verification stopped: verify, step 0: expected at most 1 nodes, found more; raise max_nodes="
     assert row.value is None
 
 
@@ -144,7 +144,7 @@ def test_infeasible_problems() -> None:
     assert found["exact"].status == "infeasible"
     assert found["exact"].feasible is None
     assert found["expectation"].feasible is False
-    assert "infeasible: no policy" in str(found)
+    assert "infeasible: every policy may break a limit" in str(found)
 
 
 def test_several_resources_lower_limits_and_frames() -> None:
@@ -168,5 +168,5 @@ def test_errors_say_what_was_expected() -> None:
         solvent.compare(model, delta=2)
     with pytest.raises(solvent.BudgetError, match="the model carries no default"):
         solvent.compare(instances.knapsack([1], [1]))
-    with pytest.raises(solvent.ModelError, match=r"method: expected one that was compared \('exact'\), found 'chance'"):
+    with pytest.raises(solvent.ModelError, match=r"method: expected a method that was compared \('exact'\), found"):
         solvent.compare(model, methods=["exact"])["chance"]

@@ -36,7 +36,7 @@ def test_value_is_that_of_the_best_mixture(tiny: Tiny) -> None:
         with pytest.raises(solvent.SolventError, match="expectation has no policy: the status is 'infeasible'"):
             _ = found.policy
         return
-    # where the limit nearly is what a policy spends, the value may jump within what the program tolerates
+    # if the limit is close to the spending of a policy, the value may jump within the tolerance of the program
     less, more = (best_at(pairs, limit + sign * Fraction(1, 10**9)) for sign in (-1, 1))
     assert more is not None
     assert (-math.inf if less is None else float(less)) - 1e-7 <= found.value <= float(more) + 1e-7
@@ -57,7 +57,7 @@ def all_markov_policies(model: solvent.CMDP) -> list[np.ndarray]:
 
 
 def spends(model: solvent.CMDP, table: np.ndarray) -> tuple[float, np.ndarray]:
-    """Value and expected spending after each step, by walking forward in names."""
+    """Return value and expected spending after each step, by forward recursion over state names."""
     mass, value, total = {model.start_index: 1.0}, 0.0, np.zeros(model.n_resources)
     after = np.zeros((model.horizon, model.n_resources))
     for h in range(model.horizon):
@@ -153,5 +153,5 @@ def test_an_episode_that_is_over_at_once() -> None:
     assert baselines.expectation(model, 0).value == 0
     assert baselines.expectation(model, -1).status == "infeasible"
     assert baselines.chance(model, -1, 0.5).status == "infeasible"
-    assert baselines.smaller_budget(model, -1).status == "not found"
+    assert baselines.smaller_budget(model, -1).status == "not_found"
     assert solvent.verify(model, baselines.chance(model, 0).policy).feasible

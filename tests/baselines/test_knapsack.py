@@ -1,4 +1,4 @@
-"""Episodes that end when the budget breaks and keep what they earned."""
+"""Episodes that end when a limit is broken and keep their rewards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strategies import Tiny, problems
 
 
 def ends_when_broken(problem: Problem) -> Fraction:
-    """The best that can be earned, by recursion over histories."""
+    """Return the most that can be earned, by recursion over histories."""
 
     def best(step: int, state: Hashable, spent: Amounts) -> Fraction:
         rows = problem.rows(step, state) if step < problem.horizon else ()
@@ -49,7 +49,7 @@ def test_the_breaking_step_is_paid() -> None:
     model = instances.knapsack([5, 7], [1, 1], capacity=1)
     found = baselines.knapsack_style(model)
     assert found.value == 12
-    assert found.message == "ends early, with a limit broken, with probability 1"
+    assert found.message == "breaks a limit with probability 1"
 
 
 def test_unconstrained_is_the_best_of_all() -> None:

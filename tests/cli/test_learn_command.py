@@ -87,7 +87,7 @@ def test_it_says_what_the_library_says(folder: Path) -> None:
     report = solvent.verify(model, learned.policy)
     assert done.code == 0
     assert record["model"] == {"name": "delivery-van", "fingerprint": model.fingerprint}
-    assert (record["status"], record["support"], record["violations"]) == ("within_epsilon", "known", 0)
+    assert (record["status"], record["support"], record["violations"]) == ("within_gap", "known", 0)
     assert (record["episodes"], record["gap"], record["plans"]) == (
         learned.episodes, learned.gap, len(learned.history),
     )  # fmt: skip
@@ -265,7 +265,7 @@ def test_a_checkpoint_that_cannot_be_written_comes_after_the_answer(
     done = run(line)
     assert done.code == 2
     assert "episodes    50" in done.out
-    assert done.err.startswith("the checkpoint could not be written, and learning goes on without it: run.npz: ")
+    assert done.err.startswith("the checkpoint could not be written, and learning continues without it: run.npz: ")
     assert "error: the checkpoint could not be written: run.npz: expected a place" in done.err
     record = run(f"{line} --json").json
     assert record["written"] == {}

@@ -39,12 +39,12 @@ def savers(kind: str) -> list[Callable[[Path], None]]:
         from solvent.core.files import write_atomically
         from solvent.learning.arguments import read_settings
         from solvent.learning.checkpoint import to_bytes
-        from solvent.learning.learn import _LearnOptions
+        from solvent.learning.setup import LearnSetup
 
         found = []
         for model in models():
-            settings = read_settings(0.1, 0.05, True, "practical", 1.0, "doubling", (0.0, 3.0), None, 0)
-            learner = _LearnOptions(model, settings).learner()
+            settings = read_settings(reward_range=(0.0, 3.0))
+            learner = LearnSetup(env=model, settings=settings).learner()
             learner.run(5)
             content = to_bytes(learner)
             found.append(lambda path, content=content: write_atomically(path, content))

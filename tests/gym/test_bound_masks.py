@@ -240,7 +240,7 @@ def test_bounds_that_do_not_fit() -> None:
     with pytest.raises(ModelError, match=r"cost_bound\[1\]: expected a finite number"):
         BudgetWrapper(Road(), 3, cost_bound=[1, "much", 2])
     env = BudgetWrapper(Road(), 3, cost_bound=np.zeros((4, 3)))
-    with pytest.raises(ModelError, match=r"cost_bound: expected an observation from 0 to 3, a row of the array, found"):
+    with pytest.raises(ModelError, match=r"cost_bound: expected an observation from 0 to 3, as the array has 4 rows"):
         env.reset()
     with pytest.raises(ModelError, match=r"BudgetWrapper: expected a Discrete action space, found Box"):
         BudgetWrapper(gymnasium.make("Pendulum-v1"), 3, cost_bound=1)

@@ -108,18 +108,18 @@ def test_reported_violations_are_those_of_the_environment(seed: int) -> None:
 def test_sticky_actions_with_a_cost_by_action_are_refused() -> None:
     env = Ledgered(1, [Fraction(5)])
     said = (
-        r"BudgetWrapper: expected wrappers inside that take each action once and as it is, as costs are computed from "
-        r"actions, found StickyAction, which may take another action than it is given; read costs where they arise: "
-        r"put solvent.gym.CostMeter\(env, cost=...\) below StickyAction and leave cost=... out here$"
+        r"BudgetWrapper: expected wrappers inside that pass each action on once and unchanged, as costs are computed "
+        r"from actions, found StickyAction, which may change the action; measure costs inside: "
+        r"put solvent.gym.CostMeter\(env, cost=...\) below StickyAction and omit cost=... here$"
     )
     with pytest.raises(ModelError, match=said):
         BudgetWrapper(StickyAction(env, 0.5), 5, env.price, 4)
     with pytest.raises(ModelError, match=r"CostMeter: expected wrappers inside .* found StickyAction"):
         CostMeter(StickyAction(env, 0.5), env.price)
-    said = r"as costs are reported by steps, found RepeatAction, which takes several steps for one"
+    said = r"as costs are reported by steps, found RepeatAction, which takes several steps for one action"
     with pytest.raises(ModelError, match=said):
         BudgetWrapper(RepeatAction(env, 2), 5, cost_bound=4)
-    said = r"found Twice, which has a step or reset of its own, .* or say passes_actions = True in the class Twice if"
+    said = r"found Twice, which overrides step or reset, .* or set passes_actions = True in the class Twice if"
     with pytest.raises(ModelError, match=said):
         BudgetWrapper(Twice(env), 5, 1, 4)
     inner = BudgetWrapper(env, 5, cost_bound=4, fallback="first")

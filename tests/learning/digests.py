@@ -1,12 +1,13 @@
-"""Learns in several ways and prints a digest of everything that was learned; run with other CPU features by a test.
+"""Print digests of everything that is learned in several settings; a test runs this with other CPU features.
 
 `python digests.py` prints a JSON object of digests by case, and which fused instructions and functions of the C library
-the kernels were compiled to. `python digests.py FILE` prints digests of kernels on the arguments in a file, which takes
-little time to compile.
+the kernels were compiled to. `python digests.py FILE` prints digests of kernels on the arguments in a file, which
+compiles quickly.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -99,7 +100,7 @@ def digest(run: Callable[..., LearnResult]) -> str:
 
 
 def digest_of_weights() -> str:
-    """Return a digest of many weights of the theory's bonus, which are made of logarithms."""
+    """Return a digest of many weights of the proven bonus, which are computed from logarithms."""
     count = np.arange(1, 3_000_001)
     found = hashlib.sha256()
     for delta in (0.05, 1e-9, 0.3):
@@ -110,11 +111,12 @@ def digest_of_weights() -> str:
 
 
 def digest_of_sweep(arguments: tuple[Any, ...]) -> str:
-    """Return a digest of all that a sweep writes: the generator, values, gaps and rows."""
-    own = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
+    """Return a digest of everything that a sweep writes: the generator, values, gaps and rows."""
+    own = copy.deepcopy(arguments)
     kernels.sweep(*own)
+    rng, values, out_row = own[-3:]
     found = hashlib.sha256()
-    for array in own[-5:]:
+    for array in (rng, *values, out_row):
         found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()
 
@@ -137,7 +139,7 @@ def compiled() -> dict[str, list[str]]:
 
 
 def digest_of_libm() -> str:
-    """Return a digest of logarithms of the C library, to tell whether an environment variable had any effect on it."""
+    """Return a digest of logarithms of the C library, which shows whether an environment variable affected it."""
     numbers = (1 + np.random.default_rng(0).random(400_000) * 1e6).tolist()
     return hashlib.sha256(np.array([math.log(x) for x in numbers]).tobytes()).hexdigest()
 

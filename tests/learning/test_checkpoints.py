@@ -1,4 +1,4 @@
-"""A run that was interrupted and resumed is the run that was not."""
+"""A run that was interrupted and resumed equals one that was not."""
 
 from __future__ import annotations
 

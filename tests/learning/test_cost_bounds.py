@@ -1,4 +1,4 @@
-"""A bound on costs is enough to stay within budget: against brute force over all luck, and accounts kept elsewhere."""
+"""A bound on costs is enough to keep the budget: checked by brute force over outcomes and by independent accounts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from walker import Account, Walker
 
 import solvent
-from solvent import CMDP, Budget, ModelError, UnmodeledOutcome, instances
-from solvent.learning import LearnStatus
-from solvent.learning.graph import Graph
-from solvent.learning.support import Seen
-from solvent.learning.worst import Worst
+from solvent import CMDP, Budget, ModelError, Status, UnmodeledOutcome, instances
+from solvent.learning.graph import SafeGraph
+from solvent.learning.support import LearnedSupport
+from solvent.learning.worst_case import WorstCase
 from solvent.model.budget import Limits, limits_of, read_budgets
 from solvent.model.cost_bounds import CostBounds
 from solvent.policy.locate import COLLAPSED
@@ -27,7 +26,7 @@ Amounts = tuple[Fraction, ...]
 
 
 def is_safe(bounds: Any, limits: Limits, step: int, state: int, spent: Amounts, action: int) -> bool:
-    """Whether an action keeps the limits whatever comes, as the definition says it, one history at a time."""
+    """Return whether an action keeps the limits under every outcome, by definition, one history at a time."""
 
     def within(spent: Amounts, step: int) -> bool:
         sides = zip(spent, limits.upper, strict=True)
@@ -41,7 +40,7 @@ def is_safe(bounds: Any, limits: Limits, step: int, state: int, spent: Amounts, 
         if bound is None:
             return False
         after = tuple(a + b for a, b in zip(spent, bound, strict=True))
-        if not all(within(after, later) for later in range(step, horizon)):  # the episode may be over
+        if not all(within(after, later) for later in range(step, horizon)):  # the episode may have ended
             return False
         if step + 1 == horizon:
             return True
@@ -73,14 +72,14 @@ def test_exactly_the_safe_actions_are_offered(problem: Any, data: Any) -> None:
         return
     horizon, n_states, n_actions = len(limits.upper[0]), len(bounds), len(bounds[0])
     read = CostBounds(lambda s, a: bounds[s][a], limits.resources, n_actions)
-    worst = Worst.of(read, range(n_states), n_actions)
-    seen = Seen((0, tuple(range(n_states)), tuple(range(n_actions))), horizon, limits, worst=worst)
+    worst = WorstCase.of(read, range(n_states), n_actions)
+    seen = LearnedSupport((0, tuple(range(n_states)), tuple(range(n_actions))), horizon, limits, worst_case=worst)
     for row, bound in enumerate(seen.bounds[: sum(b is not None for each in bounds for b in each)]):
         assert bound is not None
         for after in data.draw(st.sets(st.integers(0, n_states - 1), max_size=2)):
             less = data.draw(st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(2)]))
             seen.add(row, after, tuple(amount - less for amount in bound))
-    graph = Graph.of(seen.problem())
+    graph = SafeGraph.of(seen.problem())
     mdp, layers = graph.mdp, graph.layer_indptr
     nothing = (Fraction(0),) * len(limits.upper)
     assert graph.feasible == any(is_safe(bounds, limits, 0, 0, nothing, action) for action in range(n_actions))
@@ -99,7 +98,7 @@ def test_exactly_the_safe_actions_are_offered(problem: Any, data: Any) -> None:
 
 
 def most_by_row(model: CMDP) -> list[list[Any]]:
-    """The true bound of each state and action; None where an action is not offered."""
+    """Return the true bound of each state and action; None where an action is not available."""
     (name,) = model.resources
     table: list[list[Any]] = [[None] * model.n_actions for _ in range(model.n_states)]
     for state in range(model.n_states):
@@ -116,7 +115,7 @@ def test_no_episode_is_ever_over(seed: int, budget: int, horizon: int, slack: in
     env = Walker(model, budget)
     learned = solvent.learn(env, horizon, budget, epsilon=0.2, cost_bound=bound, seed=seed, max_episodes=150)
     assert learned.violations == env.over == 0
-    if learned.status is LearnStatus.INFEASIBLE:
+    if learned.status is Status.INFEASIBLE:
         assert learned.episodes == 0
     else:
         assert env.worst <= budget
@@ -138,11 +137,11 @@ def test_bounds_that_leave_room_lose_nothing() -> None:
     model = b.build()
     env = Walker(model, 4)
     learned = solvent.learn(env, 3, 4, epsilon=0.3, cost_bound=most_by_row(model))
-    assert learned.status is LearnStatus.WITHIN_EPSILON
+    assert learned.status is Status.WITHIN_GAP
     assert env.over == learned.violations == 0
     report = solvent.verify(model, learned.policy_for(model), 4)
     assert report.feasible
-    # a step can always be free, so what is safe by the bound is what is safe by the model
+    # a step can always be free, so an action is safe by the bound if and only if it is safe in the model
     assert report.value >= solvent.solve(model, 4).value - 0.3
 
 
@@ -166,13 +165,13 @@ def test_bounds_in_every_form(bound: Any) -> None:
 
 
 def test_a_reserve_is_kept_for_states_that_may_come() -> None:
-    # wherever one comes to, a step costs up to 2: of 7, an episode of three steps may spend 3 on its first
+    # in every state a step costs up to 2: of a budget of 7, an episode of three steps may spend 3 on its first
     bound = [[3, 4], [2, 9]]
     b = CMDP.builder(horizon=3, start=0, resources=["cost"])
     for action in (0, 1):
         b.add(0, action, reward=action, outcomes=[(1, 0, 0)])
         b.add(1, action, outcomes=[(1, 1, 0)])
-    assert solvent.learn(Walker(b.build()), 3, 8, cost_bound=bound).status is LearnStatus.INFEASIBLE
+    assert solvent.learn(Walker(b.build()), 3, 8, cost_bound=bound).status is Status.INFEASIBLE
     learned = solvent.learn(Walker(b.build()), 3, 9, cost_bound=bound, max_episodes=50)
     assert learned.policy.action(0, 0, 0) == 0
     richer = solvent.learn(Walker(b.build()), 3, 10, cost_bound=bound, max_episodes=50)
@@ -224,13 +223,16 @@ def test_rounded_costs_are_bounded_too() -> None:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"cost_bound": [1, 2]}, r"cost_bound: expected numbers of shape \(4,\), found shape \(2,\)"),
     ({"cost_bound": {"fuel": 1}}, "cost_bound: expected numbers for each of 'cost', found 'fuel'"),
-    ({"cost_bound": [None] * 4}, "cost_bound, state 0: expected an action that may be taken, found none; a step may"),
-    ({"cost_bound": 1, "cost_support": "learned"}, 'cost_bound: expected none beside cost_support="learned", found 1'),
-    ({"cost_bound": 1, "support": {(0, 0): [(0, 1)]}}, "support: expected none beside a cost_bound"),
+    (
+        {"cost_bound": [None] * 4},
+        "cost_bound, state 0: expected an action that is not forbidden, found none",
+    ),
+    ({"cost_bound": 1, "cost_support": "learned"}, 'cost_bound: expected none with cost_support="learned", found 1'),
+    ({"cost_bound": 1, "support": {(0, 0): [(0, 1)]}}, "support: expected none with a cost_bound"),
     ({"cost_bound": 1, "bonus": "theory"}, 'bonus: expected "practical" with a learned support'),
     ({"cost_bound": 1, "pool": False}, "pool: expected True with a learned support"),
-    ({"cost_bound": 1, "budget": Budget(9, lower=-1)}, "budget, cost: expected upper limits only"),
-    ({"cost_support": "known"}, r"cost_support: expected support=... .* or cost_bound=..., found none"),
+    ({"cost_bound": 1, "budget": Budget(9, lower=-1)}, "budget, cost: expected only upper limits"),
+    ({"cost_support": "known"}, r"cost_support: expected support=... .* or cost_bound=..., found neither"),
 ]
 
 
@@ -250,6 +252,6 @@ def test_known_is_a_name_for_it() -> None:
         solvent.learn(lake(), 5, 4, cost_bound=1, cost=1, cost_support=support, max_episodes=30)
         for support in (None, "known")
     )
-    assert one.status is LearnStatus.INFEASIBLE
-    assert two.status is LearnStatus.INFEASIBLE
+    assert one.status is Status.INFEASIBLE
+    assert two.status is Status.INFEASIBLE
     assert "no policy keeps the budget" in one.message

@@ -1,4 +1,4 @@
-"""Checkpoints from outside: positions are checked before kernels see them, numbers before they are made."""
+"""Untrusted checkpoints: positions are checked before kernels use them, sizes before memory is allocated."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_arrays_that_no_run_wrote(parts: Any) -> None:
     file, arrays, header = parts
     for name, array in wrong_arrays(arrays):
         if name == "history" and array is not None and array.shape == (len(arrays["history"]) - 1, 6):
-            continue  # a shorter history is one
+            continue  # a shorter history is valid
         changed = {key: value for key, value in {**arrays, name: array}.items() if value is not None}
         file.write_bytes(write_archive(changed, header))
         with pytest.raises(ModelError, match=r"run\.npz: "):

@@ -1,4 +1,4 @@
-"""LearnResult policies against exact optima, and budgets against accounts kept elsewhere."""
+"""Learned policies against exact optima, and budgets against independent accounts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from walker import Walker
 
 import solvent
-from solvent import CMDP, instances
-from solvent.learning import LearnStatus
+from solvent import CMDP, Status, instances
 
 
 def toll(state: int, action: int, after: int) -> int:
-    """A step costs 1, or 2 downwards and to the right, which is where the goal lies."""
+    """Return the cost of a step: 2 down and right, towards the goal, else 1."""
     return 2 if action in (1, 2) else 1
 
 
@@ -40,7 +39,7 @@ def check_within(name: str, seeds: range) -> None:
     for seed in seeds:
         learned = solvent.learn(model, epsilon=epsilon, seed=seed)
         report = solvent.verify(model, learned.policy)
-        assert learned.status is LearnStatus.WITHIN_EPSILON
+        assert learned.status is Status.WITHIN_GAP
         assert learned.violations == 0
         assert report.feasible
         assert best - epsilon <= report.value <= best + 1e-9
@@ -70,8 +69,8 @@ def test_no_violation_with_a_known_support(seed: int, resources: int, budget: in
     best = solvent.solve(model)
     learned = solvent.learn(model, epsilon=0.05, seed=seed, max_episodes=3000)
     assert learned.violations == 0
-    if best.status is solvent.Status.INFEASIBLE:
-        assert learned.status is LearnStatus.INFEASIBLE
+    if best.status is Status.INFEASIBLE:
+        assert learned.status is Status.INFEASIBLE
         assert learned.episodes == 0
     else:
         assert solvent.verify(model, learned.policy).feasible
@@ -86,7 +85,7 @@ def test_bounds_of_theory_hold_at_every_plan(seed: int, pool: bool, stationary: 
     learned = solvent.learn(
         model, epsilon=1e-3, bonus="theory", seed=seed, max_episodes=20_000, pool=pool, stationary=stationary
     )
-    if best.status is solvent.Status.INFEASIBLE:
+    if best.status is Status.INFEASIBLE:
         return
     assert learned.guaranteed
     assert all(moment.value_upper >= best.value - 1e-9 for moment in learned.history)
@@ -98,7 +97,7 @@ def test_bounds_of_theory_hold_at_every_plan(seed: int, pool: bool, stationary: 
 def test_theory_closes_its_gap() -> None:
     model = instances.markov_gap()
     learned = solvent.learn(model, epsilon=0.3, bonus="theory")
-    assert learned.status is LearnStatus.WITHIN_EPSILON
+    assert learned.status is Status.WITHIN_GAP
     assert "with probability at least 0.95" in learned.message
     assert learned.episodes > 10 * solvent.learn(model, epsilon=0.3).episodes
 
@@ -141,7 +140,7 @@ def test_ties_are_broken_at_random() -> None:
 def test_replanning_every_episode_plans_every_episode() -> None:
     learned = solvent.learn(instances.fuel_grid(3), replan="episode", max_episodes=50)
     assert [moment.episodes for moment in learned.history] == list(range(51))
-    assert learned.status is LearnStatus.LIMIT
+    assert learned.status is Status.LIMIT
     assert "after 50 episodes" in learned.message
 
 
@@ -187,7 +186,7 @@ def test_continuous_costs() -> None:
     b.add(0, 0, outcomes=[(1, 0, 0)])
     b.add(0, 1, reward=1, outcomes=[(1, 0, stats.uniform(0, 1))])
     learned = solvent.learn(b.build(), epsilon=0.3, epsilon_cost=0.6)
-    assert learned.status is LearnStatus.WITHIN_EPSILON
+    assert learned.status is Status.WITHIN_GAP
     assert max(solvent.verify(b.build(), learned.policy).worst_spent["x"]) <= Fraction(26, 10)
 
 
@@ -203,7 +202,7 @@ def test_a_learned_support_counts_its_violations_and_ends_safe() -> None:
 
 
 def test_the_same_mistake_is_not_repeated_elsewhere() -> None:
-    # one row, whose dear outcome breaks the budget wherever it is met first; all steps share it
+    # one row, whose expensive outcome breaks the budget at the step where it first occurs; all steps share the row
     b = CMDP.builder(horizon=6, start=0, resources=["x"], budget=3)
     b.add(0, 0, reward=1, outcomes=[(0.5, 0, 0), (0.5, 0, 4)])
     b.add(0, 1, outcomes=[(1, 0, 0)])
@@ -219,7 +218,7 @@ def test_a_learned_support_finds_what_is_infeasible() -> None:
     b = CMDP.builder(horizon=2, start=0, resources=["x"], budget=1)
     b.add(0, 0, reward=1, outcomes=[(0.5, 0, 0), (0.5, 0, 2)])
     learned = solvent.learn(b.build(), cost_support="learned")
-    assert learned.status is LearnStatus.INFEASIBLE
+    assert learned.status is Status.INFEASIBLE
     assert learned.violations == 1
     with pytest.raises(solvent.SolventError, match="there is no policy: the status is 'infeasible'"):
         _ = learned.policy
@@ -227,13 +226,13 @@ def test_a_learned_support_finds_what_is_infeasible() -> None:
 
 @pytest.mark.parametrize("budget", [-2, [3, 1, -2]], ids=["covering", "falling"])
 def test_a_learned_support_tries_what_could_keep_limits_that_fall(budget: Any) -> None:
-    # what was never tried may give something back, so nothing is infeasible before it was seen to be
+    # an action never tried may refund something, so nothing is infeasible until outcomes show it
     b = CMDP.builder(horizon=3, start=0, resources=["x"], budget=solvent.Budget(budget))
     b.add(0, 0, reward=0.1, outcomes=[(0.5, 0, -2), (0.5, 0, -3)])
     b.add(0, 1, reward=1, outcomes=[(0.5, 0, 3), (0.5, 0, 1)])
     model = b.build()
     learned = solvent.learn(model, epsilon=0.3, cost_support="learned", max_episodes=20_000)
-    assert learned.status is LearnStatus.WITHIN_EPSILON
+    assert learned.status is Status.WITHIN_GAP
     assert solvent.verify(model, learned.policy).value >= solvent.solve(model).value - 0.3
 
 
@@ -337,10 +336,10 @@ def test_rewards_that_are_chance_are_averaged() -> None:
     b.add(0, 0, outcomes=[(1, 0, 0)])
     b.add(0, 1, outcomes=[(0.5, 0, 0), (0.5, 0, 1)])
     learned = solvent.learn(Lucky(b.build(), 1), 1, 1, epsilon=0.4, support=b.build(), max_episodes=3000)
-    assert learned.status is LearnStatus.WITHIN_EPSILON
+    assert learned.status is Status.WITHIN_GAP
     assert learned.policy.action(0, 0, 0) == 1
     assert learned.value_lower <= 0.5 <= learned.value_upper
-    with pytest.raises(solvent.ModelError, match=r"the reward that came with this outcome before .*, found"):
+    with pytest.raises(solvent.ModelError, match=r"the same reward as before with this outcome .*, found"):
         solvent.learn(Lucky(b.build(), 1), 1, 1, support=b.build(), random_rewards=False)
 
 
@@ -348,5 +347,5 @@ def test_log_and_repr() -> None:
     learned = solvent.learn(instances.knapsack([1, 1], [3, 4], capacity=4), seed=1)
     assert learned.log.splitlines()[0].split() == ["episodes", "lower", "upper", "gap", "violations", "nodes"]
     assert len(learned.log.splitlines()) == len(learned.history) + 1
-    assert repr(learned).startswith("LearnResult(within_epsilon, value 1 to 1, ")
+    assert repr(learned).startswith("LearnResult(within_gap, value 1 to 1, ")
     assert not np.isnan([moment.gap for moment in learned.history]).any()

@@ -1,4 +1,4 @@
-"""Environments and arguments that learning must not take as they are."""
+"""Environments and arguments that learning must refuse or correct."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from solvent import ModelError
 
 
 class One(gymnasium.Env[Any, Any]):
-    """One state, one action, a reward of 1 at no cost; never over by itself."""
+    """One state and one action with a reward of 1 and no cost; it never terminates."""
 
     observation_space, action_space = gymnasium.spaces.Discrete(1), gymnasium.spaces.Discrete(1)
 
@@ -28,7 +28,7 @@ class One(gymnasium.Env[Any, Any]):
 )
 def test_a_time_limit_below_the_horizon_is_no_outcome(options: dict[str, Any]) -> None:
     env = gymnasium.wrappers.TimeLimit(One(), 5)
-    said = r"step 5: expected the episode to go on, as the horizon of 8 says, found its end by a time limit; .*horizon"
+    said = r"step 5: expected the episode to continue, as the horizon is 8, found its end by a time limit; .*horizon"
     with pytest.raises(ModelError, match=said):
         solvent.learn(env, 8, budget=1, epsilon=0.3, **options)
     assert solvent.learn(env, 5, budget=1, epsilon=0.3, **options).value_upper == pytest.approx(5)

@@ -1,4 +1,4 @@
-"""The parts of learning: the graph, one sweep against the formulas, logs, and what is refused."""
+"""The parts of learning: the graph, one sweep against the formulas, logs, and refused arguments."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from solvent import CMDP, BudgetError, ModelError, UnmodeledOutcome, instances
 from solvent.learning import CsvLog, TensorBoardLog
 from solvent.learning.bonus import Bonus
 from solvent.learning.counts import Counts
-from solvent.learning.graph import Graph
-from solvent.learning.kernels import draw, sweep
+from solvent.learning.graph import SafeGraph
+from solvent.learning.kernels import NodeValues, draw, sweep
 from solvent.model.budget import resolve
 from solvent.solvers.problem import Problem
 
 
-def graph_of(model: CMDP) -> Graph:
-    return Graph.of(Problem.exact(model, resolve(model, None), merge=False))
+def graph_of(model: CMDP) -> SafeGraph:
+    return SafeGraph.of(Problem.exact(model, resolve(model, None), merge=False))
 
 
 @given(seed=st.integers(0, 10**6), resources=st.integers(0, 2), stationary=st.booleans())
@@ -46,11 +46,11 @@ def test_outcomes_lead_where_the_augmented_mdp_says(seed: int, resources: int, s
 
 
 def plan_by_formulas(
-    graph: Graph, counts: Counts, theory: bool, delta: float, chosen: NDArray[np.int64]
+    graph: SafeGraph, counts: Counts, theory: bool, delta: float, chosen: NDArray[np.int64]
 ) -> dict[int, tuple[float, float, float]]:
-    """Return (V_up, V_low, G) of each node, written down as in the documentation, one node at a time.
+    """Return (V_up, V_low, G) of each node by the formulas of the documentation, one node at a time.
 
-    Of rows that are equally good, the gap is that of the chosen one, which must be among the best.
+    Among equally good rows, the gap is that of the chosen row, which must be one of the best.
     """
     mdp, horizon = graph.mdp, graph.problem.model.horizon
     value = {mdp.n_nodes - 1: (0.0, 0.0, 0.0)}
@@ -102,7 +102,7 @@ def plan_by_formulas(
 
 
 @given(seed=st.integers(0, 10**6), theory=st.booleans(), pool=st.booleans(), most=st.sampled_from([3, 10**6]))
-@example(seed=1271, theory=False, pool=False, most=3)  # ties below decide the gap above
+@example(seed=1271, theory=False, pool=False, most=3)  # ties at later steps determine the gap
 def test_a_sweep_is_what_the_formulas_say(seed: int, theory: bool, pool: bool, most: int) -> None:
     model = instances.random(3, 2, horizon=3, seed=seed)
     graph = graph_of(model)
@@ -115,15 +115,10 @@ def test_a_sweep_is_what_the_formulas_say(seed: int, theory: bool, pool: bool, m
     weights = Bonus("theory" if theory else "practical", 0.05, 1.0, 3, graph.mdp.n_rows, True).weights(
         counts.count_K, counts.size_K
     )
-    share_O, reward_O, _, unseen_K = counts.averages()
     value_3N, row_N = np.empty((3, graph.mdp.n_nodes)), np.zeros(graph.mdp.n_nodes, np.int64)
-    doubt_K = np.where(unseen_K, 1.0, 0.0)
-    sweep(
-        graph.layer_indptr, graph.mdp.row_indptr, counts.row_key, graph.entry_indptr, graph.entry_next,
-        counts.key_indptr, counts.count_K, share_O, reward_O, weights.spread_K, weights.range_K, weights.gap_K,
-        np.zeros_like(doubt_K), doubt_K, weights.eta_up, weights.eta_gap, weights.range_rule, 0.0, 1.0, True,
-        np.array([seed], np.uint64), *value_3N, row_N,
-    )  # fmt: skip
+    estimates = counts.estimates(1.0, random_rewards=False)
+    rng_state, values = np.array([seed], np.uint64), NodeValues(*value_3N)
+    sweep(counts.graph_arrays(graph), estimates, weights, 0.0, 1.0, True, rng_state, values, row_N)
     expected = plan_by_formulas(graph, counts, theory, 0.05, row_N)
     for node, (up, low, gap) in expected.items():
         assert value_3N[0, node] == pytest.approx(up, abs=1e-9)
@@ -248,7 +243,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"cost_support": "learned", "pool": False}, "pool: expected True with a learned support"),
     (
         {"cost_support": "learned", **COVER},
-        "budget, fuel: expected upper limits only, unless it is known what can happen",
+        "budget, fuel: expected only upper limits, unless the support is known",
     ),
     ({"horizon": 9}, "horizon: expected that of the model, 6, or none, found 9"),
     ({"cost": 1}, "expected no support, cost_bound or cost with a model"),
@@ -274,7 +269,7 @@ def test_environments_that_do_not_fit_are_refused() -> None:
         solvent.learn(Walker(model))
     with pytest.raises(ModelError, match="budget: expected a budget, found none"):
         solvent.learn(Walker(model), 2)
-    with pytest.raises(ModelError, match=r"cost_support: expected support=... that says what can happen"):
+    with pytest.raises(ModelError, match=r"cost_support: expected support=... \(the possible outcomes"):
         solvent.learn(Walker(model), 2, 3, cost_support="known")
     with pytest.raises(ModelError, match="learn: expected a CMDP or an environment, found <object"):
         solvent.learn(object(), 2, 3)
@@ -324,7 +319,7 @@ def test_an_episode_that_ends_early_is_refused_where_the_support_goes_on() -> No
             observation, reward, _, _, info = super().step(action)
             return observation, reward, True, False, info
 
-    with pytest.raises(ModelError, match="expected the episode to go on, as the support and the horizon of 2 say"):
+    with pytest.raises(ModelError, match="expected the episode to continue, as the support and the horizon of 2 say"):
         solvent.learn(Short(step_model()), 2, 3, support=step_model())
 
 
@@ -333,5 +328,5 @@ def test_a_policy_is_not_restated_for_a_model_that_lacks_its_names() -> None:
     with pytest.raises(solvent.PolicyError, match="model: expected a horizon of 6, found 2"):
         learned.policy_for(step_model())
     other = CMDP.from_arrays(np.ones((1, 1, 1)), [[0]], [[0]], horizon=6)
-    with pytest.raises(solvent.PolicyError, match=r"model: expected every state the policy decides on, found no state"):
+    with pytest.raises(solvent.PolicyError, match=r"model: expected every state of the policy, found no state"):
         learned.policy_for(other)

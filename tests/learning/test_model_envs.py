@@ -1,4 +1,4 @@
-"""Environments that are nothing but a model are played as one; what may differ from it is not."""
+"""Environments that only play a model are played as that model; environments that may differ from it are not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_model_behind_an_environment_is_played_as_one(name: str) -> None:
 
 
 class Doubled(ModelEnv):
-    """A class of somebody's own, which pays twice."""
+    """A derived class, whose rewards are doubled."""
 
     def step(self, action: int) -> Any:
         observation, reward, *rest = super().step(action)
@@ -53,12 +53,12 @@ def test_what_may_differ_from_its_model_is_played_step_by_step(name: str) -> Non
     genuine = env.reset
     env.reset = lambda **options: episodes.append(options) or genuine(**options)
     learned = solvent.learn(env, 3, {"fuel": 5}, max_episodes=20, reward_range=(0, 2), cost_support="learned")
-    assert len(episodes) == 21  # the first look, and twenty that were played
+    assert len(episodes) == 21  # one to read the start, and twenty that were played
     assert learned.episodes == 20
 
 
 def test_a_wrapped_model_says_how_to_have_it_played_as_one() -> None:
-    with pytest.raises(ModelError, match=r"TransformReward may change the model inside it; learn in env.unwrapped if"):
+    with pytest.raises(ModelError, match=r"TransformReward may change the model inside it; learn in env.unwrapped to"):
         solvent.learn(CHANGED["another reward"]())
     assert solvent.learn(CHANGED["another reward"]().unwrapped, epsilon=2).episodes > 0
 
@@ -71,7 +71,7 @@ def test_a_budget_wrapper_is_refused(layers: int) -> None:
             env, lambda o: int(o["observation"]), gymnasium.spaces.Discrete(9)
         )
     text = (
-        r"environment: expected one that keeps no budget, as learning does that itself, found a BudgetWrapper; learn in"
+        r"environment: expected one that does not keep a budget, as learning keeps it, found a BudgetWrapper; learn in"
     )
     with pytest.raises(ModelError, match=text):
         solvent.learn(env, 9, 5)

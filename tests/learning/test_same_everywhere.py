@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import json
 import math
@@ -16,7 +17,6 @@ from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from digests import MODELS, digest, digests_of_kernels
 
@@ -25,7 +25,7 @@ from solvent.learning import learner
 from solvent.learning.kernels import log, sweep
 
 ROOT = Path(__file__).parents[2]
-#: Episodes, bounds and gap of runs in models, which depend on nothing but the code of this package.
+#: Episodes, bounds and gap of runs in models, which depend only on the code of this package.
 EXPECTED = {
     "practical": "34737 0x1.76d70bb46e372p+1 0x1.949fd2f9204dbp+1 0x1.dc8c744b21697p-3",
     "every episode": "700 0x0.0p+0 0x1.ba240bdab6642p+2 0x1.ba240bdab6642p+2",
@@ -81,7 +81,7 @@ def run(*arguments: str, cache: Path, **variables: str) -> dict[str, Any]:
 
 
 def baseline() -> dict[str, str]:
-    """Return environment variables that turn off what libraries choose by CPU, as far as this machine has any."""
+    """Return environment variables that disable the CPU features by which libraries on this machine choose code."""
     from numpy._core._multiarray_umath import (  # type: ignore[attr-defined]
         __cpu_dispatch__,
         __cpu_features__,
@@ -103,7 +103,7 @@ def test_kernels_compiled_for_a_generic_cpu_do_the_same(tmp_path: Path, monkeypa
 
     def noted(*arguments: Any) -> None:
         if len(sweeps) < 400:
-            sweeps.append(tuple(each.copy() if isinstance(each, np.ndarray) else each for each in arguments))
+            sweeps.append(copy.deepcopy(arguments))
         sweep(*arguments)
 
     monkeypatch.setattr(learner, "sweep", noted)
@@ -123,8 +123,8 @@ def test_runs_are_the_same_with_every_set_of_cpu_features(tmp_path: Path) -> Non
     plain = run(cache=tmp_path / "generic", **variables)
     learned = [{k: v for k, v in each.items() if k not in ("compiled", "libm")} for each in (native, generic, plain)]
     assert learned[0] == learned[1] == learned[2]
-    for each in (native, generic):  # kernels that were found in the cache cannot be inspected
+    for each in (native, generic):  # kernels loaded from the cache cannot be inspected
         assert set(each["compiled"]) >= {"log", "average", "weigh_practical", "weigh_theory", "sweep", "play"}
         assert not any(each["compiled"].values()), "fused instructions, or functions of the C library"
     if "GLIBC_TUNABLES" in variables and " fma " in Path("/proc/cpuinfo").read_text():
-        assert plain["libm"] != native["libm"], "the C library was not made to choose others of its functions"
+        assert plain["libm"] != native["libm"], "the environment variable did not change the functions of the C library"

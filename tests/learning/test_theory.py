@@ -1,4 +1,4 @@
-"""The inequalities that the proof of the theory bonus rests on, on random numbers; see docs/guarantees.md."""
+"""The inequalities used in the proof of the bonus "theory", on random numbers; see docs/guarantees.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-#: Chances of a few outcomes, none of them nothing.
+#: Probabilities of a few outcomes, all positive.
 weights = st.integers(2, 6).flatmap(lambda k: st.tuples(*[arrays(float, k, elements=st.floats(1e-6, 1))] * 3))
 
 
@@ -26,7 +26,7 @@ def variance(p: Any, f: Any) -> float:
 def test_shares_that_are_near_give_means_that_are_near(drawn: Any, top: float, missing: int) -> None:
     p, found, f = drawn[0] / drawn[0].sum(), drawn[1].copy(), top * drawn[2]
     if missing < len(found) - 1:
-        found[missing] = 0.0  # never seen so far
+        found[missing] = 0.0  # never seen
     found /= found.sum()
     a = max(kl(found, p), 0.0)
     off = abs(float(found @ f - p @ f))
@@ -61,7 +61,7 @@ def test_means_stay_near_at_all_times() -> None:
 @given(st.integers(1, 10**6), st.floats(1, 1e3))
 def test_constants(n: int, b: float) -> None:
     m = math.isqrt(n)
-    # an epoch begins at m * m and ends before (m + 1)^2, and what it adds is within 3 H beta
+    # an epoch begins at m * m and ends before (m + 1)^2, and adds at most 3 H beta
     assert m * m <= n < (m + 1) ** 2
     assert math.sqrt(2 * 0.25 * b) * (m + 1) + b / 3 <= math.sqrt(2 * 0.25 * b * n) + 3 * b
     # optimism needs 2 H^2 + (sqrt(8) + 3) H of the 14 H^2, the gap 26.5 H^2 of its 36

@@ -1,4 +1,4 @@
-"""What learning reports is what the environment's own account says, in every mode, and 0 where that is promised."""
+"""Reported violations agree with the environment's own account in every mode, and are 0 where that is guaranteed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ledgered import Eager, Ledgered, Quiet, Twice
 from solvent import CMDP, ModelError, UnmodeledOutcome, instances
 from solvent.gym import CostMeter, ModelEnv, RandomStart
 from solvent.learning.counts import Counts
-from solvent.learning.fields import ModelField
-from solvent.learning.graph import Graph
+from solvent.learning.graph import SafeGraph
+from solvent.learning.runners import ModelRunner
 from solvent.model.budget import Limits, resolve
 from solvent.solvers.problem import Problem
 from solvent.solvers.transforms.rounding import additive_lengths, project
@@ -69,7 +69,7 @@ def test_reported_violations_are_those_of_the_environment(seed: int) -> None:
 @pytest.mark.parametrize("strict", [None, False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_violations_in_a_model_are_those_of_true_costs(seed: int, strict: bool | None, mode: Any) -> None:
-    """A ledger beside the compiled code: the outcomes that were drawn, added up in fractions."""
+    """Check the compiled code against the costs of the outcomes drawn, summed in fractions."""
     rng = Random(seed)
     model, fine = random_model(rng), seed % 4 == 0
     if fine:
@@ -77,7 +77,7 @@ def test_violations_in_a_model_are_those_of_true_costs(seed: int, strict: bool |
     limits = resolve(model, solvent.Budget(Fraction(rng.randint(2, 6))))
     epsilon = Fraction(rng.randint(5, 30), 10)
     if strict is None and fine:
-        return  # there is no unit for such costs without rounding
+        return  # without rounding, such costs have no common unit
     problem = (
         Problem.exact(model, limits, merge=False)
         if strict is None
@@ -85,15 +85,15 @@ def test_violations_in_a_model_are_those_of_true_costs(seed: int, strict: bool |
     )
     learned = 0
     true = 0
-    field = ModelField(problem, known=True)
-    graph = Graph.of(problem)
+    runner = ModelRunner(problem, known=True)
+    graph = SafeGraph.of(problem)
     if not graph.feasible:
         return
     counts, state = Counts.of(graph, pool=True), np.array([seed], np.uint64)
     for _ in range(300):
         row_N = np.array([rng.randrange(a, b) if a < b else 0 for a, b in node_rows(graph)], np.int64)
-        learned += field.play(graph, counts, row_N, state, 0, 1, every_episode=True).violations
-        true += breaks(field, limits)
+        learned += runner.play(graph, counts, row_N, state, 0, 1, every_episode=True).violations
+        true += breaks(runner, limits)
     assert learned == true
     if strict is not False:
         assert true == 0
@@ -120,15 +120,15 @@ def in_fine_costs(model: CMDP, rng: Random) -> CMDP:
     return b.build()
 
 
-def node_rows(graph: Graph) -> list[tuple[int, int]]:
+def node_rows(graph: SafeGraph) -> list[tuple[int, int]]:
     return list(zip(graph.mdp.row_indptr[:-1].tolist(), graph.mdp.row_indptr[1:].tolist(), strict=True))
 
 
-def breaks(field: ModelField, limits: Limits) -> bool:
+def breaks(runner: ModelRunner, limits: Limits) -> bool:
     spent, limit = Fraction(0), limits.upper[0][0]
     assert limit is not None
-    for o in field._drawn[field._drawn >= 0].tolist():
-        spent += field._world.cost[0].value(o)
+    for o in runner._record.drawn[runner._record.drawn >= 0].tolist():
+        spent += runner._world.cost[0].value(o)
         if spent > limit:
             return True
     return False
@@ -138,7 +138,7 @@ def test_costs_that_no_unit_divides_are_judged_in_fractions() -> None:
     model = in_fine_costs(random_model(Random(1)), Random(1))
     limits = resolve(model, 2)
     problem = project(model, limits, (Fraction(1, 4),), "relaxed")
-    assert not ModelField(problem, known=True)._truth.fits
+    assert not ModelRunner(problem, known=True)._true.fits
     for strict in (False, True):
         one, two = (
             solvent.learn(model, budget=2, epsilon=0.01, epsilon_cost=1, strict=strict, max_episodes=most)
@@ -178,9 +178,9 @@ def test_strict_policies_keep_the_budget_and_say_how_they_count(tmp_path: Any) -
 def test_costs_are_not_learned_unless_that_is_asked_for() -> None:
     env = Ledgered(1, [Fraction(3)])
     said = (
-        r"learn: expected to be told what actions of the environment can cost, so that no episode goes over budget, "
-        r"found neither a support nor a bound; pass support=... \(what can happen: a model, a dict or a function\) or "
-        r'cost_bound=... \(what an action costs at most\), or ask for cost_support="learned", which finds out by going'
+        r"learn: expected what actions of the environment can cost, so that no episode exceeds the budget, "
+        r"found neither a support nor a bound; pass support=... \(the possible outcomes: a model, a dict or a "
+        r'function\) or cost_bound=... \(the most an action can cost\), or ask for cost_support="learned", which may'
     )
     with pytest.raises(ModelError, match=said):
         solvent.learn(env, 4, 3)
@@ -192,14 +192,14 @@ def test_costs_are_not_learned_unless_that_is_asked_for() -> None:
 
 def test_wrappers_that_alter_actions_are_refused_without_a_meter() -> None:
     env = Ledgered(1, [Fraction(3)])
-    said = "learn: expected wrappers inside that take each action once and as it is, .* found StickyAction"
+    said = "learn: expected wrappers inside that pass each action on once and unchanged, .* found StickyAction"
     with pytest.raises(ModelError, match=said):
         solvent.learn(StickyAction(env, 0.5), 4, 3, cost=env.price, cost_bound=4)
     for wrapped, name in ((RepeatAction(env, 2), "RepeatAction"), (Twice(env), "Twice"), (Eager(env), "Eager")):
         for cost in (None, 1, env.price):
             with pytest.raises(ModelError, match=f"found {name}, which"):
                 solvent.learn(wrapped, 4, 3, cost=cost, cost_bound=4)
-    with pytest.raises(ModelError, match="reset: expected nothing to be spent before the first step"):
+    with pytest.raises(ModelError, match="reset: expected no costs before the first step"):
         solvent.learn(Eager(CostMeter(env, 1)), 4, 3, cost_bound=4)
     env = Ledgered(1, [Fraction(12)])
     drawn = RandomStart(Eager(CostMeter(env)))
@@ -216,7 +216,7 @@ def test_a_support_that_lacks_what_sticky_actions_do_ends_learning() -> None:
 
 
 def test_reports_by_name_must_name_what_is_limited() -> None:
-    """A budget of "cost" where the environment reports "fuel" is no budget of nothing."""
+    """A budget of "cost" is an error if the environment reports "fuel"."""
     env = gymnasium.wrappers.RecordEpisodeStatistics(ModelEnv(instances.fuel_grid(2)))
 
     class Named(Ledgered):

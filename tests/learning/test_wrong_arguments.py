@@ -1,4 +1,4 @@
-"""Every argument of `learn` with values of the wrong kind: each is refused by a `SolventError` that names it."""
+"""Every argument of `learn` with values of wrong types: each is refused by a `SolventError` that names it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from solvent import ModelError, SolventError, instances
 
 
 class Two(gymnasium.Env[Any, Any]):
-    """Two states; action 1 leads to state 1, earns 1 and costs 1, action 0 does nothing of it."""
+    """Two states; action 1 leads to state 1 with reward 1 and cost 1, action 0 has no effect."""
 
     observation_space, action_space = gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(2)
 
@@ -62,14 +62,14 @@ _REALS = {"2.5", "1e308", "tiny", "float16", "int8", "longdouble"}
 _EXACT = {"2.5", "float16", "int8", "longdouble", "third", "decimal", "number as text"}
 _SWITCH = {"true", "numpy true"}
 _LENGTH = {"huge", "int8"}
-#: Which of these values each argument does take.
+#: Values that are valid for each argument.
 FINE: dict[str, set[str]] = {
     "env": set(),
     "horizon": {"int8"},
     "budget": _EXACT | {"-1", "0", "tiny", "three", "range", "array 0-d", "array 3", "dict other", "dict 3"},
     "epsilon": _REALS,
     "delta": {"tiny", "float16", "longdouble"},
-    "cost_support": set(),  # none of these says how costs are known
+    "cost_support": set(),  # no value is valid
     "support": set(),
     "cost_bound": {
         "2.5", "1e308", "huge", "int8", "number as text", "with huge", "with none", "two texts", "array 0-d",
@@ -98,12 +98,12 @@ FINE: dict[str, set[str]] = {
     "resume": set(),
     "limits": {"none"},
 }  # fmt: skip
-#: What an error says if not the name of the argument.
+#: Text in the error if it does not contain the name of the argument.
 SAID = {
     "env": "learn: ", "checkpoint": "a place that can be written", "time_limit": "the time limit of",
     "memory_limit": "the memory limit of",
 }  # fmt: skip
-#: Budgets and bounds beside which no unit is fine enough are found out together with the costs.
+#: Budgets and bounds that have no common unit with the costs are detected together with the costs.
 NO_UNIT = "a common unit in which all sums fit 64-bit integers"
 
 
@@ -112,7 +112,7 @@ def test_every_argument_is_looked_at() -> None:
 
 
 def beside(name: str) -> dict[str, Any]:
-    """Return what else an argument needs: a word on how costs are known, and a rounding to be strict about."""
+    """Return other arguments that an argument requires: `cost_support`, and a rounding for `strict`."""
     known = {"cost_support": "learned"} if name not in ("support", "cost_bound") else {}
     return known | ({"epsilon_cost": 1} if name == "strict" else {})
 
@@ -139,7 +139,7 @@ def test_the_horizon_of_a_model(label: str) -> None:
         solvent.learn(instances.fuel_grid(2), VALUES[label], max_episodes=3)
 
 
-BY_STATE = r"for bounds by state pass an array with one row for each, or a function of \(state, action\)"
+BY_STATE = r"for bounds by state pass an array with one row per state, or a function of \(state, action\)"
 ONE_EACH = r"expected a number, or 2 numbers, one for each action, found shape"
 
 
@@ -152,7 +152,7 @@ ONE_EACH = r"expected a number, or 2 numbers, one for each action, found shape"
         ({"cost": [1, [2]]}, rf"cost_bound, 'cost': {ONE_EACH} \(2, \?\); {BY_STATE}"),
         ([[1, 2], [3]], r"cost_bound: expected rows of the same length, found shape \(2, \?\)"),
         (np.ones((3, 2)), r"cost_bound: expected 2 rows, one for each state, found shape \(3, 2\)"),
-        (np.ones(3), r"cost_bound: expected numbers of shape \(2,\), found shape \(3,\); with a leading axis, one row"),
+        (np.ones(3), r"cost_bound: expected numbers of shape \(2,\), found shape \(3,\); bounds by observation have a"),
         (np.ma.masked_array([1, 9], [False, True]), r"cost_bound: expected numbers, found a masked array; use None"),
         ({"cost": np.ma.masked_array([1, 9])}, r"cost_bound: expected numbers, found a masked array; use None"),
         ({"fuel": 1}, r"cost_bound: expected numbers for each of 'cost', found 'fuel'"),

@@ -1,4 +1,4 @@
-"""An environment of our own making, which keeps an account of its own: a CMDP behind Gymnasium's interface."""
+"""Environments with independent accounts of what was spent: a CMDP behind Gymnasium's interface, and a wrapper."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Space:
 
 
 class Walker:
-    """Plays a model of one resource whose states and actions are 0, 1, ...; notes the most that was ever spent."""
+    """Plays a model with one resource and states and actions 0, 1, ...; records the most ever spent."""
 
     def __init__(self, model: CMDP, limit: Any = None, *, exact: bool = True) -> None:
         self.world, self.limit, self.exact = model, limit, exact
@@ -50,7 +50,7 @@ class Walker:
 
 
 class Account(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Stands around somebody else's environment and keeps an account of what each episode costs."""
+    """Wraps an environment and records the cost of each episode."""
 
     passes_actions = True
 

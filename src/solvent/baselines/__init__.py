@@ -1,16 +1,15 @@
-"""What people use today, done properly, to compare with: each returns a `Baseline` whose policy `verify` takes."""
+"""Standard methods for budgets, to compare with: each returns a `Baseline` whose policy `verify` accepts."""
 
 from solvent.baselines.chance import chance
 from solvent.baselines.compare import Comparison, ComparisonRow, compare
 from solvent.baselines.expectation import expectation
 from solvent.baselines.knapsack import knapsack_style
-from solvent.baselines.result import Baseline, BaselineStatus
+from solvent.baselines.result import Baseline
 from solvent.baselines.smaller import smaller_budget
 from solvent.baselines.unconstrained import unconstrained
 
 __all__ = [
     "Baseline",
-    "BaselineStatus",
     "Comparison",
     "ComparisonRow",
     "chance",

@@ -1,4 +1,4 @@
-"""The known ways side by side, each checked exactly: what they claim, and what they do."""
+"""Comparison of standard methods: each plans, and its policy is verified exactly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from solvent.baselines.chance import chance, read_delta
 from solvent.baselines.expectation import expectation
 from solvent.baselines.knapsack import knapsack_style
 from solvent.baselines.occupancy import ProgramError
-from solvent.baselines.result import Baseline, BaselineStatus
+from solvent.baselines.result import Baseline
 from solvent.baselines.smaller import as_budget, smaller_budget
 from solvent.baselines.unconstrained import unconstrained
 from solvent.core.exact import Number, nearest_float
@@ -22,9 +22,10 @@ from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seco
 from solvent.core.progress import Progress
 from solvent.errors import LatticeOverflowError, ModelError, PolicyError, SolventError, did_you_mean, quote
 from solvent.model.amounts import short_amount
-from solvent.model.budget import BudgetLike, Limits, resolve
+from solvent.model.budget import Budget, BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.solvers.finite import Request, solve_finite
+from solvent.solvers.solution import Status
 from solvent.solvers.transforms.base import BudgetedModel
 from solvent.verification.report import Report
 from solvent.verification.verify import PolicyLike, verify_within
@@ -32,43 +33,38 @@ from solvent.verification.verify import PolicyLike, verify_within
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-#: Why a method has no policy for a problem that it cannot take.
-REFUSED = "refused"
-#: A limit of the whole call was reached first.
-NOT_FINISHED = "limit"
-
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One method on one problem.
+    """The result of one method.
 
     Attributes
     ----------
     method : str
-    status : str
-        Of the method's own answer; "refused" if it cannot do the problem, and "limit" if the time or memory of the
-        whole call ended before it was done. `message` says why.
+    status : Status
+        Status of the method's own result; "refused" if the method does not accept the problem, and "limit" if the time
+        or memory limit of the comparison was reached. `message` has the reason.
     claimed : float or None
-        The value the method claims; None if it has no policy.
+        The value that the method claims; None if it has no policy.
     value : float or None
-        The value of its policy, as `verify` finds it.
+        The value of its policy, computed by `verify`.
     worst_spent, least_spent : dict of str to Fraction or None
-        For each limited resource, the most and the least that any history has spent after any step; None where there is
-        no bound. Empty if there is no policy.
+        For each limited resource, the most and the least that any history has spent after any step; None if unbounded.
+        Empty if there is no policy.
     violation_probability : float or None
-        Of ever breaking any limit; None if there is no policy, or that hangs on continuous costs.
+        Probability of ever breaking any limit; None if there is no policy, or if it depends on continuous costs.
     expected_excess : dict of str to float or None
-        For each limited resource, the expectation of by how much its limits are broken at worst over time.
+        For each limited resource, the expectation of the largest excess over all steps.
     feasible : bool or None
         Whether no history breaks a limit; None if there is no policy.
     seconds : float
-        That planning took, the check not included.
+        Planning time, without verification.
     message : str
-        What the method says about its answer.
+        What the method reports about its result.
     """
 
     method: str
-    status: str
+    status: Status
     claimed: float | None
     value: float | None
     worst_spent: Mapping[str, Fraction | None]
@@ -82,15 +78,15 @@ class ComparisonRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found; `print` shows it as a table.
+    """The result of `compare`; `print` shows it as a table.
 
     Attributes
     ----------
     title : str
     rows : tuple of ComparisonRow
-        In the order of `METHODS`, or as asked for.
+        One row per method, in the order of `METHODS` or of the argument `methods`.
     limits : Limits
-        The budget that all were checked against.
+        The limits against which all policies were verified.
     """
 
     title: str
@@ -102,11 +98,12 @@ class Comparison:
         by_name = {row.method: row for row in self.rows}
         if method not in by_name:
             known = ", ".join(map(quote, by_name))
-            raise ModelError("method", f"one that was compared ({known})", quote(method), did_you_mean(method, by_name))
+            expected = f"a method that was compared ({known})"
+            raise ModelError("method", expected, quote(method), did_you_mean(method, by_name))
         return by_name[method]
 
     def to_frame(self) -> Any:
-        """Return the rows as a pandas DataFrame; amounts are floats, one column per limited resource.
+        """Return the rows as a pandas DataFrame, with amounts as floats and one column per limited resource.
 
         Raises
         ------
@@ -144,8 +141,8 @@ class Comparison:
         table.add_column("seconds", justify="right")
         for row in self.rows:
             table.add_row(*map(Text, self._cells(row)))
-        told = [row for row in self.rows if row.feasible is None or row.status == BaselineStatus.HEURISTIC]
-        notes = [Text(f"{row.method}: {row.message}") for row in told]
+        noted = [row for row in self.rows if row.feasible is None or row.status is Status.FEASIBLE]
+        notes = [Text(f"{row.method}: {row.message}") for row in noted]
         return Group(table, *notes)
 
     def _spent_headings(self) -> list[str]:
@@ -161,7 +158,7 @@ class Comparison:
         verdict = "-" if row.feasible is None else "yes" if row.feasible else "no"
         return [
             row.method,
-            row.status,
+            row.status.value.replace("_", " "),
             "-" if row.claimed is None else f"{row.claimed:.6g}",
             "-" if row.value is None else f"{row.value:.6g}",
             *spent,
@@ -172,7 +169,7 @@ class Comparison:
         ]
 
     def _spent(self, row: ComparisonRow, d: int) -> str:
-        """Return the amount nearest to the limits: the most, or the least where only lower ones hold, or both."""
+        """Return the most spent if there are upper limits, and the least spent if there are lower limits."""
         if row.feasible is None:
             return "-"
         name = self.limits.resources[d]
@@ -202,9 +199,9 @@ def _number(row: ComparisonRow, value: float | None) -> str:
 
 @dataclass(frozen=True)
 class _Planned:
-    """What a method says: its status, what it claims, a sentence, and its policy if there is one."""
+    """The result of a method before verification: status, claimed value, message, and policy if there is one."""
 
-    status: str
+    status: Status
     claimed: float
     message: str
     policy: PolicyLike | None
@@ -212,38 +209,64 @@ class _Planned:
     @classmethod
     def of(cls, found: Baseline) -> _Planned:
         policy = found.policy if found.has_policy else None
-        return cls(found.status.value, found.value, found.message, policy)
+        return cls(found.status, found.value, found.message, policy)
 
 
-def _exact(model: CMDP, limits: Limits, _: float, monitor: ResourceMonitor) -> _Planned:
-    solution = solve_finite(BudgetedModel(model, limits), Request(), monitor)
-    policy = solution.policy if math.isfinite(solution.value) else None
-    return _Planned(solution.status.value, solution.value, solution.message, policy)
+@dataclass(frozen=True)
+class _Task:
+    """The problem that each method plans for."""
+
+    model: CMDP
+    limits: Limits
+    delta: float
+    monitor: ResourceMonitor
+
+    @property
+    def budget(self) -> dict[str, Budget]:
+        return as_budget(self.model, self.limits)
 
 
-def _baseline(function: Callable[..., Baseline], *given: Any) -> _Planner:
-    """Return how to plan by a baseline; those of chance are given delta."""
-
-    def plan(model: CMDP, limits: Limits, delta: float, monitor: ResourceMonitor) -> _Planned:
-        more = [delta if each is _DELTA else each for each in given]
-        return _Planned.of(function(model, as_budget(model, limits), *more, monitor=monitor))
-
-    return plan
+def _exact(task: _Task) -> _Planned:
+    solution = solve_finite(BudgetedModel(task.model, task.limits), Request(), task.monitor)
+    policy = solution.policy if solution.status.has_policy else None
+    return _Planned(solution.status, solution.value, solution.message, policy)
 
 
-#: A method: plans for resolved limits, with a probability of going over, within what is left of time and memory.
-_Planner = Callable[[CMDP, Limits, float, ResourceMonitor], _Planned]
-_DELTA = object()
-_PLANNERS: dict[str, _Planner] = {
+def _expectation(task: _Task) -> _Planned:
+    return _Planned.of(expectation(task.model, task.budget, monitor=task.monitor))
+
+
+def _chance(task: _Task) -> _Planned:
+    return _Planned.of(chance(task.model, task.budget, task.delta, monitor=task.monitor))
+
+
+def _smaller_expectation(task: _Task) -> _Planned:
+    return _Planned.of(smaller_budget(task.model, task.budget, monitor=task.monitor))
+
+
+def _smaller_chance(task: _Task) -> _Planned:
+    return _Planned.of(smaller_budget(task.model, task.budget, "chance", task.delta, monitor=task.monitor))
+
+
+def _knapsack(task: _Task) -> _Planned:
+    return _Planned.of(knapsack_style(task.model, task.budget, monitor=task.monitor))
+
+
+def _unconstrained(task: _Task) -> _Planned:
+    return _Planned.of(unconstrained(task.model, task.budget, monitor=task.monitor))
+
+
+#: The methods of `compare`, in order. To add one, add a planner here.
+_PLANNERS: dict[str, Callable[[_Task], _Planned]] = {
     "exact": _exact,
-    "expectation": _baseline(expectation),
-    "chance": _baseline(chance, _DELTA),
-    "smaller expectation": _baseline(smaller_budget),
-    "smaller chance": _baseline(smaller_budget, "chance", _DELTA),
-    "knapsack": _baseline(knapsack_style),
-    "unconstrained": _baseline(unconstrained),
+    "expectation": _expectation,
+    "chance": _chance,
+    "smaller expectation": _smaller_expectation,
+    "smaller chance": _smaller_chance,
+    "knapsack": _knapsack,
+    "unconstrained": _unconstrained,
 }
-#: The methods `compare` knows; "exact" is Solvent's own.
+#: Names of the methods; "exact" is `solve`.
 METHODS = tuple(_PLANNERS)
 
 
@@ -257,40 +280,40 @@ def compare(
     memory_limit: int | str | None = None,
     progress: bool = False,
 ) -> Comparison:
-    """Plan by each of the known ways, and check what each policy does to the budget.
+    """Compare `solve` with standard methods: plan with each, and verify each policy against the budget.
 
     Parameters
     ----------
     model : CMDP
     budget : number, Budget, or dict of them by resource, optional
-        The model's own default, if not given.
+        The budget. Default: that of the model.
     delta : number
-        The probability of going over that the chance-constrained methods allow.
+        Probability of exceeding the budget that the chance-constrained methods allow.
     methods : sequence of str, optional
         Some of "exact", "expectation", "chance", "smaller expectation", "smaller chance", "knapsack" and
-        "unconstrained"; all if not given.
+        "unconstrained". Default: all.
     time_limit : float, optional
-        Seconds for the whole call. A method that is not done by then is a row with status "limit".
+        Seconds for the whole comparison. A method that does not finish in time gets status "limit".
     memory_limit : int or str, optional
-        Bytes, or text such as "8GB"; most of what is free, if not given. It is checked before memory is used, and a
-        method that would need more is a row with status "limit".
+        Bytes, or text such as "8GB". Default: most of the free memory. The limit is checked before memory is used; a
+        method that would need more gets status "limit".
     progress : bool
-        Show how far it has come, on a terminal.
+        If True, show a progress bar on a terminal.
 
     Returns
     -------
     Comparison
-        With a row for each method; one that cannot do the problem is a row that says why.
+        With a row for each method; a method that does not accept the problem gets status "refused".
 
     Raises
     ------
     ModelError
-        If the budget does not fit the model, `delta` is no probability, or there is no such method.
+        If the budget does not fit the model, `delta` is not a probability, or a method is unknown.
 
     Notes
     -----
-    Every number except `claimed` and `seconds` comes from `verify` and the returned policy, run to the horizon. The
-    knapsack-style policy goes on with the unconstrained optimum where its own rules would have ended the episode.
+    Every number except `claimed` and `seconds` is computed by `verify` from the policy, followed to the horizon. Where
+    its own rules would end the episode, the knapsack-style policy continues with the unconstrained optimum.
 
     Examples
     --------
@@ -311,37 +334,37 @@ def compare(
         for done, name in enumerate(wanted):
             bar.report("comparing", done, len(wanted), {})
             used = monitor.used
-            rows.append(_row(name, model, limits, probability, monitor))
+            rows.append(_row(name, _Task(model, limits, probability, monitor)))
             monitor.release(monitor.used - used)
     return Comparison(model.name or "model", tuple(rows), limits)
 
 
-def _row(name: str, model: CMDP, limits: Limits, delta: float, monitor: ResourceMonitor) -> ComparisonRow:
+def _row(name: str, task: _Task) -> ComparisonRow:
     began = time.perf_counter()
     try:
-        monitor.check_time()
-        planned = _PLANNERS[name](model, limits, delta, monitor)
+        task.monitor.check_time()
+        planned = _PLANNERS[name](task)
     except (ModelError, LatticeOverflowError, ProgramError) as error:
-        planned = _Planned(REFUSED, -math.inf, str(error), None)
+        planned = _Planned(Status.REFUSED, -math.inf, str(error), None)
     except REACHED as reached:
-        planned = _Planned(NOT_FINISHED, -math.inf, f"not finished: {reason_of(reached)}", None)
+        planned = _Planned(Status.LIMIT, -math.inf, f"not finished: {reason_of(reached)}", None)
     seconds = time.perf_counter() - began
     if planned.policy is None:
-        return _without(name, planned.status, planned.message, seconds)
+        return _without_policy(name, planned.status, planned.message, seconds)
     try:
-        report = verify_within(model, planned.policy, limits, monitor)
+        report = verify_within(task.model, planned.policy, task.limits, task.monitor)
     except PolicyError as error:
-        return _without(name, REFUSED, f"the check stopped: {error}", seconds)
+        return _without_policy(name, Status.REFUSED, f"verification stopped: {error}", seconds)
     except REACHED as reached:
-        return _without(name, NOT_FINISHED, f"the check was not finished: {reason_of(reached)}", seconds)
-    return _checked(name, planned, report, limits, seconds)
+        return _without_policy(name, Status.LIMIT, f"verification was not finished: {reason_of(reached)}", seconds)
+    return _verified(name, planned, report, task.limits, seconds)
 
 
-def _without(name: str, status: str, message: str, seconds: float) -> ComparisonRow:
+def _without_policy(name: str, status: Status, message: str, seconds: float) -> ComparisonRow:
     return ComparisonRow(name, status, None, None, {}, {}, None, {}, None, seconds, message)
 
 
-def _checked(name: str, planned: _Planned, report: Report, limits: Limits, seconds: float) -> ComparisonRow:
+def _verified(name: str, planned: _Planned, report: Report, limits: Limits, seconds: float) -> ComparisonRow:
     def extreme(amounts: tuple[Fraction | None, ...], pick: Callable[..., Fraction]) -> Fraction | None:
         known = [amount for amount in amounts if amount is not None]
         return pick(known) if len(known) == len(amounts) else None

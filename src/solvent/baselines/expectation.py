@@ -1,4 +1,4 @@
-"""The expectation-constrained optimum: keep the budget on average, by a linear program over occupancy measures.
+"""The expectation-constrained optimum: keep the budget in expectation, by a linear program over occupancy measures.
 
 With x[h, row] the probability of taking a row at step h, and y[h, d] the expected amount spent of resource d after it,
 
@@ -6,31 +6,31 @@ With x[h, row] the probability of taking a row at step h, and y[h, d] the expect
                                     sum over rows of s of x[h] = sum over outcomes into s of x[h - 1] p,
                                     y[h, d] = y[h - 1, d] + sum x[h] E[c],     lower <= y[h, d] <= upper where limited.
 
-The policy takes each row of a state in proportion to x. It looks at the state alone: what was spent is constrained only
-on average, so knowing it would not help.
+The policy takes each row of a state in proportion to x. It depends on step and state only: as spending is constrained
+in expectation only, knowing what was spent would not help.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvent.baselines.occupancy import Ends, Occupancy, ProgramError
-from solvent.baselines.result import Baseline, BaselineStatus
+from solvent.baselines.result import Baseline
 from solvent.baselines.unconstrained import markov_optimum
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.policy.markov import MarkovPolicy
+from solvent.solvers.solution import Status
 
-#: A row taken with a smaller share of its state's probability is noise of the linear program.
+#: A row with a smaller share of its state's probability is treated as noise of the linear program.
 SMALLEST_SHARE = 1e-9
-#: A state of smaller probability is below what the linear program resolves.
+#: A state with a smaller probability is below the resolution of the linear program.
 SMALLEST_MASS = 1e-12
-#: By how much the value of the policy may differ from that of the linear program, relatively.
+#: Relative tolerance between the value of the policy and that of the linear program.
 _AGREEMENT = 1e-6
 
 
@@ -41,34 +41,34 @@ def expectation(
     every_step: bool = False,
     monitor: ResourceMonitor | None = None,
 ) -> Baseline:
-    """Return the policy of greatest expected reward among those whose *expected* spending keeps the limits.
+    """Return the best policy among those whose *expected* spending keeps the limits.
 
     Parameters
     ----------
     model : CMDP
     budget : number, Budget, or dict of them by resource, optional
-        The model's own default, if not given.
+        The budget. Default: that of the model.
     every_step : bool
-        Hold the expectation to the limits after every step. If not, a limit that is the same for all steps
-        binds only the expected total, as is usual; limits that vary always bind at their steps.
+        If True, expected spending must keep the limits after every step. If False, a limit that is the same for all
+        steps constrains only the expected total, as is usual; limits that vary by step always apply at their steps.
     monitor : ResourceMonitor, optional
-        Time and memory limits, as `compare` sets them.
+        Time and memory limits; used by `compare`.
 
     Returns
     -------
     Baseline
-        With a randomized Markov policy, or status "infeasible" if no policy keeps the limits even on average.
+        With a randomized Markov policy, or status "infeasible" if no policy keeps the limits in expectation.
 
     Raises
     ------
     ProgramError
-        If the linear program could not be solved; a `SolventError`.
+        If the linear program could not be solved. It is a `SolventError`.
 
     Notes
     -----
-    Costs are floats here, and limits are kept to about 1e-10 of the largest cost or limit. Shares below 1e-9 are taken
-    for noise. States that the linear program never reaches, or only below 1e-12, act for the prices it puts on the
-    resources: what is best there if each unit spent costs its dual value. Continuous costs enter by their means.
+    Costs are floats here, and limits are kept to about 1e-10 of the largest cost or limit. Shares below 1e-9 are
+    treated as noise. In states that the linear program reaches with probability below 1e-12, the policy maximizes
+    reward minus the cost of resources at their dual prices. Continuous costs enter by their means.
 
     Examples
     --------
@@ -89,23 +89,23 @@ def expectation_within(program: Occupancy, limits: Limits, *, every_step: bool =
     bounds = bound_ends(limits, every_step=every_step)
     solved = program.maximize(bounds)
     if solved is None:
-        message = "every policy expects to spend beyond some limit"
-        return Baseline.none("expectation", BaselineStatus.INFEASIBLE, message, limits)
+        message = "the expected spending of every policy breaks some limit"
+        return Baseline.without_policy("expectation", Status.INFEASIBLE, message, limits)
     policy = _policy(program, solved.x, solved.price_HD)
     followed = program.follow(policy.table)
     size = max(abs(solved.value), float(np.abs(program.model.row_reward).max(initial=0.0)))
     if abs(followed.value - solved.value) > _AGREEMENT * size:
         raise ProgramError(
-            f"expectation: the policy earns {followed.value!r}, where the linear program says {solved.value!r}"
+            f"expectation: the value of the policy is {followed.value!r}, that of the linear program {solved.value!r}"
         )
     parts = (f"{name} {total:.6g}" for name, total in zip(limits.resources, followed.spent_D, strict=True))
-    message = f"expects to spend {', '.join(parts)}" if limits.resources else "nothing is limited"
+    message = f"expected spending {', '.join(parts)}" if limits.resources else "nothing is limited"
     # adding 0 turns minus zero into zero
-    return Baseline("expectation", BaselineStatus.OPTIMAL, solved.value + 0.0, message, limits, policy)
+    return Baseline("expectation", Status.OPTIMAL, solved.value + 0.0, message, limits, policy)
 
 
 def bound_ends(limits: Limits, *, every_step: bool) -> Ends:
-    """Return where expected spending is bound: the total only, on a side whose limits are all the same."""
+    """Return the limits on expected spending: only the last one, on a side whose limits are all the same."""
 
     def of(sides: tuple[tuple[Fraction | None, ...], ...]) -> list[tuple[int, int, Fraction]]:
         found = []
@@ -120,10 +120,10 @@ def bound_ends(limits: Limits, *, every_step: bool) -> Ends:
 
 
 def _policy(program: Occupancy, x: NDArray[np.float64], price_HD: NDArray[np.float64]) -> MarkovPolicy:
-    """Return rows in proportion to x, and what is best at the prices where x says nothing."""
+    """Return the policy that takes rows in proportion to x, and optimizes for the prices where x is too small."""
     model = program.model
     priced = markov_optimum(model, lambda step: model.row_reward - program.cost_RD @ price_HD[step])
-    table: NDArray[Any] = np.zeros((model.horizon, model.n_states, model.n_actions))
+    table: NDArray[np.float64] = np.zeros((model.horizon, model.n_states, model.n_actions))
     step, state = np.nonzero(priced.action_HS >= 0)
     table[step, state, priced.action_HS[step, state]] = 1.0
     mass = np.where(x > 0, x, 0.0)

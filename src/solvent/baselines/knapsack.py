@@ -1,23 +1,24 @@
-"""Knapsack style: the episode ends when the budget breaks, and keeps what it earned.
+"""Knapsack style: the episode ends when a limit is broken, and keeps the rewards earned until then.
 
-Bandits and reinforcement learning with knapsacks let the process run until a resource is exhausted. As a plan: on the
-graph of nodes, breaking a limit is worth nothing more, and costs nothing either,
+Bandits and reinforcement learning with knapsacks let the process run until a resource is exhausted. As a planning
+problem on the graph of nodes, nothing more is earned after a limit is broken, and there is no penalty:
 
     W(node) = max over rows of  r + sum over outcomes that keep all limits of  p W(next node).
 
-Here the reward of a row is earned by taking it, so the step that breaks the budget is still paid, as is every step
-before. Nothing holds the last step back: its policy takes whatever is paid, in every history (`cor: cMDP-failure`).
+The reward of a row is earned by taking it, so the step that breaks a limit is still rewarded. At the last step the
+constraint has no effect: the policy takes the best reward in every history (`cor: cMDP-failure`).
 """
 
 from __future__ import annotations
 
-from solvent.baselines.nodes import MAX_NODES, explore
-from solvent.baselines.result import Baseline, BaselineStatus
-from solvent.baselines.sweep import best_course, by_reward, mix
+from solvent.baselines.choice_graph import MAX_NODES, explore
+from solvent.baselines.plans import best_plan, by_reward, mix
+from solvent.baselines.result import Baseline
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import BudgetLike, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.policy.markov import MarkovPolicy
+from solvent.solvers.solution import Status
 
 
 def knapsack_style(
@@ -28,36 +29,37 @@ def knapsack_style(
     max_nodes: int = MAX_NODES,
     monitor: ResourceMonitor | None = None,
 ) -> Baseline:
-    """Return the best policy if the episode ended, without loss, as soon as a limit is broken.
+    """Return the best policy under the rule that the episode ends, without loss, when a limit is broken.
 
     Parameters
     ----------
     model : CMDP
     budget : number, Budget, or dict of them by resource, optional
-        The model's own default, if not given.
+        The budget. Default: that of the model.
     stops : bool
-        What the policy does in the model itself, where nothing ends the episode: decide nothing more once a limit is
-        broken, so that `verify` reports the value claimed; or, if not, go on with the unconstrained optimum.
+        What the policy does after a limit is broken, as nothing ends the episode in the model itself. If True, it
+        decides nothing more, and `verify` reports the claimed value. If False, it follows the unconstrained optimum.
     max_nodes : int
-        Refuse beyond so many nodes (step, state, spent).
+        Maximum number of nodes (step, state, spent).
     monitor : ResourceMonitor, optional
-        Time and memory limits, as `compare` sets them.
+        Time and memory limits; used by `compare`.
 
     Returns
     -------
     Baseline
-        Its value is that of the episode which ends. There always is a policy.
+        Its value is that of an episode that ends when a limit is broken. There is always a policy.
 
     Raises
     ------
     ModelError
         If there are too many nodes, or a limited resource has continuous costs.
     LatticeOverflowError
-        If costs and limits have no common unit in which sums fit 64 bits.
+        If costs and limits have no common unit in which all sums fit 64 bits.
 
     Notes
     -----
-    The reward of the step that breaks a limit counts. Of equally good rows it takes one that breaks limits less often.
+    The reward of the step that breaks a limit counts. Among equally good rows, the policy takes one with the smallest
+    probability of breaking a limit.
 
     Examples
     --------
@@ -68,8 +70,8 @@ def knapsack_style(
     check_model(model)
     limits = resolve(model, budget)
     graph = explore(model, limits, "knapsack_style", max_nodes, monitor)
-    best = best_course(graph, by_reward, goes_on=False)
+    best = best_plan(graph, by_reward, continues=False)
     after = None if stops else MarkovPolicy(model, graph.free.action_HS)
-    message = f"ends early, with a limit broken, with probability {best.breach:.6g}"
+    message = f"breaks a limit with probability {best.breach:.6g}"
     policy = mix(graph, best, best, 0.0, after)
-    return Baseline("knapsack", BaselineStatus.OPTIMAL, best.reward, message, limits, policy)
+    return Baseline("knapsack", Status.OPTIMAL, best.reward, message, limits, policy)

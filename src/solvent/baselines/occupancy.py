@@ -1,7 +1,7 @@
 """The linear program over occupancy measures of a model's states, built once and solved for any limits by HiGHS.
 
-Variables are x[h, row] for the states that can be reached, then y[h, d], then, if asked for, by how much the limits can
-be tightened. Costs are scaled by the largest of a resource's costs and limits, rewards by the largest reward.
+Variables are x[h, row] for the reachable states, then y[h, d], then, on request, the factor t by which the limits are
+tightened. Costs are scaled by the largest cost or limit of a resource, rewards by the largest reward.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from solvent.policy.choices import spread
 
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _INFEASIBLE = 2
-#: Memory that an entry of the matrix takes in all: here, in the copies that are made, and in HiGHS.
+#: Memory per entry of the matrix, including copies and the memory of HiGHS.
 _BYTES_PER_ENTRY = 400
-#: The dual simplex method, and the interior point method with crossover, which is quicker on large programs. Where one
-#: gives up the other is tried.
+#: The dual simplex method, and the interior point method with crossover, which is faster on large programs. If one
+#: fails, the other is tried.
 _SOLVERS = ("highs-ds", "highs-ipm")
 _LARGE = 5_000
 
 
 class ProgramError(SolventError):
-    """A linear program was not solved to its tolerance."""
+    """Raised if a linear program could not be solved to its tolerance."""
 
 
 @dataclass(frozen=True)
 class Ends:
-    """Limits on expected spending: (step, resource by position, limit) of each side."""
+    """Limits on expected spending: (step, position of the resource, limit) for each side."""
 
     upper: list[tuple[int, int, Fraction]]
     lower: list[tuple[int, int, Fraction]]
@@ -47,7 +47,16 @@ class Ends:
 
 @dataclass(frozen=True)
 class Solved:
-    """An optimum: its value, the probability of each variable's row, and the price of each resource at each step."""
+    """An optimum of the linear program.
+
+    Attributes
+    ----------
+    value : float
+    x : ndarray of float64, shape (X,)
+        Probability of taking each variable's row.
+    price_HD : ndarray of float64, shape (H, D)
+        Dual price of each resource at each step.
+    """
 
     value: float
     x: NDArray[np.float64]
@@ -56,29 +65,29 @@ class Solved:
 
 @dataclass(frozen=True)
 class Followed:
-    """What a Markov policy earns and expects to spend in all."""
+    """Value and expected total spending of a Markov policy."""
 
     value: float
     spent_D: list[float]
 
 
 class Occupancy:
-    """The program of a model and some of its resources, whatever their limits.
+    """The linear program of a model and some of its resources; limits are given when it is solved.
 
     Parameters
     ----------
     model : CMDP
     resources : tuple of str
-        Those whose expected spending is counted, D of them.
+        The D resources whose expected spending is tracked.
     monitor : ResourceMonitor, optional
-        What time and memory there is; memory for the program stays reserved.
+        Time and memory limits; memory for the program stays reserved.
 
     Attributes
     ----------
     step, state, row : ndarray of int64, shape (X,)
-        Of each variable x.
+        Step, state and row of each variable x.
     cost_RD : ndarray of float64, shape (R, D)
-        The expected cost of each of the model's rows, unscaled.
+        Expected cost of each row of the model, not scaled.
     """
 
     def __init__(self, model: CMDP, resources: tuple[str, ...], monitor: ResourceMonitor | None = None) -> None:
@@ -105,7 +114,7 @@ class Occupancy:
         return len(self.row)
 
     def _flow_matrix(self) -> tuple[sparse.csr_array, NDArray[np.float64]]:
-        """Return the equations of flow, one for each (step, state) that has variables, and their right sides."""
+        """Return the flow equations, one for each (step, state) that has variables, and their right-hand sides."""
         model = self.model
         key = self.step * model.n_states + self.state
         nodes, node = np.unique(key, return_inverse=True)
@@ -113,7 +122,7 @@ class Occupancy:
         owner, outcome = spread(model.outcome_indptr, self.row)
         following = (self.step[owner] + 1) * model.n_states + model.next_state[outcome]
         place = np.minimum(np.searchsorted(nodes, following), max(len(nodes) - 1, 0))
-        # an outcome into a terminal state, or past the last step, flows out
+        # outcomes that lead to a terminal state, or past the last step, leave the program
         inside = np.flatnonzero(nodes[place] == following) if len(nodes) else np.zeros(0, np.int64)
         matrix = sparse.coo_array(
             (
@@ -128,15 +137,15 @@ class Occupancy:
         return matrix.tocsr(), right
 
     def maximize(self, ends: Ends) -> Solved | None:
-        """Return the optimum for some limits; None if expected spending cannot keep them."""
+        """Return the optimum for the given limits, or None if expected spending cannot keep them."""
         if not self.n_x:
-            return self._at_rest(ends)
+            return self._without_steps(ends)
         scale = max(float(np.abs(self.model.row_reward).max()), 1e-300)
         objective = -self.model.row_reward[self.row] / scale
         answer, scales = self._solve(objective, ends, None)
         if answer is None:
             return None
-        # the marginal of y[h] - y[h-1] - cost x[h] = 0 is what spending there costs, in scaled rewards and costs
+        # the marginal of y[h] - y[h-1] - cost x[h] = 0 is the price of spending at step h, in scaled units
         n_flow = self._flow[0].shape[0]
         marginals = np.asarray(answer.eqlin.marginals)[n_flow:].reshape(self.model.horizon, len(self.resources))
         price_HD = marginals * scale / np.array([float(each) for each in scales])
@@ -144,14 +153,14 @@ class Occupancy:
         return Solved(float(self.model.row_reward[self.row] @ x), x, price_HD)
 
     def tightest(self, ends: Ends, gaps: Ends) -> float | None:
-        """Return the greatest t for which limits moved inwards by t times `gaps` can be kept; None if not even by 0."""
+        """Return the greatest t for which limits tightened by t times `gaps` can be kept; None if there is none."""
         if not self.n_x:
-            return None if self._at_rest(ends) is None else 0.0
+            return None if self._without_steps(ends) is None else 0.0
         answer, _ = self._solve(np.zeros(self.n_x), ends, gaps)
         return None if answer is None else float(answer.x[-1])
 
-    def _at_rest(self, ends: Ends) -> Solved | None:
-        """Return the answer for an episode that is over before it begins."""
+    def _without_steps(self, ends: Ends) -> Solved | None:
+        """Return the optimum for an episode whose start is terminal."""
         kept = all(limit >= 0 for _, _, limit in ends.upper) and all(limit <= 0 for _, _, limit in ends.lower)
         return Solved(0.0, np.zeros(0), np.zeros((self.model.horizon, len(self.resources)))) if kept else None
 
@@ -169,7 +178,7 @@ class Occupancy:
         if extra:
             equalities = sparse.hstack([equalities, sparse.csr_array((equalities.shape[0], 1))], format="csr")
         limits, limit_sides = self._inequalities(scales, ends, gaps)
-        solver: Any = linprog  # whose stubs do not know sparse matrices
+        solver: Any = linprog  # its type stubs lack sparse matrices
         for method in _SOLVERS if self.n_x < _LARGE else _SOLVERS[::-1]:
             self.monitor.check_time()
             left = self.monitor.left
@@ -193,14 +202,14 @@ class Occupancy:
         raise ProgramError(f"the linear program over occupancy measures was not solved: {answer.message}")
 
     def _scales(self, ends: Ends) -> list[Fraction]:
-        """Return the largest cost or limit of each resource."""
+        """Return the largest absolute cost or limit of each resource."""
         tops = [Fraction(float(top)) for top in np.abs(self.cost_RD).max(0, initial=0.0)]
         for _, d, limit in (*ends.upper, *ends.lower):
             tops[d] = max(tops[d], abs(limit))
         return [top or Fraction(1) for top in tops]
 
     def _links(self, scales: list[Fraction]) -> sparse.csr_array:
-        """Return the part of y[h] - y[h-1] - cost x[h] = 0 that concerns x."""
+        """Return the columns of x in the equations y[h] - y[h-1] - cost x[h] = 0."""
         n_resources = len(scales)
         columns, rows, values = [], [], []
         for d, scale in enumerate(scales):
@@ -216,7 +225,7 @@ class Occupancy:
     def _inequalities(
         self, scales: list[Fraction], ends: Ends, gaps: Ends | None
     ) -> tuple[sparse.csr_array, NDArray[np.float64]]:
-        """Return limits on y, and on how far they can be moved inwards, as rows of `A v <= b`."""
+        """Return the limits on y, tightened by t if `gaps` are given, as rows of `A v <= b`."""
         width = self.n_x + self.model.horizon * len(scales) + (0 if gaps is None else 1)
         entries: list[tuple[int, int, float]] = []
         right: list[float] = []
@@ -232,7 +241,7 @@ class Occupancy:
         return sparse.coo_array((value, (row, column)), shape=(len(right), width)).tocsr(), np.array(right)
 
     def follow(self, table: NDArray[np.float64]) -> Followed:
-        """Return what a table of probabilities, shape (H, S, A), earns and expects to spend."""
+        """Return value and expected spending of a policy, given as probabilities of shape (H, S, A)."""
         model = self.model
         mass, value, spent = np.zeros(model.n_states), 0.0, np.zeros(len(self.resources))
         mass[model.start_index] = 1.0
@@ -248,7 +257,7 @@ class Occupancy:
 
 
 def expected_cost(model: CMDP, resource: int) -> NDArray[np.float64]:
-    """Return the expected cost of each row in a resource (by position), shape (R,).
+    """Return the expected cost of each row for a resource, given by position; shape (R,).
 
     Examples
     --------
@@ -260,7 +269,7 @@ def expected_cost(model: CMDP, resource: int) -> NDArray[np.float64]:
     distinct, position = np.unique(column.ticks, return_inverse=True)
     amounts = np.array([nearest_float(int(ticks) * column.unit) for ticks in distinct.tolist()])
     if not np.isfinite(amounts).all():
-        raise ModelError(f"costs of {model.resources[resource]}", "numbers that floats can hold", "larger ones")
+        raise ModelError(f"costs of {model.resources[resource]}", "numbers in the range of floats", "larger numbers")
     cost_O = amounts[position]
     if model.distribution_DO is not None:
         used = model.distribution_DO[resource]

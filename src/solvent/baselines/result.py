@@ -1,56 +1,47 @@
-"""What a baseline returns: a status, the value it claims, a policy, and the limits it planned for."""
+"""The result of a baseline: a status, the value it claims, a policy, and the limits it planned for."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
 from solvent.errors import SolventError
 from solvent.model.budget import Limits
 from solvent.policy.markov import MarkovPolicy
 from solvent.policy.until_violation import UntilViolationPolicy
-
-
-class BaselineStatus(StrEnum):
-    """How a baseline ended."""
-
-    #: The best policy in the sense of the method, which is not that of `solve`.
-    OPTIMAL = "optimal"
-    #: A policy that keeps the budget, found by a search that promises nothing about its value.
-    HEURISTIC = "heuristic"
-    #: No policy does what the method asks for.
-    INFEASIBLE = "infeasible"
-    #: The search found no policy; there may be one.
-    NOT_FOUND = "not found"
+from solvent.solvers.solution import Status
 
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """What one of the known ways makes of a problem.
+    """The result of a standard method.
 
     Attributes
     ----------
     method : str
-    status : BaselineStatus
+        Name of the method.
+    status : Status
+        "optimal": the best policy under the method's own constraint, which is not that of `solve`. "feasible": a policy
+        that keeps the budget, found by a search without a guarantee for its value. "infeasible": no policy satisfies
+        the method's constraint. "not_found": the search found no policy; there may be one.
     value : float
-        What the method claims its policy earns; minus infinity if there is none.
+        The value that the method claims for its policy; minus infinity if there is none.
     message : str
         What was found, in a sentence.
     limits : Limits
-        What it planned for: the budget, or the surrogate of a search for a smaller one.
+        The limits it planned for: those of the budget, or of the surrogate that a search for a smaller budget found.
     """
 
     method: str
-    status: BaselineStatus
+    status: Status
     value: float
     message: str
     limits: Limits
     _policy: MarkovPolicy | UntilViolationPolicy | None = None
 
     @classmethod
-    def none(cls, method: str, status: BaselineStatus, message: str, limits: Limits) -> Baseline:
-        """Return the answer that there is no policy."""
+    def without_policy(cls, method: str, status: Status, message: str, limits: Limits) -> Baseline:
+        """Return a result without a policy."""
         return cls(method, status, -math.inf, message, limits)
 
     @property
@@ -60,7 +51,13 @@ class Baseline:
 
     @property
     def policy(self) -> MarkovPolicy | UntilViolationPolicy:
-        """The policy; a `SolventError` if there is none."""
+        """The policy.
+
+        Raises
+        ------
+        SolventError
+            If there is none.
+        """
         if self._policy is None:
             raise SolventError(f"{self.method} has no policy: the status is {self.status.value!r}. {self.message}")
         return self._policy

@@ -1,14 +1,14 @@
-"""The smaller-budget heuristic: plan for less than there is, until the policy never goes over what there is.
+"""The smaller-budget heuristic: plan for a surrogate budget, smaller than the true one, that the policy never exceeds.
 
-Let the limits be moved inwards by t: an upper limit u becomes u - t g and a lower limit l becomes l + t g. The gap g
-is the limit's own size where it lies on the generous side of 0, so that all these limits are scaled by 1 - t; where it
-is a covering limit (an upper one at or below 0, a lower one at or above) it is the most that could be spent or refunded
-over the horizon, since scaling would loosen it. One t serves all resources and steps.
+The limits are tightened by t: an upper limit u becomes u - t g and a lower limit l becomes l + t g. The shift g is |u|
+or |l| for positive upper and negative lower limits, which are thereby scaled by 1 - t. For covering limits (upper
+limits at or below 0, lower limits at or above 0), which scaling would loosen, g is the most that could be spent or
+refunded over the horizon. The same t applies to all resources and steps.
 
-Whether a tighter surrogate exists is monotone in t, but whether its policy keeps the true budget is not: a different
-surrogate is a different policy. So this is a search, not a proof: a grid from loose to tight, then bisection between
-the last policy that breaks a limit and the first that does not, and at last the simplest fraction between the two, as a
-policy may hold at one point only. Each is checked by `verify`.
+Whether a surrogate can be planned for is monotone in t, but whether its policy keeps the true budget is not, because
+each surrogate has its own policy. So this is a search without a guarantee: a grid from loose to tight, then bisection
+between the last policy that breaks a limit and the first that does not, and finally the simplest fraction between the
+two, as a policy may keep the budget at a single t only. Each policy is checked by `verify`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from fractions import Fraction
 from typing import Literal
 
 from solvent.baselines.chance import chance_within, read_delta
+from solvent.baselines.choice_graph import MAX_NODES
 from solvent.baselines.expectation import bound_ends, expectation_within
-from solvent.baselines.nodes import MAX_NODES
 from solvent.baselines.occupancy import Ends, Occupancy
-from solvent.baselines.result import Baseline, BaselineStatus
+from solvent.baselines.result import Baseline
 from solvent.core.exact import Number
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Budget, BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
+from solvent.solvers.solution import Status
 from solvent.verification.verify import verify_within
 
-#: Surrogates tried from loose to tight, and halvings after that.
+#: Number of surrogates tried from loose to tight, and of bisections after that.
 GRID = 32
 ROUNDS = 16
 _OF = ("expectation", "chance")
-#: The greatest t of a linear program is taken for a fraction this simple if it is one, to within a billionth.
+#: The greatest t of a linear program is replaced by a fraction with at most this denominator if one is within `_NEAR`.
 _SIMPLEST = 10**6
 _NEAR = Fraction(1, 10**9)
 _LONGEST = 80
@@ -50,49 +51,49 @@ def smaller_budget(
     max_nodes: int = MAX_NODES,
     monitor: ResourceMonitor | None = None,
 ) -> Baseline:
-    """Search for the largest surrogate budget whose policy never goes over the true one, as `verify` proves.
+    """Search for the largest surrogate budget whose policy never exceeds the true budget, as proved by `verify`.
 
     Parameters
     ----------
     model : CMDP
     budget : number, Budget, or dict of them by resource, optional
-        The true one; the model's own default, if not given.
+        The true budget. Default: that of the model.
     of : {"expectation", "chance"}
-        What the surrogate is planned with.
+        The method that plans for the surrogate.
     delta : number
-        For "chance": the probability with which the *surrogate* may be broken.
+        For "chance": maximum probability that the *surrogate* is exceeded.
     max_nodes : int
-        For "chance": refuse beyond so many nodes.
+        For "chance": maximum number of nodes (step, state, spent).
     monitor : ResourceMonitor, optional
-        Time and memory limits, as `compare` sets them.
+        Time and memory limits; used by `compare`.
 
     Returns
     -------
     Baseline
-        With status "heuristic" and a feasible policy; `limits` are the surrogate's. Or status "not found", if every
-        surrogate that was tried breaks the true budget or cannot be planned for.
+        With status "feasible" and a policy that keeps the true budget; `limits` are those of the surrogate. Status
+        "not_found" if every surrogate tried cannot be planned for or has a policy that exceeds the true budget.
 
     Raises
     ------
     ModelError
-        If the method or `delta` is none, there are too many nodes, or a limited resource has continuous costs.
+        If `of` or `delta` is invalid, there are too many nodes, or a limited resource has continuous costs.
     LatticeOverflowError
-        For "chance", if costs and limits have no common unit in which sums fit 64 bits.
+        For "chance", if costs and limits have no common unit in which all sums fit 64 bits.
 
     Notes
     -----
-    Corollary 1 of the paper (`cor: cMDP-failure`): what is found can be worth arbitrarily less than the optimum, and
-    with chance constraints there may be nothing to find. For "expectation" the tightest surrogate that can be planned
-    for at all is found by a linear program of its own and is among those tried.
+    Corollary 1 of the paper (`cor: cMDP-failure`): the policy found can be worth arbitrarily less than the optimum, and
+    with chance constraints there may be none. For "expectation", the tightest surrogate that can be planned for is
+    found by a separate linear program and is among those tried.
 
     Examples
     --------
     >>> from solvent.model import instances
     >>> found = smaller_budget(instances.markov_gap(prize=10))
     >>> found, found.message
-    (Baseline(expectation, smaller budget, heuristic, value 0), 'planned for cost 0.5')
+    (Baseline(expectation, smaller budget, feasible, value 0), 'planned for cost 0.5')
     >>> smaller_budget(instances.markov_gap(prize=10), of="chance").status.value
-    'not found'
+    'not_found'
     """
     check_model(model)
     if of not in _OF:
@@ -108,14 +109,14 @@ def smaller_budget(
     search = _Search(model, limits, gaps, plan, {}, monitor)
     found = None if tightest is None else search.run(tightest)
     if found is None:
-        message = f"none of {len(search.tried)} surrogate budgets has a policy that never goes over the true one"
-        return Baseline.none(name, BaselineStatus.NOT_FOUND, message, limits)
+        message = f"none of {len(search.tried)} surrogate budgets has a policy that never exceeds the true budget"
+        return Baseline.without_policy(name, Status.NOT_FOUND, message, limits)
     message = f"planned for {_show(found.limits)}" if limits.resources else "nothing is limited"
-    return replace(found, method=name, status=BaselineStatus.HEURISTIC, message=message)
+    return replace(found, method=name, status=Status.FEASIBLE, message=message)
 
 
 def _gaps(model: CMDP, limits: Limits) -> Limits:
-    """Return by how much each limit is moved for t = 1."""
+    """Return the shift of each limit for t = 1."""
     reaches = []
     for name in limits.resources:
         low, high = model.cost_range(model.resource_index(name))
@@ -134,7 +135,7 @@ def _gaps(model: CMDP, limits: Limits) -> Limits:
 
 
 def tighten(limits: Limits, gaps: Limits, t: Fraction) -> Limits:
-    """Return the limits moved inwards by t times `gaps`.
+    """Return the limits tightened by t times `gaps`.
 
     Examples
     --------
@@ -166,7 +167,7 @@ def _by_expectation(program: Occupancy) -> Callable[[Limits], Baseline]:
 
 
 def _by_chance(model: CMDP, delta: float, max_nodes: int, monitor: ResourceMonitor) -> Callable[[Limits], Baseline]:
-    """Return how to plan by chance: limits rounded inwards to whole costs, which changes nothing but the unit."""
+    """Return a planner by chance that rounds limits inward to multiples of the unit, which is an equivalent budget."""
     units = {name: model.cost[model.resource_index(name)].unit for name in model.resources}
 
     def plan(limits: Limits) -> Baseline:
@@ -183,7 +184,7 @@ def _by_chance(model: CMDP, delta: float, max_nodes: int, monitor: ResourceMonit
 
 
 def _tightest(program: Occupancy, limits: Limits, gaps: Limits) -> Fraction | None:
-    """Return the greatest t for which the surrogate can be kept on average; None if not even the budget can be."""
+    """Return the greatest t for which the surrogate can be kept in expectation; None if the budget cannot be."""
     ends = bound_ends(limits, every_step=False)
 
     def gap_of(sides: tuple[tuple[Fraction | None, ...], ...], step: int, d: int) -> Fraction:
@@ -206,7 +207,7 @@ def _tightest(program: Occupancy, limits: Limits, gaps: Limits) -> Fraction | No
 
 @dataclass(frozen=True)
 class _Search:
-    """Plans for surrogates and checks what comes of them, each only once."""
+    """Plans for surrogates and verifies the policies, each only once."""
 
     model: CMDP
     limits: Limits
@@ -216,7 +217,7 @@ class _Search:
     monitor: ResourceMonitor
 
     def run(self, tightest: Fraction) -> Baseline | None:
-        """Return the plan for the loosest surrogate found whose policy never goes over."""
+        """Return the plan for the loosest surrogate found whose policy never exceeds the true budget."""
         fails, holds, best = Fraction(0), Fraction(0), None
         for k in range(GRID + 1):
             holds = tightest * k / GRID
@@ -236,7 +237,7 @@ class _Search:
         return (self._attempt(simplest_between(fails, holds)) if fails < holds else None) or best
 
     def _attempt(self, t: Fraction) -> Baseline | None:
-        """Return the plan for a surrogate, or None if there is none or it goes over the true budget."""
+        """Return the plan for a surrogate, or None if there is none or it may exceed the true budget."""
         if t not in self.tried:
             self.monitor.check_time()
             used = self.monitor.used
@@ -254,7 +255,7 @@ class _Search:
 
 
 def simplest_between(low: Fraction, high: Fraction) -> Fraction:
-    """Return the fraction of the smallest denominator above `low` and up to `high`, both at least 0.
+    """Return the fraction with the smallest denominator in (low, high], for 0 <= low < high.
 
     Examples
     --------
@@ -264,7 +265,7 @@ def simplest_between(low: Fraction, high: Fraction) -> Fraction:
     whole = low.__floor__()
     if whole + 1 <= high:
         return Fraction(whole + 1)
-    # both lie between two whole numbers: the simplest inverse of what is beyond the lower one
+    # both lie between two whole numbers: find the simplest inverse of the fractional part
     near = high - whole
     if low == whole:
         return whole + 1 / Fraction((1 / near).__ceil__())
@@ -272,7 +273,7 @@ def simplest_between(low: Fraction, high: Fraction) -> Fraction:
 
 
 def _simplest_from(low: Fraction, high: Fraction) -> Fraction:
-    """Return the fraction of the smallest denominator from `low` on and below `high`."""
+    """Return the fraction with the smallest denominator in [low, high)."""
     whole = low.__ceil__()
     if whole < high:
         return Fraction(whole)
@@ -281,7 +282,7 @@ def _simplest_from(low: Fraction, high: Fraction) -> Fraction:
 
 
 def as_budget(model: CMDP, limits: Limits) -> dict[str, Budget]:
-    """Return resolved limits in the form users give them, with no limit for what is not tracked."""
+    """Return resolved limits as a budget, with no limits for resources that are not limited."""
     budgets = {name: Budget() for name in model.resources}
     for name, upper, lower in zip(limits.resources, limits.upper, limits.lower, strict=True):
         budgets[name] = Budget(upper=upper, lower=lower)
@@ -289,7 +290,7 @@ def as_budget(model: CMDP, limits: Limits) -> dict[str, Budget]:
 
 
 def _show(limits: Limits) -> str:
-    """Return the limits for people: a number where all steps have one and the same upper one, else a budget."""
+    """Return limits as text: a number if all steps have the same upper limit and no lower limit, else a budget."""
     parts = []
     for name, upper, lower in zip(limits.resources, limits.upper, limits.lower, strict=True):
         if len(set(upper)) == 1 and upper[0] is not None and all(x is None for x in lower):

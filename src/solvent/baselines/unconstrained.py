@@ -1,4 +1,4 @@
-"""The optimum of those who ignore the budget: values over states, backward, as in any finite MDP.
+"""The optimum without a budget: values over states, backward, as in any finite MDP.
 
 V_H = 0,    V_h(s) = max over rows of  r + sum over outcomes of p V_{h+1}(s'),    0 where s is terminal.
 """
@@ -11,25 +11,26 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.baselines.result import Baseline, BaselineStatus
+from solvent.baselines.result import Baseline
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.policy.markov import UNDECIDED, MarkovPolicy
+from solvent.solvers.solution import Status
 
 _NO_LIMITS = Limits((), (), ())
 
 
 @dataclass(frozen=True)
 class MarkovOptimum:
-    """Values and actions over states.
+    """Optimal values and actions by step and state.
 
     Attributes
     ----------
     value_HS : ndarray of float64, shape (H + 1, S)
-        The most that can be earned from each step and state on; the last row is 0.
+        Maximum expected reward from each step and state on; the last row is 0.
     action_HS : ndarray of int32, shape (H, S)
-        An action that earns it, or `UNDECIDED` where the state is terminal.
+        An optimal action, or `UNDECIDED` where the state is terminal.
     """
 
     value_HS: NDArray[np.float64]
@@ -41,15 +42,15 @@ def markov_optimum(
     reward_at: Callable[[int], NDArray[np.float64]] | None = None,
     monitor: ResourceMonitor | None = None,
 ) -> MarkovOptimum:
-    """Return the optimum over policies that nothing limits; ties go to the first action.
+    """Return the optimum without limits; ties go to the first action.
 
     Parameters
     ----------
     model : CMDP
     reward_at : callable, optional
-        Returns the reward of each of the model's rows at a step, shape (R,), in place of the model's own.
+        Returns the rewards of the model's rows at a step, shape (R,), to be used in place of the model's rewards.
     monitor : ResourceMonitor, optional
-        Its clock is read at each step.
+        Its time limit is checked at each step.
     """
     monitor = monitor or ResourceMonitor()
     value_HS = np.zeros((model.horizon + 1, model.n_states))
@@ -72,21 +73,21 @@ def markov_optimum(
         value_HS[step, live] = best
         taken = np.flatnonzero(worth == np.repeat(best, sizes[live]))
         owner = np.repeat(live, sizes[live])[taken]
-        # written in reverse, so that the first of several stays
+        # written in reverse, so that the first of several remains
         action_HS[step, owner[::-1]] = model.row_action[rows][taken[::-1]]
     return MarkovOptimum(value_HS, action_HS)
 
 
 def unconstrained(model: CMDP, budget: BudgetLike | None = None, *, monitor: ResourceMonitor | None = None) -> Baseline:
-    """Return the policy of greatest expected reward, whatever it spends.
+    """Return the policy of greatest expected reward, without regard to the budget.
 
     Parameters
     ----------
     model : CMDP
     budget : number, Budget, or dict of them by resource, optional
-        Only checked and passed on in the result's `limits`; there need be none.
+        Not used, except to fill `limits` of the result. Default: that of the model, if it has one.
     monitor : ResourceMonitor, optional
-        Time and memory limits, as `compare` sets them.
+        Time and memory limits; used by `compare`.
 
     Examples
     --------
@@ -102,9 +103,9 @@ def unconstrained(model: CMDP, budget: BudgetLike | None = None, *, monitor: Res
     value = float(best.value_HS[0, model.start_index])
     return Baseline(
         "unconstrained",
-        BaselineStatus.OPTIMAL,
+        Status.OPTIMAL,
         value,
-        "the best of all policies, whatever they spend",
+        "the best policy without a budget",
         limits,
         MarkovPolicy(model, best.action_HS),
     )

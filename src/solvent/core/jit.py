@@ -110,9 +110,10 @@ class _Cache(_core.caching.FunctionCache):  # type: ignore[misc]
 
 @functools.cache
 def _digest_of_kernels() -> str:
-    """Return a digest of the source of all kernels."""
+    """Return a digest of the source of all kernels and of the named tuples that they take."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parents[1].rglob("*kernels.py")):
+    package = Path(__file__).parents[1]
+    for path in sorted([*package.rglob("*kernels.py"), *package.rglob("arrays.py")]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

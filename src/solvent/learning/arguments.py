@@ -1,4 +1,4 @@
-"""Reading what `learn` is given: settings, lengths of runs, and how much is known of what can happen."""
+"""Validation of the arguments of `learn`."""
 
 from __future__ import annotations
 
@@ -8,87 +8,101 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
 from solvent.errors import ModelError, quote
-from solvent.learning.learner import Settings
+from solvent.learning.bonus import BonusName
+from solvent.learning.learner import LearnSettings, Replan
 from solvent.model.budget import Limits
-from solvent.model.cost_bounds import CostBounds, shape_of, show_shape
+from solvent.model.cost_bounds import BoundLike, CostBounds, shape_of, show_shape
 
-CostSupport = Literal["known", "learned"]
+#: Whether the support, the set of possible outcomes, is known from the start or learned from what occurs.
+SupportSource = Literal["known", "learned"]
 
 
-def knows_support(cost_support: Any, *, sure: bool, bounded: bool) -> bool:
-    """Return whether it is known what can happen; a `ModelError` if that is not what was asked for.
+def is_support_known(cost_support: object, *, given: bool, bounded: bool) -> bool:
+    """Return whether the support is known, or raise a `ModelError` if it is not and was said to be.
 
     Parameters
     ----------
     cost_support : {"known", "learned"} or None
-        What was asked for.
-    sure : bool
+        The argument of `learn`.
+    given : bool
         Whether there is a model or a support.
     bounded : bool
-        Whether there is a bound on costs, which keeps the budget as well.
+        Whether there is a bound on costs, which is enough to keep the budget.
     """
     if cost_support is None:
-        return sure
-    _read_choice("cost_support", cost_support, ("known", "learned"))
-    if cost_support == "known" and not sure and not bounded:
+        return given
+    _check_choice("cost_support", cost_support, ("known", "learned"))
+    if cost_support == "known" and not given and not bounded:
         raise ModelError(
-            "cost_support", "support=... that says what can happen in the environment, or cost_bound=...", "none",
-            "or learn it: 'learned'",
+            "cost_support", "support=... (the possible outcomes of the environment) or cost_bound=...", "neither",
+            'or learn the support: "learned"',
         )  # fmt: skip
-    return sure and bool(cost_support == "known")
+    return given and cost_support == "known"
 
 
-def refuse_unasked(cost_support: CostSupport | None) -> None:
-    """Raise a `ModelError` if what an environment costs is to be found out by going over budget and nobody said so."""
+def require_consent(cost_support: SupportSource | None) -> None:
+    """Raise a `ModelError` unless the user asked to learn an environment's costs by exceeding the budget."""
     if cost_support != "learned":
         raise ModelError(
-            "learn", "to be told what actions of the environment can cost, so that no episode goes over budget",
+            "learn", "what actions of the environment can cost, so that no episode exceeds the budget",
             "neither a support nor a bound",
-            "pass support=... (what can happen: a model, a dict or a function) or cost_bound=... (what an action costs "
-            'at most), or ask for cost_support="learned", which finds out by going over budget',
+            "pass support=... (the possible outcomes: a model, a dict or a function) or cost_bound=... (the most an "
+            'action can cost), or ask for cost_support="learned", which may exceed the budget while it learns',
         )  # fmt: skip
 
 
-def refuse_lower(limits: Limits) -> None:
+def refuse_lower_limits(limits: Limits) -> None:
     """Raise a `ModelError` if there is a lower limit."""
     for name, side in zip(limits.resources, limits.lower, strict=True):
         if any(limit is not None for limit in side):
             raise ModelError(
-                f"budget, {name}", "upper limits only, unless it is known what can happen", "a lower one",
-                "what was never tried cannot be thought to keep it",
+                f"budget, {name}", "only upper limits, unless the support is known", "a lower limit",
+                "no bound says that an action never tried keeps a lower limit",
             )  # fmt: skip
 
 
 def read_settings(
-    epsilon: Any, delta: Any, pool: Any, bonus: Any, bonus_scale: Any, replan: Any, reward_range: Any,
-    random_rewards: Any, seed: Any,
-) -> Settings:  # fmt: skip
-    """Return the settings, or raise a `ModelError` that names the argument."""
-    positive = {"epsilon": epsilon, "bonus_scale": bonus_scale}
-    numbers = {name: _read_number(name, value, "a number above 0", above=0) for name, value in positive.items()}
-    numbers["delta"] = _read_number("delta", delta, "a number above 0 and below 1", above=0, below=1)
-    _read_choice("bonus", bonus, ("practical", "theory"))
-    _read_choice("replan", replan, ("doubling", "episode"))
+    *,
+    epsilon: float = 0.1,
+    delta: float = 0.05,
+    pool: bool = True,
+    bonus: BonusName = "practical",
+    bonus_scale: float = 1.0,
+    replan: Replan = "doubling",
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    random_rewards: bool | None = None,
+    seed: int = 0,
+) -> LearnSettings:
+    """Return the settings of a learner, or raise a `ModelError` that names the wrong argument."""
+    _check_choice("bonus", bonus, ("practical", "theory"))
+    _check_choice("replan", replan, ("doubling", "episode"))
     low, high = _read_range(reward_range)
     if bonus == "theory" and not 0 <= low <= high <= 1:
-        hint = "divide the rewards, and epsilon, by the greatest"
+        hint = "divide the rewards, and epsilon, by the greatest reward"
         raise ModelError("reward_range", 'rewards from 0 to 1 with bonus="theory"', f"{low:g} to {high:g}", hint)
     vary = read_switch("random_rewards", random_rewards, optional=True)
     if bonus == "theory" and vary:
         raise ModelError("random_rewards", 'False with bonus="theory"', "True")
-    return Settings(
-        numbers["epsilon"], numbers["delta"], bool(read_switch("pool", pool)), bonus, numbers["bonus_scale"], replan,
-        (low, high), bonus != "theory" if vary is None else vary, read_whole("seed", seed, 0),
-    )  # fmt: skip
+    return LearnSettings(
+        epsilon=_read_number("epsilon", epsilon, "a number above 0", above=0),
+        delta=_read_number("delta", delta, "a number above 0 and below 1", above=0, below=1),
+        pool=bool(read_switch("pool", pool)),
+        bonus=bonus,
+        bonus_scale=_read_number("bonus_scale", bonus_scale, "a number above 0", above=0),
+        replan=replan,
+        reward_range=(low, high),
+        random_rewards=bonus != "theory" if vary is None else vary,
+        seed=read_whole("seed", seed, 0),
+    )
 
 
 def check_reward_sums(reward_range: tuple[float, float], horizon: int) -> None:
-    """Raise a `ModelError` if sums of rewards over an episode are so large that their squares are not finite."""
+    """Raise a `ModelError` if the square of the sum of rewards over an episode may not be finite."""
     largest = horizon * max(map(abs, reward_range))
     if not math.isfinite(largest * largest):
         raise ModelError(
@@ -97,8 +111,10 @@ def check_reward_sums(reward_range: tuple[float, float], horizon: int) -> None:
         )  # fmt: skip
 
 
-def check_runs(max_episodes: Any, checkpoint: Any, checkpoint_every: Any, *, resume: Any, progress: Any) -> None:
-    """Raise a `ModelError` if the length of a run is not a positive integer, or there is no checkpoint to resume."""
+def check_run(
+    max_episodes: object, checkpoint: object, checkpoint_every: object, *, resume: object, progress: object
+) -> None:
+    """Raise a `ModelError` if a number of episodes is not a positive integer, or there is no checkpoint to resume."""
     read_whole("max_episodes", max_episodes, 1)
     read_whole("checkpoint_every", checkpoint_every, 1)
     read_switch("progress", progress)
@@ -106,8 +122,8 @@ def check_runs(max_episodes: Any, checkpoint: Any, checkpoint_every: Any, *, res
         raise ModelError("resume", "checkpoint=... to go on from", "none")
 
 
-def read_path(checkpoint: Any) -> Path | None:
-    """Return the path of a checkpoint, or None if there is none."""
+def read_path(checkpoint: str | os.PathLike[str] | None) -> Path | None:
+    """Return the path of the checkpoint, or None if none was given."""
     if checkpoint is None:
         return None
     if not isinstance(checkpoint, str | os.PathLike) or not isinstance(os.fspath(checkpoint), str):
@@ -115,8 +131,8 @@ def read_path(checkpoint: Any) -> Path | None:
     return Path(checkpoint)
 
 
-def check_place(path: Path) -> None:
-    """Raise a `ModelError` if nothing can ever be written at a path; a disk that is full may have room later."""
+def check_writable(path: Path) -> None:
+    """Raise a `ModelError` if a file cannot be written at a path; a full disk is no error, as it may change."""
     expected = "a place that can be written"
     try:
         target = path.resolve()
@@ -131,14 +147,14 @@ def check_place(path: Path) -> None:
             raise ModelError(str(path), expected, getattr(error, "strerror", None) or str(error)) from None
 
 
-def check_callback(callback: Any) -> None:
-    """Raise a `ModelError` if a callback cannot be called."""
+def check_callback(callback: object) -> None:
+    """Raise a `ModelError` if a callback is not callable."""
     if callback is not None and not callable(callback):
         raise ModelError("callback", "a function of a LearnProgress, or None", quote(callback))
 
 
-def read_bounds(given: Any, resources: tuple[str, ...], states: range, actions: range) -> CostBounds:
-    """Return bounds on the cost of each action; of an array by state, after counting its rows.
+def read_bounds(given: BoundLike, resources: tuple[str, ...], states: range, actions: range) -> CostBounds:
+    """Return bounds on the cost of each action; an array by state must have a row for each state.
 
     Examples
     --------
@@ -147,7 +163,7 @@ def read_bounds(given: Any, resources: tuple[str, ...], states: range, actions: 
     >>> read_bounds({"fuel": [[0, 2], [1, 2]]}, ("fuel",), range(3), range(2))
     Traceback (most recent call last):
     solvent.errors.ModelError: cost_bound, 'fuel': expected a number, or 2 numbers, one for each action, found shape \
-(2, 2); for bounds by state pass an array with one row for each, or a function of (state, action)
+(2, 2); for bounds by state pass an array with one row per state, or a function of (state, action)
     """
     bounds = CostBounds(given, resources, len(actions), actions[0])
     if bounds.n_rows not in (None, len(states)):
@@ -157,8 +173,8 @@ def read_bounds(given: Any, resources: tuple[str, ...], states: range, actions: 
     return bounds
 
 
-def read_switch(name: str, value: Any, *, optional: bool = False) -> bool | None:
-    """Return True or False, or None if that is allowed."""
+def read_switch(name: str, value: object, *, optional: bool = False) -> bool | None:
+    """Return True or False, or None if `optional`."""
     if value is None and optional:
         return None
     if not isinstance(value, bool | np.bool_):
@@ -166,20 +182,20 @@ def read_switch(name: str, value: Any, *, optional: bool = False) -> bool | None
     return bool(value)
 
 
-def read_whole(name: str, value: Any, least: int) -> int:
+def read_whole(name: str, value: object, least: int) -> int:
     """Return an integer of at least `least`."""
     if not _is_integer(value) or value < least:
         raise ModelError(name, f"a whole number of at least {least}", quote(value))
     return int(value)
 
 
-def _read_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in choices:
         raise ModelError(name, " or ".join(map(repr, choices)), quote(value))
 
 
 def _read_number(
-    name: str, value: Any, expected: str, *, above: float = -math.inf, below: float = math.inf, shown: Any = None
+    name: str, value: object, expected: str, *, above: float = -math.inf, below: float = math.inf, shown: object = None
 ) -> float:
     try:
         number = float(value) if _is_integer(value) or isinstance(value, float | np.floating) else math.nan
@@ -200,6 +216,6 @@ def _read_range(given: Any) -> tuple[float, float]:
     return low, high
 
 
-def _is_integer(value: Any) -> bool:
-    """Whether a value is an integer; NumPy counts time spans among them."""
+def _is_integer(value: object) -> TypeGuard[int]:
+    """Return whether a value is an integer; NumPy's time spans, which it counts as integers, are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)

@@ -1,4 +1,4 @@
-"""Logs of learning: callbacks that write each moment to a CSV file or to TensorBoard."""
+"""Logs of learning: callbacks that write the progress of each plan to a CSV file or to TensorBoard."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Protocol, Self
 
 from solvent.core.files import write_atomically
 from solvent.errors import ModelError, SolventError
@@ -14,13 +14,14 @@ from solvent.learning.result import LearnProgress
 
 
 class CsvLog:
-    """Keeps a CSV file with a line for each plan.
+    """Callback of `learn` that writes a CSV file with a line for each plan.
 
     Parameters
     ----------
     path : str or Path
-        Written whole every `every` plans and when the log is closed, so that it is never seen half-written.
+        The file. It is replaced as a whole, so a reader never sees a part of it.
     every : int
+        Number of plans between two writes; the file is also written when the log is closed.
 
     Examples
     --------
@@ -43,15 +44,15 @@ class CsvLog:
         self._writer = csv.writer(self._text, lineterminator="\n")
         self._writer.writerow(LearnProgress._fields)
 
-    def __call__(self, moment: LearnProgress) -> None:
-        """Note a moment."""
-        self._writer.writerow(moment)
+    def __call__(self, progress: LearnProgress) -> None:
+        """Add a line."""
+        self._writer.writerow(progress)
         self._pending += 1
         if self._pending >= self._every:
             self.close()
 
     def close(self) -> None:
-        """Write what has been noted so far; more may follow."""
+        """Write the file; the log can be used further."""
         write_atomically(self._path, self._text.getvalue().encode())
         self._pending = 0
 
@@ -62,19 +63,26 @@ class CsvLog:
         self.close()
 
 
+class ScalarWriter(Protocol):
+    """Object with the method of TensorBoard's `SummaryWriter` that a log needs."""
+
+    def add_scalar(self, tag: str, value: float, step: int, /) -> object:
+        """Record a value at a step."""
+
+
 class TensorBoardLog:
-    """Writes the gap, the bounds and the violations of each plan as TensorBoard scalars, by episodes.
+    """Callback of `learn` that writes the gap, the bounds and the violations as TensorBoard scalars, by episode.
 
     Parameters
     ----------
     writer : str, Path, or object with `add_scalar(tag, value, step)`
-        A folder for a new `torch.utils.tensorboard.SummaryWriter`, which is closed with the log, or a writer that is
-        there already, which is not.
+        A folder for a new `torch.utils.tensorboard.SummaryWriter`, which is closed with the log, or an existing writer,
+        which is not closed.
 
     Raises
     ------
     SolventError
-        If a folder is given and torch or tensorboard is not installed, or it cannot be written.
+        If a folder is given and torch or tensorboard is not installed, or the folder cannot be written.
 
     Examples
     --------
@@ -88,21 +96,20 @@ class TensorBoardLog:
     learning/violations 0 7
     """
 
-    def __init__(self, writer: Any) -> None:
-        self._own = isinstance(writer, str | Path)
-        self._writer = _folder_writer(writer) if isinstance(writer, str | Path) else writer
+    def __init__(self, writer: str | Path | ScalarWriter) -> None:
+        self._owned = isinstance(writer, str | Path)
+        self._writer = _open_writer(writer) if isinstance(writer, str | Path) else writer
 
-    def __call__(self, moment: LearnProgress) -> None:
-        """Write a moment."""
+    def __call__(self, progress: LearnProgress) -> None:
+        """Write the scalars of a plan."""
         for name in ("gap", "value_lower", "value_upper", "violations"):
-            self._writer.add_scalar(f"learning/{name}", getattr(moment, name), moment.episodes)
+            self._writer.add_scalar(f"learning/{name}", getattr(progress, name), progress.episodes)
 
     def close(self) -> None:
-        """Write what is still to be written, and close the files if they are the log's own."""
-        if self._own:
-            self._writer.close()
-        elif hasattr(self._writer, "flush"):
-            self._writer.flush()
+        """Flush the writer, and close it if the log opened it."""
+        finish = getattr(self._writer, "close" if self._owned else "flush", None)
+        if finish is not None:
+            finish()
 
     def __enter__(self) -> Self:
         return self
@@ -111,15 +118,16 @@ class TensorBoardLog:
         self.close()
 
 
-def _folder_writer(folder: str | Path) -> Any:
+def _open_writer(folder: str | Path) -> ScalarWriter:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise SolventError(
-            f"TensorBoardLog: expected torch and tensorboard, found {error}; pip install 'solvent[rl]', or torch and "
-            "tensorboard, or pass a writer with add_scalar(tag, value, step)"
+            f"TensorBoardLog: expected torch and tensorboard, found {error}; pip install 'solvent[rl]', or pass a "
+            "writer with add_scalar(tag, value, step)"
         ) from None
     try:
-        return SummaryWriter(str(folder))  # type: ignore[no-untyped-call, unused-ignore]
+        writer: ScalarWriter = SummaryWriter(str(folder))  # type: ignore[no-untyped-call, unused-ignore]
     except OSError as error:
         raise ModelError(str(folder), "a folder that can be written", error.strerror or str(error)) from None
+    return writer

@@ -1,6 +1,6 @@
-"""Learners as files: counts and the last plan in an NPZ archive, the rest in a JSON header. No pickle.
+"""Learners as files: counts and the last plan in an NPZ archive, the rest in a JSON header, without pickle.
 
-A run that is resumed from one goes on as if it had never stopped, to the last bit.
+A resumed run gives the same result, bit for bit, as one that was never interrupted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from solvent.core.files import read_plain, write_atomically
 from solvent.core.loading import LoadLimits, check_time, loading
 from solvent.errors import ModelError, SolventError, quote
 from solvent.learning.counts import Counts
-from solvent.learning.graph import Graph
+from solvent.learning.graph import SafeGraph
 from solvent.learning.result import LearnProgress
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ _ARRAYS = ("count_K", "count_O", "reward_sum_O", "square_sum_K", "planned_K")
 
 
 def save(learner: Learner, path: Path) -> None:
-    """Write a learner to a file, whole or not at all."""
+    """Write a learner to a file, atomically."""
     write_atomically(path, to_bytes(learner))
 
 
 def to_bytes(learner: Learner) -> bytes:
-    """Return a learner as the content of a file."""
+    """Return the content of a learner's file."""
     header = {
         "solvent_learner": FORMAT,
         "version": __version__,
@@ -58,7 +58,7 @@ def to_bytes(learner: Learner) -> bytes:
         "episodes": learner.episodes,
         "violations": learner.violations,
         "due": learner.due,
-        "seen": _seen(learner),
+        "seen": _outcomes_seen(learner),
     }
     arrays: Arrays = {name: getattr(learner.counts, name) for name in _ARRAYS}
     arrays["row_N"] = learner.row_N
@@ -67,12 +67,12 @@ def to_bytes(learner: Learner) -> bytes:
 
 
 def resume(learner: Learner, path: Path, limits: LoadLimits | None = None) -> None:
-    """Bring a new learner to where the one in the file stood.
+    """Restore a new learner to the state in a file.
 
     Raises
     ------
     ModelError
-        If there is no such file, it holds no learner, or one of another problem or with other settings.
+        If there is no such file, or it does not hold a learner of the same problem and settings.
     """
     with loading(limits):
         try:
@@ -93,9 +93,9 @@ def resume(learner: Learner, path: Path, limits: LoadLimits | None = None) -> No
 
 
 def restore(learner: Learner, content: bytes) -> None:
-    """Bring a new learner to where the one in the content of a file stood; errors as of `resume`.
+    """Restore a new learner to the state in the content of a file; raises as `resume`.
 
-    After an error the learner is of no use.
+    After an error the learner must not be used.
     """
     arrays, header = read_archive(content)
     try:
@@ -117,7 +117,7 @@ def _restore(learner: Learner, arrays: Arrays, header: Header) -> None:
     entries = _field(header, "seen", list)
     if learner.settings.pool and len(entries) > len(check_array(arrays, "count_O", np.int64)):
         raise ModelError("header, seen", "no more outcomes than were counted", f"{len(entries):,}")
-    _restore_seen(learner, entries)
+    _restore_support(learner, entries)
     learner.counts = counts = Counts.of(learner.graph, pool=learner.settings.pool)
     for name in _ARRAYS:
         _fill(getattr(counts, name), arrays, name)
@@ -140,14 +140,14 @@ def _restore(learner: Learner, arrays: Arrays, header: Header) -> None:
 READERS: dict[int, Callable[[Learner, Arrays, Header], None]] = {1: _restore, 2: _restore}
 
 
-def _restore_seen(learner: Learner, entries: list[Any]) -> None:
-    """Let a learner see again what it has seen; positions are checked, since kernels trust them."""
-    seen = learner.seen
-    if seen is None:
+def _restore_support(learner: Learner, entries: list[Any]) -> None:
+    """Restore a learned support; positions are checked, because kernels do not check them."""
+    support = learner.learned_support
+    if support is None:
         if entries:
-            raise ModelError("header, seen", "nothing, as it is known what can happen", quote(entries))
+            raise ModelError("header, seen", "nothing, as the support is known", quote(entries))
         return
-    n_rows, n_states, n_resources = len(seen.row_action), len(seen.states) + 2, len(seen.limits.resources)
+    n_rows, n_states, n_resources = len(support.row_action), len(support.states) + 2, len(support.limits.resources)
     known: set[tuple[int, int, tuple[Fraction, ...]]] = set()
     for i, entry in enumerate(entries):
         where = f"header, seen[{i}]"
@@ -163,17 +163,17 @@ def _restore_seen(learner: Learner, entries: list[Any]) -> None:
         if (row, after, amounts) in known:
             raise ModelError(where, "each outcome once", quote(entry))
         known.add((row, after, amounts))
-        seen.add(row, after, amounts)
-        learner.play_in.learn_of(row, after, amounts)
+        support.add(row, after, amounts)
+        learner.runner.add_outcome(row, after, amounts)
         if not i % 1024:
             check_time()
     if entries:
-        learner.graph = Graph.of(seen.problem(), learner.monitor)
+        learner.graph = SafeGraph.of(support.problem(), learner.monitor)
 
 
 def _check_counts(counts: Counts, learner: Learner) -> None:
-    """Refuse counts that no run could have: negative ones, ones that do not add up, sums that are not finite."""
-    # an episode that is cut short by a plan is counted only when it is over
+    """Refuse counts that no run could have: negative counts, counts that do not add up, sums that are not finite."""
+    # an episode that is interrupted by a plan is counted only when it ends
     most = (learner.episodes + 1) * learner.graph.problem.model.horizon
     for name in ("count_K", "count_O", "planned_K"):
         array = getattr(counts, name)
@@ -181,24 +181,24 @@ def _check_counts(counts: Counts, learner: Learner) -> None:
             raise ModelError(name, f"counts from 0 to {most}", f"{array.min()} to {array.max()}")
     sums = np.add.reduceat(counts.count_O, counts.key_indptr[:-1]) if len(counts.count_K) else counts.count_K
     if (sums != counts.count_K).any() or (counts.planned_K > counts.count_K).any():
-        raise ModelError("count_K", "counts that add up", "others")
+        raise ModelError("count_K", "counts that add up", "counts that do not")
     low, high = learner.settings.reward_range
     reach = max(abs(low), abs(high)) * most * (1 + 1e-6)
     if not (np.abs(counts.reward_sum_O) <= reach).all():
-        raise ModelError("reward_sum_O", f"sums of at most {reach:g} in size", "others")
+        raise ModelError("reward_sum_O", f"sums of at most {reach:g} in absolute value", "larger sums")
     if not ((counts.square_sum_K >= 0) & (counts.square_sum_K <= reach * reach)).all():
-        raise ModelError("square_sum_K", f"sums from 0 to {reach * reach:g}", "others")
+        raise ModelError("square_sum_K", f"sums from 0 to {reach * reach:g}", "sums outside this range")
 
 
 def _check_rows(learner: Learner) -> None:
-    """Refuse a plan that takes rows of other nodes; one that is due anew holds nothing yet."""
+    """Refuse a plan that takes rows of other nodes; if a plan is due, there is none to check."""
     mdp, row_N = learner.graph.mdp, learner.row_N
     check_positions("row_N", row_N, max(mdp.n_rows, 1))
     if learner.due:
         return
     first, last = mdp.row_indptr[:-1], mdp.row_indptr[1:]
     if ((first < last) & ((row_N < first) | (row_N >= last))).any():
-        raise ModelError("row_N", "a row of each node", "rows of others")
+        raise ModelError("row_N", "a row of each node", "a row of another node")
 
 
 def _read_history(array: NDArray[np.float64], learner: Learner) -> list[LearnProgress]:
@@ -207,9 +207,11 @@ def _read_history(array: NDArray[np.float64], learner: Learner) -> list[LearnPro
     whole = [LearnProgress._fields.index(name) for name in ("episodes", "violations", "nodes")]
     numbers = array[:, whole]
     if not np.isfinite(array).all() or not ((numbers >= 0) & (numbers < 2**53) & (numbers % 1 == 0)).all():
-        raise ModelError("history", "finite numbers, and whole ones for counts", "others")
+        raise ModelError("history", "finite numbers, and whole numbers for counts", "other values")
     if len(array) and (array[-1, 0] > learner.episodes or (array[1:, 0] < array[:-1, 0]).any()):
-        raise ModelError("history", f"episodes that never fall, up to {learner.episodes}", "others")
+        raise ModelError(
+            "history", f"numbers of episodes that never decrease, up to {learner.episodes}", "other numbers"
+        )
     if not len(array) and not learner.due and learner.graph.feasible:
         raise ModelError("history", "the last plan", "none")
     return [LearnProgress(*(int(x) if i in whole else x for i, x in enumerate(row))) for row in array.tolist()]
@@ -237,31 +239,32 @@ def _fill(array: NDArray[Any], arrays: Arrays, name: str) -> None:
 
 
 def _problem(learner: Learner) -> list[Any]:
-    """Return what must be the same for a run to be resumed: what is offered, the limits, and a known support."""
-    problem, seen = learner.graph.problem, learner.seen
+    """Return what must be equal in a resumed run: the available actions, the limits, and a known support."""
+    problem, support = learner.graph.problem, learner.learned_support
     limits = [[str(x) for x in side] for sides in (problem.limits.upper, problem.limits.lower) for side in sides]
-    strict = ["up"] if "up" in problem.counting else []  # costs are rounded the other way
-    if seen is None:
+    strict = ["up"] if "up" in problem.counting else []
+    if support is None:
         return [problem.model.fingerprint, [str(unit) for unit in problem.lattice.units], limits, *strict]
-    rows = [len(seen.states), seen.row_action.tolist(), seen.table_of_step.tolist()]
-    bounds = [None if bound is None else [str(amount) for amount in bound] for bound in seen.bounds]
+    rows = [len(support.states), support.row_action.tolist(), support.table_of_step.tolist()]
+    bounds = [None if bound is None else [str(amount) for amount in bound] for bound in support.bounds]
     known = [bounds] if any(bounds) else []
-    return ["learned", *rows, [str(unit) for unit in seen.units or ()], limits, *known, *strict]
+    return ["learned", *rows, [str(unit) for unit in support.units or ()], limits, *known, *strict]
 
 
 def _settings(learner: Learner) -> dict[str, Any]:
-    """Return the settings as JSON gives them back; epsilon may differ."""
+    """Return the settings as JSON represents them, without epsilon, which may differ."""
     settings = {name: value for name, value in asdict(learner.settings).items() if name != "epsilon"}
     low, high = settings.pop("reward_range")
     settings |= {"reward_low": low, "reward_high": high}
     return {name: repr(value) if isinstance(value, float) else value for name, value in settings.items()}
 
 
-def _seen(learner: Learner) -> list[Any]:
-    if learner.seen is None:
+def _outcomes_seen(learner: Learner) -> list[Any]:
+    """Return the outcomes of a learned support."""
+    if learner.learned_support is None:
         return []
     return [
         [row, after, [str(cost) for cost in costs]]
-        for row, outcomes in enumerate(learner.seen.outcomes)
+        for row, outcomes in enumerate(learner.learned_support.outcomes)
         for after, costs in outcomes
     ]

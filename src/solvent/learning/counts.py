@@ -1,61 +1,39 @@
-"""What was seen so often: counts of outcomes and sums of rewards, pooled over what was spent or kept by node.
+"""Counts of outcomes and sums of rewards, pooled over amounts spent or kept for each node.
 
-The unknown parts of a problem are the chances and rewards of (step, state, action), whatever was spent before. Pooled
-counts have one key per row of the model: for a stationary one, per (state, action). Kept by node, as in the paper,
-each (step, state, spent, action) has to be learned by itself.
+The unknown parts of a problem are the probabilities and rewards of (step, state, action), which do not depend on what
+was spent. Pooled counts have one key per row of the model; for a stationary model, one per (state, action). Without
+pooling, as in the paper, each (step, state, spent, action) is learned separately.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.learning.graph import Graph
-from solvent.learning.kernels import average
-
-
-class Averages(NamedTuple):
-    """What counts come to.
-
-    Attributes
-    ----------
-    share_O : ndarray of float64, shape (O,)
-        The share of each outcome in its key's counts.
-    reward_O : ndarray of float64, shape (O,)
-        The mean reward that came with it; of an outcome that was never seen, the mean of its key.
-    noise_K : ndarray of float64, shape (K,)
-        The variance of each key's rewards that its outcomes do not explain.
-    unseen_K : ndarray of bool, shape (K,)
-        Whether some outcome of the key was never seen.
-    """
-
-    share_O: NDArray[np.float64]
-    reward_O: NDArray[np.float64]
-    noise_K: NDArray[np.float64]
-    unseen_K: NDArray[np.bool_]
+from solvent.learning.graph import SafeGraph
+from solvent.learning.kernels import CountArrays, GraphArrays, KeyEstimates, average
 
 
 @dataclass(eq=False)
 class Counts:
-    """Counts by key and outcome.
+    """Counts by key and outcome. Arrays are changed in place and never replaced.
 
     Attributes
     ----------
     row_key : ndarray of int64, shape (R,)
         The key of each row of the graph.
     key_indptr : ndarray of int64, shape (K + 1,)
-        Where the outcomes of each key begin.
+        First outcome of each key.
     count_K : ndarray of int64, shape (K,)
     count_O : ndarray of int64, shape (O,)
     reward_sum_O : ndarray of float64, shape (O,)
     square_sum_K : ndarray of float64, shape (K,)
-        Of rewards, squared.
+        Sums of squared rewards.
     planned_K : ndarray of int64, shape (K,)
-        The counts when the last plan was made.
+        `count_K` when the last plan was made.
     """
 
     row_key: NDArray[np.int64]
@@ -65,31 +43,66 @@ class Counts:
     reward_sum_O: NDArray[np.float64]
     square_sum_K: NDArray[np.float64]
     planned_K: NDArray[np.int64]
+    _graph_arrays: tuple[SafeGraph, GraphArrays] | None = field(default=None, init=False, repr=False)
 
     @classmethod
-    def of(cls, graph: Graph, *, pool: bool) -> Counts:
-        """Return counts of nothing yet."""
+    def of(cls, graph: SafeGraph, *, pool: bool) -> Counts:
+        """Return counts that are all 0."""
         n_rows = len(graph.row_model)
         key_indptr = (graph.problem.model.outcome_indptr if pool else graph.entry_indptr).view()
-        key_indptr.flags.writeable = False  # in both cases, as kernels are compiled for arrays with or without it
+        key_indptr.flags.writeable = False  # in both cases, because kernels are compiled for one of the two types
         n_keys = len(key_indptr) - 1
         return cls(
-            graph.row_model if pool else np.arange(n_rows),
-            key_indptr,
-            np.zeros(n_keys, np.int64),
-            np.zeros(int(key_indptr[-1]), np.int64),
-            np.zeros(int(key_indptr[-1])),
-            np.zeros(n_keys),
-            np.zeros(n_keys, np.int64),
+            row_key=graph.row_model if pool else np.arange(n_rows),
+            key_indptr=key_indptr,
+            count_K=np.zeros(n_keys, np.int64),
+            count_O=np.zeros(int(key_indptr[-1]), np.int64),
+            reward_sum_O=np.zeros(int(key_indptr[-1])),
+            square_sum_K=np.zeros(n_keys),
+            planned_K=np.zeros(n_keys, np.int64),
         )
 
     @cached_property
     def size_K(self) -> NDArray[np.int64]:  # noqa: N802
-        """How many outcomes each key has."""
+        """Number of outcomes of each key."""
         return np.diff(self.key_indptr)
 
-    def averages(self) -> Averages:
-        """Return what the counts come to.
+    @cached_property
+    def arrays(self) -> CountArrays:
+        """The counts as kernels take them."""
+        return CountArrays(self.count_K, self.count_O, self.reward_sum_O, self.square_sum_K, self.planned_K)
+
+    @cached_property
+    def _estimates(self) -> KeyEstimates:
+        n_keys, n_outcomes = len(self.count_K), len(self.count_O)
+        return KeyEstimates(
+            self.count_K, np.empty(n_outcomes), np.empty(n_outcomes), np.empty(n_keys), np.empty(n_keys)
+        )
+
+    def graph_arrays(self, graph: SafeGraph) -> GraphArrays:
+        """Return the graph as kernels take it, with the keys of its rows; kept for the next call."""
+        if self._graph_arrays is None or self._graph_arrays[0] is not graph:
+            arrays = GraphArrays(
+                layer_indptr=graph.layer_indptr,
+                node_indptr=graph.mdp.row_indptr,
+                row_model=graph.row_model,
+                row_key=self.row_key,
+                entry_indptr=graph.entry_indptr,
+                entry_next=graph.entry_next,
+                key_indptr=self.key_indptr,
+            )
+            self._graph_arrays = (graph, arrays)
+        return self._graph_arrays[1]
+
+    def estimates(self, reward_width: float, *, random_rewards: bool) -> KeyEstimates:
+        """Return estimates from the counts; the next call overwrites them.
+
+        Parameters
+        ----------
+        reward_width : float
+            The greatest minus the least possible reward.
+        random_rewards : bool
+            Whether an outcome can come with different rewards.
 
         Examples
         --------
@@ -97,17 +110,12 @@ class Counts:
         >>> count_O, reward_sum_O = np.array([3, 1, 0]), np.array([3.0, 0.0, 0.0])
         >>> counts = Counts(np.array([0]), key_indptr, np.array([4]), count_O, reward_sum_O,
         ...                 np.array([3.0]), np.array([0]))
-        >>> found = counts.averages()
-        >>> found.share_O, found.reward_O, found.unseen_K
-        (array([0.75, 0.25, 0.  ]), array([1.  , 0.  , 0.75]), array([ True]))
+        >>> found = counts.estimates(2.0, random_rewards=False)
+        >>> found.share_O, found.reward_O, found.doubt_K
+        (array([0.75, 0.25, 0.  ]), array([1.  , 0.  , 0.75]), array([2.]))
         """
-        n_keys, n_outcomes = len(self.count_K), len(self.count_O)
-        found = Averages(np.empty(n_outcomes), np.empty(n_outcomes), np.empty(n_keys), np.empty(n_keys, np.bool_))
-        average(
-            self.key_indptr, self.count_K, self.count_O, self.reward_sum_O, self.square_sum_K, found.share_O,
-            found.reward_O, found.noise_K, found.unseen_K,
-        )  # fmt: skip
-        return found
+        average(self.key_indptr, self.arrays, reward_width, random_rewards, self._estimates)
+        return self._estimates
 
     def add(self, key: int, outcome: int, reward: float) -> bool:
         """Count one outcome of a key; return whether its count has doubled since the last plan."""
@@ -117,10 +125,10 @@ class Counts:
         self.reward_sum_O[self.key_indptr[key] + outcome] += reward
         return bool(self.count_K[key] >= 2 * self.planned_K[key])
 
-    def regrown(self, graph: Graph, key: int, *, first: bool) -> Counts:
-        """Return the same pooled counts on a graph whose row `key` has one more outcome, at the end of it.
+    def regrown(self, graph: SafeGraph, key: int, *, first: bool) -> Counts:
+        """Return the same pooled counts for a graph whose row `key` has one more outcome, at its end.
 
-        With `first` it takes the place of the one that stood for what nobody had seen.
+        With `first`, the new outcome takes the place of the one that stood for the unknown.
         """
         count_O, reward_O = self.count_O, self.reward_sum_O
         if not first:

@@ -1,8 +1,8 @@
-"""The graph a learner plans and acts on: safe nodes, their rows, and where each outcome of a row leads.
+"""The graph on which a learner plans and acts: safe nodes, their rows, and where each outcome of a row leads.
 
-It depends on what *can* happen and on nothing else, so it is made once and used by every plan. Every row of it is safe
-to take and to continue from (`solvent.solvers.augmentation.augment`). Entry j of a row belongs to outcome j of the
-model's row, so that what is known of the model's row is known at every node:
+The graph depends only on which outcomes are possible, so it is made once and used by every plan. Every row is safe to
+take and to continue from (`solvent.solvers.augmentation.augment`). Entry j of a row belongs to outcome j of the model's
+row, so what is known about the model's row is known at every node:
 
     rows of a node       node_indptr[node] : node_indptr[node + 1]
     entries of a row     entry_indptr[row] : entry_indptr[row + 1]
@@ -28,19 +28,19 @@ from solvent.solvers.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
-    """Nodes and rows of a problem, and where outcomes lead.
+class SafeGraph:
+    """Safe nodes and rows of a problem, and where outcomes lead.
 
     Attributes
     ----------
     problem : Problem
     mdp : AugmentedMDP
-        Its probabilities and rewards are not looked at.
+        Its probabilities and rewards are not used.
     row_model : ndarray of int64, shape (R,)
         The row of `problem.model` that each row stands for.
     entry_indptr : ndarray of int64, shape (R + 1,)
     entry_next : ndarray of uint32, shape (E,)
-        The node that each outcome leads to; unsigned, as kernels then need not ask whether it counts from the end.
+        The node that each outcome leads to; unsigned, so that kernels need not handle negative positions.
     """
 
     problem: Problem
@@ -50,20 +50,20 @@ class Graph:
     entry_next: NDArray[np.uint32]
 
     @classmethod
-    def of(cls, problem: Problem, monitor: ResourceMonitor | None = None) -> Graph:
-        """Return the graph of a problem; memory for it stays reserved.
+    def of(cls, problem: Problem, monitor: ResourceMonitor | None = None) -> SafeGraph:
+        """Return the graph of a problem; its memory stays reserved in the monitor.
 
         Raises
         ------
         LimitError
-            If there is not enough time or memory for it.
+            If the time or memory limit is reached.
 
         Examples
         --------
         >>> from solvent.model import instances
         >>> from solvent.model.budget import resolve
         >>> model = instances.knapsack([60, 100], [10, 20], capacity=20)
-        >>> graph = Graph.of(Problem.exact(model, resolve(model, None), merge=False))
+        >>> graph = SafeGraph.of(Problem.exact(model, resolve(model, None), merge=False))
         >>> graph.entry_next.tolist()
         [1, 2, 3, 3, 3]
         """
@@ -74,7 +74,7 @@ class Graph:
             row_model = _model_rows(mdp)
             sizes = np.diff(problem.model.outcome_indptr)[row_model]
             entry_indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-            # entries and what is counted of them; while one step is looked up, keys and amounts
+            # entries and their counts; while one step is looked up, also keys and amounts
             assert mdp.layer_indptr is not None
             per_step = np.diff(entry_indptr[mdp.row_indptr[mdp.layer_indptr]])
             temporary = int(per_step.max(initial=0)) * (64 + 48 * len(problem.lattice.resources))
@@ -82,31 +82,31 @@ class Graph:
             with monitor.borrowed(temporary, "the entries of a step"):
                 return cls(problem, mdp, row_model, entry_indptr, _next_nodes(mdp, row_model, entry_indptr, monitor))
         except REACHED as reached:
-            hint = "raise the limit, give the costs a coarser unit (epsilon_cost), or shorten the horizon"
+            hint = "raise the limit, use coarser costs (epsilon_cost), or shorten the horizon"
             raise LimitError(f"learning stopped: {reason_of(reached)}; {hint}") from None
 
     @property
     def feasible(self) -> bool:
-        """Whether any policy keeps the budget, whatever can happen."""
+        """Whether some policy never exceeds the budget."""
         return self.mdp.feasible
 
     @cached_property
     def layer_indptr(self) -> NDArray[np.int64]:
-        """Where the nodes of each step begin, the end last; shape (H + 2,)."""
+        """First node of each step, and the number of nodes last; shape (H + 2,)."""
         assert self.mdp.layer_indptr is not None
         return self.mdp.layer_indptr
 
     def policy(self, row_N: NDArray[np.int64], origin: CMDP, n_real: int | None = None) -> AugmentedPolicy:
-        """Return the policy that takes these rows, at the nodes it can lead to, as one for `origin`.
+        """Return the policy that takes the given rows, at the nodes it can reach, as a policy for `origin`.
 
         Parameters
         ----------
         row_N : ndarray of int64, shape (N,)
-            The row of each node; of no account where a node has none.
+            The row of each node; ignored where a node has no rows.
         origin : CMDP
-            The user's model; its states are the first ones of the problem's.
+            The user's model; its states are the first states of the problem's model.
         n_real : int, optional
-            How many of its states there really are; nothing is decided in the others. All, if not given.
+            Number of states, from the first, that really exist; the policy decides nothing in the others. Default: all.
         """
         mdp, n_states = self.mdp, origin.n_states
         real = mdp.node_state < (n_states if n_real is None else n_real)
@@ -127,7 +127,7 @@ class Graph:
 
 
 def spread(indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the entries of some rows, one row after the other.
+    """Return the positions of the entries of some rows, one row after the other.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def spread(indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int
 
 
 def _model_rows(mdp: AugmentedMDP) -> NDArray[np.int64]:
-    """Return the model's row of each row on nodes."""
+    """Return the model's row of each row of the graph."""
     model, layers = mdp.model, mdp.layer_indptr
     assert layers is not None
     node_of, found = mdp.row_node, np.empty(mdp.n_rows, np.int64)

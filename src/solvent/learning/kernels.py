@@ -1,28 +1,147 @@
-"""Kernels of learning: optimistic planning on nodes, and episodes in a model; flat arrays in, flat arrays out.
+"""Kernels of learning: optimistic planning on nodes, and episodes in a model.
 
 A *key* is what counts are kept for: a row of the model (pooled) or a row of a node. Outcome j of a row with key k is
 outcome `key_indptr[k] + j` of the counts.
 
 The same seed gives the same result, bit for bit, on every CPU. Therefore all kernels are compiled without `fastmath`,
 sums run from left to right, and only operations that IEEE 754 rounds correctly are used: + - * / and the square root.
-Logarithms are computed from these (`log`), as those of the C library differ between CPUs in the last bit.
+Logarithms are computed from these (`log`), because those of the C library differ between CPUs in the last bit.
+
+Kernels take named tuples of arrays. These are defined in this file because the cache of compiled kernels is keyed by
+the source of the files named `kernels.py`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvent.core.jit import jit
 
-#: How a run of episodes ended: all were played; a count has doubled; an outcome came that was not known to be possible.
-PLAYED, DUE, SURPRISED = 0, 1, 2
+#: How a call of `play` ended: all episodes were played; a count has doubled; an outcome occurred that was not known to
+#: be possible.
+PLAYED, REPLAN, NEW_OUTCOME = 0, 1, 2
 
-#: ln 2 as the sum of 33 leading bits, of which small multiples are exact, and a rest.
+#: ln 2 as the sum of its 33 leading bits, small multiples of which are exact, and a remainder.
 _LN2_HIGH, _LN2_LOW = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
 _ROOT_HALF = math.sqrt(0.5)
+
+
+class GraphArrays(NamedTuple):
+    """The graph of safe nodes, and the keys of its rows.
+
+    Attributes
+    ----------
+    layer_indptr : ndarray of int64, shape (H + 2,)
+        First node of each step; the last layer is the single node where episodes end.
+    node_indptr : ndarray of int64, shape (N + 1,)
+        First row of each node.
+    row_model : ndarray of int64, shape (R,)
+        The model's row that each row stands for.
+    row_key : ndarray of int64, shape (R,)
+        The key of each row.
+    entry_indptr : ndarray of int64, shape (R + 1,)
+        First entry of each row; entry j of a row belongs to outcome j of its key.
+    entry_next : ndarray of uint32, shape (E,)
+        The node that each entry leads to.
+    key_indptr : ndarray of int64, shape (K + 1,)
+        First outcome of each key.
+    """
+
+    layer_indptr: NDArray[np.int64]
+    node_indptr: NDArray[np.int64]
+    row_model: NDArray[np.int64]
+    row_key: NDArray[np.int64]
+    entry_indptr: NDArray[np.int64]
+    entry_next: NDArray[np.uint32]
+    key_indptr: NDArray[np.int64]
+
+
+class CountArrays(NamedTuple):
+    """Counts of outcomes and sums of rewards.
+
+    Attributes
+    ----------
+    count_K : ndarray of int64, shape (K,)
+        How often each key was tried.
+    count_O : ndarray of int64, shape (O,)
+        How often each outcome occurred.
+    reward_sum_O : ndarray of float64, shape (O,)
+        Sum of the rewards that came with each outcome.
+    square_sum_K : ndarray of float64, shape (K,)
+        Sum of the squared rewards of each key.
+    planned_K : ndarray of int64, shape (K,)
+        `count_K` when the last plan was made.
+    """
+
+    count_K: NDArray[np.int64]
+    count_O: NDArray[np.int64]
+    reward_sum_O: NDArray[np.float64]
+    square_sum_K: NDArray[np.float64]
+    planned_K: NDArray[np.int64]
+
+
+class KeyEstimates(NamedTuple):
+    """Estimates from counts, on which a plan is based.
+
+    Attributes
+    ----------
+    count_K : ndarray of int64, shape (K,)
+        As in `CountArrays`.
+    share_O : ndarray of float64, shape (O,)
+        The share of each outcome in its key's count.
+    reward_O : ndarray of float64, shape (O,)
+        The mean reward of each outcome; the mean of its key if the outcome never occurred.
+    noise_K : ndarray of float64, shape (K,)
+        The part of the variance of a key's rewards that its outcomes do not explain; 0 if rewards are not random.
+    doubt_K : ndarray of float64, shape (K,)
+        The width of the range of rewards if these are random or some outcome of the key never occurred; else 0.
+    """
+
+    count_K: NDArray[np.int64]
+    share_O: NDArray[np.float64]
+    reward_O: NDArray[np.float64]
+    noise_K: NDArray[np.float64]
+    doubt_K: NDArray[np.float64]
+
+
+class Weights(NamedTuple):
+    """Weights of the bonus (`solvent.learning.bonus`).
+
+    Attributes
+    ----------
+    spread_K, range_K, gap_K : ndarray of float64, shape (K,)
+        The coefficients a, c and c_gap of each key.
+    eta_up, eta_gap : float
+        The coefficients eta and 3 eta. Lower values are computed only if `eta_up` is positive.
+    range_rule : float
+        The range of values itself if positive; 0 for the range of what can still be earned; negative for the range
+        over a row's outcomes.
+    """
+
+    spread_K: NDArray[np.float64]
+    range_K: NDArray[np.float64]
+    gap_K: NDArray[np.float64]
+    eta_up: float
+    eta_gap: float
+    range_rule: float
+
+
+class NodeValues(NamedTuple):
+    """Values of nodes.
+
+    Attributes
+    ----------
+    up_N, low_N, gap_N : ndarray of float64, shape (N,)
+        Upper value, lower value and gap of each node.
+    """
+
+    up_N: NDArray[np.float64]
+    low_N: NDArray[np.float64]
+    gap_N: NDArray[np.float64]
 
 
 class RowEstimates(NamedTuple):
@@ -35,22 +154,91 @@ class RowEstimates(NamedTuple):
     up, gap, low : ndarray
         Upper value, gap and lower value; at first without the part that depends on the variance.
     cap, sure, low_floor : ndarray
-        What is certain: the most that `up` can be, and the least that `up - gap` and `low` can be.
+        Certain bounds: an upper bound on `up`, and lower bounds on `up - gap` and `low`.
     """
 
-    variance: Any
-    spread: Any
-    up: Any
-    gap: Any
-    low: Any
-    cap: Any
-    sure: Any
-    low_floor: Any
+    variance: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    up: NDArray[np.float64]
+    gap: NDArray[np.float64]
+    low: NDArray[np.float64]
+    cap: NDArray[np.float64]
+    sure: NDArray[np.float64]
+    low_floor: NDArray[np.float64]
+
+
+class CertainBounds(NamedTuple):
+    """Bounds that hold at one step regardless of what was counted.
+
+    Attributes
+    ----------
+    cap, floor : float
+        The most and the least that can be earned from this step on.
+    fixed_range : float
+        The range of values that bonuses are made of; negative for the range over a row's outcomes.
+    reward_low, reward_high : float
+        The least and the greatest reward of a step.
+    known : bool
+        Whether all possible outcomes are known.
+    """
+
+    cap: float
+    floor: float
+    fixed_range: float
+    reward_low: float
+    reward_high: float
+    known: bool
+
+
+class WorldArrays(NamedTuple):
+    """A model in which episodes are played, and the limits by which they are judged.
+
+    Attributes
+    ----------
+    outcome_indptr : ndarray of int64, shape (R + 1,)
+        First outcome of each row.
+    cumulative_O : ndarray of float64, shape (O,)
+        Cumulative probabilities within each row.
+    row_reward : ndarray of float64, shape (R,)
+    cost_OD : ndarray of int64, shape (O, D)
+        True costs, in ticks.
+    local_O : ndarray of int64, shape (O,)
+        The position of each outcome in its row of the graph; negative if it is not known to be possible.
+    upper_HD, lower_HD : ndarray of int64, shape (H, D)
+        Limits after each step, in ticks.
+    """
+
+    outcome_indptr: NDArray[np.int64]
+    cumulative_O: NDArray[np.float64]
+    row_reward: NDArray[np.float64]
+    cost_OD: NDArray[np.int64]
+    local_O: NDArray[np.int64]
+    upper_HD: NDArray[np.int64]
+    lower_HD: NDArray[np.int64]
+
+
+class EpisodeRecord(NamedTuple):
+    """What `play` writes about the last episode.
+
+    Attributes
+    ----------
+    spent : ndarray of int64, shape (D,)
+        What it spent, in ticks; without the cost of a new outcome.
+    drawn : ndarray of int64, shape (H,)
+        The outcome of each step.
+    new_outcome : ndarray of int64, shape (4,)
+        If the episode ended with a new outcome: its step, its row of the graph, its position in the model, and whether
+        a limit was broken before it.
+    """
+
+    spent: NDArray[np.int64]
+    drawn: NDArray[np.int64]
+    new_outcome: NDArray[np.int64]
 
 
 @jit
 def draw(rng):
-    """Return the next number in [0, 1) of a generator whose state is one 64-bit word (SplitMix64)."""
+    """Return the next random number in [0, 1) of a generator whose state is one 64-bit word (SplitMix64)."""
     rng[0] += np.uint64(0x9E3779B97F4A7C15)
     z = rng[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -93,14 +281,23 @@ def accumulate(indptr, probability, out):
 
 
 @jit
-def average(
-    key_indptr, count_K, count_O, reward_sum_O, square_sum_K, out_share_O, out_reward_O, out_noise_K, out_unseen_K
-):
-    """Write the share of each outcome in its key's counts, mean rewards, their variance, and whether one was unseen.
+def average(key_indptr, counts, reward_width, random_rewards, out):
+    """Write estimates from counts.
 
-    The reward of an outcome that was never seen is the mean of its key. The variance is that which outcomes do not
-    explain.
+    Parameters
+    ----------
+    key_indptr : ndarray of int64, shape (K + 1,)
+    counts : CountArrays
+    reward_width : float
+        The greatest minus the least possible reward.
+    random_rewards : bool
+        Whether an outcome can come with different rewards.
+    out : KeyEstimates
+        Written, except for `count_K`.
     """
+    count_K, count_O, reward_sum_O = counts.count_K, counts.count_O, counts.reward_sum_O
+    square_sum_K = counts.square_sum_K
+    share_O, reward_O, noise_K, doubt_K = out.share_O, out.reward_O, out.noise_K, out.doubt_K
     for key in range(count_K.shape[0]):
         first, end = key_indptr[key], key_indptr[key + 1]
         n = max(count_K[key], 1)
@@ -113,14 +310,14 @@ def average(
             unseen |= seen == 0
             share, reward = seen / n, reward_sum_O[o] / seen if seen > 0 else total / n
             explained += share * reward * reward
-            out_share_O[o], out_reward_O[o] = share, reward
-        out_noise_K[key] = max(square_sum_K[key] / n - explained, 0.0)
-        out_unseen_K[key] = unseen
+            share_O[o], reward_O[o] = share, reward
+        noise_K[key] = max(square_sum_K[key] / n - explained, 0.0) if random_rewards else 0.0
+        doubt_K[key] = reward_width if unseen or random_rewards else 0.0
 
 
 @jit
 def weigh_practical(count_K, confidence, scale, out_spread_K, out_range_K, out_gap_K):
-    """Write the weights of the practical bonus; untried keys, which are not judged by them, as if tried once."""
+    """Write the weights of the practical bonus; those of untried keys, which are not used, as if tried once."""
     for key in range(count_K.shape[0]):
         n = max(count_K[key], 1)
         out_spread_K[key] = scale * np.sqrt(2 * confidence / n)
@@ -130,7 +327,7 @@ def weigh_practical(count_K, confidence, scale, out_spread_K, out_range_K, out_g
 
 @jit
 def weigh_theory(count_K, size_K, confidence, out_spread_K, out_range_K, out_gap_K):
-    """Write the weights of the theory's bonus; untried keys, which are not judged by them, as if tried once."""
+    """Write the weights of the proven bonus; those of untried keys, which are not used, as if tried once."""
     for key in range(count_K.shape[0]):
         n = max(count_K[key], 1)
         growth = log(8 * np.e * (n + 1.0))
@@ -139,25 +336,41 @@ def weigh_theory(count_K, size_K, confidence, out_spread_K, out_range_K, out_gap
         out_range_K[key], out_gap_K[key] = 14 * beta / n, 36 * beta / n
 
 
-@jit(error_model="numpy")
+@jit(inner=True)
 def _larger(one, other):
-    """Return the larger of two numbers; one instruction, unlike `max`, which has to look for NaN."""
+    """Return the larger of two numbers; one instruction, unlike `max`, which has to check for NaN."""
     return one if one > other else other
 
 
-@jit(error_model="numpy")
+@jit(inner=True)
 def _smaller(one, other):
     """Return the smaller of two numbers."""
     return one if one < other else other
 
 
-@jit(error_model="numpy")
-def _average_rows(
-    first, stop, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O, spread_weight_K,
-    range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, fixed_range, cap, floor, reward_low, reward_high,
-    known, up_N, low_N, gap_N, out,
-):  # fmt: skip
-    """Write the estimates of the rows of one step, without the parts that depend on the variance."""
+@jit(inner=True)
+def _average_rows(first, stop, graph, estimates, weights, bounds, values, out):
+    """Write the estimates of the rows of one step, without the parts that depend on the variance.
+
+    Parameters
+    ----------
+    first, stop : uint64
+        The rows of the step.
+    graph : GraphArrays
+    estimates : KeyEstimates
+    weights : Weights
+    bounds : CertainBounds
+    values : NodeValues
+        Values of the nodes of the next step.
+    out : RowEstimates
+    """
+    row_key, entry_indptr, entry_next, key_indptr = (
+        graph.row_key, graph.entry_indptr, graph.entry_next, graph.key_indptr,
+    )  # fmt: skip
+    share_O, reward_O = estimates.share_O, estimates.reward_O
+    eta_up, eta_gap, fixed_range, known = weights.eta_up, weights.eta_gap, bounds.fixed_range, bounds.known
+    cap, floor, reward_low, reward_high = bounds.cap, bounds.floor, bounds.reward_low, bounds.reward_high
+    up_N, low_N, gap_N = values.up_N, values.low_N, values.gap_N
     one = np.uint64(1)
     for row in range(first, stop):
         key, i = np.uint64(row_key[row]), row - first
@@ -177,7 +390,7 @@ def _average_rows(
             mean_gap += share * gap
             highest, surest = _larger(up, highest), _smaller(up - gap, surest)
             top, bottom = _larger(worth, top), _smaller(worth, bottom)
-            if eta_up > 0.0:  # nothing else is made of lower values
+            if eta_up > 0.0:  # lower values are used for nothing else
                 low = low_N[after]
                 lowest = _smaller(low, lowest)
                 mean_low += share * (reward + low)
@@ -185,34 +398,34 @@ def _average_rows(
         out.sure[i] = _larger(reward_low + surest, floor) if known else floor
         if eta_up > 0.0:
             out.low_floor[i] = _larger(reward_low + lowest, floor) if known else floor
-        doubt = doubt_K[key]
-        if count_K[key] == 0:  # only what is certain counts
+        doubt = estimates.doubt_K[key]
+        if estimates.count_K[key] == 0:  # only certain bounds apply
             out.variance[i], out.spread[i], out.up[i], out.gap[i] = 0.0, 0.0, np.inf, np.inf
             if eta_up > 0.0:
                 out.low[i] = -np.inf
-        elif known and end - entry == one and doubt == 0.0:  # what is certain needs no bonus
+        elif known and end - entry == one and doubt == 0.0:  # a certain outcome needs no bonus
             out.variance[i], out.spread[i], out.up[i], out.gap[i] = 0.0, 0.0, mean, mean_gap
             if eta_up > 0.0:
                 out.low[i] = mean_low
         else:
             reach = fixed_range if fixed_range >= 0.0 else top - bottom + doubt
-            out.variance[i] = _larger(square - mean * mean, 0.0) + noise_K[key]
-            out.spread[i] = spread_weight_K[key]
-            bonus = range_weight_K[key] * reach
+            out.variance[i] = _larger(square - mean * mean, 0.0) + estimates.noise_K[key]
+            out.spread[i] = weights.spread_K[key]
+            bonus = weights.range_K[key] * reach
             if eta_up > 0.0:
                 bonus += eta_up * (mean - mean_low)
                 out.low[i] = mean_low - bonus
                 mean_gap *= 1.0 + eta_gap
             out.up[i] = mean + bonus
-            out.gap[i] = gap_weight_K[key] * reach + mean_gap
+            out.gap[i] = weights.gap_K[key] * reach + mean_gap
 
 
-@jit(error_model="numpy")
+@jit(inner=True)
 def _add_deviations(n, eta_up, out):
-    """Add the parts that depend on the variance, and keep to what is certain.
+    """Add the parts that depend on the variance, and clip the results to certain bounds.
 
-    Loops of their own, which compilers turn into vector instructions: within the loop over entries, each row would wait
-    for the square root of the one before.
+    These are separate loops, which compile to vector instructions. Within the loop over entries, each row would have to
+    wait for the square root of the row before.
     """
     deviation = out.variance
     for i in range(n):
@@ -226,9 +439,22 @@ def _add_deviations(n, eta_up, out):
             out.low[i] = _larger(out.low[i] - deviation[i], out.low_floor[i])
 
 
-@jit(error_model="numpy")
-def _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out_up_N, out_low_N, out_gap_N, out_row):
-    """Write upper value, lower value, gap and a greedy row of the nodes of one step; draw among equally good rows."""
+@jit(inner=True)
+def _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out, out_row):
+    """Write the values and a greedy row of the nodes of one step; ties between rows are broken at random.
+
+    Parameters
+    ----------
+    begin, end : uint64
+        The nodes of the step.
+    node_indptr : ndarray of int64, shape (N + 1,)
+    eta_up : float
+    rows : RowEstimates
+    rng : ndarray of uint64, shape (1,)
+    out : NodeValues
+    out_row : ndarray of int64, shape (N,)
+    """
+    out_up_N, out_low_N, out_gap_N = out.up_N, out.low_N, out.gap_N
     one = np.uint64(1)
     offset = np.uint64(node_indptr[begin])
     for node in range(begin, end):
@@ -251,26 +477,36 @@ def _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out_up_N, out_low_N
         out_row[node] = best_row
 
 
-@jit(error_model="numpy")
-def sweep(
-    layer_indptr, node_indptr, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O,
-    spread_weight_K, range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, range_rule, reward_low,
-    reward_high, known, rng, out_up_N, out_low_N, out_gap_N, out_row,
-):  # fmt: skip
-    """Write upper value, lower value and gap of all nodes, and a greedy row, the last step first.
+@jit
+def sweep(graph, estimates, weights, reward_low, reward_high, known, rng, out, out_row):
+    """Write the values of all nodes, and a greedy row of each, beginning with the last step.
 
-    `reward_O` is the mean reward of an outcome or, of one that was never seen, of its row. Lower values mean something
-    only if `eta_up`, their weight in the bonus, is positive. `noise_K` is the variance of rewards that outcomes do not
-    explain, `doubt_K` the range of rewards where they are not known once all outcomes are.
+    Ties between rows are broken at random.
 
-    `range_rule` is the range of values that bonuses are made of if positive, the range over a row's outcomes if
-    negative, and the range of all that can still be earned if 0. Of rows that are equally good one is drawn.
+    Parameters
+    ----------
+    graph : GraphArrays
+    estimates : KeyEstimates
+    weights : Weights
+    reward_low, reward_high : float
+        The least and the greatest reward of a step.
+    known : bool
+        Whether all possible outcomes are known.
+    rng : ndarray of uint64, shape (1,)
+        State of the generator; changed.
+    out : NodeValues
+        Lower values are written only if `weights.eta_up` is positive.
+    out_row : ndarray of int64, shape (N,)
 
-    Positions are unsigned throughout: signed ones cost half of the time, as each could count from an array's end.
+    Notes
+    -----
+    Positions are unsigned throughout: with signed ones a sweep takes twice as long, as each could count from the end.
     """
+    layer_indptr, node_indptr = graph.layer_indptr, graph.node_indptr
+    eta_up, range_rule = weights.eta_up, weights.range_rule
     horizon, one = layer_indptr.shape[0] - 2, np.uint64(1)
     last = np.uint64(layer_indptr[horizon])
-    out_up_N[last] = out_low_N[last] = out_gap_N[last] = 0.0
+    out.up_N[last] = out.low_N[last] = out.gap_N[last] = 0.0
     width = 0
     for step in range(horizon):
         width = max(width, node_indptr[layer_indptr[step + 1]] - node_indptr[layer_indptr[step]])
@@ -285,18 +521,15 @@ def sweep(
         fixed_range = range_rule if range_rule != 0.0 else cap - floor
         begin, end = np.uint64(layer_indptr[step]), np.uint64(layer_indptr[step + one])
         first, stop = np.uint64(node_indptr[begin]), np.uint64(node_indptr[end])
-        _average_rows(
-            first, stop, row_key, entry_indptr, entry_next, key_indptr, count_K, share_O, reward_O, spread_weight_K,
-            range_weight_K, gap_weight_K, noise_K, doubt_K, eta_up, eta_gap, fixed_range, cap, floor, reward_low,
-            reward_high, known, out_up_N, out_low_N, out_gap_N, rows,
-        )  # fmt: skip
+        bounds = CertainBounds(cap, floor, fixed_range, reward_low, reward_high, known)
+        _average_rows(first, stop, graph, estimates, weights, bounds, out, rows)
         _add_deviations(stop - first, eta_up, rows)
-        _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out_up_N, out_low_N, out_gap_N, out_row)
+        _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out, out_row)
 
 
-@jit
+@jit(inner=True)
 def _breaks(spent, upper_HD, lower_HD, step):
-    """Whether what was spent breaks a limit after a step."""
+    """Return whether what was spent breaks a limit after a step."""
     broken = False
     for d in range(spent.shape[0]):
         broken |= spent[d] > upper_HD[step, d] or spent[d] < lower_HD[step, d]
@@ -304,50 +537,73 @@ def _breaks(spent, upper_HD, lower_HD, step):
 
 
 @jit
-def play(
-    node_indptr, row_model, row_key, entry_indptr, entry_next, key_indptr, chosen_row, world_indptr, cumulative_O,
-    world_reward, world_cost_OD, local_O, upper_HD, lower_HD, planned_K, episodes, every_episode, rng, count_K, count_O,
-    reward_sum_O, out_spent, out_drawn, out_surprise,
-):  # fmt: skip
-    """Play episodes in a model by the chosen rows, and count what comes of them.
+def play(graph, chosen_row, world, counts, episodes, every_episode, rng, out):
+    """Play episodes in a model by the chosen rows, and count their outcomes.
 
-    Row r of the graph is row `row_model[r]` of the world, whose outcome o is outcome `local_O[o]` of the graph's row,
-    or negative if it was never seen. Returns how it ended, the episodes that were played, and how many of them broke a
-    limit. A surprise is written to `out_surprise` (step, row, outcome of the world, whether a limit was broken before
-    it) with what was spent before it in `out_spent`; it is neither counted nor judged here, nor is its episode. The
-    outcomes of the last episode are written to `out_drawn`.
+    A new outcome, one that is not known to be possible, ends its episode. It is recorded in `out`, and neither counted
+    nor judged here.
+
+    Parameters
+    ----------
+    graph : GraphArrays
+    chosen_row : ndarray of int64, shape (N,)
+    world : WorldArrays
+    counts : CountArrays
+        Changed, except for `square_sum_K`.
+    episodes : int
+        Number of episodes to play at most.
+    every_episode : bool
+        Whether to stop after each episode; else after one in which a count has doubled since the last plan.
+    rng : ndarray of uint64, shape (1,)
+        State of the generator; changed.
+    out : EpisodeRecord
+
+    Returns
+    -------
+    end : int
+        `PLAYED`, `REPLAN` or `NEW_OUTCOME`.
+    episodes : int
+        Number of episodes played.
+    violations : int
+        Number of episodes that broke a limit.
     """
+    node_indptr, row_model, row_key = graph.node_indptr, graph.row_model, graph.row_key
+    entry_indptr, entry_next, key_indptr = graph.entry_indptr, graph.entry_next, graph.key_indptr
+    world_indptr, cumulative_O, world_reward = world.outcome_indptr, world.cumulative_O, world.row_reward
+    world_cost_OD, local_O, upper_HD, lower_HD = world.cost_OD, world.local_O, world.upper_HD, world.lower_HD
+    count_K, count_O, reward_sum_O, planned_K = counts.count_K, counts.count_O, counts.reward_sum_O, counts.planned_K
+    spent, drawn, new_outcome = out.spent, out.drawn, out.new_outcome
     horizon = upper_HD.shape[0]
     violations = 0
     for episode in range(episodes):
-        node, step, due = 0, 0, every_episode
+        node, step, due = 0, np.int64(0), every_episode
         broken = False
-        out_spent[:] = 0
+        spent[:] = 0
         while step < horizon and node_indptr[node] < node_indptr[node + 1]:
             row = chosen_row[node]
-            world = row_model[row]
-            u, o, last = draw(rng), world_indptr[world], world_indptr[world + 1] - 1
+            model_row = row_model[row]
+            u, o, last = draw(rng), world_indptr[model_row], world_indptr[model_row + 1] - 1
             while o < last and u >= cumulative_O[o]:
                 o += 1
-            out_drawn[step] = o
+            drawn[step] = o
             j = local_O[o]
             if j < 0:
-                out_surprise[0], out_surprise[1], out_surprise[2], out_surprise[3] = step, row, o, broken
-                return SURPRISED, episode + 1, violations
+                new_outcome[0], new_outcome[1], new_outcome[2], new_outcome[3] = step, row, o, broken
+                return NEW_OUTCOME, episode + 1, violations
             key = row_key[row]
             count_K[key] += 1
             count_O[key_indptr[key] + j] += 1
-            reward_sum_O[key_indptr[key] + j] += world_reward[world]
+            reward_sum_O[key_indptr[key] + j] += world_reward[model_row]
             due = due or count_K[key] >= 2 * planned_K[key]
-            for d in range(out_spent.shape[0]):
-                out_spent[d] += world_cost_OD[o, d]
-            broken = broken or _breaks(out_spent, upper_HD, lower_HD, step)
+            for d in range(spent.shape[0]):
+                spent[d] += world_cost_OD[o, d]
+            broken = broken or _breaks(spent, upper_HD, lower_HD, step)
             node = entry_next[entry_indptr[row] + j]
             step += 1
-        while step < horizon and not broken:  # over early: what was spent stays, and so do later limits
-            broken = _breaks(out_spent, upper_HD, lower_HD, step)
+        while step < horizon and not broken:  # the episode ended early: later limits still apply
+            broken = _breaks(spent, upper_HD, lower_HD, step)
             step += 1
         violations += broken
         if due:
-            return DUE, episode + 1, violations
+            return REPLAN, episode + 1, violations
     return PLAYED, episodes, violations

@@ -1,7 +1,7 @@
-"""The loop: plan with optimism, play by the plan until counts have doubled, plan again, until the gap is closed.
+"""The loop of learning: plan optimistically, play until a count has doubled, and repeat until the gap closes.
 
-A learner is its counts, its generator and its last plan; written to a file and read back, it goes on as if nothing
-had happened.
+The state of a learner is its counts, its generator and its last plan. Written to a file and read back, it continues
+exactly where it stopped.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,23 +21,24 @@ from solvent.core.progress import Progress
 from solvent.errors import CheckpointWarning, LimitError, ModelError
 from solvent.learning.bonus import Bonus, BonusName
 from solvent.learning.counts import Counts
-from solvent.learning.fields import Field, Surprise
-from solvent.learning.graph import Graph
-from solvent.learning.kernels import DUE, sweep
-from solvent.learning.result import LearnProgress, LearnResult, LearnStatus
-from solvent.learning.support import Seen
+from solvent.learning.graph import SafeGraph
+from solvent.learning.kernels import REPLAN, NodeValues, sweep
+from solvent.learning.result import LearnProgress, LearnResult
+from solvent.learning.runners import EpisodeRunner, NewOutcome
+from solvent.learning.support import LearnedSupport
 from solvent.model.cmdp import CMDP
+from solvent.solvers.solution import Status
 
-#: Steps of an episode up to which a whole chunk of episodes is played before the clock is read.
-_STEPS = 20
-#: Told of every plan; it ends the learning by returning True.
-Callback = Callable[[LearnProgress], Any]
+#: With a time limit, longer episodes than this many steps are played in smaller chunks between two checks of the time.
+_CHUNK_STEPS = 20
+#: Called after every plan; learning stops if it returns True.
+Callback = Callable[[LearnProgress], object]
 Replan = Literal["doubling", "episode"]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How to learn; a run can be resumed only with the same, but for `epsilon`.
+class LearnSettings:
+    """Settings of a learner, as the parameters of `learn`; a resumed run must have the same, except for `epsilon`.
 
     Attributes
     ----------
@@ -62,28 +63,55 @@ class Settings:
     seed: int
 
 
+@dataclass(frozen=True, eq=False)
+class _PlanBuffers:
+    """What plans on the same graph have in common, kept from one plan to the next."""
+
+    graph: SafeGraph
+    bonus: Bonus
+    values: NodeValues
+
+    @classmethod
+    def of(cls, graph: SafeGraph, settings: LearnSettings, *, known: bool) -> _PlanBuffers:
+        horizon, n_nodes = graph.problem.model.horizon, graph.mdp.n_nodes
+        bonus = Bonus(settings.bonus, settings.delta, settings.bonus_scale, horizon, graph.mdp.n_rows, known)
+        return cls(graph, bonus, NodeValues(np.empty(n_nodes), np.empty(n_nodes), np.empty(n_nodes)))
+
+
 @dataclass(eq=False)
 class Learner:
     """A run of learning.
 
     Attributes
     ----------
-    settings : Settings
-    origin : CMDP
-        What the policy is for: the world's model, or a known support of it.
-    graph : Graph
-    play_in : Field
-    seen : Seen or None
+    settings : LearnSettings
+    origin : CMDP or None
+        The model that the policy is for: the user's model or known support; None for the model of a learned support.
+    graph : SafeGraph
+    runner : EpisodeRunner
+        Plays episodes.
+    learned_support : LearnedSupport or None
         The support, if it is learned.
     monitor : ResourceMonitor
         Time and memory limits.
+    counts : Counts
+    row_N : ndarray of int64, shape (N,)
+        The row that the last plan takes at each node.
+    rng : ndarray of uint64, shape (1,)
+        State of the random generator.
+    episodes, violations : int
+        Number of episodes played, and how many of them broke a limit.
+    due : bool
+        Whether a plan is to be made before the next episode.
+    history : list of LearnProgress
+        One entry per plan.
     """
 
-    settings: Settings
+    settings: LearnSettings
     origin: CMDP | None
-    graph: Graph
-    play_in: Field
-    seen: Seen | None = None
+    graph: SafeGraph
+    runner: EpisodeRunner
+    learned_support: LearnedSupport | None = None
     monitor: ResourceMonitor = field(default_factory=ResourceMonitor)
     counts: Counts = field(init=False)
     row_N: NDArray[np.int64] = field(init=False)
@@ -92,6 +120,7 @@ class Learner:
     violations: int = 0
     due: bool = True
     history: list[LearnProgress] = field(default_factory=list)
+    _buffers: _PlanBuffers | None = None
 
     def __post_init__(self) -> None:
         self.counts = Counts.of(self.graph, pool=self.settings.pool)
@@ -107,17 +136,20 @@ class Learner:
         checkpoint: Path | None = None,
         checkpoint_every: int = 100_000,
     ) -> LearnResult:
-        """Learn until the gap is at most epsilon, the callback or Ctrl-C says so, or episodes, time or memory end."""
+        """Learn until the gap is at most epsilon, a limit is reached, or the callback or Ctrl-C stops the run.
+
+        Parameters are those of `learn`.
+        """
         closed, stopped, limited, unsaved = False, "", "", ""
         saved = self.episodes
         with Progress(show=progress) as bar, held_back(polled=True):
             while self.graph.feasible:
                 if self.due:
-                    moment = self._plan()
-                    self.history.append(moment)
+                    plan = self._plan()
+                    self.history.append(plan)
                     self.due = False
-                    closed = moment.gap <= self.settings.epsilon
-                    if callback is not None and callback(moment) is True:
+                    closed = plan.gap <= self.settings.epsilon
+                    if callback is not None and callback(plan) is True:
                         stopped = "stopped by the callback"
                 bar.report("learning", self.episodes, max_episodes, {"gap": self.history[-1].gap}, unit="episode")
                 if take_interrupt():
@@ -129,112 +161,102 @@ class Learner:
                 try:
                     self._play(min(self._chunk, max_episodes - self.episodes))
                 except LimitError as error:
-                    # the graph of what was seen last does not fit; what was learned before it stays
+                    # the graph with the new outcome does not fit; what was learned before is kept
                     stopped, limited, checkpoint = str(error), str(error), None
                     break
                 if checkpoint is not None and self.episodes - saved >= checkpoint_every:
-                    unsaved = self._save(checkpoint, told=bool(unsaved))
+                    unsaved = self._save(checkpoint, warned=bool(unsaved))
                     saved = self.episodes
         if checkpoint is not None:
-            unsaved = self._save(checkpoint, told=bool(unsaved))
+            unsaved = self._save(checkpoint, warned=bool(unsaved))
         if self.graph.feasible:
-            learned = self._answer(closed=closed, stopped=stopped)
-            learned = replace(learned, limit_reached=bool(limited) and not closed)
+            result = self._result(closed=closed, stopped=stopped)
+            result = replace(result, limit_reached=bool(limited) and not closed)
         else:
-            learned = self._nothing()
+            result = LearnResult.infeasible(self.episodes, self.violations, tuple(self.history))
         if not unsaved:
-            return learned
-        message = f"{learned.message}; the checkpoint could not be written: {unsaved}"
-        return replace(learned, message=message, checkpoint_error=unsaved)
+            return result
+        message = f"{result.message}; the checkpoint could not be written: {unsaved}"
+        return replace(result, message=message, checkpoint_error=unsaved)
 
     @property
     def _chunk(self) -> int:
-        """How many episodes to play before the clock is read, at most; how many does not change what is learned."""
-        chunk = self.play_in.chunk
+        """Maximum number of episodes between two checks of the time; it does not affect what is learned."""
+        chunk = self.runner.chunk
         if self.monitor.seconds is None:
             return chunk
-        return min(chunk, max(1, chunk * _STEPS // self.graph.problem.model.horizon))
+        return min(chunk, max(1, chunk * _CHUNK_STEPS // self.graph.problem.model.horizon))
 
-    def _save(self, path: Path, *, told: bool) -> str:
-        """Write a checkpoint; if that fails, warn unless it was told already, and return why."""
+    def _save(self, path: Path, *, warned: bool) -> str:
+        """Write a checkpoint and return an empty text; if that fails, warn unless `warned`, and return the reason."""
         from solvent.learning.checkpoint import save
 
         try:
             save(self, path)
         except ModelError as error:
-            if not told:
-                reason = f"the checkpoint could not be written, and learning goes on without it: {error}"
+            if not warned:
+                reason = f"the checkpoint could not be written, and learning continues without it: {error}"
                 warnings.warn(CheckpointWarning(reason), stacklevel=4)
             return str(error)
         return ""
 
     def _plan(self) -> LearnProgress:
-        """Plan on what was counted so far; return how far that is."""
-        moment = self._sweep(self.rng, self.row_N)
+        """Plan with all that was counted so far; return the progress."""
+        progress = self._sweep(self.rng, self.row_N)
         self.counts.planned_K[:] = self.counts.count_K
-        return moment
+        return progress
 
     def _sweep(self, rng: NDArray[np.uint64], out_row: NDArray[np.int64]) -> LearnProgress:
         graph, counts, settings = self.graph, self.counts, self.settings
-        known, (low, high) = self.seen is None, settings.reward_range
-        bonus = Bonus(
-            settings.bonus, settings.delta, settings.bonus_scale, graph.problem.model.horizon, graph.mdp.n_rows, known
-        )
-        weights = bonus.weights(counts.count_K, counts.size_K)
-        share_O, reward_O, noise_K, unseen_K = counts.averages()
-        if not settings.random_rewards:
-            noise_K[:] = 0.0
-        doubt_K = (high - low) * (unseen_K | settings.random_rewards)
-        n_nodes = graph.mdp.n_nodes
-        up_N, low_N, gap_N = np.empty(n_nodes), np.empty(n_nodes), np.empty(n_nodes)
-        sweep(
-            graph.layer_indptr, graph.mdp.row_indptr, counts.row_key, graph.entry_indptr, graph.entry_next,
-            counts.key_indptr, counts.count_K, share_O, reward_O, weights.spread_K, weights.range_K, weights.gap_K,
-            noise_K, doubt_K, weights.eta_up, weights.eta_gap, weights.range_rule, low, high, known, rng, up_N, low_N,
-            gap_N, out_row,
-        )  # fmt: skip
-        upper, distance = float(up_N[0]), float(gap_N[0])
-        return LearnProgress(self.episodes, distance, upper - distance, upper, self.violations, n_nodes - 1)
+        known, (low, high) = self.learned_support is None, settings.reward_range
+        if self._buffers is None or self._buffers.graph is not graph:
+            self._buffers = _PlanBuffers.of(graph, settings, known=known)
+        values = self._buffers.values
+        weights = self._buffers.bonus.weights(counts.count_K, counts.size_K)
+        estimates = counts.estimates(high - low, random_rewards=settings.random_rewards)
+        sweep(counts.graph_arrays(graph), estimates, weights, low, high, known, rng, values, out_row)
+        upper, gap = float(values.up_N[0]), float(values.gap_N[0])
+        return LearnProgress(self.episodes, gap, upper - gap, upper, self.violations, graph.mdp.n_nodes - 1)
 
     def _play(self, most: int) -> None:
-        every = self.settings.replan == "episode"
-        stretch = self.play_in.play(
-            self.graph, self.counts, self.row_N, self.rng, self.episodes, most, every_episode=every,
-            pause=self._is_awaited,
+        """Play at most `most` episodes, and count them."""
+        batch = self.runner.play(
+            self.graph, self.counts, self.row_N, self.rng, self.episodes, most,
+            every_episode=self.settings.replan == "episode", pause=self._should_pause,
         )  # fmt: skip
-        self.episodes += stretch.episodes
-        self.violations += stretch.violations
-        self.due = stretch.end == DUE
-        if stretch.surprise is not None:
-            self._learn_of(stretch.surprise)
+        self.episodes += batch.episodes
+        self.violations += batch.violations
+        self.due = batch.end == REPLAN
+        if batch.new_outcome is not None:
+            self._add_outcome(batch.new_outcome)
 
-    def _is_awaited(self) -> bool:
-        """Whether Ctrl-C was pressed or time is up."""
+    def _should_pause(self) -> bool:
+        """Return whether Ctrl-C was pressed or the time limit is reached."""
         return HELD.error is not None or (self.monitor.left is not None and self.monitor.left <= 0)
 
-    def _learn_of(self, surprise: Surprise) -> None:
-        """Add an outcome to the learned support, and make the graph anew."""
-        assert self.seen is not None
-        first = self.seen.add(surprise.row, surprise.after, surprise.costs)
-        self.play_in.learn_of(surprise.row, surprise.after, surprise.costs)
-        self.rebuild(surprise.row, first=first)
-        self.counts.add(surprise.row, self.seen.newest(surprise.row), surprise.reward)
+    def _add_outcome(self, new: NewOutcome) -> None:
+        """Add an outcome to the learned support, and rebuild the graph."""
+        assert self.learned_support is not None
+        first = self.learned_support.add(new.row, new.next_state, new.costs)
+        self.runner.add_outcome(new.row, new.next_state, new.costs)
+        self.rebuild(new.row, first=first)
+        self.counts.add(new.row, self.learned_support.newest(new.row), new.reward)
         self.due = True
 
     def rebuild(self, row: int, *, first: bool) -> None:
-        """Make the graph of the support as it is now, whose row has one more outcome than the counts know of."""
-        assert self.seen is not None
-        # only memory counts here: the clock is read between episodes, where what was learned can be returned
-        self.graph = Graph.of(self.seen.problem(), ResourceMonitor(None, self.monitor.bytes))
+        """Rebuild the graph for the current support, in which a row has one more outcome than in the counts."""
+        assert self.learned_support is not None
+        # only the memory limit applies here: the time is checked between episodes, where a result can be returned
+        self.graph = SafeGraph.of(self.learned_support.problem(), ResourceMonitor(None, self.monitor.bytes))
         self.counts = self.counts.regrown(self.graph, row, first=first)
         self.row_N = np.zeros(self.graph.mdp.n_nodes, np.int64)
 
-    def _answer(self, *, closed: bool, stopped: str) -> LearnResult:
-        settings, moment, row_N = self.settings, self.history[-1], self.row_N
-        if not closed:  # with all that was counted, and without touching the generator: a resumed run must not notice
+    def _result(self, *, closed: bool, stopped: str) -> LearnResult:
+        settings, final, row_N = self.settings, self.history[-1], self.row_N
+        if not closed:  # plan with all counts, on a copy of the generator, so that a resumed run is not affected
             row_N = self.row_N.copy()
-            moment = self._sweep(self.rng.copy(), row_N)
-            closed = moment.gap <= settings.epsilon
+            final = self._sweep(self.rng.copy(), row_N)
+            closed = final.gap <= settings.epsilon
         theory = settings.bonus == "theory"
         sure = f"with probability at least {1 - settings.delta:g}" if theory else "by estimate, which is no guarantee"
         if closed:
@@ -242,27 +264,19 @@ class Learner:
         else:
             reason = f"{stopped} after" if stopped else "stopped after"
             hint = "" if stopped else "; raise max_episodes or epsilon"
-            message = f"{reason} {self.episodes:,} episodes with a gap of {moment.gap:.4g}, {sure}{hint}"
-        graph, chosen = self.graph, row_N.copy()
+            message = f"{reason} {self.episodes:,} episodes with a gap of {final.gap:.4g}, {sure}{hint}"
+        graph, chosen, support = self.graph, row_N.copy(), self.learned_support
         origin = graph.problem.model if self.origin is None else self.origin
-        n_real = None if self.seen is None else len(self.seen.states)
+        n_real = None if support is None else len(support.states)
         return LearnResult(
-            LearnStatus.WITHIN_EPSILON if closed else LearnStatus.LIMIT,
-            moment.value_lower,
-            moment.value_upper,
-            moment.gap,
-            theory,
-            self.episodes,
-            self.violations,
-            tuple(self.history),
-            message,
-            lambda: graph.policy(chosen, origin, n_real),
+            status=Status.WITHIN_GAP if closed else Status.LIMIT,
+            value_lower=final.value_lower,
+            value_upper=final.value_upper,
+            gap=final.gap,
+            guaranteed=theory,
+            episodes=self.episodes,
+            violations=self.violations,
+            history=tuple(self.history),
+            message=message,
+            _make_policy=lambda: graph.policy(chosen, origin, n_real),
         )
-
-    def _nothing(self) -> LearnResult:
-        message = "no policy keeps the budget, given what is known to be possible"
-        lowest = -np.inf
-        return LearnResult(
-            LearnStatus.INFEASIBLE, lowest, lowest, 0.0, True, self.episodes, self.violations, tuple(self.history),
-            message,
-        )  # fmt: skip

@@ -1,10 +1,10 @@
-"""What learning returns: a policy, bounds on its value, and how it went."""
+"""The result of learning: a policy, bounds on its value, and the history of the run."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,31 +13,26 @@ import numpy as np
 from solvent.errors import PolicyError, SolventError, quote
 from solvent.model.cmdp import CMDP
 from solvent.policy.table import AugmentedPolicy
-
-
-class LearnStatus(StrEnum):
-    """How learning ended."""
-
-    WITHIN_EPSILON = "within_epsilon"
-    LIMIT = "limit"
-    INFEASIBLE = "infeasible"
+from solvent.solvers.solution import Status
 
 
 class LearnProgress(NamedTuple):
-    """How far learning was when a plan was made.
+    """The progress of learning when a plan was made.
 
     Attributes
     ----------
     episodes : int
-        Played so far.
+        Number of episodes played so far.
     gap : float
-        By how much the policy is short of the optimum, at most.
-    value_lower, value_upper : float
-        Of the policy, at least; of the optimum, at most.
+        Upper bound on the difference between the optimum and the value of the policy.
+    value_lower : float
+        Lower bound on the value of the policy.
+    value_upper : float
+        Upper bound on the optimum.
     violations : int
-        Episodes that broke a limit so far.
+        Number of episodes so far that broke a limit.
     nodes : int
-        Of the graph.
+        Number of nodes of the graph on which the plan was made.
     """
 
     episodes: int
@@ -59,36 +54,38 @@ HEADER = f"{'episodes':>12} {'lower':>12} {'upper':>12} {'gap':>12} {'violations
 
 @dataclass(frozen=True, eq=False)
 class LearnResult:
-    """What was learned.
+    """The result of `learn`.
 
     Attributes
     ----------
-    status : LearnStatus
-        "within_epsilon"; "limit" (stopped before the gap was closed: the policy is the best guess so far); "infeasible"
-        (what is known to be possible leaves no policy that keeps the budget).
+    status : Status
+        "within_gap": the gap is at most epsilon. "limit": the run ended before that, at `max_episodes`, the time limit
+        or the memory limit, or because the callback or Ctrl-C stopped it; the policy is the best estimate so far.
+        "infeasible": no policy keeps the budget under all outcomes that are known to be possible.
     value_lower : float
-        What the policy is worth at least.
+        Lower bound on the value of the policy.
     value_upper : float
-        What the optimum is worth at most.
+        Upper bound on the optimum.
     gap : float
-        The bound that was compared with epsilon; `value_upper - value_lower`.
+        The absolute gap `value_upper - value_lower`, which is compared with epsilon.
     guaranteed : bool
-        Whether these bounds hold with probability at least 1 - delta: with `bonus="theory"`. Else they are estimates.
+        Whether the bounds hold with probability at least 1 - delta, as with `bonus="theory"`; else they are estimates.
     episodes : int
+        Number of episodes played.
     violations : int
-        How many of them broke a limit, by an exact account of what really was spent. 0 with a known support or a bound
-        on costs, unless costs are rounded down (`epsilon_cost` without `strict`).
+        Number of episodes that broke a limit, judged by exact true costs. 0 with a known support or a bound on costs,
+        unless costs are rounded down (`epsilon_cost` without `strict`).
     history : tuple of LearnProgress
-        One for each plan.
+        One entry per plan.
     message : str
-        What happened, and what to try.
+        Why learning ended, and what to try.
     limit_reached : bool
-        Whether `time_limit` or `memory_limit` ended it.
+        Whether `time_limit` or `memory_limit` ended the run.
     checkpoint_error : str
-        Why the last checkpoint could not be written; empty if it was, or none was asked for.
+        Why the last checkpoint could not be written; empty if it was written or none was requested.
     """
 
-    status: LearnStatus
+    status: Status
     value_lower: float
     value_upper: float
     gap: float
@@ -101,15 +98,36 @@ class LearnResult:
     limit_reached: bool = False
     checkpoint_error: str = ""
 
+    @classmethod
+    def infeasible(cls, episodes: int, violations: int, history: tuple[LearnProgress, ...]) -> LearnResult:
+        """Return the result that no policy keeps the budget."""
+        return cls(
+            status=Status.INFEASIBLE,
+            value_lower=-math.inf,
+            value_upper=-math.inf,
+            gap=0.0,
+            guaranteed=True,
+            episodes=episodes,
+            violations=violations,
+            history=history,
+            message="no policy keeps the budget under all outcomes that are known to be possible",
+        )
+
     @cached_property
     def policy(self) -> AugmentedPolicy:
-        """The policy; a `SolventError` if there is none."""
+        """The policy.
+
+        Raises
+        ------
+        SolventError
+            If there is none.
+        """
         if self._make_policy is None:
             raise SolventError(f"there is no policy: the status is {self.status.value!r}. {self.message}")
         return self._make_policy()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy in another process needs: the policy itself in place of how to make it."""
+        """Return the state for pickling: the policy in place of the function that makes it."""
         state = dict(self.__dict__)
         if self._make_policy is not None:
             state |= {"policy": self.policy, "_make_policy": None}
@@ -117,37 +135,37 @@ class LearnResult:
 
     @property
     def log(self) -> str:
-        """How the bounds closed, a line per plan."""
+        """The history as text, with a line per plan."""
         return "\n".join([HEADER, *map(str, self.history)])
 
     def policy_for(self, model: CMDP) -> AugmentedPolicy:
-        """Return the policy as one for a model whose states, actions and resources have the same names.
+        """Return the policy as a policy for a model whose states, actions and resources have the same names.
 
-        For `solvent.verify`, where a model of the environment is known after all. A policy learned by seeing what
-        happens decides nothing where it has never been.
+        Use it to verify a policy that was learned in an environment of which a model exists. A policy with a learned
+        support decides nothing at nodes it has never visited.
 
         Raises
         ------
         PolicyError
-            If the model has another horizon, or lacks a state or action of the policy.
+            If the model has another horizon, or lacks a state or an action of the policy.
         """
         return restate(self.policy, model)
 
     def __repr__(self) -> str:
-        known = self.status is not LearnStatus.INFEASIBLE
+        known = self.status is not Status.INFEASIBLE
         bounds = f"value {self.value_lower:.6g} to {self.value_upper:.6g}, " if known else ""
         return f"LearnResult({self.status.value}, {bounds}{self.episodes:,} episodes, {self.violations:,} violations)"
 
 
 def restate(policy: AugmentedPolicy, model: CMDP) -> AugmentedPolicy:
-    """Return a policy as one for another model, by the names of states and actions.
+    """Return a policy as a policy for another model; states and actions are matched by name.
 
     Examples
     --------
     >>> from solvent.model import instances
     >>> from solvent.solvers.solve import solve
-    >>> dear, cheap = (instances.knapsack([3, price], [2, 3], capacity=4) for price in (9, 1))
-    >>> restate(solve(dear).policy, cheap).fingerprint == cheap.fingerprint
+    >>> one, other = (instances.knapsack([3, value], [2, 3], capacity=4) for value in (9, 1))
+    >>> restate(solve(one).policy, other).fingerprint == other.fingerprint
     True
     """
     if model.horizon != policy.horizon:
@@ -161,7 +179,7 @@ def restate(policy: AugmentedPolicy, model: CMDP) -> AugmentedPolicy:
     ):
         missing = [name for name in names if name not in known]
         if missing:
-            raise PolicyError("model", f"every {kind} the policy decides on", f"no {kind} {quote(missing[0])}")
+            raise PolicyError("model", f"every {kind} of the policy", f"no {kind} {quote(missing[0])}")
     new_action = np.zeros(len(policy.actions), np.int64)
     new_action[used] = [actions[policy.actions[a]] for a in used]
     layers, settled = [], []

@@ -1,10 +1,10 @@
-"""What can happen: known beforehand, or learned by seeing it.
+"""The support: the set of possible outcomes (next state and costs) of each row, known from the start or learned.
 
-A support is a model whose probabilities and rewards nobody looks at. A known one decides once and for all which nodes
-and actions are safe. A learned one (`Seen`) begins with nothing: a row that was never tried leads to a place where
-nothing more happens, which is how an optimist sees it; each new outcome is added to its row, for every step that
-shares the row and whatever had been spent. Where it is known what actions cost at most, rows also have outcomes that
-never happen, which keep from them whatever the worst luck could make unsafe (`solvent.learning.worst`).
+A support is a model whose probabilities and rewards are not used. A known support fixes which nodes and actions are
+safe. A learned support (`LearnedSupport`) starts empty: a row that was never tried leads, optimistically, to a state
+where nothing more is spent or earned. Each new outcome is added to its row, for every step that shares the row and
+every amount spent. If the costs of actions are bounded, rows also get outcomes that never occur and exclude actions
+which the worst case would make unsafe (`solvent.learning.worst_case`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import MAX_TICKS, exact_column
 from solvent.errors import ModelError, quote
-from solvent.learning.worst import GONE, Worst
+from solvent.learning.worst_case import GONE, WorstCase
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import Bound
@@ -30,25 +30,27 @@ from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks, round_to
 from solvent.policy.nodes import Counting
 from solvent.solvers.problem import Problem, TrueCosts
 
-#: Possible (next state, cost) pairs: by (state, action), or a function of these; an action without any is not offered.
+#: Possible (next state, cost) pairs: a dict by (state, action), or a function of these. Actions without pairs are not
+#: available.
 SupportLike = CMDP | Mapping[tuple[Any, Any], Any] | Callable[..., Any]
 
-#: A next state, by position, and exact costs.
+#: Position of the next state, and exact costs.
 Outcome = tuple[int, tuple[Fraction, ...]]
 
-#: States of a learned support beside those of the environment: nobody knows what comes, and the episode is over.
+#: States of a learned support besides those of the environment: the outcome of a row never tried, and the end of an
+#: episode.
 UNEXPLORED, OVER = "unexplored", "over"
 
 
 def read_support(
     support: SupportLike, *, start: Hashable, actions: range, horizon: int, resources: tuple[str, ...], stationary: bool
 ) -> CMDP:
-    """Return the support as a model, its outcomes equally likely.
+    """Return a support as a model in which the outcomes of a row are equally likely.
 
     Raises
     ------
     ModelError
-        If it is none, or its horizon is another.
+        If it is not a support, or a model with another horizon or start.
 
     Examples
     --------
@@ -102,7 +104,7 @@ def read_support(
 
 
 def unrolled(model: CMDP) -> CMDP:
-    """Return the same model with a table of its own for each step, so that nothing is shared between steps.
+    """Return the same model with a separate table for each step.
 
     Examples
     --------
@@ -133,32 +135,33 @@ def unrolled(model: CMDP) -> CMDP:
     )
 
 
-class Seen:
-    """The learned support: per row, the distinct (next state, cost) pairs that were seen, in the order they came.
+class LearnedSupport:
+    """A learned support: the distinct (next state, cost) pairs seen in each row, in order of first occurrence.
 
     Parameters
     ----------
     names : CMDP or tuple
-        A model whose states, actions and rows are offered; or (start, states, actions) of an environment in which every
-        action is offered everywhere.
+        A model with the states, actions and rows; or (start, states, actions) of an environment in which every action
+        is available in every state.
     horizon : int
     limits : Limits
     stationary : bool
-        Whether all steps share rows; of a model, it says itself.
+        Whether all steps share rows; ignored for a model.
     units : tuple of Fraction, optional
-        What a tick of each limited resource is worth; the greatest that divides what was seen, if not given.
-    counting : tuple of {"exact", "down", "up"}
-    worst : Worst, optional
-        What actions cost at most, in an environment.
+        The unit of each limited resource. Default: the largest that divides all costs seen.
+    counting : tuple of {"exact", "down", "up"}, optional
+        How costs are rounded to units.
+    worst_case : WorstCase, optional
+        Bounds on the costs of an environment's actions.
 
     Attributes
     ----------
     bounds : list of Bound
-        What each row costs at most; None if that is not known.
+        Upper bound on the costs of each row; None if unknown.
     never : list of lists of Outcome
-        What each row has to be safe for and never leads to.
+        Outcomes that each row must be safe for and that never occur.
     outcomes : list of lists of Outcome
-        What was seen of each row.
+        Outcomes seen in each row.
     """
 
     def __init__(
@@ -170,7 +173,7 @@ class Seen:
         stationary: bool = True,
         units: tuple[Fraction, ...] | None = None,
         counting: tuple[Counting, ...] | None = None,
-        worst: Worst | None = None,
+        worst_case: WorstCase | None = None,
     ) -> None:
         self.horizon, self.limits, self.units = horizon, limits, units
         exactly: Counting = "exact"
@@ -181,19 +184,19 @@ class Seen:
             self.start, self.states, self.actions = names.start, names.states, names.actions
             self.table_of_step, n_tables = names.table_of_step, names.n_tables
             offered = np.diff(names.row_indptr).reshape(n_tables, -1)
-            # the added states have no rows: nothing more is earned or spent there
+            # the added states have no rows: they are terminal
             offered = np.pad(offered, ((0, 0), (0, len(self.added))))
             self.row_action, self.bounds = names.row_action, [None] * names.n_rows
         else:
             self.start, self.states, self.actions = names
             n_tables = 1 if stationary else horizon
             self.table_of_step = np.zeros(horizon, np.int32) if stationary else np.arange(horizon, dtype=np.int32)
-            if worst is not None:
-                self.added += (GONE, *(("worst", i) for i in range(len(worst.kinds))))
-            actions = self._actions_by_state(worst)
+            if worst_case is not None:
+                self.added += (GONE, *(("worst", i) for i in range(len(worst_case.kinds))))
+            actions = self._actions_by_state(worst_case)
             offered = np.tile([len(each) for each in actions], n_tables)
             self.row_action = np.tile(np.array([a for each in actions for a in each], np.int32), n_tables)
-            self.bounds = self._bounds_by_row(worst) * n_tables
+            self.bounds = self._bounds_by_row(worst_case) * n_tables
         self.row_indptr = _indptr(offered.ravel())
         self.unexplored, self.over = len(self.states), len(self.states) + 1
         stand_ins = range(self.over + 1, len(self.states) + len(self.added))
@@ -202,33 +205,33 @@ class Seen:
         ]
         self.outcomes: list[list[Outcome]] = [[] for _ in self.row_action]
 
-    def _actions_by_state(self, worst: Worst | None) -> list[list[int]]:
+    def _actions_by_state(self, worst_case: WorstCase | None) -> list[list[int]]:
         every = list(range(len(self.actions)))
-        if worst is None:
+        if worst_case is None:
             return [every] * len(self.states) + [[]] * len(self.added)
-        allowed = [[a for a in every if row[a] is not None] for row in worst.bounds_S]
-        return [*allowed, [], [], [], *(list(range(len(kind))) for kind in worst.kinds)]
+        allowed = [[a for a in every if row[a] is not None] for row in worst_case.bounds_S]
+        return [*allowed, [], [], [], *(list(range(len(kind))) for kind in worst_case.kinds)]
 
-    def _bounds_by_row(self, worst: Worst | None) -> list[Bound]:
-        if worst is None:
+    def _bounds_by_row(self, worst_case: WorstCase | None) -> list[Bound]:
+        if worst_case is None:
             return [None] * (len(self.states) * len(self.actions))
-        own: list[Bound] = [bound for row in worst.bounds_S for bound in row if bound is not None]
-        return own + [bound for kind in worst.kinds for bound in kind]
+        own: list[Bound] = [bound for row in worst_case.bounds_S for bound in row if bound is not None]
+        return own + [bound for kind in worst_case.kinds for bound in kind]
 
-    def add(self, row: int, after: int, costs: tuple[Fraction, ...]) -> bool:
-        """Add an outcome to a row; return whether it is the first there."""
-        self.outcomes[row].append((after, costs))
+    def add(self, row: int, next_state: int, costs: tuple[Fraction, ...]) -> bool:
+        """Add an outcome to a row; return whether it is the first of the row."""
+        self.outcomes[row].append((next_state, costs))
         return len(self.outcomes[row]) == 1
 
     def newest(self, row: int) -> int:
-        """Return the position of the outcome that was last added to a row among all of it."""
+        """Return the position, among all outcomes of a row, of the one that was added last."""
         return len(self.never[row]) + len(self.outcomes[row]) - 1
 
     def model(self) -> CMDP:
-        """Return the model of what was seen, outcomes of a row equally likely."""
-        hope = self._hope()
+        """Return the support as a model in which the outcomes of a row are equally likely."""
+        optimistic = self._optimistic_cost()
         rows = [
-            never + (seen or [(self.unexplored, hope if bound is None else bound)])
+            never + (seen or [(self.unexplored, optimistic if bound is None else bound)])
             for never, seen, bound in zip(self.never, self.outcomes, self.bounds, strict=True)
         ]
         sizes = np.array([len(row) for row in rows])
@@ -250,19 +253,19 @@ class Seen:
             probability=np.repeat(1 / sizes, sizes),
             next_state=np.array([after for after, _ in flat], np.int32),
             cost=columns,
-            name="what was seen",
+            name="learned support",
         )
 
-    def _hope(self) -> tuple[Fraction, ...]:
-        """Return what an optimist thinks an action costs that was never tried: so little that it keeps every limit."""
-        nothing, hope = Fraction(0), []
+    def _optimistic_cost(self) -> tuple[Fraction, ...]:
+        """Return a cost for actions never tried that is low enough to keep every limit."""
+        zero, found = Fraction(0), []
         for d, side in enumerate(self.limits.upper):
-            dearest = max([nothing, *(costs[d] for outcomes in self.outcomes for _, costs in outcomes)])
-            hope.append(nothing if _only_rise(side) else -self.horizon * dearest - self.limits.largest(d))
-        return tuple(hope)
+            highest = max([zero, *(costs[d] for outcomes in self.outcomes for _, costs in outcomes)])
+            found.append(zero if _never_tightens(side) else -self.horizon * highest - self.limits.largest(d))
+        return tuple(found)
 
     def problem(self) -> Problem:
-        """Return the problem of keeping the budget as far as is known; errors as of `Lattice.fit`."""
+        """Return the problem of keeping the budget under the outcomes seen; raises as `Lattice.fit`."""
         model = self.model()
         lattice = Lattice.fit(model, self.limits) if self.units is None else self._lattice(model, self.units)
         truth = TrueCosts(lattice.units, lattice.cost_OD, lattice.cost_OD, exact=False)
@@ -273,8 +276,8 @@ class Seen:
         for d, unit in enumerate(units):
             reach = max(model.cost_sums[d]) * model.cost[d].unit + limits.largest(d)
             if reach > MAX_TICKS * unit:
-                expected = "so much that sums of costs fit 64 bits"
-                raise ModelError("epsilon_cost", expected, f"a length of {unit}", "make it larger")
+                expected = "a number for which sums of rounded costs fit 64 bits"
+                raise ModelError("epsilon_cost", expected, f"units of {unit}", "make it larger")
             columns.append(round_to(model.cost[d], unit, up=self.counting[d] == "up"))
         sides = [
             np.stack([limit_ticks(side[d], units[d], end) for d in range(len(units))], axis=1)
@@ -283,8 +286,8 @@ class Seen:
         return Lattice(limits.resources, units, np.stack(columns, axis=1), sides[0], sides[1])
 
 
-def _only_rise(side: tuple[Fraction | None, ...]) -> bool:
-    """Whether what kept an upper limit keeps all later ones at no cost, beginning with nothing spent."""
+def _never_tightens(side: tuple[Fraction | None, ...]) -> bool:
+    """Return whether upper limits start at 0 or more and never decrease, so that spending nothing keeps them."""
     pairs = pairwise((Fraction(0), *side))
     return all(after is None or (before is not None and before <= after) for before, after in pairs)
 

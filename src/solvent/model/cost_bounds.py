@@ -1,4 +1,4 @@
-"""What actions can cost at most, as users state it: numbers, arrays, dicts by resource, or a function."""
+"""Upper bounds on the costs of actions, given as numbers, arrays, dicts by resource, or a function."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import exact
+from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, quote
 from solvent.model.build import read_costs
 
-#: A bound per resource, or None for an action that must never be taken.
+#: One bound per resource, or None for a forbidden action.
 Bound = tuple[Fraction, ...] | None
-#: What a bound may be stated as: a function of (observation, action), or numbers.
-BoundLike = Callable[[Any, int], Any] | Any
+#: Bounds as users give them: a function of (observation, action), a number, an array, a dict by resource, or None.
+BoundLike = Callable[[Any, int], Any] | Number | Sequence[Any] | NDArray[Any] | Mapping[str, Any] | None
 
 
 class CostBounds:
-    """A bound on what each action costs, read in exact numbers.
+    """Upper bounds on the cost of each action, as exact numbers.
 
     Parameters
     ----------
     given : function of (observation, action), or numbers
-        Numbers: one for all actions, by resource, or an array of shape (A,), (A, D), (S, A) with one resource or
-        (S, A, D). Infinity or None forbids an action.
+        Numbers are one number for all actions, a dict by resource, or an array of shape (A,), (A, D) or (S, A, D), or
+        (S, A) with one resource. Infinity or None forbids an action.
     resources : tuple of str
     n_actions : int
     first_action : int
-        The number of the first action.
+        Number of the first action.
     where : str
-        What to call it in errors.
+        Name of the argument in errors.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class CostBounds:
         self._table = None if callable(given) else self._read_table(self._by_action(given))
 
     def __call__(self, observation: Any, position: int) -> Bound:
-        """Return the bound of an action, by position."""
+        """Return the bound of an action, given by position, after an observation."""
         if self._function is not None:
             action = position + self._first
             return self.read(self._function(observation, action), f"{self._where} of action {action}")
@@ -67,7 +67,7 @@ class CostBounds:
         return self._table[self._row(observation), position]  # type: ignore[no-any-return]
 
     def read(self, given: Any, where: str) -> Bound:
-        """Return one bound as it was given: a number, one per resource in order or by name, or None."""
+        """Return one bound, given as a number, numbers by resource in order or by name, or None."""
         if given is None:
             return None
         listed = read_costs(given, self._resources, where)
@@ -77,7 +77,7 @@ class CostBounds:
 
     @property
     def n_rows(self) -> int | None:
-        """Number of observations that an array has rows for; None if the bounds are not by observation, or a function.
+        """Number of rows, one per observation, of an array; None for a function or bounds that are only by action.
 
         Examples
         --------
@@ -90,7 +90,7 @@ class CostBounds:
         resources = self._resources
         columns = list(given.values()) if isinstance(given, Mapping) else [given]
         if any(isinstance(each, np.ma.MaskedArray) for each in columns):
-            raise ModelError(self._where, "numbers", "a masked array", "use None for an action that must not be taken")
+            raise ModelError(self._where, "numbers", "a masked array", "use None for a forbidden action")
         if not isinstance(given, Mapping):
             shape = shape_of(given)
             if None in shape:
@@ -100,7 +100,7 @@ class CostBounds:
             shape = shape_of(amounts)
             if shape not in ((), (self._n,)):
                 expected = f"a number, or {self._n} numbers, one for each action"
-                hint = "for bounds by state pass an array with one row for each, or a function of (state, action)"
+                hint = "for bounds by state pass an array with one row per state, or a function of (state, action)"
                 raise ModelError(f"{self._where}, {quote(name)}", expected, f"shape {show_shape(shape)}", hint)
         unknown = [name for name in given if name not in resources]
         if unknown or len(given) < len(resources):
@@ -117,7 +117,7 @@ class CostBounds:
             given = given[..., None]
         if given.ndim not in (2, 3) or given.shape[-2:] != (self._n, n_resources):
             shape = f"({self._n}, {n_resources})" if n_resources > 1 else f"({self._n},)"
-            hint = "with a leading axis, one row for each observation"
+            hint = "bounds by observation have a leading axis, with one row per observation"
             raise ModelError(self._where, f"numbers of shape {shape}", f"shape {given.shape}", hint)
         table = np.empty(given.shape[:-1], object)
         for index in np.ndindex(*table.shape):
@@ -128,17 +128,17 @@ class CostBounds:
         assert self._table is not None
         size = len(self._table)
         if not isinstance(observation, int | np.integer) or not 0 <= observation < size:
-            expected = f"an observation from 0 to {size - 1}, a row of the array"
+            expected = f"an observation from 0 to {size - 1}, as the array has {size} rows"
             raise ModelError(self._where, expected, quote(observation), "use a function of (observation, action)")
         return int(observation)
 
 
-def _is_infinite(amount: Any) -> bool:
+def _is_infinite(amount: object) -> bool:
     return isinstance(amount, float | np.floating) and math.isinf(amount) and bool(amount > 0)
 
 
-def shape_of(given: Any) -> tuple[int | None, ...]:
-    """Return the shape of an array or of nested sequences; None stands for lengths that differ."""
+def shape_of(given: object) -> tuple[int | None, ...]:
+    """Return the shape of an array or of nested sequences, with None for lengths that differ."""
     shape = getattr(given, "shape", None)
     if isinstance(shape, tuple):
         return shape

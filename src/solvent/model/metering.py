@@ -1,10 +1,10 @@
-"""Where the costs of an environment are read, and what stands between that place and whoever keeps the account.
+"""Reading the costs of an environment through wrappers.
 
-A cost that is computed from an action is true only if that action is what the environment was given, and a cost that is
-reported by a step is all of it only if that step was one step of the environment. Wrappers can break both: a sticky
-action is replaced by the one before, a skipped frame is a step that nobody sees. So a cost is read either above
-wrappers that are known to take each action once and as it is (`check_wrappers`), or by a meter that sits where the cost
-arises and writes every single step on the tapes of those who keep accounts (`Tape`).
+A cost computed from an action is correct only if the environment was given that action, and a cost reported by a step
+is complete only if it was one step of the environment. Wrappers can violate both: a sticky action is replaced by the
+previous one, and a skipped frame is a step that is not reported. So costs are read either above wrappers that are known
+to pass each action on, once and unchanged (`check_wrappers`), or by a meter inside the wrappers, which records every
+step of the environment on a `Tape` for each reader.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from solvent.core.exact import exact
 from solvent.errors import ModelError, quote
 from solvent.model.build import read_costs
 
-#: What a wrapper does with an action: takes it once as it is, takes another, takes several, or nobody knows.
+#: What a wrapper does with an action: pass it on once and unchanged, change it, repeat it, or unknown.
 Way = Literal["passes", "changes", "repeats", "unknown"]
-#: What a cost is made of: the action (and what came of it), nothing but the fact of a step, or a report in `info`.
+#: What a cost is computed from: the action and its outcome, the mere fact of a step, or a report in `info`.
 Kind = Literal["action", "step", "report"]
 
 _CORE = "gymnasium.core."
 _WRAPPERS = "gymnasium.wrappers."
-#: Classes whose `step` and `reset` hand every action on, once and as it is.
+#: Classes whose `step` and `reset` pass every action on, once and unchanged.
 _PASSING = frozenset(
     [
         *(_CORE + name for name in ("Wrapper", "ObservationWrapper", "RewardWrapper")),
@@ -43,9 +43,9 @@ _PASSING = frozenset(
         "stable_baselines3.common.monitor.Monitor",
     ]
 )
-#: Classes that take one step for each, with what their `action` makes of it.
+#: Classes that take one step for each action, with an action of their own.
 _CHANGING = frozenset([_CORE + "ActionWrapper", _WRAPPERS + "stateful_action.StickyAction"])
-#: Classes that take several steps for one.
+#: Classes that take several steps for one action.
 _REPEATING = frozenset(
     [
         _WRAPPERS + "stateful_action.RepeatAction",
@@ -53,22 +53,22 @@ _REPEATING = frozenset(
         _WRAPPERS + "atari_preprocessing.AtariPreprocessing",
     ]
 )
-#: What a wrapper must not do below a place where costs of a kind are read.
+#: What wrappers must not do below the place where costs of each kind are read.
 _REFUSED: dict[Kind, tuple[Way, ...]] = {
     "action": ("changes", "repeats", "unknown"),
     "step": ("repeats", "unknown"),
     "report": ("repeats", "unknown"),
 }
 _DOES: dict[Way, str] = {
-    "passes": "takes each action once",
-    "changes": "may take another action than it is given",
-    "repeats": "takes several steps for one",
-    "unknown": "has a step or reset of its own, which may do anything",
+    "passes": "passes each action on once",
+    "changes": "may change the action",
+    "repeats": "takes several steps for one action",
+    "unknown": "overrides step or reset, with unknown effect",
 }
 
 
 def layers(env: Any) -> Iterator[Any]:
-    """Yield an environment and all that is inside it, the outermost first.
+    """Yield an environment and all environments wrapped in it, the outermost first.
 
     Examples
     --------
@@ -92,8 +92,8 @@ def _is_wrapper(layer: Any) -> bool:
 def way_of(wrapper: Any) -> Way:
     """Return what a wrapper does with actions.
 
-    A class says so itself by `passes_actions = True`, and not for those derived from it that have a step or reset of
-    their own; an object may say so as a property of its class.
+    A class declares that it passes actions on by `passes_actions = True`, or by a property of that name. The
+    declaration does not extend to derived classes that override `step` or `reset`.
     """
     if "step" in vars(wrapper) or "reset" in vars(wrapper):
         return "unknown"
@@ -119,18 +119,18 @@ def _name(cls: type) -> str:
 
 
 def check_wrappers(env: Any, kind: Kind, where: str, *, adapted: bool = False) -> None:
-    """Raise a `ModelError` if something in `env` makes costs that are read above it differ from those that arise.
+    """Raise a `ModelError` if a wrapper in `env` can make the costs read above it differ from the true costs.
 
     Parameters
     ----------
     env : environment
-        What the costs are read from.
+        The environment whose costs are read.
     kind : {"action", "step", "report"}
-        What they are made of.
+        What the costs are computed from.
     where : str
-        Who reads them.
+        Name of the reader in errors.
     adapted : bool
-        Whether reports may come from wrappers nobody knows, as whoever reads them was put right above these.
+        If True, accept reports from unknown wrappers, because the reader was made for them.
     """
     for layer in layers(env):
         if not _is_wrapper(layer):
@@ -143,17 +143,16 @@ def check_wrappers(env: Any, kind: Kind, where: str, *, adapted: bool = False) -
             name = type(layer).__name__
             raise ModelError(
                 where,
-                f"wrappers inside that take each action once{' and as it is' if kind == 'action' else ''}, as costs "
-                f"are {made}",
+                f"wrappers inside that pass each action on once{' and unchanged' if kind == 'action' else ''}, as "
+                f"costs are {made}",
                 f"{name}, which {_DOES[way]}",
-                f"read costs where they arise: put solvent.gym.CostMeter(env, cost=...) below {name} and leave "
-                "cost=... out here"
-                + (f", or say passes_actions = True in the class {name} if that holds" * (way == "unknown")),
+                f"measure costs inside: put solvent.gym.CostMeter(env, cost=...) below {name} and omit cost=... here"
+                + (f", or set passes_actions = True in the class {name} if that is true" * (way == "unknown")),
             )
 
 
 def kind_of(cost: Any) -> Kind:
-    """Return what a cost is made of, as `cost=` says.
+    """Return what a cost is computed from, according to the argument `cost`.
 
     Examples
     --------
@@ -166,7 +165,7 @@ def kind_of(cost: Any) -> Kind:
 
 
 def find_meter(env: Any, resources: tuple[str, ...]) -> Any:
-    """Return the outermost meter inside an environment that knows these resources; None if there is none."""
+    """Return the outermost meter inside an environment that measures these resources, or None."""
     for layer in layers(env):
         knows = getattr(type(layer), "meters", None)
         if knows is not None and layer.meters(resources):
@@ -175,7 +174,7 @@ def find_meter(env: Any, resources: tuple[str, ...]) -> Any:
 
 
 def pick_costs(costs: Any, resources: tuple[str, ...], where: str) -> Any:
-    """Return of costs that are reported by name those of some resources; a `ModelError` if one is missing.
+    """Return the costs of some resources from a report by name, or raise a `ModelError` if one is missing.
 
     Examples
     --------
@@ -194,16 +193,16 @@ def pick_costs(costs: Any, resources: tuple[str, ...], where: str) -> Any:
 
 
 class Spent(NamedTuple):
-    """What was spent since a tape was last read.
+    """Costs since a tape was last read.
 
     Attributes
     ----------
     steps : int
-        Steps of the environment.
+        Number of steps of the environment.
     reported : list
-        One entry for each resource: as it was reported if that was one step, else exact sums.
+        One entry per resource: the cost as reported for a single step, else the exact sum.
     high, low : tuple of Fraction, or None
-        The most and the least that had been spent of it after one of several steps.
+        If there were several steps: the largest and the smallest partial sum of each resource.
     """
 
     steps: int
@@ -213,17 +212,17 @@ class Spent(NamedTuple):
 
     @classmethod
     def once(cls, reported: list[Any]) -> Spent:
-        """Return what one step cost."""
+        """Return the costs of a single step."""
         return cls(1, reported, None, None)
 
 
 class Tape:
-    """What a meter has measured, for one who keeps an account.
+    """A record of costs that a meter writes and one reader takes.
 
     Parameters
     ----------
     resources : tuple of str
-        Those of interest, in order.
+        The resources to record, in order.
 
     Examples
     --------
@@ -241,14 +240,14 @@ class Tape:
         self.rewind()
 
     def rewind(self) -> None:
-        """Forget what is on it."""
+        """Erase the record."""
         self._steps, self._reported = 0, [0] * len(self.resources)
         self._sums: tuple[Fraction, ...] | None = None
         self._high: tuple[Fraction, ...] | None = None
         self._low: tuple[Fraction, ...] | None = None
 
     def write(self, found: Any) -> None:
-        """Take in what one step of the environment cost."""
+        """Record the costs of one step of the environment."""
         reported = read_costs(found, self.resources, "step")
         self._steps += 1
         if self._steps == 1:
@@ -264,7 +263,7 @@ class Tape:
         self._low = tuple(min(a, b) for a, b in zip(self._low, self._sums, strict=True))
 
     def take(self) -> Spent:
-        """Return what is on it, and forget it."""
+        """Return the record, and erase it."""
         found = Spent(self._steps, self._reported if self._sums is None else list(self._sums), self._high, self._low)
         self.rewind()
         return found

@@ -34,6 +34,8 @@ class Status(StrEnum):
         A time or memory limit was reached before a policy was found.
     NOT_FOUND
         No policy was found with this rounding, although there may be one: use a smaller epsilon.
+    REFUSED
+        The method does not accept the problem; only in comparisons, as `solve` raises an error.
     """
 
     OPTIMAL = "optimal"
@@ -43,6 +45,7 @@ class Status(StrEnum):
     INFEASIBLE = "infeasible"
     LIMIT = "limit"
     NOT_FOUND = "not_found"
+    REFUSED = "refused"
 
     @property
     def has_policy(self) -> bool:
@@ -51,9 +54,9 @@ class Status(StrEnum):
         Examples
         --------
         >>> [status.value for status in Status if not status.has_policy]
-        ['infeasible', 'limit', 'not_found']
+        ['infeasible', 'limit', 'not_found', 'refused']
         """
-        return self not in (Status.INFEASIBLE, Status.LIMIT, Status.NOT_FOUND)
+        return self not in (Status.INFEASIBLE, Status.LIMIT, Status.NOT_FOUND, Status.REFUSED)
 
 
 @dataclass(frozen=True)

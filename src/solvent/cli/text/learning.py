@@ -73,7 +73,7 @@ class LearnSummary:
 
     @property
     def status(self) -> str:
-        """Status of the result: within_epsilon, limit or infeasible."""
+        """Status of the result: within_gap, limit or infeasible."""
         return self.learned.status.value
 
     @property
@@ -99,8 +99,8 @@ def _head(summary: LearnSummary) -> RenderableType:
     guarantee = rounded if summary.rounded else _GUARANTEE[summary.support]
     if not summary.feasible:
         return headline("violated", "bold red", "an outcome that was never observed can break a limit")
-    if summary.status == "within_epsilon":
-        return headline("within epsilon", "bold green", f"{guarantee}; within epsilon of the optimum")
+    if summary.status == "within_gap":
+        return headline("within gap", "bold green", f"{guarantee}; the gap is at most epsilon")
     return headline("limit", "bold yellow", f"{guarantee}; stopped before the gap was at most epsilon")
 
 

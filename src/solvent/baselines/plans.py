@@ -1,54 +1,55 @@
-"""Values on the graph of nodes, backward, and policies out of them.
+"""Deterministic plans on the choice graph, by backward induction, and randomized policies that average two of them.
 
-For a deterministic policy let R be what it earns and B its probability of ever going over, from a node on. Both add
-up along the graph, so the best policy for any price per unit of B is one backward pass. A randomized policy whose
-occupancy of each choice is the average of those of two deterministic ones has the averages of their R and of their B.
+For a deterministic plan, let R be its expected reward and B its probability of ever breaking a limit, from a node on.
+Both are sums along the graph, so the best plan for any price per unit of B takes one backward pass. A randomized policy
+whose occupancy of each choice is the average of those of two plans has the averages of their R and of their B.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.baselines.nodes import Graph, Layer
+from solvent.baselines.choice_graph import ChoiceGraph, ChoiceLayer
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.until_violation import UntilViolationPolicy
 
 Floats = NDArray[np.float64]
-#: The least positive float.
+#: The smallest positive float.
 _LEAST = 5e-324
-#: Of the reward and the breach of each choice: what is to be greatest, and what decides between equals.
+#: Maps R and B of each choice to the criterion to be maximized and a second one to break ties.
 Ranking = Callable[[Floats, Floats], tuple[Floats, Floats]]
 
 
 def by_reward(reward: Floats, breach: Floats) -> tuple[Floats, Floats]:
-    """Rank by reward; of equals, the one that goes over less often."""
+    """Rank by reward, then by smaller breach probability."""
     return reward, -breach
 
 
 def by_breach(reward: Floats, breach: Floats) -> tuple[Floats, Floats]:
-    """Rank by how seldom it goes over; of equals, the one that earns more."""
+    """Rank by smaller breach probability, then by reward."""
     return -breach, reward
 
 
 def at_price(price: float) -> Ranking:
-    """Rank by reward less so much per unit of probability of going over."""
+    """Rank by reward minus `price` times the breach probability."""
     return lambda reward, breach: (reward - price * breach, -breach)
 
 
 @dataclass(frozen=True)
-class Course:
-    """A deterministic policy on the graph.
+class NodePlan:
+    """A deterministic plan on the graph.
 
     Attributes
     ----------
-    reward, breach : float
-        What it earns, and its probability of ever going over.
+    reward : float
+        Expected reward.
+    breach : float
+        Probability of ever breaking a limit.
     chosen : list of ndarray of int64, one per layer
         The choice of each node.
     """
@@ -58,37 +59,37 @@ class Course:
     chosen: list[NDArray[np.int64]]
 
 
-def best_course(graph: Graph, ranking: Ranking, *, goes_on: bool) -> Course:
-    """Return the policy that ranks highest from every node on.
+def best_plan(graph: ChoiceGraph, ranking: Ranking, *, continues: bool) -> NodePlan:
+    """Return the plan that ranks highest from every node on.
 
     Parameters
     ----------
-    graph : Graph
+    graph : ChoiceGraph
     ranking : callable
-    goes_on : bool
-        Whether something is earned after a limit was broken.
+    continues : bool
+        Whether the episode continues, and earns rewards, after a limit is broken.
     """
     reward_N, breach_N = np.zeros(0), np.zeros(0)
     chosen: list[NDArray[np.int64]] = []
     for layer in reversed(graph.layers):
         graph.monitor.check_time()
         n = len(layer.row)
-        reward = layer.gain + (layer.gain_over if goes_on else 0.0)
+        reward = layer.gain + (layer.gain_over if continues else 0.0)
         reward = reward + np.bincount(layer.edge_choice, layer.edge_probability * reward_N[layer.edge_next], n)
         later = breach_N[layer.edge_next]
-        # a product may underflow, but what can go over does not become impossible
+        # a product may underflow, but a possible breach must keep a positive probability
         later = np.where(later > 0, np.maximum(layer.edge_probability * later, _LEAST), 0.0)
         breach = layer.breach + np.bincount(layer.edge_choice, later, n)
         best = _argmax(layer, *ranking(reward, breach))
         reward_N, breach_N = reward[best], breach[best]
         chosen.append(best)
     if not graph.layers:
-        return Course(graph.free_value, graph.start_breach, [])
-    return Course(float(reward_N[0]), float(breach_N[0]), chosen[::-1])
+        return NodePlan(graph.free_value, graph.start_breach, [])
+    return NodePlan(float(reward_N[0]), float(breach_N[0]), chosen[::-1])
 
 
-def _argmax(layer: Layer, first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the best choice of each node: greatest in `first`, then in `second`, then the first of all."""
+def _argmax(layer: ChoiceLayer, first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the best choice of each node: greatest in `first`, then in `second`; the first such choice."""
     top = np.maximum.reduceat(first, layer.first)
     second = np.where(first == top[layer.node], second, -np.inf)
     top = np.maximum.reduceat(second, layer.first)
@@ -100,12 +101,12 @@ def _argmax(layer: Layer, first: NDArray[np.float64], second: NDArray[np.float64
 
 @dataclass(frozen=True)
 class _Visits:
-    """How likely each node is, and whether it is reached at all, which a tiny probability may not show."""
+    """Probability of each node, and whether it is reached at all, even if the probability underflows."""
 
     weight: NDArray[np.float64]
     reached: NDArray[np.bool_]
 
-    def onward(self, layer: Layer, chosen: NDArray[np.int64], n_next: int) -> _Visits:
+    def onward(self, layer: ChoiceLayer, chosen: NDArray[np.int64], n_next: int) -> _Visits:
         taken = np.zeros(len(layer.row), bool)
         taken[chosen] = self.reached
         edges = np.flatnonzero(taken[layer.edge_choice])
@@ -116,20 +117,22 @@ class _Visits:
         return _Visits(np.asarray(np.bincount(following, passed, n_next), np.float64), reached)
 
 
-def mix(graph: Graph, low: Course, high: Course, share: float, after: MarkovPolicy | None) -> UntilViolationPolicy:
-    """Return the policy on nodes that has the average occupancy of two courses.
+def mix(
+    graph: ChoiceGraph, low: NodePlan, high: NodePlan, share: float, after: MarkovPolicy | None
+) -> UntilViolationPolicy:
+    """Return the policy on nodes whose occupancy is the average of two plans.
 
     Parameters
     ----------
-    graph : Graph
-    low, high : Course
+    graph : ChoiceGraph
+    low, high : NodePlan
     share : float
-        The weight of `high`; that of `low` is the rest.
+        Weight of `high`; that of `low` is 1 - share.
     after : MarkovPolicy or None
-        What is done once a limit was broken.
+        The policy after a limit is broken; None to decide nothing more.
     """
     visits = [_Visits(np.ones(1), np.ones(1, bool))] * 2
-    tables: list[tuple[Any, Any, Any, Any]] = []
+    tables: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Floats]] = []
     for step in range(graph.model.horizon):
         graph.monitor.check_time()
         states, actions = graph.settled_choices(step)
@@ -153,14 +156,14 @@ def mix(graph: Graph, low: Course, high: Course, share: float, after: MarkovPoli
 def _shares(
     visits: list[_Visits], share: float, chosen: list[NDArray[np.int64]]
 ) -> list[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]]:
-    """Return, for each of two courses: the nodes it has a say in, with what probability, and its choices there."""
+    """Return, for each of two plans: the nodes where it is followed, with what probability, and its choices there."""
     low, high = visits
     weights = (1 - share) * low.weight, share * high.weight
     total = weights[0] + weights[1]
     alone = (high.reached & ~low.reached).astype(np.float64)
     of_high = np.where(total > 0, weights[1] / np.where(total > 0, total, 1.0), alone)
-    says = []
+    shares = []
     for probability, picks in ((1 - of_high, chosen[0]), (of_high, chosen[1])):
         at = np.flatnonzero((low.reached | high.reached) & (probability > 0))
-        says.append((at, probability[at], picks[at]))
-    return says
+        shares.append((at, probability[at], picks[at]))
+    return shares

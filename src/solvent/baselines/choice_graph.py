@@ -1,13 +1,13 @@
-"""Nodes of histories that have kept all limits so far, with every action at each of them.
+"""The graph of nodes that have kept all limits so far, with every available action as a choice.
 
-Unlike the layers of `plan`, actions that may break a limit are part of the graph. A history leaves it
+Unlike the layers of `solvent.solvers`, actions that may break a limit are part of the graph. A history leaves it
 
-    by breaking a limit:    it has gone over, and nothing it does can change that;
-    by being settled:       no limit can be broken any more, so it goes on with the unconstrained optimum;
-    by coming to its end.
+    by breaking a limit:    the budget is exceeded, and nothing can undo that;
+    by being settled:       no limit can be broken any more, so it continues with the unconstrained optimum;
+    by reaching its end.
 
-What is spent matters nowhere else, so any bound on the probability of going over is a bound on one sum over the graph:
-that of the occupancy of each choice times its probability of breaking a limit right then.
+What was spent matters nowhere else. So the probability of exceeding the budget is one sum over the graph: the occupancy
+of each choice times its probability of breaking a limit at that step.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from solvent.policy.markov import UNDECIDED
 from solvent.policy.search import compact, pack
 from solvent.solvers.bounds.bounds import Bounds, bounds_of
 
-#: The most nodes a graph may have, unless told otherwise.
+#: Default maximum number of nodes of a graph.
 MAX_NODES = 500_000
 _OUTCOMES_PER_NODE = 40
 
 
 @dataclass(frozen=True)
-class Layer:
-    """The nodes of a step and what can be done there; choices of a node lie together.
+class ChoiceLayer:
+    """The nodes of a step and their choices; the choices of a node are contiguous.
 
     Attributes
     ----------
@@ -44,17 +44,17 @@ class Layer:
     spent_ND : ndarray of int64, shape (N, D)
         In ticks; `COLLAPSED` where a resource is settled.
     first : ndarray of int64, shape (N,)
-        Where the choices of each node begin.
+        First choice of each node.
     node, row : ndarray of int64, shape (C,)
-        Of each choice: its node, and the model's row.
+        Node and model row of each choice.
     gain : ndarray of float64, shape (C,)
-        Reward, and what the unconstrained optimum earns after outcomes that settle all.
+        Reward, plus the expected reward of the unconstrained optimum after outcomes that settle all resources.
     gain_over : ndarray of float64, shape (C,)
-        What it earns after outcomes that break a limit.
+        Expected reward of the unconstrained optimum after outcomes that break a limit.
     breach : ndarray of float64, shape (C,)
-        The probability of those outcomes.
+        Probability of outcomes that break a limit.
     edge_choice, edge_next : ndarray of int64, shape (E,)
-        Of each outcome that stays in the graph: its choice, and the node of the next layer.
+        For each outcome that stays in the graph: its choice, and the node in the next layer.
     edge_probability : ndarray of float64, shape (E,)
     """
 
@@ -72,8 +72,8 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Graph:
-    """All layers; none if the start itself is settled or has gone over.
+class ChoiceGraph:
+    """The layers of all steps; there are none if the start is settled or exceeds the budget.
 
     Attributes
     ----------
@@ -81,13 +81,13 @@ class Graph:
     limits : Limits
     lattice : Lattice
     bounds : Bounds
-        Whose settled intervals say where amounts are collapsed.
+        Its settled intervals determine which amounts are collapsed.
     free : MarkovOptimum
-        What is done, and earned, where limits no longer matter.
+        Values and actions where limits no longer matter.
     start_breach : float
-        1 if the episode is over at once and breaks a limit, else 0.
-    layers : list of Layer
-        One per step, as far as there are nodes.
+        1 if the start is terminal and breaks a limit, else 0.
+    layers : list of ChoiceLayer
+        One per step, up to the last step that has nodes.
     monitor : ResourceMonitor
     """
 
@@ -97,7 +97,7 @@ class Graph:
     bounds: Bounds
     free: MarkovOptimum
     start_breach: float
-    layers: list[Layer]
+    layers: list[ChoiceLayer]
     monitor: ResourceMonitor = field(default_factory=ResourceMonitor)
 
     @property
@@ -106,7 +106,7 @@ class Graph:
         return float(self.free.value_HS[0, self.model.start_index])
 
     def settled_choices(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return the states in which all resources can be settled at a step, and what is done there then."""
+        """Return the states in which all resources can be settled at a step, and the actions taken there."""
         possible = (self.bounds.settled_low[step] <= self.bounds.settled_high[step]).all(1)
         states = np.flatnonzero(possible & (self.free.action_HS[step] != UNDECIDED))
         return states, self.free.action_HS[step, states]
@@ -114,7 +114,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class _Arrival:
-    """Where outcomes lead, before a step: each breaks a limit, settles all, or is a node."""
+    """Where outcomes lead before a step: each breaks a limit, is settled, or is a node."""
 
     state: NDArray[np.int64]
     spent_ND: NDArray[np.int64]
@@ -128,17 +128,17 @@ def explore(
     method: str,
     max_nodes: int = MAX_NODES,
     monitor: ResourceMonitor | None = None,
-) -> Graph:
-    """Return the graph of a problem; memory for it stays reserved.
+) -> ChoiceGraph:
+    """Return the graph of a problem; its memory stays reserved in the monitor.
 
     Raises
     ------
     ModelError
-        If it would have more than `max_nodes` nodes, or a limited resource has continuous costs.
+        If the graph would have more than `max_nodes` nodes, or a limited resource has continuous costs.
     LatticeOverflowError
-        If costs and limits have no common unit in which sums fit 64 bits.
+        If costs and limits have no common unit in which all sums fit 64 bits.
     LimitReached
-        If the monitor says so.
+        If a limit of the monitor is reached.
     """
     monitor = monitor or ResourceMonitor()
     monitor.reserve(2 * 8 * model.n_outcomes * len(limits.resources), "costs in ticks")
@@ -151,7 +151,7 @@ def explore(
     arrival = _arrive(model, bounds, 0, start, nothing, np.zeros(1, bool))
     kept = ~(arrival.over | arrival.settled)
     state, spent = arrival.state[kept], arrival.spent_ND[kept]
-    layers: list[Layer] = []
+    layers: list[ChoiceLayer] = []
     n_nodes = 0
     while len(state) and len(layers) < model.horizon:
         n_nodes += len(state)
@@ -163,14 +163,14 @@ def explore(
         if n_outcomes > _OUTCOMES_PER_NODE * max_nodes:
             raise _too_many(method, len(layers), max_nodes)
         monitor.check_time()
-        # what is kept of choices and outcomes, and what finding the next nodes takes besides
+        # choices and outcomes that are kept, and temporary memory for finding the next nodes
         monitor.reserve(40 * len(row) + 24 * n_outcomes, f"the choices of step {len(layers)}")
         temporary = n_outcomes * (96 + 56 * len(lattice.resources))
         monitor.reserve(temporary, f"the outcomes of step {len(layers)}")
         layer, state, spent = _expand(model, lattice, bounds, free, len(layers), state, spent, owner, row)
         layers.append(layer)
         monitor.release(temporary)
-    return Graph(model, limits, lattice, bounds, free, float(arrival.over[0]), layers, monitor)
+    return ChoiceGraph(model, limits, lattice, bounds, free, float(arrival.over[0]), layers, monitor)
 
 
 def _too_many(method: str, step: int, max_nodes: int) -> ModelError:
@@ -178,7 +178,7 @@ def _too_many(method: str, step: int, max_nodes: int) -> ModelError:
         f"{method}, step {step}",
         f"at most {max_nodes:,} nodes",
         "more",
-        "raise max_nodes=, give the costs a coarser unit (fewer digits), or shorten the horizon",
+        "raise max_nodes=, use coarser costs (fewer digits), or shorten the horizon",
     )
 
 
@@ -190,12 +190,12 @@ def _arrive(
     spent_ND: NDArray[np.int64],
     over: NDArray[np.bool_],
 ) -> _Arrival:
-    """Collapse what is settled before a step, and tell what is left to be decided."""
+    """Collapse settled amounts before a step, and classify what remains."""
     inside = (bounds.settled_low[step][state] <= spent_ND) & (spent_ND <= bounds.settled_high[step][state])
     spent_ND = np.where(inside, COLLAPSED, spent_ND)
     settled = (spent_ND == COLLAPSED).all(1)
     if step < model.horizon:
-        # nothing is spent any more, and that will break a limit still to come
+        # nothing more is spent in a terminal state; if not settled, a later limit will be broken
         ended = (np.diff(model.row_indptr_at(step)) == 0)[state]
         over = over | (ended & ~settled)
     return _Arrival(state, spent_ND, over, settled & ~over)
@@ -211,8 +211,8 @@ def _expand(
     spent_ND: NDArray[np.int64],
     owner: NDArray[np.int64],
     row: NDArray[np.int64],
-) -> tuple[Layer, NDArray[np.int64], NDArray[np.int64]]:
-    """Return a layer, and states and amounts of the next one."""
+) -> tuple[ChoiceLayer, NDArray[np.int64], NDArray[np.int64]]:
+    """Return a layer, and the states and amounts of the next layer."""
     choice, outcome = spread(model.outcome_indptr, row)
     before = spent_ND[owner[choice]]
     known = before != COLLAPSED
@@ -226,7 +226,7 @@ def _expand(
     example = np.zeros(len(keys), np.int64)
     example[following] = stays
     n = len(row)
-    layer = Layer(
+    layer = ChoiceLayer(
         state=state,
         spent_ND=spent_ND,
         first=np.searchsorted(owner, np.arange(len(state))),

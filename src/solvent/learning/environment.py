@@ -1,4 +1,4 @@
-"""Environments to learn in: what is asked of one, and how its states, actions and costs are read."""
+"""Environments to learn in: the required interface, and how states, actions and costs are read."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from solvent.model.build import read_costs
 from solvent.model.cmdp import CMDP
 from solvent.model.metering import Spent, Tape, check_wrappers, find_meter, kind_of, pick_costs
 
-#: Where a cost comes from: a key of `info`, a function of (observation, action, next observation), what each step
-#: costs, or None for `info["costs"]` or `info["cost"]`.
+#: Where to find the cost of a step: a key of `info`, a function of (observation, action, next observation), the cost of
+#: every step, or None for `info["costs"]` or `info["cost"]`.
 CostLike = str | Callable[[Any, Any, Any], Any] | Number | Mapping[str, Number] | None
 
-#: Of the seeds that episodes begin with.
+#: Episodes are seeded with numbers below this.
 _SEEDS = 2**31 - 1
 
 
 class Environment(Protocol):
-    """What learning asks of an environment: the part of Gymnasium's interface that it uses.
+    """The part of Gymnasium's interface that learning uses.
 
     `observation_space` and `action_space` are `Discrete`: they have `n`, and may have `start`. If there is an attribute
     `last_cost`, a dict of exact numbers by resource, it is read after each step in place of `info`.
@@ -32,23 +32,23 @@ class Environment(Protocol):
     action_space: Any
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; the same seed must give the same chances."""
+        """Begin an episode and return the observation and `info`; the same seed must give the same episode."""
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Return the next observation, reward, whether the episode is over in one of two ways, and `info`."""
+        """Take an action; return the next observation, reward, terminated, truncated and `info`."""
 
 
-#: What `gymnasium.make` puts around an environment and changes nothing of what it does.
+#: Wrappers that `gymnasium.make` adds and that do not change what an environment does.
 _TRANSPARENT = ("gymnasium.wrappers.common.OrderEnforcing", "gymnasium.wrappers.common.PassiveEnvChecker")
-#: The same, unless it ends episodes before their horizon.
+#: Another such wrapper, unless it ends episodes before the horizon.
 _TIME_LIMIT = "gymnasium.wrappers.common.TimeLimit"
 
 
 def model_of(env: Any) -> CMDP | None:
-    """Return the model that an environment plays, if it does nothing else; then it can be played in its place.
+    """Return the model that an environment plays, if it does nothing else, so that the model can be played instead.
 
-    A class says so itself by `plays_its_model`, and not for those derived from it. Of wrappers only those are looked
-    through that `gymnasium.make` adds: any other may change costs, rewards or what an action does.
+    A class declares this by `plays_its_model`; the declaration does not extend to derived classes. Only wrappers that
+    `gymnasium.make` adds are removed: any other may change costs, rewards or the effect of an action.
     """
     inner, longest = env, None
     while (name := f"{type(inner).__module__}.{type(inner).__qualname__}") in (*_TRANSPARENT, _TIME_LIMIT):
@@ -62,68 +62,70 @@ def model_of(env: Any) -> CMDP | None:
 
 
 def wrapped_model_hint(env: Any) -> str:
-    """Return what to do about a model that is not played as one because something was put around it; else nothing."""
+    """Return a hint if an environment contains a model that is not played directly because of a wrapper."""
     inner = getattr(env, "unwrapped", env)
     if inner is env or model_of(inner) is None:
         return ""
-    return f"{type(env).__name__} may change the model inside it; learn in env.unwrapped if that is meant"
+    return f"{type(env).__name__} may change the model inside it; learn in env.unwrapped to ignore the wrapper"
 
 
 def refuse_budget_wrapper(env: Any) -> None:
-    """Raise a `ModelError` if an environment keeps a budget of its own: it would come between learning and actions."""
+    """Raise a `ModelError` if an environment keeps a budget itself, which would interfere with learning."""
     inner = env
     while inner is not None:
         if getattr(type(inner), "keeps_budget", False) is True:
             raise ModelError(
-                "environment", "one that keeps no budget, as learning does that itself", f"a {type(inner).__name__}",
-                "learn in what is inside it, env.env, with budget=... and support=... or cost_bound=...",
+                "environment", "one that does not keep a budget, as learning keeps it", f"a {type(inner).__name__}",
+                "learn in the environment inside, env.env, with budget=... and support=... or cost_bound=...",
             )  # fmt: skip
         inner = getattr(inner, "env", None)
 
 
-class Happened(NamedTuple):
-    """What came of an action.
+class Transition(NamedTuple):
+    """The outcome of an action.
 
     Attributes
     ----------
     observation : int
     reward : float
     costs : tuple of Fraction
-        What was really spent of each limited resource.
+        True cost of each limited resource.
     within : pair of tuples of Fraction, or None
-        The most and the least that had been spent of it on the way, if it was several steps of the environment.
-    over, cut : bool
-        Whether the episode is over, or was cut short.
+        If the action took several steps of the environment: the most and the least of each resource spent after any of
+        these steps.
+    terminated, truncated : bool
+        Whether the episode ended, or was truncated.
     """
 
     observation: int
     reward: float
     costs: tuple[Fraction, ...]
     within: tuple[tuple[Fraction, ...], tuple[Fraction, ...]] | None
-    over: bool
-    cut: bool
+    terminated: bool
+    truncated: bool
 
 
-class World:
-    """An environment, read in exact costs.
+class ExactEnvironment:
+    """An environment whose costs are read as exact numbers.
 
     Parameters
     ----------
     env : Environment
     resources : tuple of str
-        What is limited.
+        The limited resources.
     cost : CostLike
     seed : int
-        Episodes begin with seeds that follow from this and their number, so that a run can be resumed anywhere.
+        Random seed. The seed of each episode follows from it and the episode's number, so that a run can be resumed
+        anywhere.
 
     Raises
     ------
     ModelError
         If states or actions are not numbered, episodes do not all begin in the same state, or a wrapper inside can make
-        costs differ from those that arise.
+        the costs read differ from the true costs.
     """
 
-    def __init__(self, env: Any, resources: tuple[str, ...], cost: CostLike = None, seed: int = 0) -> None:
+    def __init__(self, env: Environment, resources: tuple[str, ...], cost: CostLike = None, seed: int = 0) -> None:
         self._env, self._resources, self._seed = env, resources, seed
         self._cost = cost
         self._tape: Tape | None = None
@@ -149,24 +151,24 @@ class World:
             raise ModelError("reset", "two values: observation and info", quote(result))
         if self._tape is not None and any(self._exactly(self._tape.take())):
             raise ModelError(
-                "reset", "nothing to be spent before the first step", "costs that a meter inside has seen",
-                "make what a wrapper does in its reset a step of its own: solvent.gym.RandomStart(env)",
+                "reset", "no costs before the first step", "costs measured by a meter inside",
+                "make the steps that a wrapper takes in reset a separate step: solvent.gym.RandomStart(env)",
             )  # fmt: skip
         return self._read(result[0], "reset")
 
     def reset(self, episode: int) -> None:
-        """Begin an episode by its number."""
+        """Begin the episode with this number."""
         self._observation = self._begin(episode)
         if self._observation != self.start:
             raise ModelError(
                 "reset",
                 f"every episode to begin in state {self.start}",
                 str(self._observation),
-                "make the draw of the first state a step of its own: solvent.gym.RandomStart(env)",
+                "make the draw of the first state a separate step: solvent.gym.RandomStart(env)",
             )
 
-    def step(self, action: Any) -> Happened:
-        """Take an action; return what came of it."""
+    def step(self, action: Any) -> Transition:
+        """Take an action; return its outcome."""
         before = self._observation
         result = self._env.step(action)
         if not isinstance(result, tuple) or len(result) != 5:
@@ -182,7 +184,7 @@ class World:
             spent = Spent.once(read_costs(self._find_cost(before, action, info), self._resources, "step"))
         within = None if spent.high is None or spent.low is None else (spent.high, spent.low)
         costs = self._exactly(spent)
-        return Happened(self._observation, float(reward), costs, within, bool(terminated), bool(truncated))
+        return Transition(self._observation, float(reward), costs, within, bool(terminated), bool(truncated))
 
     @staticmethod
     def _exactly(spent: Spent) -> tuple[Fraction, ...]:
@@ -225,8 +227,8 @@ def _numbers(env: Any, name: str, kind: str) -> range:
     n = getattr(space, "n", None)
     if n is None or getattr(space, "shape", ()) != ():
         raise ModelError(
-            f"environment, {name}", f"a Discrete space, as {kind} are counted", quote(space),
-            "learn in a CMDP, or wrap the environment so that it numbers them",
+            f"environment, {name}", f"a Discrete space, as {kind} must be numbered", quote(space),
+            f"learn in a CMDP, or wrap the environment so that its {kind} are numbered",
         )  # fmt: skip
     first = int(getattr(space, "start", 0))
     return range(first, first + int(n))

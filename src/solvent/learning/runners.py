@@ -1,0 +1,553 @@
+"""Runners, which play episodes: in a model, by compiled code, or in any environment, one step at a time.
+
+A runner follows the rows that a learner has chosen, counts the outcomes, and stops when a count has doubled or an
+outcome occurs that was not known to be possible. A learner may count rounded costs. Violations are always judged by
+true costs, exactly, against the limits as given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.core.exact import MAX_TICKS
+from solvent.errors import ModelError, UnmodeledOutcome, quote
+from solvent.learning.counts import Counts
+from solvent.learning.environment import ExactEnvironment, Transition
+from solvent.learning.graph import SafeGraph
+from solvent.learning.kernels import NEW_OUTCOME, PLAYED, REPLAN, EpisodeRecord, WorldArrays, accumulate, play
+from solvent.learning.support import LearnedSupport
+from solvent.model.amounts import short_amount
+from solvent.model.budget import Limits
+from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.rounding import NO_LOWER, NO_UPPER, round_to
+from solvent.solvers.problem import Problem
+
+
+@dataclass(frozen=True)
+class NewOutcome:
+    """An outcome that was not in the learned support.
+
+    Attributes
+    ----------
+    row : int
+        Row of the model.
+    next_state : int
+    costs : tuple of Fraction
+        Costs as counted, one per limited resource.
+    reward : float
+    """
+
+    row: int
+    next_state: int
+    costs: tuple[Fraction, ...]
+    reward: float
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Episodes that were played.
+
+    Attributes
+    ----------
+    end : int
+        Why the batch ended: `PLAYED`, `REPLAN` or `NEW_OUTCOME`.
+    episodes : int
+    violations : int
+        Number of episodes that broke a limit.
+    new_outcome : NewOutcome or None
+    """
+
+    end: int
+    episodes: int
+    violations: int
+    new_outcome: NewOutcome | None = None
+
+
+class EpisodeRunner(Protocol):
+    """Plays episodes for a learner."""
+
+    @property
+    def chunk(self) -> int:
+        """Number of episodes to play between two checks of the time, the checkpoint and Ctrl-C."""
+
+    def add_outcome(self, row: int, next_state: int, costs: tuple[Fraction, ...]) -> None:
+        """Register an outcome of a row of the model that was added to the learned support."""
+
+    def play(
+        self,
+        graph: SafeGraph,
+        counts: Counts,
+        row_N: NDArray[np.int64],
+        rng: NDArray[np.uint64],
+        first: int,
+        most: int,
+        *,
+        every_episode: bool,
+        pause: Callable[[], bool] = lambda: False,
+    ) -> Batch:
+        """Play episodes and count their outcomes.
+
+        Parameters
+        ----------
+        graph : SafeGraph
+        counts : Counts
+            Changed.
+        row_N : ndarray of int64, shape (N,)
+            The row to take at each node.
+        rng : ndarray of uint64, shape (1,)
+            State of the generator; changed.
+        first : int
+            Number of the first episode.
+        most : int
+            Maximum number of episodes.
+        every_episode : bool
+            Whether to stop after each episode.
+        pause : callable
+            Called between episodes that may take long; the batch ends early if it returns True.
+        """
+
+
+class ModelRunner:
+    """Plays in a model, in compiled code.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its origin is the model that is played, called the world here. The rows of a `LearnedSupport` are those of the
+        problem.
+    known : bool
+        Whether all outcomes of the model are known to be possible.
+    """
+
+    chunk = 10_000
+
+    def __init__(self, problem: Problem, *, known: bool) -> None:
+        self._world, self._counted_OD = _world_of(problem)
+        self._true, self._units = _TrueCosts.of(problem, self._world), problem.lattice.units
+        world, true = self._world, self._true
+        cumulative_O = np.empty(world.n_outcomes)
+        accumulate(world.outcome_indptr, world.probability, cumulative_O)
+        self._arrays = WorldArrays(
+            outcome_indptr=world.outcome_indptr,
+            cumulative_O=cumulative_O,
+            row_reward=world.row_reward,
+            cost_OD=true.cost_OD,
+            local_O=_places(world, self._counted_OD, problem) if known else np.full(world.n_outcomes, -1),
+            upper_HD=true.upper_HD,
+            lower_HD=true.lower_HD,
+        )
+        self._record = EpisodeRecord(
+            spent=np.zeros(true.cost_OD.shape[1], np.int64),
+            drawn=np.zeros(world.horizon, np.int64),
+            new_outcome=np.zeros(4, np.int64),
+        )
+        #: Number of known outcomes by row, if the support is learned.
+        self._n_known: dict[int, int] = {}
+
+    def __copy__(self) -> ModelRunner:
+        """Return a runner of the same model that learns of new outcomes by itself."""
+        other = object.__new__(type(self))
+        other.__dict__ |= self.__dict__
+        other._arrays = self._arrays._replace(local_O=self._arrays.local_O.copy())
+        other._record = EpisodeRecord(*(array.copy() for array in self._record))
+        other._n_known = dict(self._n_known)
+        return other
+
+    def add_outcome(self, row: int, next_state: int, costs: tuple[Fraction, ...]) -> None:
+        """Register an outcome, for every outcome of the world with the same next state and costs as counted."""
+        place = self._n_known.get(row, 0)
+        self._n_known[row] = place + 1
+        for o in range(int(self._world.outcome_indptr[row]), int(self._world.outcome_indptr[row + 1])):
+            if self._world.next_state[o] == next_state and self._counted(o) == costs:
+                self._arrays.local_O[o] = place
+
+    def _counted(self, o: int) -> tuple[Fraction, ...]:
+        """Return the costs of an outcome of the world as counted."""
+        pairs = zip(self._counted_OD[o].tolist(), self._units, strict=True)
+        return tuple(ticks * unit for ticks, unit in pairs)
+
+    def play(
+        self,
+        graph: SafeGraph,
+        counts: Counts,
+        row_N: NDArray[np.int64],
+        rng: NDArray[np.uint64],
+        first: int,
+        most: int,
+        *,
+        every_episode: bool,
+        pause: Callable[[], bool] = lambda: False,
+    ) -> Batch:
+        """Play episodes; see `EpisodeRunner.play`. Their numbers are not used, as the generator continues."""
+        if self._true.fits:
+            return self._play(graph, counts, row_N, rng, most, every_episode=every_episode)
+        played = violations = 0
+        while True:  # one by one, each judged in fractions
+            batch = self._play(graph, counts, row_N, rng, 1, every_episode=every_episode)
+            played, violations = played + 1, violations + batch.violations
+            if played == most or batch.end != PLAYED or pause():
+                return replace(batch, episodes=played, violations=violations)
+
+    def _play(
+        self, graph: SafeGraph, counts: Counts, row_N: NDArray[np.int64], rng: NDArray[np.uint64], most: int,
+        *, every_episode: bool,
+    ) -> Batch:  # fmt: skip
+        world, true, (spent, drawn, new_outcome) = self._world, self._true, self._record
+        drawn[:] = -1
+        end, episodes, violations = play(
+            counts.graph_arrays(graph), row_N, self._arrays, counts.arrays, most, every_episode, rng, self._record
+        )
+        if not true.fits:
+            violations = int(true.breaks(drawn[drawn >= 0].tolist(), stopped=end == NEW_OUTCOME))
+        if end != NEW_OUTCOME:
+            return Batch(end, episodes, violations)
+        step, row, o, broken = new_outcome.tolist()
+        if true.fits:
+            after, judged = spent + true.cost_OD[o], slice(step, _last_judged(world, step, o))
+            broken |= ((after > true.upper_HD[judged]) | (after < true.lower_HD[judged])).any()
+            violations += bool(broken)
+        model_row = int(graph.row_model[row])
+        reward = float(world.row_reward[model_row])
+        new = NewOutcome(model_row, int(world.next_state[o]), self._counted(o), reward)
+        return Batch(end, episodes, violations, new)
+
+
+def _last_judged(world: CMDP, step: int, o: int) -> int:
+    """Return the end of the steps whose limits apply to an episode that the learner stops after an outcome.
+
+    If the outcome ends the episode anyway, all later limits apply.
+    """
+    last = step + 1
+    return world.horizon if last == world.horizon or world.is_terminal(last, int(world.next_state[o])) else last
+
+
+def _world_of(problem: Problem) -> tuple[CMDP, NDArray[np.int64]]:
+    """Return the model to play and its costs as counted, in ticks, shape (O, D).
+
+    This is the user's model, whose outcomes have true costs, even if rounding merges several of them. Only continuous
+    costs are played in bins.
+    """
+    origin, lattice = problem.origin, problem.lattice
+    if origin is problem.model or _has_distributions(problem):
+        return problem.model, lattice.cost_OD
+    columns = [
+        round_to(origin.cost[origin.resource_index(name)], unit, up=counting == "up")
+        for name, unit, counting in zip(lattice.resources, lattice.units, problem.counting, strict=True)
+    ]
+    return origin, np.stack(columns, axis=1) if columns else np.zeros((origin.n_outcomes, 0), np.int64)
+
+
+def _has_distributions(problem: Problem) -> bool:
+    distributions, resources = problem.origin.distribution_DO, problem.limits.resources
+    return distributions is not None and any(
+        (distributions[problem.origin.resource_index(name)] != NO_DISTRIBUTION).any() for name in resources
+    )
+
+
+def _places(world: CMDP, counted_OD: NDArray[np.int64], problem: Problem) -> NDArray[np.int64]:
+    """Return the position of each outcome of the world in its row of the problem's model."""
+    starts = np.repeat(world.outcome_indptr[:-1], np.diff(world.outcome_indptr))
+    if world is problem.model:
+        return np.arange(world.n_outcomes) - starts
+    model = problem.model
+    sizes = np.diff(model.outcome_indptr)
+    rows = np.repeat(np.arange(model.n_rows), sizes).tolist()
+    places = (np.arange(model.n_outcomes) - np.repeat(model.outcome_indptr[:-1], sizes)).tolist()
+    ticks = map(tuple, problem.lattice.cost_OD.tolist())
+    found = dict(zip(zip(rows, model.next_state.tolist(), ticks, strict=True), places, strict=True))
+    own = np.repeat(np.arange(world.n_rows), np.diff(world.outcome_indptr)).tolist()
+    keys = zip(own, world.next_state.tolist(), map(tuple, counted_OD.tolist()), strict=True)
+    return np.array([found[key] for key in keys], np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _TrueCosts:
+    """True costs of the outcomes of a world, and the limits as given.
+
+    Attributes
+    ----------
+    fits : bool
+        Whether true costs fit 64-bit ticks; if not, kernels get no costs, and each episode is judged in fractions.
+    cost_OD : ndarray of int64, shape (O, D)
+        Costs in ticks. A bin of continuous costs has two columns per resource, for its upper and its lower end. Costs
+        within a bin are not drawn: an episode is a violation if any costs within its bins would be.
+    upper_HD, lower_HD : ndarray of int64, shape (H, D)
+    world : CMDP
+    limits : Limits
+    """
+
+    fits: bool
+    cost_OD: NDArray[np.int64]
+    upper_HD: NDArray[np.int64]
+    lower_HD: NDArray[np.int64]
+    world: CMDP
+    limits: Limits
+
+    @classmethod
+    def of(cls, problem: Problem, world: CMDP) -> _TrueCosts:
+        limits = problem.limits
+        if _has_distributions(problem):
+            units, ends = problem.truth.units, (problem.truth.high_OD, problem.truth.low_OD)
+            uppers, lowers = _in_ticks(limits, units, world.horizon)
+            no_upper, no_lower = np.full_like(uppers, NO_UPPER), np.full_like(lowers, NO_LOWER)
+            sides = np.hstack([uppers, no_upper]), np.hstack([no_lower, lowers])
+            return cls(True, np.ascontiguousarray(np.hstack(ends)), *sides, world, limits)
+        columns = [problem.origin.cost[problem.origin.resource_index(name)] for name in limits.resources]
+        sums = [problem.origin.cost_sums[problem.origin.resource_index(name)] for name in limits.resources]
+        if not all(column.fits and max(most) <= MAX_TICKS for column, most in zip(columns, sums, strict=True)):
+            nothing = np.zeros((world.horizon, 0), np.int64)
+            return cls(False, np.zeros((world.n_outcomes, 0), np.int64), nothing, nothing, world, limits)
+        sides = _in_ticks(limits, tuple(column.unit for column in columns), world.horizon)
+        cost_OD = np.stack([column.ticks for column in columns], axis=1) if columns else np.zeros((world.n_outcomes, 0))
+        return cls(True, np.ascontiguousarray(cost_OD, np.int64), *sides, world, limits)
+
+    def breaks(self, outcomes: list[int], *, stopped: bool) -> bool:
+        """Return whether an episode with these outcomes broke a limit; `stopped` if the learner ended it early."""
+        spent = (Fraction(0),) * len(self.limits.resources)
+        at = [self.world.resource_index(name) for name in self.limits.resources]
+        for step, o in enumerate(outcomes):
+            spent = tuple(a + self.world.cost[r].value(o) for a, r in zip(spent, at, strict=True))
+            if breaks(self.limits, spent, step):
+                return True
+        steps = len(outcomes)
+        last = _last_judged(self.world, steps - 1, outcomes[-1]) if stopped else self.world.horizon
+        return any(breaks(self.limits, spent, later) for later in range(steps, last))
+
+
+def _in_ticks(limits: Limits, units: tuple[Fraction, ...], horizon: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return upper and lower limits rounded inward to whole ticks, which is exact for sums of whole ticks."""
+    shape = horizon, len(units)
+    uppers, lowers = np.full(shape, NO_UPPER, np.int64), np.full(shape, NO_LOWER, np.int64)
+    for d, unit in enumerate(units):
+        for step in range(horizon):
+            most, least = limits.upper[d][step], limits.lower[d][step]
+            if most is not None:  # limits beyond any sum are clipped
+                uppers[step, d] = max(min(most // unit, NO_UPPER), NO_LOWER + 1)
+            if least is not None:
+                lowers[step, d] = max(min(-(-least // unit), NO_UPPER - 1), NO_LOWER)
+    return uppers, lowers
+
+
+def breaks(limits: Limits, spent: tuple[Fraction, ...], step: int) -> bool:
+    """Return whether what was spent breaks a limit after a step."""
+    for d, amount in enumerate(spent):
+        most, least = limits.upper[d][step], limits.lower[d][step]
+        if (most is not None and amount > most) or (least is not None and amount < least):
+            return True
+    return False
+
+
+def breaks_within(limits: Limits, high: tuple[Fraction, ...], low: tuple[Fraction, ...], step: int) -> bool:
+    """Return whether the most or the least spent within a step breaks the looser of the limits before and after it."""
+    steps = {max(step - 1, 0), step}
+    for d in range(len(limits.resources)):
+        uppers, lowers = [limits.upper[d][h] for h in steps], [limits.lower[d][h] for h in steps]
+        if all(limit is not None and high[d] > limit for limit in uppers):
+            return True
+        if all(limit is not None and low[d] < limit for limit in lowers):
+            return True
+    return False
+
+
+class EnvironmentRunner:
+    """Plays in any environment, one step at a time.
+
+    Parameters
+    ----------
+    world : ExactEnvironment
+    support : CMDP or LearnedSupport
+        Has the environment's states by name. An outcome that is missing from a known support is an error.
+    reward_range : (float, float)
+        The least and the greatest reward allowed.
+    same_rewards : bool
+        Whether an outcome must always have the same reward.
+    """
+
+    chunk = 100
+
+    def __init__(
+        self,
+        world: ExactEnvironment,
+        support: CMDP | LearnedSupport,
+        reward_range: tuple[float, float],
+        *,
+        same_rewards: bool,
+    ) -> None:
+        self._world, self._support, self._range, self._same = world, support, reward_range, same_rewards
+        self._place = {name: index for index, name in enumerate(support.states)}
+        self._graph: SafeGraph | None = None
+        self._outcome: dict[tuple[int, int, tuple[int, ...]], int] = {}
+
+    def add_outcome(self, row: int, next_state: int, costs: tuple[Fraction, ...]) -> None:
+        """Do nothing: outcomes are looked up in the graph."""
+
+    def play(
+        self,
+        graph: SafeGraph,
+        counts: Counts,
+        row_N: NDArray[np.int64],
+        rng: NDArray[np.uint64],
+        first: int,
+        most: int,
+        *,
+        every_episode: bool,
+        pause: Callable[[], bool] = lambda: False,
+    ) -> Batch:
+        """Play episodes; see `EpisodeRunner.play`. The generator is not used."""
+        self._index_outcomes(graph)
+        violations = 0
+        for number in range(first, first + most):
+            due, broke, new = self._episode(graph, counts, row_N, number)
+            violations += broke
+            if new is not None:
+                return Batch(NEW_OUTCOME, number - first + 1, violations, new)
+            if due or every_episode:
+                return Batch(REPLAN, number - first + 1, violations)
+            if pause():
+                return Batch(PLAYED, number - first + 1, violations)
+        return Batch(PLAYED, most, violations)
+
+    def _index_outcomes(self, graph: SafeGraph) -> None:
+        if self._graph is graph:
+            return
+        self._graph, model = graph, graph.problem.model
+        sizes = np.diff(model.outcome_indptr)
+        rows = np.repeat(np.arange(model.n_rows), sizes).tolist()
+        places = (np.arange(model.n_outcomes) - np.repeat(model.outcome_indptr[:-1], sizes)).tolist()
+        ticks = map(tuple, graph.problem.lattice.cost_OD.tolist())
+        self._outcome = {}
+        for row, place, after, spent in zip(rows, places, model.next_state.tolist(), ticks, strict=True):
+            self._outcome.setdefault((row, after, spent), place)
+
+    def _episode(
+        self, graph: SafeGraph, counts: Counts, row_N: NDArray[np.int64], number: int
+    ) -> tuple[bool, bool, NewOutcome | None]:
+        """Play one episode; return whether a count has doubled, whether a limit was broken, and a new outcome."""
+        mdp, problem, horizon = graph.mdp, graph.problem, graph.problem.model.horizon
+        spent, node, step = (Fraction(0),) * len(problem.limits.resources), mdp.start, 0
+        due = broke = False
+        self._world.reset(number)
+        while step < horizon and mdp.row_indptr[node] < mdp.row_indptr[node + 1]:
+            row = int(row_N[node])
+            model_row = int(graph.row_model[row])
+            seen = self._world.step(problem.model.actions[mdp.row_action[row]])
+            observation, reward, costs = seen.observation, seen.reward, seen.costs
+            if seen.truncated and not seen.terminated and step + 1 < horizon:
+                raise self._too_short(step + 1, horizon)
+            over = seen.terminated or seen.truncated
+            self._check_reward(reward, step)
+            self._check_bound(graph, model_row, step, seen)
+            broke = broke or self._breaks_within(spent, seen, step)
+            spent = tuple(a + b for a, b in zip(spent, costs, strict=True))
+            broke = broke or breaks(problem.limits, spent, step)
+            after = self._next_state(observation, over=over, last=step == horizon - 1)
+            counted, ticks = self._count(costs)
+            j = None if ticks is None else self._outcome.get((model_row, after, ticks))
+            if j is None:
+                if isinstance(self._support, LearnedSupport):
+                    last = horizon if over else step + 1  # later limits apply unless the learner ends the episode
+                    broke = broke or any(breaks(problem.limits, spent, later) for later in range(step + 1, last))
+                    return due, broke, NewOutcome(model_row, after, counted, reward)
+                raise self._missing(graph, model_row, step, observation, costs)
+            self._check_same(counts, row, j, reward, step)
+            due |= counts.add(int(counts.row_key[row]), j, reward)
+            node, step = int(graph.entry_next[graph.entry_indptr[row] + j]), step + 1
+            self._check_end(graph, node, step, after, over=over)
+        return due, broke or any(breaks(problem.limits, spent, later) for later in range(step, horizon)), None
+
+    def _breaks_within(self, spent: tuple[Fraction, ...], seen: Transition, step: int) -> bool:
+        assert self._graph is not None
+        if seen.within is None:
+            return False
+        high, low = (tuple(a + b for a, b in zip(spent, side, strict=True)) for side in seen.within)
+        return breaks_within(self._graph.problem.limits, high, low, step)
+
+    def _next_state(self, observation: int, *, over: bool, last: bool) -> int:
+        """Return the position of the next state; -1 if the support does not have it."""
+        if isinstance(self._support, LearnedSupport):
+            return self._support.over if over and not last else self._place[observation]
+        twin = self._place.get((observation, "done")) if over else None
+        after = self._place.get(observation) if twin is None else twin
+        return -1 if after is None else after
+
+    def _count(self, costs: tuple[Fraction, ...]) -> tuple[tuple[Fraction, ...], tuple[int, ...] | None]:
+        """Return costs as counted, and in ticks; None if some cost is not a whole number of ticks."""
+        assert self._graph is not None
+        problem, counted, ticks = self._graph.problem, [], []
+        for cost, unit, counting in zip(costs, problem.lattice.units, problem.counting, strict=True):
+            whole = -(-cost // unit) if counting == "up" else cost // unit
+            exactly = counting == "exact"
+            counted.append(cost if exactly else whole * unit)
+            ticks.append(whole if not exactly or whole * unit == cost else None)
+        found = tuple(tick for tick in ticks if tick is not None)
+        return tuple(counted), found if len(found) == len(ticks) else None
+
+    def _check_reward(self, reward: float, step: int) -> None:
+        low, high = self._range
+        if not low <= reward <= high:
+            hint = "pass reward_range=(least, greatest), or scale the rewards"
+            raise ModelError(f"step {step}, reward", f"a number from {low:g} to {high:g}", f"{reward:g}", hint)
+
+    def _check_bound(self, graph: SafeGraph, row: int, step: int, seen: Transition) -> None:
+        """Raise an `UnmodeledOutcome` if a row costs more than its bound."""
+        bound = self._support.bounds[row] if isinstance(self._support, LearnedSupport) else None
+        costs = seen.costs if seen.within is None else seen.within[0]
+        if bound is None or all(cost <= most for cost, most in zip(costs, bound, strict=True)):
+            return
+        names = graph.problem.limits.resources
+        possible = ", ".join(f"{n} at most {short_amount(c)}" for n, c in zip(names, bound, strict=True))
+        raise _unmodeled(graph, row, step, _amounts(names, costs), (f"{possible}, as cost_bound says",))
+
+    def _check_same(self, counts: Counts, row: int, j: int, reward: float, step: int) -> None:
+        if not self._same:
+            return
+        o = int(counts.key_indptr[counts.row_key[row]]) + j
+        if counts.count_O[o] and abs(counts.reward_sum_O[o] / counts.count_O[o] - reward) > 1e-9:
+            before = counts.reward_sum_O[o] / counts.count_O[o]
+            expected = f"the same reward as before with this outcome ({before:g}), as random_rewards=False says"
+            raise ModelError(f"step {step}, reward", expected, f"{reward:g}", "leave it out")
+
+    @staticmethod
+    def _too_short(steps: int, horizon: int) -> ModelError:
+        """Return the error for an episode that a time limit truncated, which is not an outcome of any state."""
+        return ModelError(
+            f"step {steps}", f"the episode to continue, as the horizon is {horizon}", "its end by a time limit",
+            "use a horizon within the environment's time limit",
+        )  # fmt: skip
+
+    def _check_end(self, graph: SafeGraph, node: int, step: int, after: int, *, over: bool) -> None:
+        model = graph.problem.model
+        if step == model.horizon or over == model.is_terminal(step, after):
+            return
+        where = f"step {step}, state {quote(model.states[after])}"
+        if over:
+            expected = f"the episode to continue, as the support and the horizon of {model.horizon} say"
+            raise ModelError(where, expected, "its end", "use a horizon within the environment's time limit")
+        raise ModelError(where, "the end of the episode, as the support says", "that it continues")
+
+    def _missing(
+        self, graph: SafeGraph, row: int, step: int, observation: int, costs: tuple[Fraction, ...]
+    ) -> UnmodeledOutcome:
+        """Return the error for an outcome that a known support does not have."""
+        possible = tuple(
+            f"{quote(each.next_state)} at {', '.join(f'{n} {c}' for n, c in each.cost.items())}"
+            for each in graph.problem.model.outcomes(row)
+        )
+        paid = _amounts(graph.problem.limits.resources, costs)
+        return _unmodeled(graph, row, step, f"{quote(observation)} at {paid}", possible)
+
+
+def _unmodeled(graph: SafeGraph, row: int, step: int, found: str, possible: tuple[str, ...]) -> UnmodeledOutcome:
+    model = graph.problem.model
+    state = int(np.searchsorted(model.row_indptr, row, side="right") - 1) % model.n_states
+    return UnmodeledOutcome(step, model.states[state], model.actions[int(model.row_action[row])], found, possible)
+
+
+def _amounts(names: tuple[str, ...], costs: tuple[Fraction, ...]) -> str:
+    return ", ".join(f"{name} {short_amount(cost)}" for name, cost in zip(names, costs, strict=True))

@@ -1,0 +1,234 @@
+"""From the arguments of `learn` to a learner: what is known about the environment decides which nodes are safe.
+
+There are four cases: a model; an environment with a known support; an environment with bounds on its costs; and an
+environment, or a model, whose support is learned from what occurs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from solvent.core.exact import Number
+from solvent.core.limits import ResourceMonitor
+from solvent.errors import ModelError, quote
+from solvent.learning.arguments import (
+    SupportSource,
+    check_reward_sums,
+    is_support_known,
+    read_bounds,
+    read_whole,
+    refuse_lower_limits,
+    require_consent,
+)
+from solvent.learning.environment import (
+    CostLike,
+    Environment,
+    ExactEnvironment,
+    model_of,
+    refuse_budget_wrapper,
+    wrapped_model_hint,
+)
+from solvent.learning.graph import SafeGraph
+from solvent.learning.learner import Learner, LearnSettings
+from solvent.learning.runners import EnvironmentRunner, ModelRunner
+from solvent.learning.support import LearnedSupport, SupportLike, read_support, unrolled
+from solvent.learning.worst_case import WorstCase
+from solvent.model.budget import BudgetLike, Limits, limits_of, read_budgets, resolve
+from solvent.model.cmdp import CMDP
+from solvent.model.cost_bounds import BoundLike
+from solvent.model.validation import check_horizon
+from solvent.policy.nodes import Counting
+from solvent.solvers.problem import Problem
+from solvent.solvers.transforms.rounding import additive_lengths, project, read_epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnSetup:
+    """The environment and what is known about it; fields as the parameters of `learn`.
+
+    Attributes
+    ----------
+    env : CMDP or Environment
+    settings : LearnSettings
+    horizon : int or None
+    budget : BudgetLike or None
+    cost_support : {"known", "learned"} or None
+    support : SupportLike or None
+    cost_bound : BoundLike
+    cost : CostLike
+    epsilon_cost : number, dict by resource, or None
+    strict : bool
+    stationary : bool or None
+    """
+
+    env: CMDP | Environment
+    settings: LearnSettings
+    horizon: int | None = None
+    budget: BudgetLike | None = None
+    cost_support: SupportSource | None = None
+    support: SupportLike | None = None
+    cost_bound: BoundLike = None
+    cost: CostLike = None
+    epsilon_cost: Number | Mapping[str, Number] | None = None
+    strict: bool = False
+    stationary: bool | None = None
+
+    def learner(self, monitor: ResourceMonitor | None = None) -> Learner:
+        """Return a learner that has not played yet.
+
+        Raises
+        ------
+        ModelError
+            If the arguments contradict each other or do not fit the environment.
+        LimitError
+            If the graph of safe nodes exceeds the time or memory limit.
+        """
+        monitor = monitor or ResourceMonitor()
+        played = self._resolve_env()
+        self._check_combination(played)
+        learner = self._in_model(played, monitor) if isinstance(played, CMDP) else self._in_env(played, monitor)
+        learner.monitor = monitor
+        return learner
+
+    def _resolve_env(self) -> CMDP | Environment:
+        """Return what is played: a model in place of an environment that does nothing but play it."""
+        env = self.env
+        if not isinstance(env, CMDP) and not hasattr(env, "step"):
+            hint = "pass what gymnasium.make(...) returns" if isinstance(env, str) else ""
+            raise ModelError("learn", "a CMDP or an environment", quote(env), hint)
+        refuse_budget_wrapper(env)
+        if isinstance(env, CMDP) or self._describes_env:
+            return env
+        return model_of(env) or env
+
+    @property
+    def _describes_env(self) -> bool:
+        """Whether an argument says something about the environment that a model would say itself."""
+        return self.support is not None or self.cost_bound is not None or self.cost is not None
+
+    def _is_known(self, played: CMDP | Environment) -> bool:
+        given = isinstance(played, CMDP) or self.support is not None
+        return is_support_known(self.cost_support, given=given, bounded=self.cost_bound is not None)
+
+    def _check_combination(self, played: CMDP | Environment) -> None:
+        if self.strict and self.epsilon_cost is None:
+            raise ModelError("strict", "epsilon_cost=..., which says how costs are rounded", "none", "leave it out")
+        if isinstance(played, CMDP) and self._describes_env:
+            raise ModelError("learn", "no support, cost_bound or cost with a model, which has them", "one of them")
+        known, bounded = self._is_known(played), self.cost_bound is not None
+        if self.support is not None and (bounded or not known):
+            beside = "a cost_bound" if bounded else 'cost_support="learned"'
+            raise ModelError("support", f"none with {beside}", quote(self.support))
+        if bounded and self.cost_support == "learned":
+            raise ModelError("cost_bound", 'none with cost_support="learned"', quote(self.cost_bound))
+        check_reward_sums(self.settings.reward_range, self._horizon(played))
+        if known:
+            return
+        if self.settings.bonus == "theory":
+            raise ModelError(
+                "bonus", '"practical" with a learned support, as nothing bounds what was never seen', '"theory"'
+            )
+        if not self.settings.pool:
+            raise ModelError("pool", "True with a learned support, which is pooled", "False")
+
+    def _horizon(self, played: CMDP | Environment) -> int:
+        if isinstance(played, CMDP):
+            if self.horizon is not None and read_whole("horizon", self.horizon, 1) != played.horizon:
+                raise ModelError("horizon", f"that of the model, {played.horizon}, or none", quote(self.horizon))
+            return played.horizon
+        if self.horizon is None:
+            raise ModelError("horizon", "a number of steps for an environment", "none", wrapped_model_hint(played))
+        return check_horizon(read_whole("horizon", self.horizon, 1))
+
+    def _in_model(self, model: CMDP, monitor: ResourceMonitor) -> Learner:
+        """Return a learner in a model, whose rewards are not random."""
+        settings = replace(self.settings, random_rewards=False)
+        low, high = settings.reward_range
+        if model.n_rows and not low <= model.row_reward.min() <= model.row_reward.max() <= high:
+            found = f"{model.row_reward.min():g} to {model.row_reward.max():g}"
+            hint = "pass reward_range=(least, greatest), or scale the rewards"
+            raise ModelError("rewards", f"numbers from {low:g} to {high:g}", found, hint)
+        if self.stationary and not model.is_stationary:
+            raise ModelError("stationary", "a stationary model", f"one with {model.n_tables} tables", "leave it out")
+        limits, known = resolve(model, self.budget), self._is_known(model)
+        problem = self._problem(model, limits)
+        runner = ModelRunner(problem, known=known)
+        if known:
+            return Learner(settings, model, SafeGraph.of(problem, monitor), runner)
+        refuse_lower_limits(limits)
+        learned = LearnedSupport(
+            problem.model, model.horizon, limits, units=problem.lattice.units, counting=problem.counting
+        )
+        return Learner(settings, model, SafeGraph.of(learned.problem(), monitor), runner, learned)
+
+    def _in_env(self, env: Environment, monitor: ResourceMonitor) -> Learner:
+        """Return a learner in an environment that is not a model."""
+        horizon = self._horizon(env)
+        resources, limits = self._limits(horizon)
+        if not limits.resources:
+            raise ModelError("budget", "a limit on some resource", quote(self.budget))
+        world = ExactEnvironment(env, limits.resources, self.cost, self.settings.seed)
+        if self.support is None:
+            return self._with_learned_support(world, horizon, limits, monitor)
+        model = read_support(
+            self.support, start=world.start, actions=world.actions, horizon=horizon, resources=resources,
+            stationary=self.stationary is not False,
+        )  # fmt: skip
+        foreign = [name for name in model.actions if name not in world.actions]
+        if foreign:
+            first, last = world.actions[0], world.actions[-1]
+            raise ModelError("support, actions", f"those of the environment, {first} to {last}", quote(foreign[0]))
+        graph = SafeGraph.of(self._problem(model, limits), monitor)
+        return Learner(self.settings, model, graph, self._environment_runner(world, model))
+
+    def _limits(self, horizon: int) -> tuple[tuple[str, ...], Limits]:
+        """Return the resources of the support, and the limits."""
+        if isinstance(self.support, CMDP):
+            return self.support.resources, resolve(self.support, self.budget)
+        if self.budget is None:
+            raise ModelError("budget", "a budget", "none")
+        resources = tuple(map(str, self.budget)) if isinstance(self.budget, Mapping) else ("cost",)
+        return resources, limits_of(read_budgets(self.budget, resources, horizon), horizon)
+
+    def _with_learned_support(
+        self, world: ExactEnvironment, horizon: int, limits: Limits, monitor: ResourceMonitor
+    ) -> Learner:
+        refuse_lower_limits(limits)
+        units: tuple[Fraction, ...] | None = None
+        counting: tuple[Counting, ...] | None = None
+        if self.epsilon_cost is not None:
+            units = self._units(limits, horizon)
+            direction: Counting = "up" if self.strict else "down"
+            counting = (direction,) * len(units)
+        states, actions = tuple(world.observations), tuple(world.actions)
+        worst_case: WorstCase | None = None
+        if self.cost_bound is None:
+            require_consent(self.cost_support)
+        else:
+            bounds = read_bounds(self.cost_bound, limits.resources, world.observations, world.actions)
+            worst_case = WorstCase.of(bounds, states, len(actions))
+        learned = LearnedSupport(
+            (world.start, states, actions), horizon, limits, stationary=self.stationary is not False, units=units,
+            counting=counting, worst_case=worst_case,
+        )  # fmt: skip
+        graph = SafeGraph.of(learned.problem(), monitor)
+        return Learner(self.settings, None, graph, self._environment_runner(world, learned), learned)
+
+    def _environment_runner(self, world: ExactEnvironment, support: CMDP | LearnedSupport) -> EnvironmentRunner:
+        settings = self.settings
+        return EnvironmentRunner(world, support, settings.reward_range, same_rewards=not settings.random_rewards)
+
+    def _problem(self, model: CMDP, limits: Limits) -> Problem:
+        """Return the problem of a known support, its steps kept apart if `stationary` is False."""
+        if self.stationary is False:
+            model = unrolled(model)
+        if self.epsilon_cost is None:
+            return Problem.exact(model, limits, merge=False)  # outcomes are counted one by one
+        return project(model, limits, self._units(limits, model.horizon), "rounded" if self.strict else "relaxed")
+
+    def _units(self, limits: Limits, horizon: int) -> tuple[Fraction, ...]:
+        """Return the units to which costs are rounded."""
+        assert self.epsilon_cost is not None
+        return additive_lengths(read_epsilon(self.epsilon_cost, limits, "epsilon_cost"), horizon)
