@@ -1,6 +1,6 @@
-"""Approximation: how long the schemes and certified gaps take, beside a transcription and what we set out to reach.
+"""Approximation: times of the schemes and of certified gaps, with a transcription of the paper and targets.
 
-Medians over repeated solves in one process, kernels compiled beforehand. Machines are noisy: read the ratios. The peer
+Medians over repeated solves in one process, kernels compiled beforehand. Times are noisy: compare ratios. The peer
 in the same run is the paper's approximate MDP (its projection f and Algorithm 3) with Python dictionaries.
 """
 
@@ -47,7 +47,7 @@ class Result:
 
 
 def schemes() -> list[Result]:
-    """Time the paper's family by the relative scheme, where the budget binds and where it does not."""
+    """Time the relative scheme on the paper's family, with a budget that binds and one that does not."""
     results = []
     for budget in (100, 10):
         for epsilon, target in ((0.1, 20.0), (1.0, 1.0)):
@@ -69,7 +69,7 @@ def schemes() -> list[Result]:
 
 
 def certified() -> list[Result]:
-    """Time certified gaps of one percent on random real costs, budgets a little above the least that is feasible."""
+    """Time certified gaps of one percent on random real costs, with budgets slightly above the least feasible one."""
     results = []
     for seed in range(3):
         model = instances.random(50, 4, horizon=50, branching=3, cost_range=(0, 5), real_costs=True, seed=seed)
@@ -87,7 +87,7 @@ def certified() -> list[Result]:
 
 
 def sweep_rate() -> tuple[float, float]:
-    """Return outcome evaluations a second on one core, and those of a plain array sweep of the same bytes."""
+    """Return outcome evaluations per second on one core, and additions per second of a plain NumPy sweep."""
     model = instances.random(50, 4, horizon=50, branching=3, cost_range=(0, 5), real_costs=True, seed=1)
     problem = project(model, resolve(model, 160), (Fraction(1, 64),), "relaxed")
     purse, _ = purse_of(problem.lattice)
@@ -127,7 +127,7 @@ def main() -> None:
         )  # fmt: skip
     console.print(table)
     console.print(
-        f"array sweeps: {rate / 1e6:,.0f} million outcome evaluations a second on one core (target 300); numpy adds "
+        f"array sweeps: {rate / 1e6:,.0f} million outcome evaluations per second on one core (target 300); numpy adds "
         f"{plain_rate / 1e6:,.0f} million numbers"
     )
     console.print(f"{platform.platform()}, Python {platform.python_version()}, solvent {solvent.__version__}")

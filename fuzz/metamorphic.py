@@ -83,7 +83,7 @@ class Tally:
 
 
 class Refused(Exception):  # noqa: N818
-    """The package does not take this problem by this method, and says so."""
+    """The method does not accept this problem."""
 
 
 def metamorphic_checks(
@@ -116,7 +116,7 @@ def metamorphic_checks(
     tally : Tally, optional
         Counts comparisons.
     ledger : Ledger, optional
-        Told of each call.
+        Notified of each call.
 
     Returns
     -------
@@ -335,7 +335,7 @@ def _curves(side: _Side) -> dict[str, Any]:
 
 @dataclass
 class _Pair:
-    """Two answers by one method and what is known of them."""
+    """Two answers by one method and their relation."""
 
     transformation: str
     method: str

@@ -23,7 +23,7 @@ def test_a_figure_is_made_and_told(here: Path) -> None:
     done = run("solvent paper precision --quick --jobs 1 --out figures")
     assert (done.code, done.err) == (0, "")
     lines = mask(done.out).splitlines()
-    assert lines[0] == "precision: costs cut to k decimals (lem: precision)"
+    assert lines[0] == "precision: costs truncated to k decimals (lem: precision)"
     assert lines[1].startswith("  shows  at H = 6 the plain reduction has ")
     assert "  wrote  figures/precision.csv, figures/precision.png, figures/precision.json" in lines
     assert "  from   36 rows, in #.## s" in lines
@@ -60,7 +60,7 @@ def test_an_unknown_figure(here: Path) -> None:
 def test_no_processes_at_all(here: Path) -> None:
     done = run("solvent paper --quick --jobs 0")
     assert done.code == 2
-    assert done.err == "error: jobs\n  expected  a whole number of at least 1\n  found     0\n"
+    assert done.err == "error: jobs\n  expected  an integer of at least 1\n  found     0\n"
 
 
 def test_a_folder_that_is_none(here: Path) -> None:

@@ -79,7 +79,7 @@ def test_reported_violations_are_those_of_the_environment(seed: int) -> None:
     env: Any = CostMeter(base, cost) if metered else base
     for name in names:
         env = WRAPPERS[name](env)
-    most = max(base.dearest, Fraction(0))
+    most = max(base.largest_cost, Fraction(0))
     for name in names:
         most *= MOST.get(name, 1)
     bounds = {
@@ -259,7 +259,7 @@ def test_meters_in_vectors_and_copies() -> None:
 
     def make() -> BudgetWrapper:
         base = Ledgered(7, [Fraction(3)])
-        return BudgetWrapper(StickyAction(CostMeter(base), 0.5), 3, cost_bound=base.dearest, dead_start="end")
+        return BudgetWrapper(StickyAction(CostMeter(base), 0.5), 3, cost_bound=base.largest_cost, dead_start="end")
 
     vector = gymnasium.vector.SyncVectorEnv([make, make])
     vector.reset(seed=1)

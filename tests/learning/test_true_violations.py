@@ -45,7 +45,7 @@ def test_reported_violations_are_those_of_the_environment(seed: int) -> None:
     times = 2 if altered and names[-1] != "sticky" else 1
     given: dict[str, Any] = {
         "known": {"support": base.table},
-        "bound": {"cost_bound": times * max(base.dearest, 0)},
+        "bound": {"cost_bound": times * max(base.largest_cost, 0)},
         "learned": {"cost_support": "learned"},
     }[mode]
     if mode == "bound" and not altered:

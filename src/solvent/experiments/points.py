@@ -1,4 +1,4 @@
-"""How many points a frontier has: all that the exact method on frontiers does is proportional to it."""
+"""The number of points of a frontier, to which the work of the frontier method is proportional."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from solvent.solvers.frontier import frontiers
 
 K = TypeVar("K", bound=Hashable)
 
-#: Points of all trials, by what is drawn as one line and by where on the line they are.
+#: Points of all trials, by line of the figure and by position on the line.
 Lines = dict[K, dict[int, list[int]]]
 
 
 @dataclass(frozen=True)
 class Points:
-    """How many points a frontier has.
+    """Number of points of a frontier.
 
     Attributes
     ----------
     points : int
-        At the first step, in the first state: where the optimal value rises, as a function of the budget.
+        At the first step, in the start state: budgets at which the optimal value rises.
     total : int
-        At all steps, in all states.
+        At all steps and states.
     """
 
     points: int
@@ -36,7 +36,7 @@ class Points:
 
 
 def count(model: CMDP) -> Points:
-    """Count the points of the frontiers of a model of one resource, over all budgets that can matter.
+    """Count the points of the frontiers of a model with one resource, over all budgets that can matter.
 
     Examples
     --------
@@ -52,9 +52,9 @@ def count(model: CMDP) -> Points:
 
 
 def prepare() -> None:
-    """Compile, or load, what counts."""
+    """Compile or load the kernels that `count` uses."""
     count(families.draw("uniform", 2, seed=0))
-    count(families.draw("uniform", 2, seed=0, luck=True))
+    count(families.draw("uniform", 2, seed=0, random=True))
 
 
 def lines(trials: Iterable[tuple[K, int, int]]) -> Lines[K]:
