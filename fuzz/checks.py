@@ -437,8 +437,8 @@ def check_report(run: Run, report: Any, done: Walk, ledger: Ledger) -> None:
     near = math.isfinite(report.value) and abs(Fraction(report.value) - done.value) <= CLOSE * done.scale
     ledger.check("report: value", run, near, done.value, report.value)
     if not done.stopped:
-        most = {name: list(amounts) for name, amounts in report.worst_spent.items()}
-        least = {name: list(amounts) for name, amounts in report.least_spent.items()}
+        most = {name: list(amounts) for name, amounts in report.worst_spent_by_step.items()}
+        least = {name: list(amounts) for name, amounts in report.least_spent_by_step.items()}
         ledger.check("report: worst spent", run, most == done.most, done.most, most)
         ledger.check("report: least spent", run, least == done.least, done.least, least)
     chance = report.violation_probability

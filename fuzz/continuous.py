@@ -371,7 +371,7 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
         ledger.check("worst spent", run, worst is not None and worst >= max(done.most[name]), max(done.most[name]),
                      worst)  # fmt: skip
         if report is not None:
-            told = list(report.worst_spent[name])
+            told = list(report.worst_spent_by_step[name])
             ledger.check("report: worst spent", run, told == done.most[name], done.most[name], told)
 
 

@@ -566,9 +566,9 @@ def _lift(pair: _Pair, before: Any) -> None:
         f"the carried over policy is worth {second.value!r} instead of {float(relation.value(first.value))!r}",
     )
     for name, (new, factor) in zip(pair.original.problem.resources, names, strict=True):
-        most, least = first.worst_spent[name], first.least_spent[name]
+        most, least = first.worst_spent_by_step[name], first.least_spent_by_step[name]
         expected = [x if factor > 0 else y for x, y in zip(most, least, strict=True)]
-        found = second.worst_spent[new][relation.delay :]
+        found = second.worst_spent_by_step[new][relation.delay :]
         pair.expect(
             list(found) == [factor * x for x in expected],
             "lift",

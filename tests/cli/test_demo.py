@@ -39,7 +39,7 @@ def test_the_sections(empty: Path) -> None:
     places = [done.out.index(title) for title in titles]
     assert places == sorted(places)
     assert "How much can it earn without ever running dry?" in done.out
-    assert "goes over fuel after step" in done.out
+    assert "breaks the limit of fuel after step" in done.out
     assert "optimal: never over budget" in done.out
     assert "0 of 100,000 days run dry" in done.out
     assert "▲ least budget 0" in done.out

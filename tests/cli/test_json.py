@@ -176,11 +176,14 @@ def test_verify(van: Path) -> None:
     assert done.code == 0
     assert keys(done.json) == HEAD | {
         *("model", "feasible", "value", "violation_probability", "expected_excess", "worst_spent", "least_spent"),
+        *("worst_spent_by_step", "least_spent_by_step"),
         *("upper", "lower", "nodes", "witness"),
     }
     assert done.json["feasible"] is True
     assert done.json["witness"] is None
-    assert max(map(Fraction, done.json["worst_spent"]["fuel"])) == 30
+    assert (
+        Fraction(done.json["worst_spent"]["fuel"]) == max(map(Fraction, done.json["worst_spent_by_step"]["fuel"])) == 30
+    )
     broken = run("solvent verify delivery-van.yaml van.policy --json --budget 57/2")
     assert broken.code == 1
     assert broken.json["feasible"] is False

@@ -44,8 +44,8 @@ def test_the_envelope_is_the_verifiers(dose):
     model, policy = dose
     axes = plot.spending(model, policy, episodes=500)
     report = solvent.verify(model, policy)
-    assert line(axes, "worst case").tolist() == [0, *map(float, report.worst_spent["toxicity"])]
-    assert line(axes, "least").tolist() == [0, *map(float, report.least_spent["toxicity"])]
+    assert line(axes, "worst case").tolist() == [0, *map(float, report.worst_spent_by_step["toxicity"])]
+    assert line(axes, "least").tolist() == [0, *map(float, report.least_spent_by_step["toxicity"])]
     assert axes.get_ylabel() == "toxicity spent"
 
 

@@ -17,6 +17,7 @@ import catalog
 import oracle
 import strategies
 from solvent.core.limits import ResourceMonitor
+from solvent.core.progress import CallbackProgress
 from solvent.errors import ModelError
 from solvent.model import instances
 from solvent.model.budget import Budget, resolve
@@ -225,7 +226,7 @@ def test_however_layers_are_swept(monkeypatch, parallel_from, at_once):
     usual = frontier.build(model, purse, ResourceMonitor(), arrays=True)
     monkeypatch.setattr(frontier, "_PARALLEL_FROM", parallel_from)
     monkeypatch.setattr(frontier, "_SWEPT_AT_ONCE", at_once)
-    watched = ResourceMonitor(report=lambda *_: None)
+    watched = ResourceMonitor(sink=CallbackProgress(lambda *_: None))
     for monitor in (ResourceMonitor(), watched):
         swept = frontier.build(model, purse, monitor, arrays=True)
         assert swept.value(0) == pytest.approx(points.value(0), rel=1e-12)

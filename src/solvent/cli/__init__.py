@@ -8,7 +8,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from solvent.core.memory import IMPORTS, AddressSpaceError, require_address_space
+from solvent.core.memory import IMPORTS, require_address_space
+from solvent.errors import AddressSpaceError
 
 __all__ = ["main"]
 

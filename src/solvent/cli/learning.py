@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from solvent.learning.learner import Callback
     from solvent.learning.result import LearnResult
     from solvent.model.cmdp import CMDP
-    from solvent.verification.report import Report
+    from solvent.verification.report import VerifyReport
 
 ModelOrEnvArgument = Annotated[
     Path,
@@ -317,7 +317,7 @@ def _logs(log: Output | None, tensorboard: Path | None) -> Iterator[Callback | N
         yield callback if logs else None
 
 
-def _verify(session: Session, task: LearnTask, learned: LearnResult, **limits: Any) -> tuple[Report | None, str]:
+def _verify(session: Session, task: LearnTask, learned: LearnResult, **limits: Any) -> tuple[VerifyReport | None, str]:
     """Return the report of verifying the learned policy in the true model, or None and the reason."""
     from solvent.errors import LimitError, PolicyError
     from solvent.verification.verify import verify

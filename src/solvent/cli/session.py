@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, partial
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from solvent.cli.outputs import Output
-    from solvent.core.progress import Progress
+    from solvent.core.progress import ProgressSink
 
 #: Seconds after which a lost interrupt is raised again.
 _RETRY_DELAY = 0.02
@@ -95,14 +95,14 @@ class Session:
 
     @property
     def progress(self) -> bool:
-        """Whether to show progress; `Progress` shows it on a terminal only."""
+        """Whether to show progress; `open_progress` shows it on a terminal only."""
         return not self.quiet
 
-    def working(self, what: str) -> Progress:
+    def working(self, what: str) -> AbstractContextManager[ProgressSink]:
         """Return a context that shows what is being done if it takes longer than a second."""
-        from solvent.core.progress import Progress
+        from solvent.core.progress import open_progress
 
-        return Progress(show=self.progress, waiting=what)
+        return open_progress(self.progress, what)
 
     def print_result(self, text: RenderableType, record: dict[str, Any]) -> None:
         """Print the result, as text or as one JSON object."""

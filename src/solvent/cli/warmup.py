@@ -12,8 +12,7 @@ def warmup(session: Session) -> int:
     """
     from solvent.warmup import warmup as compile_kernels
 
-    with session.working("compiling kernels") as progress:
-        done = compile_kernels(lambda at, tasks: progress.report("compiling kernels", at, tasks, {}, "task"))
+    done = compile_kernels(session.progress)
     if done.compiled:
         text = f"compiled {done.compiled} of {done.kernels} kernels in {done.seconds:.1f} s"
     elif not done.kernels:

@@ -49,7 +49,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from solvent._version import __version__
-from solvent.core.progress import Progress
+from solvent.core.progress import open_progress
 from solvent.errors import ModelError, SolventError, quote
 
 C = TypeVar("C")
@@ -160,7 +160,7 @@ def run(
     wanted = dict.fromkeys(study.cases)
     missing = [case for case in wanted if table.key(case) not in known]
     if missing:
-        with Progress(show=progress, waiting=f"{study.name}: preparing") as bar, table:
+        with open_progress(progress, waiting=f"{study.name}: preparing") as bar, table:
             measured = _here(study, missing) if jobs == 1 else _elsewhere(study, missing, min(jobs, len(missing)))
             kept = len(wanted) - len(missing)
             with closing(measured):  # ends the workers even after an exception

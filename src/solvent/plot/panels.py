@@ -9,7 +9,7 @@ from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP
 from solvent.plot.spent import spending
 from solvent.plot.style import look
-from solvent.verification.verify import PolicyLike, limits_of
+from solvent.verification.policies import PolicyLike, limits_of
 
 _WIDTH, _HEIGHT = 6.4, 3.4
 

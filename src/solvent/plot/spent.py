@@ -23,9 +23,10 @@ from solvent.plot.style import (
     step_axis,
     styled_axes,
 )
-from solvent.verification.report import PerStep, Report
+from solvent.verification.policies import PolicyLike
+from solvent.verification.report import PerStep, VerifyReport
 from solvent.verification.simulate import Simulation, simulate
-from solvent.verification.verify import PolicyLike, verify
+from solvent.verification.verify import verify
 
 #: Lower quantile, upper quantile and opacity of each band.
 _BANDS = ((0.05, 0.95, 0.30), (0.25, 0.75, 0.55))
@@ -96,8 +97,8 @@ def spending(
     return axes
 
 
-def _draw_extremes(axes: Axes, report: Report, runs: Simulation, name: str) -> None:
-    worst, least = _line(report.worst_spent[name]), _line(report.least_spent[name])
+def _draw_extremes(axes: Axes, report: VerifyReport, runs: Simulation, name: str) -> None:
+    worst, least = _line(report.worst_spent_by_step[name]), _line(report.least_spent_by_step[name])
     steps = np.arange(len(worst))
     marker = "." if len(worst) <= _MOST_MARKERS else ""
     axes.plot(steps, worst, color=WORST, linewidth=1.5, marker=marker, label="worst case", zorder=3)
@@ -116,7 +117,7 @@ def _line(amounts: PerStep) -> NDArray[np.float64]:
     return np.array([0.0, *(np.nan if each is None else float(each) for each in amounts)])
 
 
-def _draw_limits(axes: Axes, report: Report, name: str) -> None:
+def _draw_limits(axes: Axes, report: VerifyReport, name: str) -> None:
     for side, word in ((report.upper, "limit"), (report.lower, "lower limit")):
         limits = side.get(name, ())
         style = "-" if word == "limit" else (0, (5, 2))
@@ -148,11 +149,11 @@ def _stretches(limits: PerStep) -> Iterator[tuple[int, int]]:
             first = step
 
 
-def _draw_breaks(axes: Axes, report: Report, name: str) -> None:
+def _draw_breaks(axes: Axes, report: VerifyReport, name: str) -> None:
     """Mark the steps at which the greatest or the least amount breaks a limit, compared exactly."""
     broken = []
-    for step in range(len(report.worst_spent[name])):
-        worst, least = report.worst_spent[name][step], report.least_spent[name][step]
+    for step in range(len(report.worst_spent_by_step[name])):
+        worst, least = report.worst_spent_by_step[name][step], report.least_spent_by_step[name][step]
         upper = report.upper[name][step] if name in report.upper else None
         lower = report.lower[name][step] if name in report.lower else None
         if upper is not None and worst is not None and worst > upper:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import Number, exact
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
-from solvent.core.progress import Progress
+from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import BudgetError, LimitError, ModelError, SolventError, printable, quote
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import Limits, resolve
@@ -140,7 +140,7 @@ def frontier(
     ignore_limits: bool = False,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
-    progress: bool = False,
+    progress: ProgressLike = False,
 ) -> Curve:
     """Solve for every budget of one resource at once.
 
@@ -156,8 +156,9 @@ def frontier(
         of this. Without, a model that has any is refused, since policies of the curve would break them.
     time_limit, memory_limit : optional
         As for `solve`.
-    progress : bool
-        As for `solve`.
+    progress : bool, "log", ProgressSink or callable
+        If True, show progress on a terminal or in a notebook; if "log", log it under "solvent.progress". A callable is
+        called with phase, done, total and facts.
 
     Returns
     -------
@@ -188,8 +189,8 @@ def frontier(
     try:
         with (
             held_back(),
-            Progress(show=progress) as bar,
-            ResourceMonitor(seconds, memory, bar.report if progress else None) as m,
+            open_progress(progress) as bar,
+            ResourceMonitor(seconds, memory, bar) as m,
         ):
             dearest = _dearest(model, _only(model, name, Fraction(0)), m)
             most = dearest if given is None else given

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
     from solvent.solvers.curve import Curve
     from solvent.solvers.solution import Solution
-    from solvent.verification.report import Report
+    from solvent.verification.report import VerifyReport
     from solvent.verification.simulate import Simulation
 
 _SEED = 1
@@ -29,7 +29,7 @@ class AverageResult:
     """A policy that keeps its budget in expectation, its exact verification, and a simulation."""
 
     plan: Baseline
-    report: Report
+    report: VerifyReport
     runs: Simulation
 
 
@@ -38,7 +38,7 @@ class SafeResult:
     """A policy that never exceeds its budget, its exact verification, and a simulation."""
 
     solution: Solution
-    report: Report
+    report: VerifyReport
     runs: Simulation
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from solvent.cli.text.errors import in_shell
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from solvent.learning.result import LearnResult
     from solvent.model.cmdp import CMDP
-    from solvent.verification.report import Report
+    from solvent.verification.report import VerifyReport
 
 #: Rows of the table of planning steps; larger tables are thinned.
 _MAX_ROWS = 16
@@ -48,7 +47,7 @@ class LearnSummary:
         The model used for verification.
     learned : LearnResult
     support : {"known", "bound", "learned"}
-    report : Report or None
+    report : VerifyReport or None
         Verification of the learned policy in the true model.
     unchecked : str
         Why there is no report.
@@ -63,7 +62,7 @@ class LearnSummary:
     true_model: CMDP | None
     learned: LearnResult
     support: str
-    report: Report | None
+    report: VerifyReport | None
     unchecked: str
     rounded: bool
     epsilon: float
@@ -125,12 +124,11 @@ def _facts(summary: LearnSummary) -> list[tuple[str, str]]:
     return rows
 
 
-def _spent(report: Report, name: str) -> str:
+def _spent(report: VerifyReport, name: str) -> str:
     """Return the worst case of what is spent of a resource, and its limit."""
-    most, upper = _worst(report, name), report.upper[name]
+    worst, upper = report.worst_spent[name], report.upper[name]
     when = "" if len(set(upper)) == 1 else " at some step"
-    spent = "an unbounded amount" if most is None else f"at most {short_amount(most)}"
-    return f"{spent} spent{when}, {limit_text(report.lower[name], upper)}"
+    return f"at most {short_amount(worst)} spent{when}, {limit_text(report.lower[name], upper)}"
 
 
 def _history(learned: LearnResult) -> Table:
@@ -161,7 +159,7 @@ def learn_record(summary: LearnSummary) -> dict[str, Any]:
         "status": summary.status,
         "value": None if report is None else number(report.value),
         "feasible": None if report is None else report.feasible,
-        "worst_spent": None if report is None else {name: amount(_worst(report, name)) for name in report.worst_spent},
+        "worst_spent": None if report is None else {name: amount(worst) for name, worst in report.worst_spent.items()},
         "unchecked": summary.unchecked or None,
         "value_lower": number(learned.value_lower),
         "value_upper": number(learned.value_upper),
@@ -178,9 +176,3 @@ def learn_record(summary: LearnSummary) -> dict[str, Any]:
         "message": learned.message,
         "limit_reached": learned.limit_reached,
     }
-
-
-def _worst(report: Report, name: str) -> Fraction | None:
-    """Return the worst case over all steps of what is spent of a resource; None if unbounded."""
-    worst = [each for each in report.worst_spent[name] if each is not None]
-    return max(worst) if len(worst) == len(report.worst_spent[name]) else None

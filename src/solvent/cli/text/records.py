@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from solvent.model.discounted import DiscountedCMDP
     from solvent.solvers.curve import Curve
     from solvent.solvers.solution import Diagnosis, Round, Solution
-    from solvent.verification.report import Report, Witness
+    from solvent.verification.report import VerifyReport, Witness
     from solvent.verification.simulate import Simulation
 
 
@@ -161,7 +161,7 @@ def curve_record(curve: Curve) -> dict[str, Any]:
     }
 
 
-def report_record(model: CMDP, report: Report) -> dict[str, Any]:
+def report_record(model: CMDP, report: VerifyReport) -> dict[str, Any]:
     """Return the record of `verify`."""
 
     def steps(by_resource: Mapping[str, tuple[Fraction | None, ...]]) -> dict[str, list[str | None]]:
@@ -173,8 +173,10 @@ def report_record(model: CMDP, report: Report) -> dict[str, Any]:
         "value": number(report.value),
         "violation_probability": number(report.violation_probability),
         "expected_excess": {key: number(value) for key, value in report.expected_excess.items()},
-        "worst_spent": steps(report.worst_spent),
-        "least_spent": steps(report.least_spent),
+        "worst_spent": _amounts(report.worst_spent),
+        "least_spent": _amounts(report.least_spent),
+        "worst_spent_by_step": steps(report.worst_spent_by_step),
+        "least_spent_by_step": steps(report.least_spent_by_step),
         "upper": steps(report.upper),
         "lower": steps(report.lower),
         "nodes": report.nodes,

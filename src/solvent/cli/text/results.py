@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from solvent.model.discounted import DiscountedCMDP
     from solvent.solvers.curve import Curve
     from solvent.solvers.solution import Round, Solution
-    from solvent.verification.report import Report
+    from solvent.verification.report import VerifyReport
     from solvent.verification.simulate import Simulation
 
 #: Rows of a table of points; larger tables are thinned.
@@ -230,7 +230,7 @@ def curve_csv(curve: Curve) -> str:
     return "\n".join(lines) + "\n"
 
 
-def report_text(report: Report, *, verbose: bool = False) -> RenderableType:
+def report_text(report: VerifyReport, *, verbose: bool = False) -> RenderableType:
     """Return the text of `verify`: the verdict, the worst and least spending, and a history that breaks a limit."""
     style, word = (_GOOD, "feasible") if report.feasible else (_BAD, "violated")
     rest = "no history breaks a limit"
@@ -242,18 +242,18 @@ def report_text(report: Report, *, verbose: bool = False) -> RenderableType:
     return group(headline(word, style, rest), facts, table, report.witness)
 
 
-def _spending_table(report: Report) -> Table:
+def _spending_table(report: VerifyReport) -> Table:
     from rich.table import Table
 
     table = Table(
         "after step", *(f"{name} {side}" for name in report.worst_spent for side in ("least", "worst", "limit"))
     )
-    horizon = len(next(iter(report.worst_spent.values()), ()))
+    horizon = len(next(iter(report.worst_spent_by_step.values()), ()))
     for step in range(horizon):
         cells = [str(step)]
         for name in report.worst_spent:
             lower, upper = (side.get(name, (None,) * horizon)[step] for side in (report.lower, report.upper))
-            least, worst = report.least_spent[name][step], report.worst_spent[name][step]
+            least, worst = report.least_spent_by_step[name][step], report.worst_spent_by_step[name][step]
             cells += ["unbounded" if each is None else short_amount(each) for each in (least, worst)]
             cells.append(_side(lower, upper))
         table.add_row(*cells)
