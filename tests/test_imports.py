@@ -126,13 +126,11 @@ CONVENIENCE = {
     ("solvent.model.cmdp", "solvent.model.describe"),  # model.describe
     ("solvent.model.discounted", "solvent.model.describe"),  # model.describe
     ("solvent.model.cmdp", "solvent.model.constructors"),  # CMDP.builder, CMDP.from_arrays, ...
-    ("solvent.model.cmdp", "solvent.model.makers"),  # the same
     ("solvent.solvers.curve", "solvent.plot.value"),  # Curve.plot
 }
 #: Imports that make cycles which are still to be removed.
 PENDING = {
     ("solvent.model.cmdp", "solvent.model.discounted"),  # check_model
-    ("solvent.formats.files", "solvent.formats.npz"),
     ("solvent.experiments.average", "solvent.experiments.point_plots"),
 }
 

@@ -39,8 +39,8 @@ def test_repeated_pairs_are_not_a_product() -> None:
 def test_independence_needs_every_pair_once() -> None:
     model = repeated()
     cost = np.array([int(model.cost_of(0, o)) for o in range(model.n_outcomes)])
-    assert pool(model, cost).n_laws == 0
-    assert (independent_rows(model, cost[:, None]).law == -1).all()
+    assert pool(model, cost).n_distributions == 0
+    assert (independent_rows(model, cost[:, None]).distribution == -1).all()
     merged, ticks = merge_twins(model, cost[:, None])
     assert merged.n_outcomes == 12
     assert len(ticks) == 12

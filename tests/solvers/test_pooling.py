@@ -35,10 +35,10 @@ def independent_model(seed, resources, horizon=3, points=4, states=5, budget=6):
 def test_the_value_is_that_of_the_joint_outcomes(seed, resources, method, monkeypatch):
     model = independent_model(seed, resources)
     rows = pooling.independent_rows(model, np.stack([column.ticks for column in model.cost], 1))
-    assert (rows.law >= 0).any()
+    assert (rows.distribution >= 0).any()
     monkeypatch.setattr("solvent.solvers.frontier.frontiers.DENSE_FROM", 0)
     pooled = solve(model, method=method)
-    monkeypatch.setattr(pooling, "MOST_LAWS", 0)
+    monkeypatch.setattr(pooling, "MOST_DISTRIBUTIONS", 0)
     joint = solve(model, method=method)
     assert pooled.value == pytest.approx(joint.value, rel=1e-12)
     assert pooled.value == pytest.approx(float(oracle.optimum(model, None, float)), rel=1e-9)
@@ -48,18 +48,17 @@ def test_rows_are_taken_apart_exactly():
     model = independent_model(0, 2)
     cost_OD = np.stack([column.ticks for column in model.cost], 1)
     rows = pooling.independent_rows(model, cost_OD)
-    for r in np.flatnonzero(rows.law >= 0).tolist():
+    for r in np.flatnonzero(rows.distribution >= 0).tolist():
         first, last = int(model.outcome_indptr[r]), int(model.outcome_indptr[r + 1])
         joint = {}
         for o in range(first, last):
             key = (int(model.next_state[o]), tuple(cost_OD[o].tolist()))
             joint[key] = joint.get(key, 0.0) + float(model.probability[o])
-        distribution = range(int(rows.law_indptr[rows.law[r]]), int(rows.law_indptr[rows.law[r] + 1]))
+        costs, k = rows.costs, int(rows.distribution[r])
         product = {
-            (int(rows.mix_state[m]), tuple(rows.law_cost_KD[c].tolist())): rows.mix_probability[m]
-            * rows.law_probability[c]
-            for m in range(first, first + int(rows.mix_count[r]))
-            for c in distribution
+            (int(rows.next_state[m]), tuple(costs.cost[c].tolist())): rows.next_probability[m] * costs.probability[c]
+            for m in range(first, first + int(rows.next_count[r]))
+            for c in range(int(costs.indptr[k]), int(costs.indptr[k + 1]))
         }
         assert product.keys() == joint.keys()
         for key, p in joint.items():
@@ -75,8 +74,8 @@ def test_dependent_costs_are_left_as_they_are():
     for s in states:
         b.add(s, "go", outcomes=outcomes)
     model = b.build()
-    assert (pooling.independent_rows(model, model.cost[0].ticks[:, None]).law == -1).all()
-    assert pooling.pool(model, model.cost[0].ticks).n_laws == 0
+    assert (pooling.independent_rows(model, model.cost[0].ticks[:, None]).distribution == -1).all()
+    assert pooling.pool(model, model.cost[0].ticks).n_distributions == 0
 
 
 def drifting(costs, horizon=6, states=4):

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import multiprocessing
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,12 +16,18 @@ import catalog
 import oracle
 import strategies
 from solvent.core import threads
+from solvent.core.jit import KERNELS, compiled_kernels
 from solvent.core.limits import ResourceMonitor
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
-from solvent.solvers.reduction import kernels
-from solvent.solvers.reduction import layers as reduction
+from solvent.solvers.bounds.bounds import bounds_of
+from solvent.solvers.problem import Problem
+from solvent.solvers.reduction import kernels, steps
+from solvent.solvers.reduction.arrays import LayerNodes
+from solvent.solvers.reduction.forward import forward
+from solvent.solvers.reduction.layers import NodeLayer
+from solvent.solvers.reduction.reduce import reduce
 from solvent.solvers.solve import solve
 
 
@@ -52,13 +64,13 @@ def found_layers(model, budget, *, prune=False):
     """Return the reduction's layers as sets of (state, spent)."""
     limits = resolve(model, budget)
     lattice = Lattice.fit(model, limits)
-    sweep = reduction.reduce(model, lattice, ResourceMonitor(), prune=prune)
+    found = reduce(model, lattice, ResourceMonitor(), prune=prune)
     return [
         {
             (model.states[state], tuple(lattice.amount(d, ticks) for d, ticks in enumerate(spent)))
             for state, spent in zip(layer.state.tolist(), layer.spent.tolist(), strict=True)
         }
-        for layer in sweep.layers
+        for layer in found.layers
     ]
 
 
@@ -185,17 +197,17 @@ def test_settled_resources_are_struck():
     ids=lambda model: model.name,
 )
 @pytest.mark.parametrize("prune", [True, False])
-def test_large_layers_are_swept_on_all_threads(model, prune, monkeypatch):
+def test_large_layers_run_on_all_threads(model, prune, monkeypatch):
     expected = solve(model, method="reduction", prune=prune)
     ranges = []
-    sweep = kernels.sweep
+    choose_rows = kernels.choose_rows
 
     def noted(begin, end, *arrays):
         ranges.append((begin, end))
-        sweep(begin, end, *arrays)
+        choose_rows(begin, end, *arrays)
 
-    monkeypatch.setattr(reduction, "PARALLEL_FROM", 0)
-    monkeypatch.setattr(kernels, "sweep", noted)
+    monkeypatch.setattr(steps, "PARALLEL_FROM", 0)
+    monkeypatch.setattr(kernels, "choose_rows", noted)
     monkeypatch.setattr(threads, "_threads", 3)
     found = solve(model, method="reduction", prune=prune)
     # the ranges of each step are all of its states
@@ -208,9 +220,64 @@ def test_large_layers_are_swept_on_all_threads(model, prune, monkeypatch):
 
 def test_a_layer_above_the_threshold_is_large(monkeypatch):
     runs = []
-    usual = reduction.run_by_states
-    monkeypatch.setattr(reduction, "run_by_states", lambda *arguments: (runs.append(1), usual(*arguments)))
+    usual = steps.run_by_states
+    monkeypatch.setattr(steps, "run_by_states", lambda *arguments: (runs.append(1), usual(*arguments)))
     model = instances.paper(16, seed=1, budget=6)
     solution = solve(model, method="reduction", prune=False)
-    assert sum(size >= reduction.PARALLEL_FROM for size in solution.stats.layer_sizes) == len(runs) > 0
+    assert sum(size >= steps.PARALLEL_FROM for size in solution.stats.layer_sizes) == len(runs) > 0
     assert solution.value == pytest.approx(solve(model, method="frontier").value, rel=1e-9)
+
+
+def task(h, prune=True):
+    """Return arrays of a problem from which the layer after step h can be computed, and that layer."""
+    model = instances.random(4, 3, horizon=5, resources=2, budget=9, cost_range=(-1, 3), stationary=False, seed=3)
+    lattice, monitor = Lattice.fit(model, resolve(model, None)), ResourceMonitor()
+    arrays = steps.StepArrays(model, lattice, bounds_of(model, lattice, monitor, prune=prune), monitor)
+    layers = forward(arrays, monitor)
+    inputs = (layers[h].part(0, len(layers[h])), arrays.arrays, arrays.cost_OD, arrays.at(h), arrays.independent)
+    return inputs, arrays.index(h + 1), arrays.marks, layers[h + 1]
+
+
+def run_task(inputs, after, marks):
+    """Return the layer that safe rows of a layer lead to."""
+    kernels.mark(0, len(inputs[0].indptr) - 1, *inputs, after, marks, np.zeros(1, bool))
+    count = kernels.count_marks(marks)
+    found = LayerNodes(np.empty_like(inputs[0].indptr), np.empty((count, inputs[0].spent_ND.shape[1]), np.int64))
+    kernels.collect(marks, after.grid, found)
+    return NodeLayer(*found)
+
+
+def test_a_layer_can_be_computed_in_another_process():
+    inputs, after, marks, expected = task(2)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        found = pool.submit(run_task, inputs, after, marks).result()
+    assert len(found) > 1
+    assert found.indptr.tolist() == expected.indptr.tolist()
+    assert found.spent.tolist() == expected.spent.tolist()
+
+
+@pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
+def test_parts_of_a_problem_can_be_pickled(protocol):
+    model = instances.fuel_grid(3)
+    problem = Problem.exact(model, resolve(model, None))
+    found = reduce(problem.model, problem.lattice, ResourceMonitor())
+    other, same = pickle.loads(pickle.dumps((problem, found), protocol))
+    again = reduce(other.model, other.lattice, ResourceMonitor())
+    assert again.value == found.value == same.value
+    for mine, theirs in zip(same.layers, again.layers, strict=True):
+        assert mine.indptr.tolist() == theirs.indptr.tolist()
+        assert mine.spent.tolist() == theirs.spent.tolist()
+    for mine, theirs in zip([*same.bounds, *same.rows], [*again.bounds, *again.rows], strict=True):
+        assert (mine == theirs).all()
+
+
+@pytest.mark.skipif(not KERNELS, reason="compilation is disabled")
+def test_copies_need_no_further_compilation():
+    """Copies of read-only arrays may be written to, and kernels are compiled for named tuples of one or the other."""
+    model = instances.fuel_grid(3)
+    solve(model, method="reduction")
+    before = len(compiled_kernels())
+    duplicate = copy.deepcopy(model)
+    assert duplicate.probability.flags.writeable
+    assert solve(duplicate, method="reduction").value == solve(model, method="reduction").value
+    assert compiled_kernels()[before:] == []

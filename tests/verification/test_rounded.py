@@ -18,7 +18,7 @@ from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER
 from solvent.policy.table import AugmentedPolicy
-from solvent.solvers.reduction import layers as reduction
+from solvent.solvers.reduction.reduce import reduce
 
 
 def rounded_policy(model, unit, counting):
@@ -31,7 +31,7 @@ def rounded_policy(model, unit, counting):
     upper_HD = np.array([[math.floor(side[h] / unit) for side in limits.upper] for h in range(model.horizon)])
     n = len(limits.resources)
     lattice = Lattice(limits.resources, (unit,) * n, cost_OD, upper_HD, np.full_like(upper_HD, NO_LOWER))
-    found = reduction.reduce(model, lattice, ResourceMonitor())
+    found = reduce(model, lattice, ResourceMonitor())
     if found.value == -math.inf:
         return None
     layers = []

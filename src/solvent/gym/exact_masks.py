@@ -25,12 +25,12 @@ from solvent.model.budget import BudgetLike, Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.model.metering import Spent
+from solvent.policy.locate import COLLAPSED
 from solvent.policy.reading import Reading, find_matches, possible_texts
 from solvent.solvers.augmentation.augment import augment
 from solvent.solvers.augmentation.mdp import AugmentedMDP
 from solvent.solvers.bounds.bounds import bounds_of
 from solvent.solvers.bounds.kernels import DOWN, UP
-from solvent.solvers.reduction.kernels import COLLAPSED
 
 
 class SafetyRule(Protocol):

@@ -1,4 +1,4 @@
-"""How far a computed value can be from the true one: every rounding error and every tolerance, in one bound.
+"""Bounds on the difference between a computed value and the true one, from rounding errors and tolerances.
 
 Values are floats. Let V_h(x) be the value computed at a node x of step h, V*_h(x) the optimum there, and for a safe row
 with reward r, Q the exact sum r + E[V_{h+1}(x')]. Two things keep V_h(x) from being the maximum of Q over the rows:
@@ -12,7 +12,8 @@ below 0, induction from the last step gives
     V*_h(x) <= V_h(x) + w_h (T_h - V_h(x)) + E_h,      w_h = w_{h+1} + g + t,
     E_h = E_{h+1} + w_{h+1} (T_{h+1} + R_h - T_h) + g (2 R_h + 2 T_{h+1} - T_h) + t T_h + d,
 
-so what nobody would do, however bad, does not enter the bound. The policy that attains V_0 is worth at least
+so very low values of actions that no optimal policy takes do not enter the bound. The value of the policy that attains
+V_0 is at least
 
     V_0 - g * sum over h of  E|r_h| + E|V_{h+1}|,
 
@@ -31,18 +32,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.model.cmdp import CMDP
+from solvent.solvers.bounds.kernels import SMALLEST_FLOAT
+from solvent.solvers.outcomes.pooling_kernels import ROUNDING
 
 #: Half the distance from 1 to the next float: the largest relative error of one operation.
 ROUNDOFF = 2.0**-53
-#: Relative difference up to which values on a frontier are one point, so that rounding errors do not breed points.
+#: Relative difference up to which values on a frontier are one point, so that rounding errors do not add points.
 SAME_POINT = 2.0**-48
-#: How far apart, relative to what is earned and lost on the way, the value of a policy followed forward may lie from
-#: the value computed backward.
+#: Largest difference, relative to the expected absolute reward, between the value of a policy followed forward and the
+#: value computed backward.
 AGREEMENT = 1e-9
-#: Products of errors are left out of the formulas; they are far smaller than this share of the rest.
+#: The formulas leave out products of errors, which are far smaller than this share of the rest.
 _SAFETY = 1.0 + 2.0**-6
-_TINY = 5e-324
-#: Products that are larger than two to the power of this do not underflow, nor do their differences.
+#: Products larger than two to this power do not underflow, nor do their differences.
 _SMALLEST_EXPONENT = -900
 
 
@@ -55,11 +57,11 @@ class Rounding:
     row : float
         The `g` of the module's formulas.
     row_terms : int
-        Number of operations it stands for.
+        Number of operations that `row` accounts for.
     bins : float
-        By how much the probabilities of a row can be wrong in all; the next values are multiplied by that.
+        Total error of the probabilities of a row.
     model : CMDP or None
-        What is planned on.
+        The model that is solved.
     """
 
     row: float
@@ -87,13 +89,10 @@ class Rounding:
         ----------
         origin, model : CMDP
         pooled : bool
-            Whether costs may be averaged before next states, where they are independent up to `pooling.ROUNDING`.
+            Whether costs and next states may be averaged separately, where they are independent up to `ROUNDING`.
         bin_error : float
-            By how much the probabilities of a row can be wrong in all, where they are differences of a distribution
-            function.
+            Total error of the probabilities of a row, where they are differences of a distribution function.
         """
-        from solvent.solvers.outcomes.pooling_kernels import ROUNDING
-
         longest = [int(np.diff(each.outcome_indptr).max(initial=1)) for each in (origin, model)]
         terms = sum(longest) + 4
         row = terms * ROUNDOFF
@@ -104,7 +103,7 @@ class Rounding:
 
 @dataclass(frozen=True)
 class Extremes:
-    """What is largest at each step.
+    """Extremes of values and rewards at each step.
 
     Attributes
     ----------
@@ -122,11 +121,11 @@ class Extremes:
 
     @classmethod
     def none(cls, horizon: int) -> Extremes:
-        """Return extremes that are still to be filled in."""
+        """Return extremes of 0, to be filled in."""
         return cls(np.zeros(horizon), np.zeros(horizon), np.zeros(horizon))
 
     def above(self, value: float, rounding: Rounding, *, same: float = 0.0, resolution: float = 0.0) -> float:
-        """Return by how much the optimum can exceed a value computed for the start.
+        """Return an upper bound on the optimum minus a value computed for the start.
 
         Parameters
         ----------
@@ -135,7 +134,7 @@ class Extremes:
         same : float
             Relative difference up to which values were merged.
         resolution : float
-            Absolute difference up to which they were.
+            Absolute difference up to which values were merged.
         """
         g, horizon = rounding.row, len(self.top)
         top_after = np.append(self.top[1:], 0.0)
@@ -149,14 +148,14 @@ class Extremes:
         return _with_underflow(error, horizon, rounding, some)
 
     def shifted(self, rounding: Rounding) -> float:
-        """Return by how much wrong probabilities of bins can have moved the value at the start, either way."""
+        """Return the largest error of the start's value that is due to the probabilities of bins."""
         return rounding.bins * float(np.maximum(self.top, -self.bottom)[1:].sum())
 
     def below(self, value: float, rounding: Rounding) -> float:
-        """Return by how much a policy's worth can fall short of the value computed for it at the start.
+        """Return an upper bound on the value computed for a policy at the start minus its true value.
 
         The policy need not be known: its expected |r_h| + |V_{h+1}| is bounded in two ways, by the largest absolute
-        values of each step, and by the largest rewards and values less what the policy is worth.
+        values of each step, and by the largest rewards and values minus the value of the policy.
         """
         size = np.maximum(np.abs(self.top), np.abs(self.bottom))
         total = float(size.sum() + 2 * size[1:].sum())
@@ -179,7 +178,7 @@ class Followed:
     largest : float
         The largest absolute reward of any row.
     some : bool
-        Whether any reward on the way is other than 0, however unlikely it is.
+        Whether any reward that the policy can earn is not 0.
     """
 
     reward: NDArray[np.float64]
@@ -189,18 +188,18 @@ class Followed:
 
     @classmethod
     def begun(cls, model: CMDP) -> Followed:
-        """Return rewards that are still to be filled in."""
+        """Return rewards of 0, to be filled in."""
         return cls(np.zeros(model.horizon), np.zeros(model.horizon), float(np.abs(model.row_reward).max(initial=0.0)))
 
     def along(self, model: CMDP, rows: Callable[[], Iterable[NDArray[Any]]]) -> Followed:
-        """Return these rewards, filled in, with what the rows that were taken (below 0: none) say of them."""
+        """Return these rewards with `some` set from the rows that were taken; negative rows are skipped."""
         if self.size.any():
             return self
         return replace(self, some=any(bool(model.row_reward[row[row >= 0]].any()) for row in rows()))
 
     @property
     def floor(self) -> float:
-        """What nodes whose probability underflows, and is kept above 0, can have added: far less than anything else."""
+        """Upper bound on what nodes with an underflowing probability, kept above 0, have added to the value."""
         return 2.0**-900 * self.largest
 
     @property
@@ -214,14 +213,14 @@ class Followed:
         return math.fsum(self.size.tolist())
 
     def below(self, rounding: Rounding, resolution: float = 0.0) -> float:
-        """Return by how much the policy's worth can fall short of the value computed for it backward."""
+        """Return an upper bound on the policy's value computed backward minus its true value."""
         horizon = len(self.size)
-        # a reward of step h is met in the sums of the steps up to h
+        # a reward of step h is part of the sums of all steps up to h
         passes = float((self.size * np.arange(1, horizon + 1)).sum())
         lost = rounding.row * (passes + horizon * horizon * resolution)
         return _with_underflow(lost, horizon, rounding, self.some)
 
 
 def _with_underflow(error: float, horizon: int, rounding: Rounding, some: bool) -> float:
-    """Return an error with products of errors and products that underflow; where all terms are 0 there are none."""
-    return _SAFETY * error + horizon * rounding.row_terms * _TINY if some or error > 0 else 0.0
+    """Return an error enlarged by products of errors and by products that underflow; 0 if all terms are 0."""
+    return _SAFETY * error + horizon * rounding.row_terms * SMALLEST_FLOAT if some or error > 0 else 0.0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvent.model.cmdp import CMDP
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class ModelArrays(NamedTuple):
@@ -33,4 +35,17 @@ class ModelArrays(NamedTuple):
     @classmethod
     def of(cls, model: CMDP) -> ModelArrays:
         """Return the arrays of a model, without copying them."""
-        return cls(*(getattr(model, name) for name in cls._fields))
+        return cls(*(read_only(getattr(model, name)) for name in cls._fields))
+
+
+def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    """Return a read-only view of an array, or the array itself if it is read-only.
+
+    Numba compiles a kernel once for read-only and once for writable members of a named tuple, so members that kernels
+    only read are made read-only here.
+    """
+    if not array.flags.writeable:
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view

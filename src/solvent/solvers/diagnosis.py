@@ -1,4 +1,4 @@
-"""Why nothing is feasible: how much budget it would take, and how far anyone can get."""
+"""Diagnosis of infeasible problems: the budget that would be needed, and the step at which every policy fails."""
 
 from __future__ import annotations
 
@@ -18,28 +18,26 @@ from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.solvers.accuracy import ROUNDOFF
+from solvent.solvers.arrays import ModelArrays
 from solvent.solvers.bounds.bounds import bounds_of
 from solvent.solvers.bounds.kernels import DOWN, UP, unlimited_value
-from solvent.solvers.reduction import layers as reduction
+from solvent.solvers.reduction.reduce import reduce
 from solvent.solvers.solution import Diagnosis
 
-#: Seconds, and the part of a time limit, that finding an upper bound may take when the limit has been reached.
+#: Time for an upper bound once a time limit has been reached: seconds, and share of the limit; the larger one holds.
 _GRACE, _GRACE_SHARE = 0.1, 0.03
 
 
 def relaxed_value(model: CMDP, seconds: float | None = None) -> float:
-    """Return an upper bound on the value, whatever the budget: the optimal value without any limits.
+    """Return an upper bound on the value for any budget: the optimal value without limits.
 
-    Under a time limit of so many seconds that takes a small part of it at most; if that is not enough, the bound is
-    the sum of the largest rewards of all steps.
+    If `seconds`, a time limit, is given, computing it takes at most a small part of that time; if that is not enough,
+    the bound is the sum of the largest rewards of all steps.
     """
     value = np.inf
     grace = None if seconds is None else max(_GRACE, _GRACE_SHARE * seconds)
     with contextlib.suppress(LimitReached), ResourceMonitor(grace) as monitor:
-        value = unlimited_value(
-            model.table_of_step, model.row_indptr, model.outcome_indptr, model.probability, model.next_state,
-            model.row_reward, model.n_states, model.start_index, monitor.halt,
-        )  # fmt: skip
+        value = unlimited_value(ModelArrays.of(model), model.n_states, model.start_index, monitor.halt)
     if value < np.inf:
         return float(value)
     ends = model.row_indptr[:: model.n_states][: model.n_tables + 1]
@@ -49,7 +47,7 @@ def relaxed_value(model: CMDP, seconds: float | None = None) -> float:
 
 
 def diagnose(model: CMDP, lattice: Lattice, limits: Limits, monitor: ResourceMonitor) -> Diagnosis:
-    """Say what stands in the way of any feasible policy, within limits for what is not cheap to find."""
+    """Return why no policy is feasible, as far as time and memory allow."""
     least: dict[str, Fraction | None] = {}
     shortfall: dict[str, Fraction | None] = {}
     unknown: list[str] = []
@@ -72,7 +70,7 @@ def diagnose(model: CMDP, lattice: Lattice, limits: Limits, monitor: ResourceMon
 
 
 def _alone(lattice: Lattice, d: int) -> Lattice:
-    """Return the lattice of one of its resources."""
+    """Return the lattice of one resource."""
     return replace(
         lattice,
         resources=(lattice.resources[d],),
@@ -84,7 +82,7 @@ def _alone(lattice: Lattice, d: int) -> Lattice:
 
 
 def _missing_ticks(model: CMDP, lattice: Lattice, d: int, monitor: ResourceMonitor) -> int | None:
-    """Return by how many ticks one resource's limits are too tight by themselves; None if slack cannot help."""
+    """Return how many ticks one resource's limits, taken alone, are too tight; None if no slack is enough."""
     alone = _alone(lattice, d)
     if (alone.upper_HD != NO_UPPER).any() and (alone.lower_HD != NO_LOWER).any():
         return _missing_interval(model, alone, monitor)
@@ -92,7 +90,7 @@ def _missing_ticks(model: CMDP, lattice: Lattice, d: int, monitor: ResourceMonit
     bounds = bounds_of(model, alone, monitor)
     monitor.release(monitor.used - used)
     start = model.start_index
-    # with limits on one side only one of these is finite: how far 0 lies outside of what is safe
+    # with limits on one side, only one of these is finite: the distance of 0 from the safe amounts
     high, low = int(bounds.safe_high[0, start, 0]), int(bounds.safe_low[0, start, 0])
     if high == DOWN or low == UP:
         return None
@@ -104,10 +102,10 @@ def _missing_ticks(model: CMDP, lattice: Lattice, d: int, monitor: ResourceMonit
 def _shortfall(
     model: CMDP, lattice: Lattice, limits: Limits, d: int, missing: int, monitor: ResourceMonitor
 ) -> Fraction:
-    """Return the least amount by which one resource's limits are too tight, from the least number of ticks.
+    """Return the least amount by which one resource's limits are too tight, given the least number of ticks.
 
-    A limit that lies between two ticks was moved inside by some part of a tick. Widened by `missing` ticks less that
-    part, it has moved by `missing` ticks; those that were moved by less have then moved by one tick less.
+    A limit between two ticks was tightened by a part of a tick. If all limits are widened by `missing` ticks less that
+    part, this limit moves by `missing` ticks, and limits that were tightened by a smaller part move by one tick less.
     """
     unit, alone = lattice.units[d], _alone(lattice, d)
     if missing == 0 or all(limit % unit == 0 for limit in limits.distinct(d)):
@@ -129,7 +127,7 @@ def _shortfall(
 
 
 def _missing_interval(model: CMDP, alone: Lattice, monitor: ResourceMonitor) -> int | None:
-    """Find, by bisection on exact solves, by how much an interval must be widened on both sides."""
+    """Return by how many ticks an interval must be widened on both sides, by bisection on exact solves."""
 
     def feasible(extra: int) -> bool:
         upper = np.where(alone.upper_HD == NO_UPPER, NO_UPPER, alone.upper_HD + extra)
@@ -150,25 +148,26 @@ def _missing_interval(model: CMDP, alone: Lattice, monitor: ResourceMonitor) -> 
 
 
 def _feasible(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> bool:
+    """Return whether some policy keeps the limits."""
     used = monitor.used
     try:
-        return reduction.reduce(model, lattice, monitor).value > -np.inf
+        return reduce(model, lattice, monitor).value > -np.inf
     finally:
         monitor.release(monitor.used - used)
 
 
 def _until(lattice: Lattice, steps: int) -> Lattice:
-    """Return the lattice with limits only on the first so many steps."""
+    """Return the lattice with limits on the first `steps` steps only."""
     upper, lower = lattice.upper_HD.copy(), lattice.lower_HD.copy()
     upper[steps:], lower[steps:] = NO_UPPER, NO_LOWER
     return replace(lattice, upper_HD=upper, lower_HD=lower)
 
 
 def _stuck_step(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> tuple[int, bool]:
-    """Return the first step that no policy is sure to survive, and whether an earlier one can be ruled out.
+    """Return the first step after which every policy may have broken a limit, and whether it is certainly the first.
 
-    The limits are cut off after some step; the more of them are left, the less can survive them, so bisection will do.
-    The bounds of each resource by itself are cheap and cap the search; the rest takes exact solves.
+    The step is found by bisection on the number of steps that have limits: more limits are harder to keep. The bounds
+    of each resource alone are cheap and give an upper end; the rest takes exact solves.
     """
 
     def start_is_safe(steps: int) -> bool:

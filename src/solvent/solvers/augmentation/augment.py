@@ -1,7 +1,7 @@
-"""`augment`: nodes forward, what has a way on backward, rows forward again.
+"""`augment`: nodes in a forward pass, which of them can be continued from in a backward pass, then their rows.
 
 The time-expanded form has the layers of the reduction, one after the other, and a single node for the end; the
-stationary one has every (state, spent) that can be met within the horizon, found breadth first.
+stationary form has every (state, spent) that can be reached within the horizon, found breadth first.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.model.lattice import Lattice
 from solvent.solvers.augmentation import kernels as augment_kernels
+from solvent.solvers.augmentation.arrays import NextNodes, NodeArrays, RowArrays
 from solvent.solvers.augmentation.mdp import AugmentedMDP
 from solvent.solvers.bounds.bounds import bounds_of
 from solvent.solvers.reduction import kernels
-from solvent.solvers.reduction.layers import Layer, Steps, forward
+from solvent.solvers.reduction.forward import forward
+from solvent.solvers.reduction.layers import NodeLayer
+from solvent.solvers.reduction.steps import StepArrays
 
 
 def augment(
@@ -43,27 +46,28 @@ def augment(
     budget : number, Budget, or dict of them by resource, optional
         The model's own default, if not given.
     stationary : bool
-        Leave the step out of the nodes, and dead ends in; for stationary models under the same limits at every step.
+        If True, nodes do not contain the step, and dead ends are kept. Requires a stationary model and the same limits
+        at every step.
     prune : bool
-        Leave out doomed nodes, dead ends and all actions that can lead to them, and strike settled resources: then
-        every action is safe to take and to continue from. Without, nodes and actions are exactly the paper's. Of no
-        account in the stationary form, where a dead end at one step may be none at the last.
+        If True, leave out doomed nodes, dead ends, and actions that can lead to them, and leave settled resources out
+        of the nodes: every action can then be taken and continued from safely. If False, nodes and actions are exactly
+        the paper's. Ignored in the stationary form, where a dead end at one step need not be one at the last.
     memory_limit : int or str, optional
-        Bytes, or text such as "8GB"; most of what is free, if not given. It is checked before memory is used.
+        Bytes, or text such as "8GB". The default is most of the free memory. It is checked before memory is used.
     time_limit : float, optional
         Seconds.
 
     Returns
     -------
     AugmentedMDP
-        Its `feasible` is False if no policy keeps the budget: that is an answer, not an error.
+        Its `feasible` is False if no policy keeps the budget.
 
     Raises
     ------
     ModelError
         If the budget does not fit the model, or the stationary form does not fit the problem.
     LimitError
-        If the memory or time allowed is not enough.
+        If time or memory runs out.
 
     Notes
     -----
@@ -107,10 +111,10 @@ def expand(
     Raises
     ------
     LimitReached
-        If the memory or time allowed is not enough.
+        If time or memory runs out.
     """
     with held_back():
-        steps = Steps(model, lattice, bounds_of(model, lattice, monitor, prune=prune), monitor)
+        steps = StepArrays(model, lattice, bounds_of(model, lattice, monitor, prune=prune), monitor)
         parts = _stationary(steps, monitor) if stationary else _expanded(steps, monitor, prune=prune)
     shape = (len(parts.row), len(parts.state))
     transitions = sparse.csr_array((parts.probability, parts.next_node, parts.entry_indptr), shape=shape)
@@ -153,12 +157,12 @@ class _Parts:
     state : ndarray of int32, shape (N,)
     spent_ND : ndarray of int64, shape (N, D)
     layer_indptr : ndarray of int64, shape (H + 2,), or None
-        Where the nodes of each step begin, the end last.
+        Position of the first node of each step; the end comes last.
     row_indptr : ndarray of int64, shape (N + 1,)
     row : ndarray of int32, shape (R,)
         The model's row.
     entry_indptr, next_node, probability : ndarrays
-        Transitions of the rows, CSR fashion.
+        Transitions of the rows, in CSR format.
     dead_ends : ndarray of int64
         Nodes without a safe row that are not terminal.
     feasible : bool
@@ -176,62 +180,46 @@ class _Parts:
     feasible: bool
 
 
-@dataclass(frozen=True)
-class _Nodes:
-    """Nodes by position, their lookup table, and which can be continued from.
+def _end(steps: StepArrays) -> NextNodes:
+    """Return the end, the only node after the last step."""
+    return NextNodes(steps.index(steps.model.horizon), np.ones(1, bool))
 
-    After the last step there is only the end, which has no table.
-    """
 
-    state: NDArray[np.int32]
-    spent: NDArray[np.int64]
-    slots: NDArray[np.int32]
-    alive: NDArray[np.bool_]
-
-    @classmethod
-    def end(cls, n_resources: int) -> _Nodes:
-        nothing = np.empty(0, np.int32)
-        return cls(nothing, np.empty((0, n_resources), np.int64), nothing, np.ones(1, bool))
-
-    @classmethod
-    def of(cls, steps: Steps, layer: Layer, alive: NDArray[np.bool_]) -> _Nodes:
-        return cls(layer.state, layer.spent, steps.grid.table(layer, steps.monitor.halt), alive)
+def _next_nodes(steps: StepArrays, h: int, layer: NodeLayer, alive: NDArray[np.bool_]) -> NextNodes:
+    """Return the nodes of step h with a lookup table, and which can be continued from."""
+    return NextNodes(steps.index(h, layer), alive)
 
 
 class _Rows:
-    """Rows as they are written, with room for a known number and for one more that is tried and not kept."""
+    """Rows as they are written, with space for a known number of rows and for one that is tried and not kept."""
 
     def __init__(self, model: CMDP, n_rows: int, n_entries: int, n_nodes: int, monitor: ResourceMonitor) -> None:
         n_entries += int(np.diff(model.outcome_indptr).max(initial=1))
         index = np.int32 if max(n_entries, n_nodes) < np.iinfo(np.int32).max else np.int64
         width = np.dtype(index).itemsize
-        # actions and rewards of the rows are taken from the model when all are written
+        # actions and rewards are taken from the model once all rows are written
         monitor.reserve(n_rows * (16 + width) + n_entries * (8 + width), "the rows of the augmented MDP")
         self.row, self.indptr = np.empty(n_rows, np.int32), np.zeros(n_rows + 1, index)
         self.next, self.probability = np.empty(n_entries, index), np.empty(n_entries)
-        self.n_rows = self.n_entries = 0
+        self.written = np.zeros(2, np.int64)
         self.counts: list[NDArray[np.int64]] = []
 
     def add(
         self,
-        steps: Steps,
+        steps: StepArrays,
         h: int,
-        state: NDArray[np.int32],
-        spent: NDArray[np.int64],
+        nodes: NodeArrays,
         wanted: NDArray[np.bool_],
-        after: _Nodes,
+        after: NextNodes,
         *,
         keep_all: bool,
     ) -> NDArray[np.bool_]:
-        """Append the rows of the wanted nodes of a layer; return which nodes of the next they lead to."""
-        m, now, bounds = steps.model, steps.at(h), steps.bounds
-        count, reached = np.empty(len(state), np.int64), np.zeros(len(after.alive), bool)
-        self.n_rows, self.n_entries = augment_kernels.emit(
-            state, spent, wanted, now["row_indptr"], m.outcome_indptr, m.probability, m.next_state,
-            steps.lattice.cost_OD, now["row_low"], now["row_high"], bounds.settled_low[h + 1],
-            bounds.settled_high[h + 1], now["first_row"], after.state, after.spent, after.slots, steps.grid.facts,
-            after.alive, keep_all, self.n_rows, self.n_entries, count, self.row, self.indptr, self.next,
-            self.probability, reached, steps.monitor.halt,
+        """Append the rows of the wanted nodes of a layer; return which nodes of the next layer they lead to."""
+        count, reached = np.empty(len(wanted), np.int64), np.zeros(len(after.alive), bool)
+        augment_kernels.emit(
+            nodes, wanted, steps.arrays, steps.cost_OD, steps.at(h), after, keep_all,
+            RowArrays(count, self.row, self.indptr, self.next, self.probability, self.written), reached,
+            steps.monitor.halt,
         )  # fmt: skip
         steps.monitor.check_time()
         self.counts.append(count[wanted])
@@ -239,11 +227,12 @@ class _Rows:
 
     def parts(self) -> dict[str, Any]:
         """Return the arrays of `_Parts` about rows, cut to what was written."""
+        n_rows, n_entries = self.written.tolist()
         for array, size in (
-            (self.row, self.n_rows),
-            (self.indptr, self.n_rows + 1),
-            (self.next, self.n_entries),
-            (self.probability, self.n_entries),
+            (self.row, n_rows),
+            (self.indptr, n_rows + 1),
+            (self.next, n_entries),
+            (self.probability, n_entries),
         ):
             array.resize(size, refcheck=False)
         return {
@@ -256,22 +245,18 @@ class _Rows:
 
 
 def _judge(
-    steps: Steps, h: int, state: NDArray[np.int32], spent: NDArray[np.int64], after: _Nodes, *, keep_all: bool
+    steps: StepArrays, h: int, nodes: NodeArrays, after: NextNodes, *, keep_all: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], int, int]:
-    """Return which nodes can be continued from, which have no safe row, and how many rows and entries there will be."""
-    m, now, bounds = steps.model, steps.at(h), steps.bounds
-    alive, stuck = np.empty(len(state), bool), np.empty(len(state), bool)
+    """Return which nodes can be continued from, which have no safe row, and the numbers of rows and of entries."""
+    alive, stuck = np.empty(len(nodes.state), bool), np.empty(len(nodes.state), bool)
     n_rows, n_entries = augment_kernels.judge(
-        state, spent, now["row_indptr"], m.outcome_indptr, m.next_state, steps.lattice.cost_OD, now["row_low"],
-        now["row_high"], bounds.safe_low[h], bounds.safe_high[h], bounds.settled_low[h + 1],
-        bounds.settled_high[h + 1], now["first_row"], after.state, after.spent, after.slots, steps.grid.facts,
-        after.alive, keep_all, alive, stuck, steps.monitor.halt,
-    )  # fmt: skip
+        nodes, steps.arrays, steps.cost_OD, steps.at(h), after, keep_all, alive, stuck, steps.monitor.halt
+    )
     steps.monitor.check_time()
     return alive, stuck, n_rows, n_entries
 
 
-def _expanded(steps: Steps, monitor: ResourceMonitor, *, prune: bool) -> _Parts:
+def _expanded(steps: StepArrays, monitor: ResourceMonitor, *, prune: bool) -> _Parts:
     """Return the time-expanded form; with `prune`, without anything that leads to a dead end."""
     horizon, n_resources = steps.model.horizon, len(steps.lattice.resources)
     layers = forward(steps, monitor)
@@ -281,13 +266,14 @@ def _expanded(steps: Steps, monitor: ResourceMonitor, *, prune: bool) -> _Parts:
     monitor.reserve(total * (22 + 8 * n_resources) + table_bytes, "the nodes of the augmented MDP")
     alive, stuck = [np.empty(0, bool)] * horizon, [np.empty(0, bool)] * horizon
     n_rows = n_entries = 0
-    after = _Nodes.end(n_resources)
+    after = _end(steps)
     for h in range(horizon - 1, -1, -1):
         monitor.check_time()
         layer = layers[h]
-        alive[h], stuck[h], *sizes = _judge(steps, h, layer.state, layer.spent, after, keep_all=not prune)
+        nodes = NodeArrays(layer.state, layer.spent)
+        alive[h], stuck[h], *sizes = _judge(steps, h, nodes, after, keep_all=not prune)
         n_rows, n_entries = n_rows + sizes[0], n_entries + sizes[1]
-        after = _Nodes.of(steps, layer, alive[h])
+        after = _next_nodes(steps, h, layer, alive[h])
 
     rows = _Rows(steps.model, n_rows, n_entries, total, monitor)
     wanted, dead_ends, layer_indptr = np.ones(1, bool), [], np.zeros(horizon + 2, np.int64)
@@ -295,15 +281,16 @@ def _expanded(steps: Steps, monitor: ResourceMonitor, *, prune: bool) -> _Parts:
     for h in range(horizon):
         monitor.check_time()
         last = h == horizon - 1
-        after = _Nodes.end(n_resources) if last else _Nodes.of(steps, layers[h + 1], alive[h + 1])
-        state, spent, written = layers[h].state, layers[h].spent, rows.n_entries
-        reached = rows.add(steps, h, state, spent, wanted, after, keep_all=not prune)
+        after = _end(steps) if last else _next_nodes(steps, h + 1, layers[h + 1], alive[h + 1])
+        nodes, begin = NodeArrays(layers[h].state, layers[h].spent), int(rows.written[1])
+        reached = rows.add(steps, h, nodes, wanted, after, keep_all=not prune)
         dead_ends.append(layer_indptr[h] + np.flatnonzero((~alive[h] if prune else stuck[h])[wanted]))
-        states.append(state[wanted])
-        spents.append(spent[wanted])
+        states.append(nodes.state[wanted])
+        spents.append(nodes.spent_ND[wanted])
         layer_indptr[h + 1] = layer_indptr[h] + len(states[-1])
         number = np.cumsum(reached) - 1 + layer_indptr[h + 1]
-        rows.next[written : rows.n_entries] = number[rows.next[written : rows.n_entries]]
+        added = slice(begin, int(rows.written[1]))
+        rows.next[added] = number[rows.next[added]]
         wanted = reached
     layer_indptr[-1] = layer_indptr[-2] + 1
     rows.counts.append(np.zeros(1, np.int64))
@@ -317,19 +304,19 @@ def _expanded(steps: Steps, monitor: ResourceMonitor, *, prune: bool) -> _Parts:
     )
 
 
-def _stationary(steps: Steps, monitor: ResourceMonitor) -> _Parts:
-    """Return the form without steps: all nodes that can be met, and rows for those met before the end."""
-    nodes, n_inner = _explore(steps, monitor)
-    n_nodes, state, spent = len(nodes.state), nodes.state[:n_inner], nodes.spent[:n_inner]
+def _stationary(steps: StepArrays, monitor: ResourceMonitor) -> _Parts:
+    """Return the form without steps: all nodes that can be reached, and rows for those reached before the end."""
+    every, n_inner = _explore(steps, monitor)
+    n_nodes, nodes = len(every.alive), NodeArrays(every.nodes.state[:n_inner], every.nodes.spent_ND[:n_inner])
     monitor.reserve(20 * n_nodes, "the nodes of the augmented MDP")
-    _, stuck, n_rows, n_entries = _judge(steps, 0, state, spent, nodes, keep_all=True)
+    _, stuck, n_rows, n_entries = _judge(steps, 0, nodes, every, keep_all=True)
     rows = _Rows(steps.model, n_rows, n_entries, n_nodes, monitor)
-    rows.add(steps, 0, state, spent, np.ones(n_inner, bool), nodes, keep_all=True)
+    rows.add(steps, 0, nodes, np.ones(n_inner, bool), every, keep_all=True)
     rows.counts.append(np.zeros(n_nodes - n_inner, np.int64))
     parts, dead_ends = rows.parts(), np.flatnonzero(stuck)
     return _Parts(
-        state=nodes.state,
-        spent_ND=nodes.spent,
+        state=every.nodes.state,
+        spent_ND=every.nodes.spent_ND,
         layer_indptr=None,
         dead_ends=dead_ends,
         feasible=_is_feasible(parts, dead_ends, steps.model.horizon, monitor),
@@ -337,37 +324,42 @@ def _stationary(steps: Steps, monitor: ResourceMonitor) -> _Parts:
     )
 
 
-def _explore(steps: Steps, monitor: ResourceMonitor) -> tuple[_Nodes, int]:
-    """Return all (state, spent) by the step they are first met, and how many are met before the last one is over."""
-    m, now, first = steps.model, steps.at(0), steps.first_layer()
-    state, spent, slots = first.state, first.spent, np.empty(0, np.int32)
+def _explore(steps: StepArrays, monitor: ResourceMonitor) -> tuple[NextNodes, int]:
+    """Return all (state, spent) by the step at which they are first reached, and how many are before the end."""
+    m, bounds, first = steps.model, steps.at(0), steps.first_layer()
+    nodes = steps.index(1)._replace(state=first.state, spent_ND=first.spent)
     count, begin, n_inner, taken = 1, 0, 1, 0
     for _ in range(m.horizon):
         n_inner = count
         while begin < n_inner:
             monitor.check_time()
-            if 2 * count > len(state):
-                room = max(1024, 4 * count)
-                # a hash table is a power of two long, so at most four times the room
-                needed = room * (4 + 8 * spent.shape[1]) + 4 * (steps.grid.size or 4 * room)
+            if 2 * count > len(nodes.state):
+                room, n_resources = max(1024, 4 * count), nodes.spent_ND.shape[1]
+                # the length of a hash table is a power of two, at most four times the number of nodes
+                needed = room * (4 + 8 * n_resources) + 4 * (steps.grid.size or 4 * room)
                 monitor.reserve(needed, "the nodes of the augmented MDP")
-                state, spent = np.resize(state[:count], room), np.resize(spent[:count], (room, spent.shape[1]))
-                slots = steps.grid.empty(room)
-                kernels.fill_slots(state, spent, count, slots, steps.grid.facts, monitor.halt)
+                nodes = nodes._replace(
+                    state=np.resize(nodes.state[:count], room),
+                    spent_ND=np.resize(nodes.spent_ND[:count], (room, n_resources)),
+                    slots=steps.grid.empty(room),
+                )
+                kernels.fill_slots(nodes, count, monitor.halt)
                 monitor.release(taken)
                 taken = needed
             count, begin = augment_kernels.explore(
-                begin, n_inner, now["row_indptr"], m.outcome_indptr, m.next_state, steps.lattice.cost_OD,
-                now["row_low"], now["row_high"], steps.bounds.settled_low[1], steps.bounds.settled_high[1],
-                now["first_row"], count, state, spent, slots, steps.grid.facts, monitor.halt,
-            )  # fmt: skip
+                begin, n_inner, steps.arrays, steps.cost_OD, bounds, count, nodes, monitor.halt
+            )
         if count == n_inner:
             break
-    return _Nodes(state[:count].copy(), spent[:count].copy(), slots, np.ones(count, bool)), n_inner
+    found = nodes._replace(state=nodes.state[:count].copy(), spent_ND=nodes.spent_ND[:count].copy())
+    return NextNodes(found, np.ones(count, bool)), n_inner
 
 
 def _is_feasible(parts: dict[str, Any], dead_ends: NDArray[np.int64], horizon: int, monitor: ResourceMonitor) -> bool:
-    """Whether the start can be continued from for so many steps; what cannot only grows, so a fixed point ends it."""
+    """Return whether the start can be continued from for `horizon` steps.
+
+    The set of nodes that cannot be continued from only grows, so the search ends at a fixed point.
+    """
     dead = np.zeros(len(parts["row_indptr"]) - 1, bool)
     dead[dead_ends] = True
     for _ in range(horizon - 1):

@@ -1,7 +1,9 @@
-"""Kernels of the augmented MDP: which nodes have a way on, and the rows of each; flat arrays in, flat arrays out.
+"""Kernels of the augmented MDP: which nodes can be continued from, and the rows of each.
 
-A layer and the one after it are as in `solvent.solvers.reduction.kernels`. An empty `next_slots` says that this is the
-last step, after which there is only the end, at position 0.
+Nodes are those of `solvent.solvers.reduction.kernels`. If `NextNodes.nodes.slots` is empty, this is the last step: the
+only node after it is the end, at position 0.
+
+Kernels return early once `halt[0]` is set; their results are then incomplete.
 """
 
 from __future__ import annotations
@@ -9,56 +11,54 @@ from __future__ import annotations
 import numpy as np
 
 from solvent.core.jit import jit
-from solvent.solvers.reduction.kernels import allows, arrive, enter, find
-
-
-@jit(inner=True)
-def _has_way_on(
-    node_spent, i, r, outcome_indptr, next_state, cost_OD, settled_low_SD, settled_high_SD, next_node_state,
-    next_node_spent, next_slots, grid, next_alive, scratch,
-):  # fmt: skip
-    """Whether every outcome of row r leads from node i to a node that is alive."""
-    if next_slots.shape[0] == 0:
-        return True
-    for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-        after = next_state[o]
-        arrive(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD, scratch, 0)
-        if not next_alive[find(after, scratch, 0, next_node_state, next_node_spent, next_slots, grid)]:
-            return False
-    return True
+from solvent.solvers.reduction.kernels import add_node, allows, next_node
 
 
 @jit
-def judge(
-    node_state, node_spent, row_indptr, outcome_indptr, next_state, cost_OD, row_low_RD, row_high_RD, ends_low_SD,
-    ends_high_SD, settled_low_SD, settled_high_SD, first_row, next_node_state, next_node_spent, next_slots, grid,
-    next_alive, keep_all, out_alive, out_stuck, halt,
-):  # fmt: skip
-    """Write which nodes of a layer are alive, that is can be continued from, and which have no safe row at all.
+def judge(nodes, model, cost_OD, bounds, after, keep_all, out_alive, out_stuck, halt):
+    """Write which nodes of a layer can be continued from (alive), and which have no safe row at all (stuck).
 
-    Returns how many rows the layer is to have, and a bound on their transitions: those that lead only to nodes that
-    are alive or, with `keep_all`, all safe ones. Ends early once `halt[0]` is set.
+    Parameters
+    ----------
+    nodes : NodeArrays
+    model : ModelArrays
+    cost_OD : ndarray of int64
+    bounds : LayerBounds
+    after : NextNodes
+    keep_all : bool
+        If True, all safe rows are counted; else only those that lead to alive nodes only.
+    out_alive, out_stuck : ndarray of bool, shape (N,)
+    halt : ndarray of bool
+
+    Returns
+    -------
+    n_rows, n_entries : int
+        Number of rows that are counted, and an upper bound on the number of their transitions.
     """
     n_rows = n_entries = 0
-    last = next_slots.shape[0] == 0
-    scratch = np.empty((1, node_spent.shape[1]), np.int64)
-    for i in range(node_state.shape[0]):
+    row_indptr, outcome_indptr, spent_ND = bounds.row_indptr, model.outcome_indptr, nodes.spent_ND
+    last = after.nodes.slots.shape[0] == 0
+    scratch = np.empty((1, spent_ND.shape[1]), np.int64)
+    for i in range(nodes.state.shape[0]):
         if halt[0]:
             break
-        s = node_state[i]
+        s = nodes.state[i]
         if row_indptr[s] == row_indptr[s + 1]:
-            out_alive[i] = allows(node_spent, i, ends_low_SD, ends_high_SD, s)
+            out_alive[i] = allows(spent_ND, i, bounds.end_low_SD, bounds.end_high_SD, s)
             out_stuck[i] = not out_alive[i]
             continue
         out_alive[i], out_stuck[i] = False, True
         for r in range(row_indptr[s], row_indptr[s + 1]):
-            if not allows(node_spent, i, row_low_RD, row_high_RD, r - first_row):
+            if not allows(spent_ND, i, bounds.row_low_RD, bounds.row_high_RD, r - row_indptr[0]):
                 continue
             out_stuck[i] = False
-            good = _has_way_on(
-                node_spent, i, r, outcome_indptr, next_state, cost_OD, settled_low_SD, settled_high_SD,
-                next_node_state, next_node_spent, next_slots, grid, next_alive, scratch,
-            )  # fmt: skip
+            good = True
+            if not last:
+                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                    j = next_node(spent_ND, i, cost_OD, o, model.next_state[o], after.nodes, scratch)
+                    if not after.alive[j]:
+                        good = False
+                        break
             out_alive[i] |= good
             if good or keep_all:
                 n_rows += 1
@@ -67,32 +67,42 @@ def judge(
 
 
 @jit
-def emit(
-    node_state, node_spent, wanted, row_indptr, outcome_indptr, probability, next_state, cost_OD, row_low_RD,
-    row_high_RD, settled_low_SD, settled_high_SD, first_row, next_node_state, next_node_spent, next_slots, grid,
-    next_alive, keep_all, n_rows, n_entries, out_n_rows, out_row, out_indptr, out_next, out_probability, out_reached,
-    halt,
-):  # fmt: skip
+def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_reached, halt):
     """Append the rows of the wanted nodes, as `judge` counts them, to those already written.
 
-    Per row writes the model's row and its transitions, one for each node it can lead to, by position in the next
-    layer; marks these in `out_reached`. Returns the number of rows and of transitions written so far. As a row is
-    written before it is known to be kept, transitions need room for one row more. Ends early once `halt[0]` is set.
+    Parameters
+    ----------
+    nodes : NodeArrays
+    wanted : ndarray of bool, shape (N,)
+    model : ModelArrays
+    cost_OD : ndarray of int64
+    bounds : LayerBounds
+    after : NextNodes
+    keep_all : bool
+        As for `judge`.
+    out_rows : RowArrays
+        A row is written before it is known whether it is kept, so `next` needs space for one more row.
+    out_reached : ndarray of bool
+        Set to True for the nodes of the next layer that rows lead to.
+    halt : ndarray of bool
     """
-    last = next_slots.shape[0] == 0
-    scratch = np.empty((1, node_spent.shape[1]), np.int64)
-    # the entry a next node has in the row being tried, and the try it was made in
+    row_indptr, outcome_indptr, spent_ND = bounds.row_indptr, model.outcome_indptr, nodes.spent_ND
+    out_next, out_probability = out_rows.next, out_rows.probability
+    n_rows, n_entries = out_rows.written[0], out_rows.written[1]
+    last = after.nodes.slots.shape[0] == 0
+    scratch = np.empty((1, spent_ND.shape[1]), np.int64)
+    # the entry of each next node in the current row, and the row that it was made for
     entry_of, tried_in = np.empty(out_reached.shape[0], np.int64), np.zeros(out_reached.shape[0], np.int64)
     tries = 0
-    for i in range(node_state.shape[0]):
-        out_n_rows[i] = 0
+    for i in range(nodes.state.shape[0]):
+        out_rows.row_count[i] = 0
         if halt[0]:
             break
         if not wanted[i]:
             continue
-        s = node_state[i]
+        s = nodes.state[i]
         for r in range(row_indptr[s], row_indptr[s + 1]):
-            if not allows(node_spent, i, row_low_RD, row_high_RD, r - first_row):
+            if not allows(spent_ND, i, bounds.row_low_RD, bounds.row_high_RD, r - row_indptr[0]):
                 continue
             begin, good = n_entries, True
             tries += 1
@@ -101,16 +111,14 @@ def emit(
                 n_entries += 1
             else:
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    after = next_state[o]
-                    arrive(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD, scratch, 0)
-                    j = find(after, scratch, 0, next_node_state, next_node_spent, next_slots, grid)
-                    if not keep_all and not next_alive[j]:
+                    j = next_node(spent_ND, i, cost_OD, o, model.next_state[o], after.nodes, scratch)
+                    if not keep_all and not after.alive[j]:
                         good = False
                         break
                     if tried_in[j] == tries:
-                        out_probability[entry_of[j]] += probability[o]
+                        out_probability[entry_of[j]] += model.probability[o]
                         continue
-                    out_next[n_entries], out_probability[n_entries] = j, probability[o]
+                    out_next[n_entries], out_probability[n_entries] = j, model.probability[o]
                     entry_of[j], tried_in[j] = n_entries, tries
                     n_entries += 1
             if not good:
@@ -118,47 +126,52 @@ def emit(
                 continue
             for e in range(begin, n_entries):
                 out_reached[out_next[e]] = True
-            out_row[n_rows] = r
+            out_rows.row[n_rows] = r
             n_rows += 1
-            out_indptr[n_rows] = n_entries
-            out_n_rows[i] += 1
-    return n_rows, n_entries
+            out_rows.indptr[n_rows] = n_entries
+            out_rows.row_count[i] += 1
+    out_rows.written[0], out_rows.written[1] = n_rows, n_entries
 
 
 @jit
-def explore(
-    begin, end, row_indptr, outcome_indptr, next_state, cost_OD, row_low_RD, row_high_RD, settled_low_SD,
-    settled_high_SD, first_row, count, node_state, node_spent, slots, grid, halt,
-):  # fmt: skip
-    """Add to a set of `count` nodes everything that safe rows of those from `begin` to `end` can lead to.
+def explore(begin, end, model, cost_OD, bounds, count, out_nodes, halt):
+    """Add to a set of `count` nodes everything that safe rows of the nodes from `begin` to `end` can lead to.
 
-    Returns the number of nodes and the node at which room ran out, or `end`. Ends early once `halt[0]` is set.
+    Parameters
+    ----------
+    begin, end, count : int
+    model : ModelArrays
+    cost_OD : ndarray of int64
+    bounds : LayerBounds
+    out_nodes : NodeIndex
+    halt : ndarray of bool
+
+    Returns
+    -------
+    count : int
+        Number of nodes.
+    node : int
+        Node at which `out_nodes` was full; `end` if all were explored.
     """
-    room = node_state.shape[0]
+    state, spent_ND = out_nodes.state, out_nodes.spent_ND
     for i in range(begin, end):
         if halt[0]:
             return count, i
-        s = node_state[i]
-        for r in range(row_indptr[s], row_indptr[s + 1]):
-            if not allows(node_spent, i, row_low_RD, row_high_RD, r - first_row):
+        s = state[i]
+        for r in range(bounds.row_indptr[s], bounds.row_indptr[s + 1]):
+            if not allows(spent_ND, i, bounds.row_low_RD, bounds.row_high_RD, r - bounds.row_indptr[0]):
                 continue
-            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                if count >= room:
+            for o in range(model.outcome_indptr[r], model.outcome_indptr[r + 1]):
+                if count >= state.shape[0]:
                     return count, i
-                after = next_state[o]
-                node_state[count] = after
-                arrive(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD, node_spent, count)
-                if enter(count, node_state, node_spent, slots, grid):
+                if add_node(spent_ND, i, cost_OD, o, model.next_state[o], count, out_nodes):
                     count += 1
     return count, end
 
 
 @jit
 def spread_dead(row_indptr, entry_indptr, next_node, dead, halt):
-    """Mark in `dead` the nodes all of whose rows can lead to a dead one so far; return whether there were any.
-
-    Ends early once `halt[0]` is set.
-    """
+    """Mark in `dead` the nodes all of whose rows can lead to a dead node; return whether any were new."""
     found = np.zeros(dead.shape[0], np.bool_)
     changed = False
     for i in range(dead.shape[0]):

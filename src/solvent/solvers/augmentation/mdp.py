@@ -1,12 +1,12 @@
-"""The augmented MDP: a budgeted problem as an ordinary one, for any planner (Definition 2, Corollary 2 of the paper).
+"""The augmented MDP: a problem with a budget as an ordinary MDP (Definition 2, Corollary 2 of the paper).
 
-Its states are the nodes (step, state, spent) that safe actions can lead to, its actions at a node are the safe ones,
-and what was spent only moves along:
+Its states are the nodes (step, state, spent) that safe actions can lead to, and its actions at a node are the safe
+ones:
 
     P((h + 1, s', x + c) | (h, s, x), a) = p_h(s', c | s, a),     R((h, s, x), a) = r_h(s, a).
 
-A node without rows is the end after the last step, terminal, or a *dead end*. The first two are worth 0, a dead end is
-worth minus infinity, and no finite penalty can stand in for that.
+A node without rows is the end after the last step, terminal, or a *dead end*. The first two have value 0, a dead end
+has value minus infinity, which no finite penalty can replace.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
+from solvent.policy.locate import COLLAPSED
 from solvent.policy.table import AugmentedPolicy
-from solvent.solvers.reduction.kernels import COLLAPSED
 
 
 class Node(NamedTuple):
-    """A node in names; an amount is None where it is settled, `step` None in the stationary form."""
+    """A node by names. An amount is None if it is settled; `step` is None in the stationary form."""
 
     step: int | None
     state: Hashable
@@ -41,9 +41,9 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AugmentedMDP:
-    """An unconstrained MDP on the nodes of a budgeted problem.
+    """An unconstrained MDP on the nodes of a problem with a budget.
 
-    Made by `augment`; the fields are read-only. The rows of a node lie together, by increasing action.
+    Created by `augment`; the fields are read-only. The rows of a node are adjacent, in increasing order of action.
 
     Attributes
     ----------
@@ -51,31 +51,31 @@ class AugmentedMDP:
     limits : Limits
         The budget.
     stationary : bool
-        Whether nodes are (state, spent), without the step; a planner then takes `model.horizon` steps backward.
+        Whether nodes are (state, spent), without the step; a planner then makes `model.horizon` backward steps.
     row_indptr : ndarray of int64, shape (N + 1,)
-        Where the rows of each node begin.
+        Position of the first row of each node.
     row_action : ndarray of int32, shape (R,)
         The action of each row, by position in `model.actions`.
     reward : ndarray of float64, shape (R,)
     transitions : scipy.sparse.csr_array, shape (R, N)
         Probability of each next node.
     start : int
-        The node to begin at.
+        The initial node.
     feasible : bool
         Whether any policy keeps the budget.
     dead_ends : ndarray of int64
-        Nodes without a safe action, increasing; worth minus infinity. Of a pruned MDP none are left, but for the start
-        of an infeasible problem.
+        Nodes without a safe action, in increasing order; their value is minus infinity. A pruned MDP has none, except
+        the start of an infeasible problem.
     layer_indptr : ndarray of int64, shape (H + 2,), or None
-        Where the nodes of each step begin, the end last; None in the stationary form.
+        Position of the first node of each step, then of the end; None in the stationary form.
     node_state : ndarray of int32, shape (N,)
         By position in `model.states`; -1 for the end.
     node_spent_ND : ndarray of int64, shape (N, D)
-        Ticks of each tracked resource; `solvent.solvers.reduction.kernels.COLLAPSED` where it is settled.
+        Ticks of each tracked resource; `COLLAPSED` (in `solvent.policy.locate`) where it is settled.
     lattice : Lattice
-        What ticks are worth.
-    settled_low, settled_high : ndarray of int64, shape (H + 1, S, D), or None
-        Within these, a resource is settled on arrival at (step, state).
+        Units of the ticks.
+    settled_low, settled_high : ndarray of int64, shape (H, S, D), or None
+        Amounts that are settled at each (step, state).
     """
 
     model: CMDP
@@ -122,7 +122,7 @@ class AugmentedMDP:
 
     @property
     def end(self) -> int | None:
-        """The absorbing node after the last step; None in the stationary form, which has none."""
+        """The absorbing node after the last step; None in the stationary form."""
         return None if self.stationary else self.n_nodes - 1
 
     @property
@@ -131,7 +131,7 @@ class AugmentedMDP:
         return np.repeat(np.arange(self.n_nodes), np.diff(self.row_indptr))
 
     def node(self, index: int) -> Node:
-        """Return a node in names; the end is `Node(horizon, None, {})`.
+        """Return a node by names; the end is `Node(horizon, None, {})`.
 
         Examples
         --------
@@ -156,21 +156,21 @@ class AugmentedMDP:
         return Node(step, self.model.states[self.node_state[index]], spent)
 
     def index(self, step: int | None, state: Hashable, spent: Any) -> int:
-        """Return the node of a state and what was spent.
+        """Return the node of a state and the amounts spent.
 
         Parameters
         ----------
         step : int or None
-            Of no account in the stationary form.
+            Ignored in the stationary form.
         state : hashable
         spent : number, sequence or mapping
-            A number where one resource is tracked, else amounts in the order of the budget or by name. None stands for
-            a settled amount, but any amount that is settled there will do.
+            A number if one resource is tracked, else amounts in the order of the budget or by name. A settled amount
+            is None or any amount that is settled there.
 
         Raises
         ------
         ModelError
-            If there is no such node: safe actions never lead there, or it was left out.
+            If there is no such node: safe actions never lead to it, or it was left out.
         """
         first, last, h = 0, self.n_nodes, 0
         if self.layer_indptr is not None:
@@ -200,9 +200,9 @@ class AugmentedMDP:
     def to_quantecon(self) -> Any:
         """Return a `quantecon.markov.DiscreteDP` of (node, action) pairs with beta = 1, for `backward_induction`.
 
-        Nodes without rows get one row, of action 0, to themselves: with reward 0 at the end and where an episode is
-        over, with reward minus infinity at dead ends. `backward_induction(ddp, model.horizon)` then gives the value
-        `vs[0, start]`, minus infinity if nothing is feasible, and actions `sigmas` for `policy`.
+        Nodes without rows get one row, of action 0, to themselves: with reward 0 at the end and at terminal nodes, and
+        with reward minus infinity at dead ends. `backward_induction(ddp, model.horizon)` then returns the value
+        `vs[0, start]`, minus infinity if no policy is feasible, and actions `sigmas` for `policy`.
 
         Raises
         ------
@@ -211,8 +211,8 @@ class AugmentedMDP:
 
         Notes
         -----
-        `DiscreteDP` refuses a node all of whose rewards are infinite when it is made, but its Bellman operator carries
-        minus infinity through; so dead ends get theirs afterwards.
+        The constructor of `DiscreteDP` refuses a node all of whose rewards are infinite, but its Bellman operator
+        handles minus infinity; so the rewards of dead ends are set afterwards.
         """
         try:
             from quantecon.markov import DiscreteDP  # type: ignore[import-untyped, import-not-found, unused-ignore]
@@ -234,10 +234,10 @@ class AugmentedMDP:
         return ddp
 
     def to_gymnasium_P(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:  # noqa: N802
-        """Return the MDP as Gymnasium's toy environments do: node to action to (probability, next, reward, done).
+        """Return the MDP in the form of Gymnasium's toy environments: node -> action -> (p, next, reward, done).
 
-        Nodes without rows get action 0, to themselves: done and worth 0, or not done and worth minus infinity at dead
-        ends, so that no planner that stops at `done` overlooks them.
+        Nodes without rows get action 0, to themselves: with reward 0 and done, or at dead ends with reward minus
+        infinity and not done, so that a planner that stops at `done` does not overlook them.
 
         Examples
         --------
@@ -265,13 +265,13 @@ class AugmentedMDP:
         return table
 
     def policy(self, actions: ArrayLike) -> AugmentedPolicy:
-        """Bring a planner's solution back: the policy that takes these actions.
+        """Return the policy that takes the actions of a planner's solution.
 
         Parameters
         ----------
         actions : array_like, shape (N,) or (H, N)
-            An action for each node, or for each step and node. Whole numbers are positions in `model.actions`; anything
-            else is taken for names. Ignored where a node has no rows or is never reached.
+            An action for each node, or for each step and node. Integers are positions in `model.actions`; other values
+            are names. Ignored where a node has no rows or is never reached.
 
         Raises
         ------

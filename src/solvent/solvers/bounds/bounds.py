@@ -1,8 +1,10 @@
-"""What may have been spent at each step and state: the doomed and the settled, one backward pass for each resource."""
+"""Bounds on the amount spent at each step and state: one backward pass for each resource.
+
+A node is doomed if even the most careful continuation may break a limit, and a resource is settled if no continuation
+can break its limits.
+"""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,20 +12,14 @@ from numpy.typing import NDArray
 from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
+from solvent.solvers.arrays import ModelArrays, read_only
+from solvent.solvers.bounds.arrays import Bounds, LimitArrays
 from solvent.solvers.bounds.kernels import DOWN, UP, fill_bounds
 
-#: The least and the most of something: a pair of arrays.
+__all__ = ["Bounds", "Interval", "bounds_of", "look_ahead"]
+
+#: Lower and upper bounds: a pair of arrays of one shape.
 Interval = tuple[NDArray[np.int64], NDArray[np.int64]]
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What may have been spent at each (step, state); int64 arrays of shape (H + 1, S, D)."""
-
-    safe_low: NDArray[np.int64]
-    safe_high: NDArray[np.int64]
-    settled_low: NDArray[np.int64]
-    settled_high: NDArray[np.int64]
 
 
 def look_ahead(
@@ -32,31 +28,29 @@ def look_ahead(
     upper_HD: NDArray[np.int64],
     lower_HD: NDArray[np.int64],
     monitor: ResourceMonitor,
-) -> tuple[NDArray[np.int64], ...]:
-    """Return what may have been spent at each (step, state): the arrays of `Bounds`, in their order.
+) -> Bounds:
+    """Return the safe and the settled amounts at each (step, state).
 
-    Memory for them is to be reserved already.
+    The caller has reserved memory for the result.
 
     Raises
     ------
     LimitReached
-        If time is up.
+        If time runs out.
     """
-    shape = (model.horizon + 1, model.n_states, cost_OD.shape[1])
-    found = np.empty((4, *shape), np.int64)
-    # nothing binds after the last step
+    found = np.empty((4, model.horizon + 1, model.n_states, cost_OD.shape[1]), np.int64)
+    # after the last step there are no bounds
     found[::2, -1], found[1::2, -1] = DOWN, UP
-    safe_low, safe_high, settled_low, settled_high = found
-    fill_bounds(
-        model.table_of_step, model.row_indptr, model.outcome_indptr, model.next_state, cost_OD, upper_HD, lower_HD,
-        np.empty_like(upper_HD), np.empty_like(lower_HD), safe_high, safe_low, settled_high, settled_low, monitor.halt,
-    )  # fmt: skip
+    bounds = Bounds(*found)
+    limits = LimitArrays(read_only(upper_HD), read_only(lower_HD))
+    tails = LimitArrays(np.empty_like(upper_HD), np.empty_like(lower_HD))
+    fill_bounds(ModelArrays.of(model), read_only(cost_OD), limits, tails, bounds, monitor.halt)
     monitor.check_time()
-    return safe_low, safe_high, settled_low, settled_high
+    return bounds
 
 
 def _tails(upper_HD: NDArray[np.int64], lower_HD: NDArray[np.int64]) -> Interval:
-    """Return the tightest limits from each step on, upper and lower, which bind once an episode is over."""
+    """Return the tightest limits from each step on, upper and lower, which bind once an episode has ended."""
     return np.minimum.accumulate(upper_HD[::-1])[::-1], np.maximum.accumulate(lower_HD[::-1])[::-1]
 
 
@@ -69,26 +63,41 @@ def bounds_of(
     truncation: Interval | None = None,
     within: Interval | None = None,
 ) -> Bounds:
-    """Return the doomed and settled bounds of a problem, or those of the paper's plain layers.
+    """Return bounds on the amount spent at each (step, state) of a problem.
 
-    Those are settled nowhere, or, for its approximate costs, within `truncation`. What lies outside `within` at a step
-    and state, arrays of shape (H, S, D), is doomed for other reasons.
+    Parameters
+    ----------
+    model : CMDP
+    lattice : Lattice
+    monitor : ResourceMonitor
+    prune : bool
+        If False, return the bounds of the paper's layers: no node is doomed, and no amount is settled.
+    truncation : pair of ndarrays of int64, shape (H, D), optional
+        Without `prune`, amounts before each step that are settled in every state: the paper's truncation of rounded
+        costs.
+    within : pair of ndarrays of int64, shape (H, S, D), optional
+        Nodes outside are known to be doomed.
+
+    Raises
+    ------
+    LimitReached
+        If time or memory runs out.
     """
     shape = (model.horizon + 1, model.n_states, len(lattice.resources))
     monitor.reserve(4 * 8 * int(np.prod(shape)), "bounds per step and state")
     if prune:
         bounds = look_ahead(model, lattice.cost_OD, lattice.upper_HD, lattice.lower_HD, monitor)
-        safe_low, safe_high, settled_low, settled_high = bounds
     else:
         safe_low, safe_high = np.full(shape, DOWN), np.full(shape, UP)
-        # nothing is looked ahead, except where the episode is over
+        # limits of later steps only bind where the episode has ended
         steps, states = np.nonzero((np.diff(model.row_indptr) == 0).reshape(-1, model.n_states)[model.table_of_step])
         tail_upper, tail_lower = _tails(lattice.upper_HD, lattice.lower_HD)
         safe_high[steps, states], safe_low[steps, states] = tail_upper[steps], tail_lower[steps]
         settled_low, settled_high = np.full(shape, UP), np.full(shape, DOWN)
         if truncation is not None:
             settled_low[:-1], settled_high[:-1] = truncation[0][:, None, :], truncation[1][:, None, :]
+        bounds = Bounds(safe_low, safe_high, settled_low, settled_high)
     if within is not None:
-        np.maximum(safe_low[:-1], within[0], out=safe_low[:-1])
-        np.minimum(safe_high[:-1], within[1], out=safe_high[:-1])
-    return Bounds(safe_low, safe_high, settled_low, settled_high)
+        np.maximum(bounds.safe_low[:-1], within[0], out=bounds.safe_low[:-1])
+        np.minimum(bounds.safe_high[:-1], within[1], out=bounds.safe_high[:-1])
+    return bounds

@@ -1,56 +1,78 @@
-"""Kernels of bounds: between what amounts a node is neither doomed nor settled, resource by resource."""
+"""Kernels of bounds: amounts that are safe and amounts that are settled, one resource at a time.
+
+Kernels that take `halt` return early once `halt[0]` is set; their results are then incomplete.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from solvent.core.jit import jit
+from solvent.policy.locate import COLLAPSED
 
-#: Open sides of limits, and of what follows from them.
+#: Ends of the range of ticks: no bound on that side.
 UP = np.iinfo(np.int64).max
 DOWN = np.iinfo(np.int64).min
+#: Smallest positive float, and the largest error of a product that underflows.
+SMALLEST_FLOAT = 5e-324
 
-#: What is added to a bound for each operation, relative to its terms: more than rounding can have taken off.
+#: Added to a bound for each operation, relative to its terms: more than the rounding error.
 _OUTWARD = 2.0**-51
-#: The least float above 0: what a product that underflows can have lost.
-_LEAST = 5e-324
 
 
 @jit(inner=True)
 def _less(limit, cost):
+    """Return a bound less a cost; a bound that is open stays open."""
     return limit if limit == UP or limit == DOWN else limit - cost  # noqa: SIM109  # a tuple compiles slowly
 
 
 @jit
-def row_bounds(
-    first_row, last_row, outcome_indptr, next_state, cost_OD, upper_D, lower_D, high_SD, low_SD, out_high_RD, out_low_RD
-):
-    """Write, per row, the most and least that may have been spent before it if no outcome shall break a bound.
+def fill_row_bounds(row_indptr, model, cost_OD, upper_D, lower_D, safe_low_SD, safe_high_SD, out_low_RD, out_high_RD):
+    """Write the amounts before a step for which no outcome of a row breaks a limit or leads to a doomed node.
 
-    `high_SD` and `low_SD` bound what may have been spent on arrival in each next state.
+    Parameters
+    ----------
+    row_indptr : ndarray of int64, shape (S + 1,)
+        Rows of the step.
+    model : ModelArrays
+    cost_OD : ndarray of int64
+    upper_D, lower_D : ndarray of int64
+        Limits after the step.
+    safe_low_SD, safe_high_SD : ndarray of int64
+        Safe amounts in each state after the step.
+    out_low_RD, out_high_RD : ndarray of int64
+        Rows count from `row_indptr[0]`.
     """
-    for r in range(first_row, last_row):
+    first_row = row_indptr[0]
+    for r in range(first_row, row_indptr[row_indptr.shape[0] - 1]):
         for d in range(cost_OD.shape[1]):
             most, least = UP, DOWN
-            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                cost = cost_OD[o, d]
-                most = min(most, _less(min(upper_D[d], high_SD[next_state[o], d]), cost))
-                least = max(least, _less(max(lower_D[d], low_SD[next_state[o], d]), cost))
+            for o in range(model.outcome_indptr[r], model.outcome_indptr[r + 1]):
+                cost, after = cost_OD[o, d], model.next_state[o]
+                most = min(most, _less(min(upper_D[d], safe_high_SD[after, d]), cost))
+                least = max(least, _less(max(lower_D[d], safe_low_SD[after, d]), cost))
             out_high_RD[r - first_row, d], out_low_RD[r - first_row, d] = most, least
 
 
 @jit
-def fill_bounds(
-    table_of_step, row_indptr, outcome_indptr, next_state, cost_OD, upper_HD, lower_HD, tail_upper_HD, tail_lower_HD,
-    out_safe_high, out_safe_low, out_settled_high, out_settled_low, halt,
-):  # fmt: skip
-    """Write what may have been spent at each (step, state), resource by resource; arrays of shape (H + 1, S, D).
+def fill_bounds(model, cost_OD, limits, out_tails, out_bounds, halt):
+    """Write the safe and the settled amounts at each (step, state), one resource at a time.
 
-    Outside [safe_low, safe_high] even the most careful continuation breaks a limit: the node is doomed. Inside
-    [settled_low, settled_high] even the most careless cannot: the resource is settled. Once an episode is over, the
-    tightest limit from each step on binds, which is written to `tail_upper_HD` and `tail_lower_HD`. What holds after
-    the last step is to be there already. Ends early once `halt[0]` is set.
+    Parameters
+    ----------
+    model : ModelArrays
+    cost_OD : ndarray of int64
+    limits : LimitArrays
+    out_tails : LimitArrays
+        The tightest limits from each step on, which bind once an episode has ended.
+    out_bounds : Bounds
+        The entries after the last step are given.
+    halt : ndarray of bool
     """
+    upper_HD, lower_HD = limits
+    tail_upper_HD, tail_lower_HD = out_tails
+    out_safe_low, out_safe_high, out_settled_low, out_settled_high = out_bounds
+    row_indptr, outcome_indptr, next_state = model.row_indptr, model.outcome_indptr, model.next_state
     n_steps, n_resources = upper_HD.shape
     n_states = out_safe_high.shape[1]
     for h in range(n_steps - 1, -1, -1):
@@ -59,10 +81,10 @@ def fill_bounds(
             tail_upper_HD[h, d], tail_lower_HD[h, d] = upper_HD[h, d], lower_HD[h, d]
             tail_upper_HD[h, d] = min(tail_upper_HD[h, d], tail_upper_HD[later, d])
             tail_lower_HD[h, d] = max(tail_lower_HD[h, d], tail_lower_HD[later, d])
-        if halt[0]:  # once a step: a look at every state would cost more than the bounds of the state
+        if halt[0]:  # once per step: for every state it would cost more than the bounds
             return
         for s in range(n_states):
-            first = table_of_step[h] * n_states + s
+            first = model.table_of_step[h] * n_states + s
             terminal = row_indptr[first] == row_indptr[first + 1]
             for d in range(n_resources):
                 if terminal:
@@ -86,45 +108,54 @@ def fill_bounds(
 
 
 @jit
-def unlimited_value(
-    table_of_step, row_indptr, outcome_indptr, probability, next_state, row_reward, n_states, start, halt
-):
-    """Return an upper bound on the value of the start if there were no limits, outward by more than rounding errs.
+def unlimited_value(model, n_states, start, halt):
+    """Return an upper bound on the optimal value of state `start` without limits, rounding errors included.
 
-    Infinity, if it was ended early by `halt[0]`.
+    Infinity if `halt[0]` was set.
     """
+    row_indptr, outcome_indptr, next_state = model.row_indptr, model.outcome_indptr, model.next_state
     now, after = np.zeros(n_states), np.zeros(n_states)
-    for h in range(table_of_step.shape[0] - 1, -1, -1):
+    for h in range(model.table_of_step.shape[0] - 1, -1, -1):
         if halt[0]:
             return np.inf
         for s in range(n_states):
-            first = table_of_step[h] * n_states + s
+            first = model.table_of_step[h] * n_states + s
             best = 0.0 if row_indptr[first] == row_indptr[first + 1] else -np.inf
             for r in range(row_indptr[first], row_indptr[first + 1]):
-                value, size, some = row_reward[r], abs(row_reward[r]), row_reward[r] != 0.0
+                reward = model.row_reward[r]
+                value, size, some = reward, abs(reward), reward != 0.0
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    value += probability[o] * after[next_state[o]]
-                    size += probability[o] * abs(after[next_state[o]])
-                    some = some or after[next_state[o]] != 0.0
+                    p, next_value = model.probability[o], after[next_state[o]]
+                    value += p * next_value
+                    size += p * abs(next_value)
+                    some = some or next_value != 0.0
                 terms = outcome_indptr[r + 1] - outcome_indptr[r] + 2
                 value += terms * _OUTWARD * size
-                best = max(best, value + terms * _LEAST if some else value)
+                best = max(best, value + terms * SMALLEST_FLOAT if some else value)
             now[s] = best
         now, after = after, now
     return after[start]
 
 
 @jit
-def fill_live_box(node_indptr, node_spent, is_live, settled_low_SD, settled_high_SD, out_low_SD, out_high_SD):
-    """Write the least and the most that was spent in live nodes of each state; UP and DOWN where there is none."""
+def fill_live_box(nodes, is_live, settled_low_SD, settled_high_SD, out_low_SD, out_high_SD):
+    """Write the least and the most spent in live nodes of each state; UP and DOWN for states without live nodes.
+
+    Parameters
+    ----------
+    nodes : LayerNodes
+    is_live : ndarray of bool, shape (N,)
+    settled_low_SD, settled_high_SD : ndarray of int64
+        Amounts that are settled in each state: `COLLAPSED` stands for all of them.
+    out_low_SD, out_high_SD : ndarray of int64
+    """
     out_low_SD[:], out_high_SD[:] = UP, DOWN
-    for s in range(node_indptr.shape[0] - 1):
-        for i in range(node_indptr[s], node_indptr[s + 1]):
+    for s in range(nodes.indptr.shape[0] - 1):
+        for i in range(nodes.indptr[s], nodes.indptr[s + 1]):
             if not is_live[i]:
                 continue
-            for d in range(node_spent.shape[1]):
-                low = high = node_spent[i, d]
-                # the sign of a collapsed amount
-                if low == DOWN:
+            for d in range(nodes.spent_ND.shape[1]):
+                low = high = nodes.spent_ND[i, d]
+                if low == COLLAPSED:
                     low, high = settled_low_SD[s, d], settled_high_SD[s, d]
                 out_low_SD[s, d], out_high_SD[s, d] = min(out_low_SD[s, d], low), max(out_high_SD[s, d], high)

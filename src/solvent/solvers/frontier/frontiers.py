@@ -387,7 +387,7 @@ def _sweep(work: Work, monitor: ResourceMonitor) -> Frontier:
     swept = (np.where(live.any(1), ends[0], 0), np.where(live.any(1), ends[1], 0))
     return Frontier(
         indptr_HS, all_needs, all_rows, all_needs[at], point_value[start], swept, layers.extremes, SAME_POINT, 0.0,
-        up=False, pooled=layers.pooled.n_laws > 0,
+        up=False, pooled=layers.pooled.n_distributions > 0,
     )  # fmt: skip
 
 
@@ -428,7 +428,7 @@ class _Layers:
     def bytes_of(self, stop: int, begin: int) -> int:
         """Return how much memory sweeping these steps takes, the values of the step after them included."""
         largest, total = int(self.sizes[stop:begin].max()), int(self.sizes[stop:begin].sum())
-        rows = 1 + self.pooled.n_laws
+        rows = 1 + self.pooled.n_distributions
         # points are copied out of arrays that have room for one at each amount
         return (20 + 8 * rows * (1 + (begin - stop > 1))) * largest + 24 * total + self.later_L.nbytes
 
@@ -439,11 +439,13 @@ class _Layers:
         m, p, work, e = self.work.model, self.pooled, self.work, self.extremes
         largest, total = int(self.sizes[stop:begin].max()), int(self.sizes[stop:begin].sum())
         need, point_row, point_value = np.empty(total, np.int64), np.empty(total, np.int32), np.empty(largest)
-        value, row, spare_L = np.empty(largest), np.empty(largest, self.row_type), np.empty((1 + p.n_laws, largest))
+        value, row = np.empty(largest), np.empty(largest, self.row_type)
+        spare_L = np.empty((1 + p.n_distributions, largest))
         if largest < _PARALLEL_FROM:
             made, self.later_L = sweep_kernels.sweep_layers(
-                m.table_of_step, m.row_indptr, p.indptr, p.probability, p.next_state, p.cost, p.law, m.row_reward,
-                p.law_indptr, p.law_cost, p.law_probability, work.purse.floor, work.need_HS, work.top_HS,
+                m.table_of_step, m.row_indptr, p.indptr, p.probability, p.next_state, p.cost, p.distribution,
+                m.row_reward,
+                *p.costs, work.purse.floor, work.need_HS, work.top_HS,
                 self.offset_HS, SAME_POINT, begin, stop, self.later_L, spare_L, value, row,
                 out_indptr_HS, need, point_value, point_row, e.top, e.bottom, e.reward, self.halt,
             )  # fmt: skip
@@ -451,7 +453,8 @@ class _Layers:
         rows, after = m.row_indptr_at(stop), min(begin, m.horizon - 1)
         here, reward_S = (work.need_HS[stop], work.top_HS[stop], self.offset_HS[stop]), np.empty(m.n_states)
         arrays = (
-            rows, p.indptr, p.probability, p.next_state, p.cost, p.law, m.row_reward, work.purse.floor[stop], *here,
+            rows, p.indptr, p.probability, p.next_state, p.cost, p.distribution, m.row_reward,
+            work.purse.floor[stop], *here,
             work.need_HS[after], work.top_HS[after], self.offset_HS[after], self.later_L, value, row, reward_S,
             self.halt,
         )  # fmt: skip
@@ -465,6 +468,6 @@ class _Layers:
         made = sweep_kernels.compress_layer(
             rows, *here, value, row, SAME_POINT, stop > 0, out_indptr_HS[stop], need, point_value, point_row, self.halt
         )
-        average(*here, p.law_indptr, p.law_cost, p.law_probability, value, spare_L, self.halt)
+        average(*here, *p.costs, value, spare_L, self.halt)
         self.later_L = spare_L
         return need[:made].copy(), point_row[:made].copy(), point_value

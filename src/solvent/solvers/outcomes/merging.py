@@ -1,8 +1,9 @@
-"""Outcomes on a lattice: replaced, and merged where they have become one.
+"""Outcomes on a lattice: replacing them, and merging equal ones.
 
-Two outcomes of a row that lead to the same state and count as the same ticks are one outcome whose probability is the
-sum. A problem is normalized this way once, so that no method meets such twins: they come from outcomes listed twice,
-from outcomes that differ only in a resource without limits, and from costs that rounding has made equal.
+Two outcomes of a row are equal (twins) if they lead to the same state at the same cost in ticks; merged, they are one
+outcome whose probability is the sum. Equal outcomes come from outcomes listed twice, from outcomes that differ only in
+a resource without limits, and from costs that rounding has made equal. They are merged once, when a problem is made, so
+that methods need not expect them.
 """
 
 from __future__ import annotations
@@ -16,20 +17,21 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import ExactColumn
 from solvent.model.cmdp import CMDP
+from solvent.solvers.arrays import read_only
 from solvent.solvers.outcomes.merging_kernels import UNKNOWN, find_twins
 
 
 @dataclass
 class Columns:
-    """Outcomes in the making.
+    """Columns of outcomes that are being replaced or merged.
 
     Attributes
     ----------
     source : ndarray of int64, shape (O,)
-        The outcome of the original model that each came from.
+        The outcome of the original model that each comes from.
     probability : ndarray of float64, shape (O,)
     ticks, high, low : list of ndarray of int64
-        Per tracked resource, the ticks of each outcome and the ends of its true cost.
+        For each tracked resource, the ticks of each outcome, and upper and lower bounds on its true cost.
     """
 
     source: NDArray[np.int64]
@@ -50,14 +52,14 @@ class Columns:
 
 
 def merge_twins(model: CMDP, ticks_OD: NDArray[np.int64]) -> tuple[CMDP, NDArray[np.int64]]:
-    """Return a model and its ticks with equal outcomes of each row merged; both as they are if there are none."""
-    found = find_twins(model.outcome_indptr, model.next_state, ticks_OD)
+    """Return a model and its ticks with equal outcomes of each row merged, or both unchanged if there are none."""
+    found = find_twins(read_only(model.outcome_indptr), read_only(model.next_state), read_only(ticks_OD))
     if not found:
         return model, ticks_OD
     columns = Columns.of(model)
     columns.ticks = list(ticks_OD.T)
     merged = merge(model, columns)
-    if merged is columns:  # the kernel could not tell, and there were none
+    if merged is columns:  # the kernel did not compare all pairs
         assert found == UNKNOWN
         return model, ticks_OD
     ticks = np.stack(merged.ticks, axis=1) if merged.ticks else np.zeros((len(merged.source), 0), np.int64)
@@ -65,7 +67,7 @@ def merge_twins(model: CMDP, ticks_OD: NDArray[np.int64]) -> tuple[CMDP, NDArray
 
 
 def merge(model: CMDP, columns: Columns) -> Columns:
-    """Return the outcomes with those of one row merged that lead to one state and count as the same ticks."""
+    """Return the outcomes with equal outcomes of each row merged."""
     row = np.repeat(np.arange(model.n_rows), np.diff(model.outcome_indptr))[columns.source]
     keys: list[NDArray[Any]] = [*columns.ticks[::-1], model.next_state[columns.source], row]
     order = np.lexsort(keys)
@@ -85,7 +87,7 @@ def merge(model: CMDP, columns: Columns) -> Columns:
 
 
 def rebuilt(model: CMDP, columns: Columns) -> CMDP:
-    """Return the model with its outcomes replaced; their costs are in the ticks, and 0 in the model."""
+    """Return the model with its outcomes replaced; costs are kept in the ticks only, and are 0 in the model."""
     as_before = len(columns.source) == model.n_outcomes and np.array_equal(columns.source, np.arange(model.n_outcomes))
     if as_before and np.array_equal(columns.probability, model.probability):
         return model

@@ -1,18 +1,18 @@
-"""Kernels that look for outcomes that are one."""
+"""Kernels that look for equal outcomes."""
 
 from __future__ import annotations
 
 from solvent.core.jit import jit
 
-#: What `find_twins` answers: no row has any, some row has, or a row is too long to be compared pair by pair.
+#: Results of `find_twins`: no row has equal outcomes, some row has, or some row is too long for comparing all pairs.
 NONE, SOME, UNKNOWN = 0, 1, 2
-#: Longer rows are left to sorting.
+#: Longest row whose outcomes are compared pair by pair.
 _MOST_COMPARED = 64
 
 
 @jit
 def find_twins(outcome_indptr, next_state, ticks_OD):
-    """Return whether two outcomes of a row lead to the same state at the same ticks: `NONE`, `SOME` or `UNKNOWN`."""
+    """Return `SOME` if two outcomes of a row lead to the same state at the same cost, else `NONE` or `UNKNOWN`."""
     found = NONE
     for r in range(outcome_indptr.shape[0] - 1):
         begin, end = outcome_indptr[r], outcome_indptr[r + 1]

@@ -1,8 +1,11 @@
-"""Kernels of the reduction: flat arrays in, flat arrays out.
+"""Kernels of the reduction.
 
-A node of a layer is (state, spent_D). `COLLAPSED` in place of a resource's ticks says that it is settled there: no
-continuation can break its limits any more, so all such amounts are one node. Nodes of a layer are found through an
-open-addressing table of positions (`slots`, a power of two long).
+A node of a layer is (state, spent_D). `COLLAPSED` in place of a resource's ticks means that the resource is settled: no
+continuation can break its limits, so all such amounts are one node. Nodes of a layer are found through a table of
+positions (`slots`): one entry per key of a grid or, without a grid, an open-addressing hash table whose length is a
+power of two.
+
+Kernels that take `halt` return early once `halt[0]` is set; their results are then incomplete.
 """
 
 from __future__ import annotations
@@ -10,24 +13,23 @@ from __future__ import annotations
 import numpy as np
 
 from solvent.core.jit import jit
+from solvent.policy.locate import COLLAPSED
+from solvent.solvers.bounds.kernels import SMALLEST_FLOAT
 
-#: In place of ticks: this resource is settled.
-COLLAPSED = np.iinfo(np.int64).min
-#: With at most so many amounts on the grid, averages over next states are kept by amount.
+#: Largest number of amounts on the grid for which averages over next states are stored by amount.
 _AVERAGED_AMOUNTS = 1 << 16
 #: An unused entry of `slots`.
 EMPTY = np.int32(-1)
-#: In place of a row: the episode is over, or there is no safe way on.
+#: In place of a row: the episode has ended, or no row is safe.
 TERMINAL = np.int32(-1)
 DEAD_END = np.int32(-2)
 
 
 @jit(inline="always")
 def _key(state, spent_ND, i, grid):
-    """Return where a node stands on the grid, or a hash of it where there is no grid.
+    """Return the position of the node (state, spent_ND[i]) on the grid, or its hash if there is no grid.
 
-    `grid` holds the number of keys per state, then the lowest ticks and the stride of each resource; a first entry of 0
-    says that the amounts are too scattered for a grid.
+    `grid` is that of `NodeIndex`.
     """
     n_resources = spent_ND.shape[1]
     if grid[0] > 0:
@@ -47,7 +49,7 @@ def _key(state, spent_ND, i, grid):
 
 @jit(inline="always")
 def _probe(key, state, spent_ND, i, node_state, node_spent, slots):
-    """Return the slot that holds the node (state, spent_ND[i]) of a layer, or the empty one where it would go."""
+    """Return the slot of the node (state, spent_ND[i]), or the empty slot for it if the layer does not have it."""
     mask = slots.shape[0] - 1
     at = key & mask
     while slots[at] != EMPTY:
@@ -66,7 +68,7 @@ def _probe(key, state, spent_ND, i, node_state, node_spent, slots):
 
 @jit(inline="always")
 def find(state, spent_ND, i, node_state, node_spent, slots, grid):
-    """Return the position in a layer of the node (state, spent_ND[i]); `EMPTY` if it is not there."""
+    """Return the position of the node (state, spent_ND[i]) in a layer; `EMPTY` if the layer does not have it."""
     at = _key(state, spent_ND, i, grid)
     if grid[0] == 0:
         at = _probe(at, state, spent_ND, i, node_state, node_spent, slots)
@@ -75,7 +77,7 @@ def find(state, spent_ND, i, node_state, node_spent, slots, grid):
 
 @jit(inline="always")
 def enter(i, node_state, node_spent, slots, grid):
-    """Enter node `i` of a layer into its table unless an equal one is there; returns whether it was new."""
+    """Enter node `i` of a layer into its table unless an equal node is there; return whether it was new."""
     at = _key(node_state[i], node_spent, i, grid)
     if grid[0] == 0:
         at = _probe(at, node_state[i], node_spent, i, node_state, node_spent, slots)
@@ -86,29 +88,32 @@ def enter(i, node_state, node_spent, slots, grid):
 
 
 @jit
-def fill_slots(node_state, node_spent, count, slots, grid, halt):
-    """Enter the first `count` nodes, all different, into an empty table; ends early once `halt[0]` is set."""
+def fill_slots(nodes, count, halt):
+    """Enter the first `count` nodes of a `NodeIndex`, all different, into its empty table."""
     for i in range(count):
         if halt[0]:
             return
-        enter(i, node_state, node_spent, slots, grid)
+        enter(i, nodes.state, nodes.spent_ND, nodes.slots, nodes.grid)
 
 
 @jit(inline="always")
-def arrive(spent_ND, i, cost_OD, o, after, settled_low_SD, settled_high_SD, out_ND, j):
-    """Write what has been spent after an outcome, settled resources collapsed, into row j of `out_ND`."""
+def arrive(spent_ND, i, cost_OD, o, state, nodes, out_ND, j):
+    """Write the amounts spent after outcome `o` at node `i`, settled resources collapsed, to row `j` of `out_ND`.
+
+    The outcome leads to a state of `nodes`, the next layer.
+    """
     for d in range(spent_ND.shape[1]):
         ticks = spent_ND[i, d]
         if ticks != COLLAPSED:
             ticks += cost_OD[o, d]
-            if settled_low_SD[after, d] <= ticks <= settled_high_SD[after, d]:
+            if nodes.settled_low_SD[state, d] <= ticks <= nodes.settled_high_SD[state, d]:
                 ticks = COLLAPSED
         out_ND[j, d] = ticks
 
 
 @jit(inline="always")
 def allows(spent_ND, i, low_KD, high_KD, k):
-    """Whether every resource that still matters lies within row k of the bounds."""
+    """Return whether every resource of node `i` that is not settled lies within row `k` of the bounds."""
     for d in range(spent_ND.shape[1]):
         if spent_ND[i, d] != COLLAPSED and not low_KD[k, d] <= spent_ND[i, d] <= high_KD[k, d]:
             return False
@@ -116,52 +121,70 @@ def allows(spent_ND, i, low_KD, high_KD, k):
 
 
 @jit(inner=True)
-def _pick_safe(begin, end, node_spent, low_KD, high_KD, k, out_safe):
-    """List the nodes from `begin` to `end` that row k of the bounds allows; returns their number."""
+def next_node(spent_ND, i, cost_OD, o, state, nodes, scratch):
+    """Return the position of the node, in a state of the next layer, that outcome `o` leads to from node `i`."""
+    arrive(spent_ND, i, cost_OD, o, state, nodes, scratch, 0)
+    return find(state, scratch, 0, nodes.state, nodes.spent_ND, nodes.slots, nodes.grid)
+
+
+@jit(inline="always")
+def add_node(spent_ND, i, cost_OD, o, state, count, out_nodes):
+    """Write the node, in a state of the next layer, that outcome `o` leads to from node `i`, as node `count`.
+
+    Return whether it was new, and is therefore kept.
+    """
+    out_nodes.state[count] = state
+    arrive(spent_ND, i, cost_OD, o, state, out_nodes, out_nodes.spent_ND, count)
+    return enter(count, out_nodes.state, out_nodes.spent_ND, out_nodes.slots, out_nodes.grid)
+
+
+@jit(inner=True)
+def _pick_safe(begin, end, spent_ND, low_KD, high_KD, k, out_safe):
+    """List the nodes from `begin` to `end` that row `k` of the bounds allows; return their number."""
     count = 0
     for i in range(begin, end):
-        if allows(node_spent, i, low_KD, high_KD, k):
+        if allows(spent_ND, i, low_KD, high_KD, k):
             out_safe[count] = i
             count += 1
     return count
 
 
 @jit(inline="always")
-def _key_after(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD, grid):
-    """Return the key of where an outcome leads to from node i, on the grid."""
-    n_resources = node_spent.shape[1]
-    key = after * grid[0]
+def _key_after(spent_ND, i, cost_OD, o, state, settled_low_SD, settled_high_SD, grid):
+    """Return the grid key of the node, in a state of the next layer, that outcome `o` leads to from node `i`."""
+    n_resources = spent_ND.shape[1]
+    key = state * grid[0]
     for d in range(n_resources):
-        ticks = node_spent[i, d]
+        ticks = spent_ND[i, d]
         if ticks != COLLAPSED:
             ticks += cost_OD[o, d]
-            if not settled_low_SD[after, d] <= ticks <= settled_high_SD[after, d]:
+            if not settled_low_SD[state, d] <= ticks <= settled_high_SD[state, d]:
                 key += (ticks - grid[1 + d] + 1) * grid[1 + n_resources + d]
     return key
 
 
 @jit(inline="always")
-def _amount_after(node_spent, i, cost_KD, c, grid):
-    """Return the place on the grid, whatever the state, of what has been spent after a cost.
+def _amount_after(spent_ND, i, cost_KD, c, grid):
+    """Return the position on the grid, within any state, of the amounts spent after cost `c` at node `i`.
 
     A safe amount outside the grid, on either side, is settled in every state that the row leads to, so all of them
-    share the place of settled amounts.
+    share the position of settled amounts.
     """
-    n_resources = node_spent.shape[1]
-    place = 0
+    n_resources = spent_ND.shape[1]
+    position = 0
     for d in range(n_resources):
-        ticks = node_spent[i, d]
+        ticks = spent_ND[i, d]
         if ticks != COLLAPSED:
             digit = ticks + cost_KD[c, d] - grid[1 + d] + 1
             last = grid[0] if d == n_resources - 1 else grid[2 + n_resources + d]
             if 1 <= digit < last // grid[1 + n_resources + d]:
-                place += digit * grid[1 + n_resources + d]
-    return place
+                position += digit * grid[1 + n_resources + d]
+    return position
 
 
 @jit(inner=True)
 def widest(indptr, begin, end):
-    """Return the length of the longest of some stretches, each of which ends where the next begins."""
+    """Return the largest difference of consecutive entries of `indptr`, from entry `begin` to entry `end`."""
     most = 0
     for i in range(begin, end):
         most = max(most, indptr[i + 1] - indptr[i])
@@ -169,60 +192,73 @@ def widest(indptr, begin, end):
 
 
 @jit(inner=True)
-def _averaged_amounts(grid, law_indptr):
-    """Return by how many amounts to keep what rows share: all on the grid, or 0 if too many or no row would use it."""
-    return grid[0] if grid[0] <= _AVERAGED_AMOUNTS and law_indptr.shape[0] > 1 else 0
+def _averaged_amounts(grid, distribution_indptr):
+    """Return the number of amounts on the grid; 0 if there are too many, or no cost distributions to average over."""
+    return grid[0] if grid[0] <= _AVERAGED_AMOUNTS and distribution_indptr.shape[0] > 1 else 0
 
 
 @jit
-def mark(
-    begin_state, end_state, node_indptr, node_spent, row_indptr, outcome_indptr, next_state, cost_OD, row_low_RD,
-    row_high_RD, settled_low_SD, settled_high_SD, first_row, grid,
-    law, mix_count, mix_state, mix_probability, law_indptr, law_cost_KD, law_probability, marks, halt,
-):  # fmt: skip
-    """Mark on the grid everything that safe rows of the nodes of some states can lead to.
+def mark(begin_state, end_state, nodes, model, cost_OD, bounds, independent, after, out_marks, halt):
+    """Mark on the grid every node that safe rows of the nodes of some states can lead to.
 
-    Of rows with a law of costs of their own, each amount is taken to all next states once. Ends early once `halt[0]`
-    is set.
+    For rows with a cost distribution, each distinct amount is combined with all next states once.
+
+    Parameters
+    ----------
+    begin_state, end_state : int
+    nodes : LayerNodes
+    model : ModelArrays
+    cost_OD : ndarray of int64
+    bounds : LayerBounds
+    independent : IndependentRows
+    after : NodeIndex
+        Next layer, still without nodes.
+    out_marks : ndarray of bool
+    halt : ndarray of bool
     """
-    n_amounts = _averaged_amounts(grid, law_indptr)
+    node_indptr, spent_ND, row_indptr, grid = nodes.indptr, nodes.spent_ND, bounds.row_indptr, after.grid
+    row_low_RD, row_high_RD = bounds.row_low_RD, bounds.row_high_RD
+    settled_low_SD, settled_high_SD = after.settled_low_SD, after.settled_high_SD
+    outcome_indptr, next_state = model.outcome_indptr, model.next_state
+    distribution_R, next_count_R, marginal_state, _, costs = independent
+    cost_indptr, cost_KD, _ = costs
+    n_amounts = _averaged_amounts(grid, cost_indptr)
     safe = np.empty(widest(node_indptr, begin_state, end_state), np.int64)
     stamp, now = np.zeros(n_amounts, np.int64), 0
     for s in range(begin_state, end_state):
         for r in range(row_indptr[s], row_indptr[s + 1]):
-            count = _pick_safe(
-                node_indptr[s], node_indptr[s + 1], node_spent, row_low_RD, row_high_RD, r - first_row, safe
-            )
-            if n_amounts > 0 and law[r] >= 0:
+            begin, end = node_indptr[s], node_indptr[s + 1]
+            count = _pick_safe(begin, end, spent_ND, row_low_RD, row_high_RD, r - row_indptr[0], safe)
+            first, distribution = outcome_indptr[r], distribution_R[r]
+            if n_amounts > 0 and distribution >= 0:
                 now += 1
-                first = outcome_indptr[r]
                 for k in range(count):
                     if halt[0]:
                         return
-                    for c in range(law_indptr[law[r]], law_indptr[law[r] + 1]):
-                        amount = _amount_after(node_spent, safe[k], law_cost_KD, c, grid)
+                    for c in range(cost_indptr[distribution], cost_indptr[distribution + 1]):
+                        amount = _amount_after(spent_ND, safe[k], cost_KD, c, grid)
                         if stamp[amount] == now:
                             continue
                         stamp[amount] = now
-                        for m in range(first, first + mix_count[r]):
+                        for m in range(first, first + next_count_R[r]):
+                            state = marginal_state[m]
                             key = _key_after(
-                                node_spent, safe[k], law_cost_KD, c, mix_state[m], settled_low_SD, settled_high_SD,
-                                grid,
-                            )  # fmt: skip
-                            marks[key] = True
+                                spent_ND, safe[k], cost_KD, c, state, settled_low_SD, settled_high_SD, grid
+                            )
+                            out_marks[key] = True
                 continue
-            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+            for o in range(first, outcome_indptr[r + 1]):
                 if halt[0]:
                     return
-                after = next_state[o]
+                state = next_state[o]
                 for k in range(count):
-                    key = _key_after(node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, grid)
-                    marks[key] = True
+                    key = _key_after(spent_ND, safe[k], cost_OD, o, state, settled_low_SD, settled_high_SD, grid)
+                    out_marks[key] = True
 
 
 @jit
 def count_marks(marks):
-    """Return how many keys are marked."""
+    """Return the number of marked keys."""
     count = 0
     for key in range(marks.shape[0]):
         count += marks[key]
@@ -230,132 +266,158 @@ def count_marks(marks):
 
 
 @jit
-def collect(marks, grid, out_indptr, out_spent):
-    """List the marked nodes, state by state, and wipe the marks."""
-    n_resources = out_spent.shape[1]
+def collect(marks, grid, out_nodes):
+    """List the marked nodes, state by state, and clear the marks."""
+    indptr, spent_ND = out_nodes.indptr, out_nodes.spent_ND
+    n_resources = spent_ND.shape[1]
     count = 0
-    for s in range(out_indptr.shape[0] - 1):
-        out_indptr[s] = count
-        for place in range(grid[0]):
-            if marks[s * grid[0] + place]:
-                marks[s * grid[0] + place] = False
-                rest = place
+    for s in range(indptr.shape[0] - 1):
+        indptr[s] = count
+        for position in range(grid[0]):
+            if marks[s * grid[0] + position]:
+                marks[s * grid[0] + position] = False
+                rest = position
                 for d in range(n_resources - 1, -1, -1):
                     digit = rest // grid[1 + n_resources + d]
                     rest -= digit * grid[1 + n_resources + d]
-                    out_spent[count, d] = COLLAPSED if digit == 0 else digit - 1 + grid[1 + d]
+                    spent_ND[count, d] = COLLAPSED if digit == 0 else digit - 1 + grid[1 + d]
                 count += 1
-    out_indptr[out_indptr.shape[0] - 1] = count
+    indptr[indptr.shape[0] - 1] = count
 
 
 @jit
-def expand(
-    begin_state, node_indptr, node_spent, row_indptr, outcome_indptr, next_state, cost_OD, row_low_RD, row_high_RD,
-    settled_low_SD, settled_high_SD, first_row, grid, count, out_state, out_spent, slots, halt,
-):  # fmt: skip
-    """Add to the next layer, by hash, everything that safe rows of the nodes of states from `begin_state` on lead to.
+def expand(begin_state, nodes, model, cost_OD, bounds, count, out_nodes, halt):
+    """Add to the next layer, by hash, every node that safe rows of the nodes of states from `begin_state` lead to.
 
-    Returns the number of nodes in the next layer and the state at which room ran out (or the number of states).
-    Ends early once `halt[0]` is set.
+    Parameters
+    ----------
+    begin_state : int
+    nodes : LayerNodes
+    model : ModelArrays
+    cost_OD : ndarray of int64
+    bounds : LayerBounds
+    count : int
+        Number of nodes already in the next layer.
+    out_nodes : NodeIndex
+        Next layer.
+    halt : ndarray of bool
+
+    Returns
+    -------
+    count : int
+        Number of nodes in the next layer.
+    state : int
+        State at which `out_nodes` was full; the number of states if all were expanded.
     """
-    room = min(out_state.shape[0], slots.shape[0] // 2)
+    node_indptr, spent_ND, row_indptr = nodes.indptr, nodes.spent_ND, bounds.row_indptr
+    row_low_RD, row_high_RD = bounds.row_low_RD, bounds.row_high_RD
+    room = min(out_nodes.state.shape[0], out_nodes.slots.shape[0] // 2)
     n_states = node_indptr.shape[0] - 1
     safe = np.empty(widest(node_indptr, begin_state, n_states), np.int64)
     for s in range(begin_state, n_states):
         for r in range(row_indptr[s], row_indptr[s + 1]):
-            n_safe = _pick_safe(
-                node_indptr[s], node_indptr[s + 1], node_spent, row_low_RD, row_high_RD, r - first_row, safe
-            )
-            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+            begin, end = node_indptr[s], node_indptr[s + 1]
+            n_safe = _pick_safe(begin, end, spent_ND, row_low_RD, row_high_RD, r - row_indptr[0], safe)
+            for o in range(model.outcome_indptr[r], model.outcome_indptr[r + 1]):
                 if halt[0]:
                     return count, s
-                after = next_state[o]
+                state = model.next_state[o]
                 for k in range(n_safe):
                     if count >= room:
                         return count, s
-                    out_state[count] = after
-                    arrive(node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, out_spent, count)
-                    if enter(count, out_state, out_spent, slots, grid):
+                    if add_node(spent_ND, safe[k], cost_OD, o, state, count, out_nodes):
                         count += 1
     return count, n_states
 
 
 @jit
-def put_values(node_indptr, node_spent, value, grid, out_value):
-    """Write a layer's values to their places on the grid."""
-    for s in range(node_indptr.shape[0] - 1):
-        for i in range(node_indptr[s], node_indptr[s + 1]):
-            out_value[_key(s, node_spent, i, grid)] = value[i]
+def put_values(nodes, value, grid, out_value):
+    """Write the values of a layer's nodes to their keys on the grid."""
+    for s in range(nodes.indptr.shape[0] - 1):
+        for i in range(nodes.indptr[s], nodes.indptr[s + 1]):
+            out_value[_key(s, nodes.spent_ND, i, grid)] = value[i]
 
 
 @jit
-def sweep(
-    begin_state, end_state, node_indptr, node_spent, row_indptr, outcome_indptr, probability, next_state, row_reward,
-    cost_OD, row_low_RD, row_high_RD, ends_low_SD, ends_high_SD, settled_low_SD, settled_high_SD, first_row, last,
-    law, mix_count, mix_state, mix_probability, law_indptr, law_cost_KD, law_probability,
-    grid, next_node_state, next_node_spent, next_slots, next_value, out_value, out_row, out_reward_S, halt,
-):  # fmt: skip
+def choose_rows(begin_state, end_state, nodes, model, cost_OD, bounds, independent, after, out_choices, halt):
     """Write the value and the best row of each node of some states, from the values of the next layer.
 
-    The largest reward of a row that leads on somewhere in a state, if above what `out_reward_S` holds, is written
-    there.
+    On a grid, the value of a row with a cost distribution is averaged over next states once for each amount, then over
+    costs.
 
-    On a grid, `next_value` holds them by key, and rows with a law of costs of their own are averaged over next states
-    once for each amount, then over costs. Else it holds them by position, which `next_slots` gives. After the `last`
-    step everything is worth 0. Ends early once `halt[0]` is set.
+    Parameters
+    ----------
+    begin_state, end_state : int
+    nodes : LayerNodes
+    model : ModelArrays
+    cost_OD : ndarray of int64
+    bounds : LayerBounds
+    independent : IndependentRows
+    after : NextValues
+    out_choices : NodeChoices
+        `reward_S` is only raised.
+    halt : ndarray of bool
     """
+    node_indptr, spent_ND, row_indptr = nodes.indptr, nodes.spent_ND, bounds.row_indptr
+    row_low_RD, row_high_RD = bounds.row_low_RD, bounds.row_high_RD
+    out_value, out_row, out_reward_S = out_choices.value, out_choices.row, out_choices.reward_S
+    outcome_indptr, next_nodes, next_value, grid = model.outcome_indptr, after.nodes, after.value, after.nodes.grid
+    settled_low_SD, settled_high_SD = next_nodes.settled_low_SD, next_nodes.settled_high_SD
+    next_state, probability, row_reward = model.next_state, model.probability, model.row_reward
+    distribution_R, next_count_R, marginal_state, marginal_probability, costs = independent
+    cost_indptr, cost_KD, cost_probability = costs
+    last = next_value.shape[0] == 0
     most = widest(node_indptr, begin_state, end_state)
-    n_amounts = _averaged_amounts(grid, law_indptr)
+    n_amounts = _averaged_amounts(grid, cost_indptr)
     safe = np.empty(most, np.int64)
     total = np.empty(most)
-    spent = np.empty((1, node_spent.shape[1]), np.int64)
+    scratch = np.empty((1, spent_ND.shape[1]), np.int64)
     average, stamp, now = np.empty(n_amounts), np.zeros(n_amounts, np.int64), 0
     for s in range(begin_state, end_state):
         begin, end = node_indptr[s], node_indptr[s + 1]
         if row_indptr[s] == row_indptr[s + 1]:
             for i in range(begin, end):
-                over = allows(node_spent, i, ends_low_SD, ends_high_SD, s)
-                out_value[i] = 0.0 if over else -np.inf
-                out_row[i] = TERMINAL if over else DEAD_END
+                may_end = allows(spent_ND, i, bounds.end_low_SD, bounds.end_high_SD, s)
+                out_value[i] = 0.0 if may_end else -np.inf
+                out_row[i] = TERMINAL if may_end else DEAD_END
             continue
         for i in range(begin, end):
             out_value[i], out_row[i] = -np.inf, DEAD_END
         for r in range(row_indptr[s], row_indptr[s + 1]):
-            count = _pick_safe(begin, end, node_spent, row_low_RD, row_high_RD, r - first_row, safe)
+            count = _pick_safe(begin, end, spent_ND, row_low_RD, row_high_RD, r - row_indptr[0], safe)
+            reward, first, distribution = row_reward[r], outcome_indptr[r], distribution_R[r]
             for k in range(count):
-                total[k] = row_reward[r]
-            if not last and n_amounts > 0 and law[r] >= 0:
+                total[k] = reward
+            if not last and n_amounts > 0 and distribution >= 0:
                 now += 1
-                begin_mix = outcome_indptr[r]
                 for k in range(count):
                     if halt[0]:
                         return
-                    for c in range(law_indptr[law[r]], law_indptr[law[r] + 1]):
-                        amount = _amount_after(node_spent, safe[k], law_cost_KD, c, grid)
+                    for c in range(cost_indptr[distribution], cost_indptr[distribution + 1]):
+                        amount = _amount_after(spent_ND, safe[k], cost_KD, c, grid)
                         if stamp[amount] != now:
                             stamp[amount], average[amount] = now, 0.0
-                            for m in range(begin_mix, begin_mix + mix_count[r]):
+                            for m in range(first, first + next_count_R[r]):
+                                state = marginal_state[m]
                                 key = _key_after(
-                                    node_spent, safe[k], law_cost_KD, c, mix_state[m], settled_low_SD,
-                                    settled_high_SD, grid,
-                                )  # fmt: skip
-                                average[amount] += mix_probability[m] * next_value[key]
-                        total[k] += law_probability[c] * average[amount]
+                                    spent_ND, safe[k], cost_KD, c, state, settled_low_SD, settled_high_SD, grid
+                                )
+                                average[amount] += marginal_probability[m] * next_value[key]
+                        total[k] += cost_probability[c] * average[amount]
             elif not last:
-                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                for o in range(first, outcome_indptr[r + 1]):
                     if halt[0]:
                         return
-                    after, p = next_state[o], probability[o]
+                    state, p = next_state[o], probability[o]
                     if grid[0] > 0:
                         for k in range(count):
                             key = _key_after(
-                                node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, grid
+                                spent_ND, safe[k], cost_OD, o, state, settled_low_SD, settled_high_SD, grid
                             )
                             total[k] += p * next_value[key]
                     else:
                         for k in range(count):
-                            arrive(node_spent, safe[k], cost_OD, o, after, settled_low_SD, settled_high_SD, spent, 0)
-                            j = find(after, spent, 0, next_node_state, next_node_spent, next_slots, grid)
+                            j = next_node(spent_ND, safe[k], cost_OD, o, state, next_nodes, scratch)
                             total[k] += p * next_value[j]
             alive = False
             for k in range(count):
@@ -363,45 +425,55 @@ def sweep(
                 if total[k] > out_value[safe[k]]:
                     out_value[safe[k]], out_row[safe[k]] = total[k], r
             if alive:
-                out_reward_S[s] = max(out_reward_S[s], row_reward[r])
+                out_reward_S[s] = max(out_reward_S[s], reward)
 
 
 @jit
-def follow(
-    node_spent, node_row, weight, most_ND, least_ND, outcome_indptr, probability, next_state, cost_OD, high_OD, low_OD,
-    settled_low_SD, settled_high_SD, next_node_state, next_node_spent, next_slots, grid,
-    out_weight, out_most, out_least, peak_D, trough_D, ended_most_D, ended_least_D, halt,
-):  # fmt: skip
-    """Carry probability and the extremes of true spending from a layer to the next along the chosen rows.
+def follow(spent_ND, row, reached, model, costs, after, out_reached, out_extremes, halt):
+    """Carry probability and bounds on true spending from a layer to the next along the chosen rows.
 
-    Nodes go by `cost_OD`; what is truly spent lies between `low_OD` and `high_OD`, in ticks of its own. Writes the
-    extremes over all nodes after this step into `peak_D` and `trough_D`, and those of episodes that are over into
-    `ended_most_D` and `ended_least_D`. The next layer is empty at the last step. Ends early once `halt[0]` is set.
+    Parameters
+    ----------
+    spent_ND : ndarray of int64
+        Nodes of the layer.
+    row : ndarray of int32, shape (N,)
+        Row to take at each node; negative where the episode has ended.
+    reached : ReachedNodes
+    model : ModelArrays
+    costs : OutcomeCosts
+    after : NodeIndex
+        Nodes of the next layer; empty at the last step.
+    out_reached : ReachedNodes
+        For the next layer.
+    out_extremes : SpentExtremes
+        Only widened.
+    halt : ndarray of bool
     """
-    n_resources = node_spent.shape[1]
-    spent = np.empty((1, n_resources), np.int64)
-    for i in range(node_row.shape[0]):
+    n_resources = spent_ND.shape[1]
+    probability, most_ND, least_ND = reached.probability, reached.most_ND, reached.least_ND
+    out_probability, out_most_ND, out_least_ND = out_reached.probability, out_reached.most_ND, out_reached.least_ND
+    high_OD, low_OD, extremes = costs.high_OD, costs.low_OD, out_extremes
+    scratch = np.empty((1, n_resources), np.int64)
+    for i in range(row.shape[0]):
         if halt[0]:
             return
-        if weight[i] == 0.0:
+        if probability[i] == 0.0:
             continue
-        r = node_row[i]
+        r = row[i]
         if r < 0:
             for d in range(n_resources):
-                ended_most_D[d] = max(ended_most_D[d], most_ND[i, d])
-                ended_least_D[d] = min(ended_least_D[d], least_ND[i, d])
+                extremes.ended_peak_D[d] = max(extremes.ended_peak_D[d], most_ND[i, d])
+                extremes.ended_trough_D[d] = min(extremes.ended_trough_D[d], least_ND[i, d])
             continue
-        for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+        for o in range(model.outcome_indptr[r], model.outcome_indptr[r + 1]):
             for d in range(n_resources):
-                peak_D[d] = max(peak_D[d], most_ND[i, d] + high_OD[o, d])
-                trough_D[d] = min(trough_D[d], least_ND[i, d] + low_OD[o, d])
-            if next_node_state.shape[0] == 0:
+                extremes.peak_D[d] = max(extremes.peak_D[d], most_ND[i, d] + high_OD[o, d])
+                extremes.trough_D[d] = min(extremes.trough_D[d], least_ND[i, d] + low_OD[o, d])
+            if after.state.shape[0] == 0:
                 continue
-            after = next_state[o]
-            arrive(node_spent, i, cost_OD, o, after, settled_low_SD, settled_high_SD, spent, 0)
-            j = find(after, spent, 0, next_node_state, next_node_spent, next_slots, grid)
-            # probabilities may underflow to 0, but a node once reached stays reached
-            out_weight[j] += max(weight[i] * probability[o], 5e-324)
+            j = next_node(spent_ND, i, costs.counted_OD, o, model.next_state[o], after, scratch)
+            # a probability may underflow to 0, but a node that is reached must keep a positive one
+            out_probability[j] += max(probability[i] * model.probability[o], SMALLEST_FLOAT)
             for d in range(n_resources):
-                out_most[j, d] = max(out_most[j, d], most_ND[i, d] + high_OD[o, d])
-                out_least[j, d] = min(out_least[j, d], least_ND[i, d] + low_OD[o, d])
+                out_most_ND[j, d] = max(out_most_ND[j, d], most_ND[i, d] + high_OD[o, d])
+                out_least_ND[j, d] = min(out_least_ND[j, d], least_ND[i, d] + low_OD[o, d])

@@ -7,7 +7,8 @@ import numpy as np
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.base import Answer, Estimate, Refusal, Run, check_limits, check_value
 from solvent.solvers.problem import Problem
-from solvent.solvers.reduction import layers
+from solvent.solvers.reduction.following import trace
+from solvent.solvers.reduction.reduce import reduce
 from solvent.solvers.solution import Stats
 
 
@@ -32,9 +33,7 @@ class ReductionSolver:
         """Expand layers of safe nodes, compute values backward and follow the policy."""
         monitor = run.monitor
         model, lattice, prune = problem.model, problem.lattice, run.options.prune
-        found = layers.reduce(
-            model, lattice, monitor, prune=prune, truncation=problem.truncation, within=run.options.within
-        )
+        found = reduce(model, lattice, monitor, prune=prune, truncation=problem.truncation, within=run.options.within)
         sizes = tuple(len(layer) for layer in found.layers)
         amounts = (
             None if problem.is_exact else max(layer.distinct_amounts(problem.settled_as) for layer in found.layers)
@@ -44,7 +43,7 @@ class ReductionSolver:
         )
         if found.value == -np.inf:
             return Answer.infeasible(self.name, stats, problem)
-        traced = layers.trace(model, lattice, found, problem.truth.high_OD, problem.truth.low_OD, monitor)
+        traced = trace(model, lattice, found, problem.truth.high_OD, problem.truth.low_OD, monitor)
         if problem.is_exact:
             check_limits(lattice, traced.peak_HD, traced.trough_HD)
         rounding = problem.rounding(pooled=found.pooled)

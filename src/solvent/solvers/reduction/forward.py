@@ -1,0 +1,83 @@
+"""Forward pass of the reduction: layer h + 1 holds every node that safe rows of layer h can lead to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvent.core.limits import ResourceMonitor
+from solvent.solvers.reduction import kernels
+from solvent.solvers.reduction.arrays import LayerNodes
+from solvent.solvers.reduction.layers import NodeLayer, grown, power_of_two
+from solvent.solvers.reduction.steps import StepArrays
+
+
+def forward(steps: StepArrays, monitor: ResourceMonitor) -> list[NodeLayer]:
+    """Return the layers of safe nodes at each of the H steps."""
+    layers = [steps.first_layer()]
+    for h in range(steps.model.horizon - 1):
+        monitor.check_time()
+        monitor.tell("forward", h + 1, steps.model.horizon, nodes=len(layers[-1]))
+        layers.append(next_layer(steps, h, layers[-1], monitor))
+    return layers
+
+
+def next_layer(steps: StepArrays, h: int, layer: NodeLayer, monitor: ResourceMonitor) -> NodeLayer:
+    """Return the nodes that safe rows of the layer of step h lead to."""
+    if steps.grid.size:
+        return _next_on_grid(steps, h, layer, monitor)
+    return _next_by_hash(steps, h, layer, monitor)
+
+
+def _next_on_grid(steps: StepArrays, h: int, layer: NodeLayer, monitor: ResourceMonitor) -> NodeLayer:
+    marks, bounds, after = steps.marks, steps.at(h), steps.index(h + 1)
+    for begin, end in monitor.pieces(len(layer)):
+        monitor.check_time()
+        nodes = layer.part(begin, end)
+        steps.run(
+            kernels.mark, h, nodes, steps.arrays, steps.cost_OD, bounds, steps.independent, after, marks, monitor.halt
+        )
+    monitor.check_time()
+    count = int(kernels.count_marks(marks))
+    monitor.reserve(steps.bytes_per_node * count, f"the nodes of step {h + 1}")
+    found = LayerNodes(np.empty_like(layer.indptr), np.empty((count, layer.spent.shape[1]), np.int64))
+    kernels.collect(marks, after.grid, found)
+    return NodeLayer(*found)
+
+
+def _next_by_hash(steps: StepArrays, h: int, layer: NodeLayer, monitor: ResourceMonitor) -> NodeLayer:
+    bounds, pieces = steps.at(h), monitor.pieces(len(layer), always=True)
+    room, count, begin, taken = max(64, 2 * len(layer)), 0, 0, 0
+    found = steps.index(h + 1)
+    while True:
+        # states and amounts, the table, and the list of safe nodes of the layer while it is expanded
+        needed = room * (steps.bytes_per_node + 4) + 4 * power_of_two(2 * room) + 8 * len(layer)
+        monitor.reserve(needed, f"the nodes of step {h + 1}")
+        found = found._replace(
+            state=grown(found.state, room), spent_ND=grown(found.spent_ND, room), slots=steps.grid.empty(room)
+        )
+        if count:
+            kernels.fill_slots(found, count, monitor.halt)
+        monitor.release(taken)
+        taken = needed
+        while pieces:
+            nodes = layer.part(*pieces[0])
+            count, begin = kernels.expand(begin, nodes, steps.arrays, steps.cost_OD, bounds, count, found, monitor.halt)
+            monitor.check_time()
+            if begin < steps.model.n_states:
+                break
+            pieces, begin = pieces[1:], 0
+        if not pieces:
+            break
+        room *= 2
+    state, spent = found.state, found.spent_ND
+    del found  # and with it the table
+    monitor.release(4 * power_of_two(2 * room))
+    taken -= 4 * power_of_two(2 * room)
+    # the order, temporary memory for sorting, and the nodes in that order
+    monitor.reserve((16 + steps.bytes_per_node) * count, f"the nodes of step {h + 1}")
+    order = np.argsort(state[:count], kind="stable")
+    indptr = np.zeros_like(layer.indptr)
+    np.cumsum(np.bincount(state[:count], minlength=len(indptr) - 1), out=indptr[1:])
+    layer_after = NodeLayer(indptr, spent[order])
+    monitor.release(taken + 16 * count)
+    return layer_after

@@ -1,0 +1,114 @@
+"""The reduction: layers of safe nodes forward, values backward (Definitions 1-2, Algorithms 1 and 5 of the paper).
+
+The sufficient state is the node (step, state, spent). An action is safe at a node iff every supported outcome keeps
+every limit of that step, and layer h + 1 holds the nodes that safe actions of layer h can lead to. On nodes the problem
+is an ordinary MDP:
+
+    V_h(s, x) = max over safe a of  r_h(s, a) + E[ V_{h+1}(s', x + c) ],   V_H = 0,  minus infinity at a dead end.
+
+Two exact prunings go beyond the paper. With `prune`, a row is safe only if no outcome leads to a *doomed* node, from
+which even the most careful continuation may break a limit of some resource; and a resource that is *settled*, because
+no continuation can break its limits, is left out of the node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.core.limits import ResourceMonitor
+from solvent.model.cmdp import CMDP
+from solvent.model.lattice import Lattice
+from solvent.solvers.accuracy import Extremes
+from solvent.solvers.bounds.bounds import Bounds, Interval, bounds_of
+from solvent.solvers.bounds.kernels import fill_live_box
+from solvent.solvers.reduction.backward import backward
+from solvent.solvers.reduction.forward import forward, next_layer
+from solvent.solvers.reduction.kernels import DEAD_END
+from solvent.solvers.reduction.layers import NodeLayer
+from solvent.solvers.reduction.steps import StepArrays
+
+#: Memory for counting distinct amounts, in bytes per node.
+_COUNTING = 48
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """Layers of a problem, and the best row of each of their nodes.
+
+    Attributes
+    ----------
+    value : float
+        Value of the start; minus infinity if no policy is feasible.
+    layers : list of NodeLayer
+        One for each of the H steps.
+    rows : list of ndarray of int32
+        The row to take at each node, or `kernels.TERMINAL` or `kernels.DEAD_END`.
+    bounds : Bounds
+    cost_diversity : int or None
+        The paper's D_M, the largest number of distinct amounts in a layer; None if layers were pruned.
+    extremes : Extremes
+        Extremes of values and rewards, for bounds on rounding errors.
+    pooled : bool
+        Whether some rows have a cost distribution, so that costs and next states were averaged one after the other.
+    """
+
+    value: float
+    layers: list[NodeLayer]
+    rows: list[NDArray[np.int32]]
+    bounds: Bounds
+    cost_diversity: int | None
+    extremes: Extremes
+    pooled: bool
+
+    def live_box(self) -> Interval:
+        """Return the least and the most spent at each (step, state), over nodes that are not dead ends."""
+        low, high = (np.empty_like(self.bounds.safe_low[:-1]) for _ in range(2))
+        for h, (layer, row) in enumerate(zip(self.layers, self.rows, strict=True)):
+            settled = self.bounds.settled_low[h], self.bounds.settled_high[h]
+            fill_live_box(layer.part(0, len(layer)), row != DEAD_END, *settled, low[h], high[h])
+        return low, high
+
+
+def reduce(
+    model: CMDP,
+    lattice: Lattice,
+    monitor: ResourceMonitor,
+    *,
+    prune: bool = True,
+    truncation: Interval | None = None,
+    within: Interval | None = None,
+) -> Reduction:
+    """Solve a problem by a forward pass over layers and a backward pass over values.
+
+    Parameters
+    ----------
+    model : CMDP
+    lattice : Lattice
+    monitor : ResourceMonitor
+    prune : bool
+        If False, the layers are the paper's.
+    truncation : pair of ndarrays of int64, shape (H, D), optional
+        Without `prune`, amounts before each step that are settled: the paper's truncation of rounded costs.
+    within : pair of ndarrays of int64, shape (H, S, D), optional
+        Nodes outside are known to be doomed.
+
+    Raises
+    ------
+    LimitReached
+        If time or memory runs out.
+    """
+    bounds = bounds_of(model, lattice, monitor, prune=prune, truncation=truncation, within=within)
+    steps = StepArrays(model, lattice, bounds, monitor)
+    layers = forward(steps, monitor)
+    value, rows, extremes = backward(steps, layers, monitor)
+    diversity = None
+    if not prune:
+        # the paper counts the amounts after the last step too
+        counted = [*layers, next_layer(steps, model.horizon - 1, layers[-1], monitor)]
+        with monitor.borrowed(_COUNTING * max(map(len, counted)), "counting amounts"):
+            diversity = max(layer.distinct_amounts() for layer in counted)
+    steps.release()
+    return Reduction(value, layers, rows, bounds, diversity, extremes, steps.pooled)
