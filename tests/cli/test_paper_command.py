@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from shell import mask, run
 
-from solvent.cli.complete import complete_figure
+from solvent.cli.completion import complete_figure
 from solvent.experiments import paper
 
 
@@ -88,7 +88,9 @@ def test_interrupted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run("solvent paper --quick --out figures")
     assert done.code == 130
     assert done.out == ""
-    assert done.err == ("interrupted: what was measured is kept in figures, and the same command goes on from there\n")
+    assert done.err == (
+        "interrupted: measurements so far are saved in figures; the same command continues from there\n"
+    )
     assert run("solvent paper --quick --out figures --json").json["exit_code"] == 130
 
 

@@ -1,14 +1,14 @@
-"""`warmup`: compile what is compiled once, now."""
+"""`warmup`: compile all kernels in advance."""
 
 from __future__ import annotations
 
-from solvent.cli.session import Code, Session
+from solvent.cli.session import ExitCode, Session
 
 
 def warmup(session: Session) -> int:
-    """Compile all kernels for this machine now, so that no later command has to wait for it.
+    """Compile all kernels for this machine in advance.
 
-    They are kept beside the package or in the user's cache folder, and compiled again after an update only.
+    Compiled kernels are stored next to the package or in the user's cache folder, and recompiled only after an update.
     """
     from solvent.warmup import warmup as compile_kernels
 
@@ -19,5 +19,5 @@ def warmup(session: Session) -> int:
         text = "nothing to compile: NUMBA_DISABLE_JIT is set"
     else:
         text = f"all {done.kernels} kernels are already compiled (checked in {done.seconds:.1f} s)"
-    session.answer(text, {"compiled": done.compiled, "kernels": done.kernels, "seconds": done.seconds})
-    return Code.OK
+    session.print_result(text, {"compiled": done.compiled, "kernels": done.kernels, "seconds": done.seconds})
+    return ExitCode.OK
