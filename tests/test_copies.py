@@ -8,6 +8,7 @@ import inspect
 import pickle
 from collections.abc import Callable
 from enum import Enum
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -87,6 +88,17 @@ MADE: dict[str, Callable[[], Any]] = {
     "random start": lambda: stepped(solvent.gym.RandomStart(gymnasium.make("FrozenLake-v1"))),
     "cost in info": lambda: stepped(solvent.gym.CostInInfo(solvent.gym.ModelEnv(GRID))),
     "cost meter": lambda: stepped(solvent.gym.CostMeter(gymnasium.make("FrozenLake-v1"), cost=1)),
+    "builder": lambda: CONTINUOUS,
+    "discounted builder": lambda: solvent.CMDP.builder(discount="1/2", start="s", resources=["x"]),
+    "diagnosis": lambda: solvent.solve(instances.partition([3, 1, 1])).diagnosis,
+    "statistics": lambda: solvent.Stats(1.0, 2, (1, 1), None, 3, "nodes"),
+    "round": lambda: solvent.Round(1.0, 2.0, 1.0, 3, 0.5),
+    "tail": lambda: solvent.solve(discounted(), epsilon=0.25).tail,
+    "event": lambda: solvent.Event(0, GRID.start, GRID.actions[0], {"fuel": Fraction(1, 3)}, GRID.start),
+    "witness": lambda: solvent.verify(GAP, solvent.MarkovPolicy(GAP, [[0], [1]])).witness,
+    "witness step": lambda: solvent.verify(GAP, solvent.MarkovPolicy(GAP, [[0], [1]])).witness.steps[0],
+    "discounted report": lambda: solvent.verify(discounted(), solvent.solve(discounted(), epsilon=0.25).policy),
+    "learning progress": lambda: solvent.learn(instances.markov_gap(), epsilon=0.5, seed=1).history[-1],
     "load limits": lambda: solvent.LoadLimits(seconds=3),
     "empirical cost bound": lambda: solvent.gym.EmpiricalCostBound(unseen=0),
 }

@@ -128,11 +128,6 @@ CONVENIENCE = {
     ("solvent.model.cmdp", "solvent.model.constructors"),  # CMDP.builder, CMDP.from_arrays, ...
     ("solvent.solvers.curve", "solvent.plot.value"),  # Curve.plot
 }
-#: Imports that make cycles which are still to be removed.
-PENDING = {
-    ("solvent.model.cmdp", "solvent.model.discounted"),  # check_model
-    ("solvent.experiments.average", "solvent.experiments.point_plots"),
-}
 
 
 def module_of(path: Path) -> str:
@@ -170,10 +165,7 @@ def imported_modules(tree: ast.AST, module: str, modules: frozenset[str]) -> set
 def import_graph(sources: dict[str, str]) -> dict[str, set[str]]:
     modules = frozenset(sources)
     graph = {module: imported_modules(ast.parse(source), module, modules) for module, source in sources.items()}
-    return {
-        module: {each for each in found if (module, each) not in CONVENIENCE | PENDING}
-        for module, found in graph.items()
-    }
+    return {module: {each for each in found if (module, each) not in CONVENIENCE} for module, found in graph.items()}
 
 
 def cycles(graph: dict[str, set[str]]) -> list[list[str]]:

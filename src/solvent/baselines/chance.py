@@ -22,7 +22,8 @@ from solvent.core.exact import Number, exact
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, SolventError, quote
 from solvent.model.budget import BudgetLike, Limits, resolve
-from solvent.model.cmdp import CMDP, check_model
+from solvent.model.cmdp import CMDP
+from solvent.model.discounted import check_model
 from solvent.policy.markov import MarkovPolicy
 from solvent.solvers.solution import Status
 

@@ -18,7 +18,7 @@ from solvent.baselines.smaller import as_budget, smaller_budget
 from solvent.baselines.unconstrained import unconstrained
 from solvent.core.exact import Number, nearest_float
 from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
-from solvent.core.progress import open_progress
+from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import (
     LatticeOverflowError,
     ModelError,
@@ -30,7 +30,8 @@ from solvent.errors import (
 )
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Budget, BudgetLike, Limits, resolve
-from solvent.model.cmdp import CMDP, check_model
+from solvent.model.cmdp import CMDP
+from solvent.model.discounted import check_model
 from solvent.solvers.finite import Request, solve_finite
 from solvent.solvers.solution import Status
 from solvent.solvers.transforms.base import BudgetedModel
@@ -286,7 +287,7 @@ def compare(
     methods: Sequence[str] | None = None,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
-    progress: bool = False,
+    progress: ProgressLike = False,
 ) -> Comparison:
     """Compare `solve` with standard methods: plan with each, and verify each policy against the budget.
 
@@ -305,8 +306,8 @@ def compare(
     memory_limit : int or str, optional
         Bytes, or text such as "8GB". Default: most of the free memory. The limit is checked before memory is used; a
         method that would need more gets status "limit".
-    progress : bool
-        If True, show a progress bar on a terminal.
+    progress : bool, "log", ProgressSink or callable
+        As for `solve`.
 
     Returns
     -------

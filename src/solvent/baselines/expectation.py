@@ -23,7 +23,8 @@ from solvent.baselines.unconstrained import markov_optimum
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import ProgramError
 from solvent.model.budget import BudgetLike, Limits, resolve
-from solvent.model.cmdp import CMDP, check_model
+from solvent.model.cmdp import CMDP
+from solvent.model.discounted import check_model
 from solvent.policy.markov import MarkovPolicy
 from solvent.solvers.solution import Status
 

@@ -16,7 +16,8 @@ from solvent.baselines.plans import best_plan, by_reward, mix
 from solvent.baselines.result import Baseline
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import BudgetLike, resolve
-from solvent.model.cmdp import CMDP, check_model
+from solvent.model.cmdp import CMDP
+from solvent.model.discounted import check_model
 from solvent.policy.markov import MarkovPolicy
 from solvent.solvers.solution import Status
 

@@ -28,7 +28,8 @@ from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Budget, BudgetLike, Limits, resolve
-from solvent.model.cmdp import CMDP, check_model
+from solvent.model.cmdp import CMDP
+from solvent.model.discounted import check_model
 from solvent.solvers.solution import Status
 from solvent.verification.finite import verify_within
 

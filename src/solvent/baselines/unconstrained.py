@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from solvent.baselines.result import Baseline
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import BudgetLike, Limits, resolve
-from solvent.model.cmdp import CMDP, check_model
+from solvent.model.cmdp import CMDP
+from solvent.model.discounted import check_model
 from solvent.policy.markov import UNDECIDED, MarkovPolicy
 from solvent.solvers.solution import Status
 

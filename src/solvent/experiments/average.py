@@ -20,16 +20,6 @@ from solvent.experiments.shapes import Shape, fit_shape
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Title of each family in figures and text, from the fewest points to the most.
-NAMES = {
-    "states": "four states, uniform",
-    "uniform": "uniform",
-    "pareto": "heavy-tailed: Pareto",
-    "lognormal": "heavy-tailed: lognormal",
-    "near": "correlated",
-    "strong": "strongly correlated",
-    "subset-sum": "subset sum",
-}
 _LONG = (10, 14, 20, 28, 40, 57, 80, 113, 160, 226, 320)
 _EVEN = (4, 6, 8, 10, 12, 14, 16, 18)
 _STRONG = (6, 8, 10, 13, 16, 20, 25, 30, 36, 42)
@@ -80,7 +70,7 @@ class Average(Exhibit):
     def cases(self) -> Iterator[Case]:
         """Yield all problems."""
         for random in (False, True):
-            for family in NAMES:
+            for family in families.NAMES:
                 for horizon in self.horizons(family, random):
                     yield from (Case(family, random, horizon, seed) for seed in range(self.trials))
 
@@ -96,8 +86,8 @@ class Average(Exhibit):
         """Return the shape and the means of each family, without and with random outcomes."""
         return {
             "trials": self.trials,
-            "without": {family: _facts(results[family, False]) for family in NAMES},
-            "with": {family: _facts(results[family, True]) for family in NAMES},
+            "without": {family: _facts(results[family, False]) for family in families.NAMES},
+            "with": {family: _facts(results[family, True]) for family in families.NAMES},
         }
 
     def finding(self, facts: Facts) -> str:
@@ -107,8 +97,8 @@ class Average(Exhibit):
         spread = f"H^{min(powers):.2f} to H^{max(powers):.2f}" if powers else "no power"
         growth = f"by factors of {min(factors):.2f} to {max(factors):.2f} per step" if factors else "more slowly"
         return (
-            f"in deterministic models, points grow like {spread} in {len(powers)} of {len(NAMES)} families; with "
-            f"random outcomes, they grow {growth} in {len(factors)} of {len(NAMES)}"
+            f"in deterministic models, points grow like {spread} in {len(powers)} of {len(families.NAMES)} families; "
+            f"with random outcomes, they grow {growth} in {len(factors)} of {len(families.NAMES)}"
         )
 
     def table(self, facts: Facts) -> list[str]:
@@ -117,8 +107,8 @@ class Average(Exhibit):
             "| family | deterministic | H | mean points, largest H | random outcomes | H | mean points, largest H |",
             "| --- | --- | --- | --- | --- | --- | --- |",
         ]
-        for family in reversed(NAMES):
-            cells = [NAMES[family]]
+        for family in reversed(families.NAMES):
+            cells = [families.NAMES[family]]
             for side in ("without", "with"):
                 of = facts[side][family]
                 last = list(of["means"])[-1]

@@ -29,6 +29,16 @@ N_STATES = 4
 
 #: Draws the reward and n costs of one step.
 Draw = Callable[[np.random.Generator, int], tuple[float, np.ndarray]]
+#: Title of each family in figures and text, from the fewest points to the most.
+NAMES = {
+    "states": "four states, uniform",
+    "uniform": "uniform",
+    "pareto": "heavy-tailed: Pareto",
+    "lognormal": "heavy-tailed: lognormal",
+    "near": "correlated",
+    "strong": "strongly correlated",
+    "subset-sum": "subset sum",
+}
 
 
 def _uniform(rng: np.random.Generator, n: int) -> tuple[float, np.ndarray]:

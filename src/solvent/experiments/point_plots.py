@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
-from solvent.experiments.average import NAMES
+from solvent.experiments.families import NAMES
 from solvent.experiments.points import Lines, mean
 from solvent.plot import style
 

@@ -20,7 +20,8 @@ from solvent.core.exact import exact
 from solvent.errors import ModelError, PolicyError, quote
 from solvent.gym.actions import Fallback, allowed, check_fallback, position, replacement
 from solvent.model.amounts import short_amount
-from solvent.model.cmdp import CMDP, check_model
+from solvent.model.cmdp import CMDP
+from solvent.model.discounted import check_model
 from solvent.model.distributions import CostDistribution
 from solvent.model.metering import Tape
 

@@ -17,8 +17,9 @@ from solvent.gym.exact_masks import ModelMasks, NodeRule, SafetyRule, choose_rul
 from solvent.gym.masks import BoundMasks
 from solvent.gym.tracker import BudgetTracker, read_limits
 from solvent.model.budget import resolve
-from solvent.model.cmdp import CMDP, check_model
+from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import BoundLike
+from solvent.model.discounted import check_model
 from solvent.model.metering import Spent
 from solvent.solvers.augmentation.mdp import AugmentedMDP
 from solvent.solvers.curve import Curve

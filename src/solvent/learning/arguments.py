@@ -111,13 +111,10 @@ def check_reward_sums(reward_range: tuple[float, float], horizon: int) -> None:
         )  # fmt: skip
 
 
-def check_run(
-    max_episodes: object, checkpoint: object, checkpoint_every: object, *, resume: object, progress: object
-) -> None:
+def check_run(max_episodes: object, checkpoint: object, checkpoint_every: object, *, resume: object) -> None:
     """Raise a `ModelError` if a number of episodes is not a positive integer, or there is no checkpoint to resume."""
     read_whole("max_episodes", max_episodes, 1)
     read_whole("checkpoint_every", checkpoint_every, 1)
-    read_switch("progress", progress)
     if read_switch("resume", resume) and checkpoint is None:
         raise ModelError("resume", "checkpoint=... to go on from", "none")
 

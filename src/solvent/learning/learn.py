@@ -8,6 +8,7 @@ from pathlib import Path
 from solvent.core.exact import Number
 from solvent.core.limits import ResourceMonitor, read_memory, read_seconds
 from solvent.core.loading import LoadLimits
+from solvent.core.progress import ProgressLike
 from solvent.errors import ModelError, quote
 from solvent.learning.arguments import (
     SupportSource,
@@ -53,7 +54,7 @@ def learn(
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
     seed: int = 0,
-    progress: bool = False,
+    progress: ProgressLike = False,
     callback: Callback | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 100_000,
@@ -127,8 +128,8 @@ def learn(
         Bytes, or text such as "8GB". Default: most of the free memory. The limit is checked before memory is used.
     seed : int
         Random seed. The same seed gives the same run, bit for bit, on every CPU.
-    progress : bool
-        If True, show a progress bar on a terminal.
+    progress : bool, "log", ProgressSink or callable
+        As for `solve`.
     callback : callable, optional
         Called with a `LearnProgress` after each plan. Learning stops if it returns True, as it does on Ctrl-C, and
         returns what was learned so far. `solvent.learning` has callbacks that write logs.
@@ -177,7 +178,7 @@ def learn(
         epsilon=epsilon, delta=delta, pool=pool, bonus=bonus, bonus_scale=bonus_scale, replan=replan,
         reward_range=reward_range, random_rewards=random_rewards, seed=seed,
     )  # fmt: skip
-    check_run(max_episodes, checkpoint, checkpoint_every, resume=resume, progress=progress)
+    check_run(max_episodes, checkpoint, checkpoint_every, resume=resume)
     check_callback(callback)
     path = read_path(checkpoint)
     if limits is not None and not isinstance(limits, LoadLimits):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from solvent.core.interrupt import HELD, held_back, take_interrupt
 from solvent.core.limits import ResourceMonitor
-from solvent.core.progress import open_progress
+from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import CheckpointWarning, LimitError, ModelError
 from solvent.learning.bonus import Bonus, BonusName
 from solvent.learning.counts import Counts
@@ -132,7 +132,7 @@ class Learner:
         max_episodes: int,
         *,
         callback: Callback | None = None,
-        progress: bool = False,
+        progress: ProgressLike = False,
         checkpoint: Path | None = None,
         checkpoint_every: int = 100_000,
     ) -> LearnResult:

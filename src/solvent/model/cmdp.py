@@ -402,20 +402,3 @@ def _find(index: Mapping[Any, int], name: Any, kind: str) -> int:
         raise ModelError(
             kind, f"one of the model's {kind}s ({known})", quote(name), did_you_mean(name, names)
         ) from None
-
-
-def check_model(model: Any) -> None:
-    """Raise a `ModelError` unless `model` is a `CMDP`; a path or a `DiscountedCMDP` gets a hint."""
-    if isinstance(model, CMDP):
-        return
-    from solvent.model.discounted import DiscountedCMDP
-
-    if isinstance(model, DiscountedCMDP):
-        raise ModelError(
-            "model",
-            "a CMDP, which has a last step",
-            "a DiscountedCMDP",
-            "model.unrolled(steps) is the CMDP of its first steps; solvent.solve and solvent.verify take it as it is",
-        )
-    hint = "solvent.load_model(path) reads a file" if isinstance(model, str | Path) else ""
-    raise ModelError("model", "a CMDP", quote(model), hint)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:
     from solvent.core.exact import Number
+    from solvent.core.progress import ProgressLike
     from solvent.model.budget import BudgetLike
     from solvent.model.build import Builder
     from solvent.model.cmdp import CMDP
@@ -242,7 +243,7 @@ class ModelConstructors:
         resources: Sequence[str] = ("cost",),
         stationary: bool = True,
         max_states: int = 1_000_000,
-        progress: bool = True,
+        progress: ProgressLike = True,
         budget: BudgetLike | None = None,
         name: str = "",
         description: str = "",
@@ -261,7 +262,7 @@ class ModelConstructors:
         resources: Sequence[str] = ("cost",),
         stationary: bool = True,
         max_states: int = 1_000_000,
-        progress: bool = True,
+        progress: ProgressLike = True,
         budget: BudgetLike | None = None,
         name: str = "",
         description: str = "",
@@ -279,7 +280,7 @@ class ModelConstructors:
         resources: Sequence[str] = ("cost",),
         stationary: bool = True,
         max_states: int = 1_000_000,
-        progress: bool = True,
+        progress: ProgressLike = True,
         budget: BudgetLike | None = None,
         name: str = "",
         description: str = "",
@@ -307,8 +308,8 @@ class ModelConstructors:
             If False, all functions take the step as their first argument, as in `actions(step, state)`.
         max_states : int
             Maximum number of states. Exploration stops with an error when there are more.
-        progress : bool
-            If True, show a progress bar on a terminal when exploration takes long.
+        progress : bool, "log", ProgressSink or callable
+            If True, show a progress bar on a terminal when exploration takes long; otherwise as for `solve`.
         budget : number, Budget, or dict of these by resource, optional
             Default budget of the model.
         name, description : str

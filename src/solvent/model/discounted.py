@@ -422,3 +422,18 @@ def constant_limits(budget: BudgetLike, resources: Sequence[str]) -> dict[str, t
         if each.upper is not None or each.lower is not None:
             limits[name] = (each.upper, each.lower)
     return limits
+
+
+def check_model(model: Any) -> None:
+    """Raise a `ModelError` unless `model` is a `CMDP`; a path or a `DiscountedCMDP` gets a hint."""
+    if isinstance(model, CMDP):
+        return
+    if isinstance(model, DiscountedCMDP):
+        raise ModelError(
+            "model",
+            "a CMDP, which has a last step",
+            "a DiscountedCMDP",
+            "model.unrolled(steps) is the CMDP of its first steps; solvent.solve and solvent.verify take it as it is",
+        )
+    hint = "solvent.load_model(path) reads a file" if isinstance(model, str | Path) else ""
+    raise ModelError("model", "a CMDP", quote(model), hint)

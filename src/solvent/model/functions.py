@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from solvent.core.exact import exact
-from solvent.core.progress import open_progress
+from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import ModelError, quote
 from solvent.model.budget import BudgetLike
 from solvent.model.build import Builder
@@ -27,7 +27,7 @@ def from_function(
     resources: Sequence[str] = ("cost",),
     stationary: bool = True,
     max_states: int = 1_000_000,
-    progress: bool = True,
+    progress: ProgressLike = True,
     budget: BudgetLike | None = None,
     name: str = "",
     description: str = "",
@@ -60,7 +60,7 @@ def explore(
     reward: Callable[..., float] | None = None,
     stationary: bool = True,
     max_states: int = 1_000_000,
-    progress: bool = True,
+    progress: ProgressLike = True,
 ) -> None:
     """Add the rows of every state that can be reached from `start` within the horizon to a builder."""
     if isinstance(max_states, bool) or not isinstance(max_states, int) or max_states < 1:

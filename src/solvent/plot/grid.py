@@ -17,7 +17,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from solvent.errors import PolicyError, quote
 from solvent.model.amounts import format_amount
-from solvent.model.cmdp import CMDP, NO_DISTRIBUTION, check_model
+from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.discounted import check_model
 from solvent.plot.grid_states import GridLayout, arrow_direction, grid_layout, letters
 from solvent.plot.labels import plot_name
 from solvent.plot.style import BLACK, GRAY, GREEN, NOTHING, SQUARE, VALUE, WALL, YELLOW, legend_right, styled_axes

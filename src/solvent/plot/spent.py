@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from solvent.model.budget import BudgetLike
-from solvent.model.cmdp import CMDP, check_model
+from solvent.model.cmdp import CMDP
+from solvent.model.discounted import check_model
 from solvent.plot.labels import amount, choose_resource, number, plot_name
 from solvent.plot.style import (
     LEAST,

@@ -16,7 +16,8 @@ from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import BudgetError, LimitError, ModelError, SolventError, printable, quote
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import Limits, resolve
-from solvent.model.cmdp import CMDP, check_model
+from solvent.model.cmdp import CMDP
+from solvent.model.discounted import check_model
 from solvent.model.lattice import Lattice
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.frontier.bounds import FrontierBounds, settled_need

@@ -13,8 +13,8 @@ from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read
 from solvent.core.progress import ProgressLike, ProgressSink, open_progress
 from solvent.errors import ModelError, quote
 from solvent.model.budget import BudgetLike, resolve
-from solvent.model.cmdp import CMDP, check_model
-from solvent.model.discounted import DiscountedCMDP
+from solvent.model.cmdp import CMDP
+from solvent.model.discounted import DiscountedCMDP, check_model
 from solvent.solvers.finite import Request, solve_finite, stopped
 from solvent.solvers.registry import AUTO, check_method
 from solvent.solvers.solution import ROUND_HEADER, Round, Solution

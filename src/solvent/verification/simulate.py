@@ -20,7 +20,8 @@ from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read
 from solvent.core.logs import get_logger
 from solvent.errors import LimitError, ModelError, quote
 from solvent.model.budget import BudgetLike, Limits
-from solvent.model.cmdp import CMDP, NO_DISTRIBUTION, check_model
+from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.discounted import check_model
 from solvent.policy.nodes import NodeTable
 from solvent.policy.search import compact, pack
 from solvent.policy.until_violation import UntilViolationPolicy

@@ -8,8 +8,8 @@ from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read
 from solvent.core.logs import get_logger
 from solvent.errors import LimitError
 from solvent.model.budget import BudgetLike
-from solvent.model.cmdp import CMDP, check_model
-from solvent.model.discounted import DiscountedCMDP
+from solvent.model.cmdp import CMDP
+from solvent.model.discounted import DiscountedCMDP, check_model
 from solvent.verification.discounted import DiscountedVerifyReport, verify_discounted
 from solvent.verification.finite import verify_within
 from solvent.verification.policies import PolicyLike, limits_of, policy_of

@@ -17,7 +17,8 @@ from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.errors import LimitError, ModelError
 from solvent.model.budget import BudgetLike, Limits, resolve
-from solvent.model.cmdp import CMDP, check_model
+from solvent.model.cmdp import CMDP
+from solvent.model.discounted import check_model
 from solvent.model.lattice import Lattice
 from solvent.solvers.augmentation import kernels as augment_kernels
 from solvent.solvers.augmentation.arrays import NextNodes, NodeArrays, RowArrays
