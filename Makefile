@@ -1,14 +1,15 @@
-# The few verbs people type. Everything runs inside .venv, which is made on first use.
+# Development commands. Everything runs inside .venv, which is created on first use.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 EXTRAS := $(VENV)/.extras
 DOCS := $(VENV)/.docs
+KATEX := docs/theme/katex/katex.min.js
 OLDEST := .venv-oldest
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-# install what extras need, each file checked by its hash in constraints.txt, and then the package itself
+# install the requirements of some extras, each file checked against its hash in constraints.txt, then the package
 define install
 $(RUN) .ci/requirements.py --pip > $(VENV)/pip.txt
 $(RUN) $(PIP_INSTALL) -r $(VENV)/pip.txt
@@ -17,12 +18,15 @@ $(RUN) $(PIP_INSTALL) -r $(VENV)/requirements.txt -c constraints.txt
 $(RUN) $(PIP_INSTALL) --no-deps --no-build-isolation -e .
 endef
 
-#: Tests that between them lead to every kernel, for runs that look closer at them.
-KERNEL_TESTS := tests/solvers/test_methods.py tests/solvers/test_frontier.py tests/solvers/test_paths.py \
+#: Tests that together run every kernel, for runs with bounds checks or without compilation.
+KERNEL_TESTS := tests/solvers/test_methods.py tests/solvers/test_frontier.py tests/solvers/test_labels.py \
 	tests/solvers/test_pooling.py tests/solvers/test_reduction.py tests/solvers/test_outcomes.py tests/solvers/test_accuracy.py \
 	tests/learning/test_learn_parts.py tests/fuzz/test_fuzzer.py
 
-#: Tests of everything that leans on a dependency, for runs with the oldest of them.
+#: Files whose English is checked: spelling by codespell, banned phrases by .ci/prose.py.
+PROSE := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md mkdocs.yml Makefile pyproject.toml docs examples src bench fuzz tests .ci
+
+#: Tests of everything that relies on a dependency, for runs with the oldest supported versions.
 OLDEST_TESTS := tests/cli/test_ends.py tests/cli/test_json.py tests/core/test_threads.py tests/core/test_exact.py \
 	tests/formats/test_files.py tests/formats/test_npz.py tests/solvers/test_curve.py tests/policy/test_policy_files.py \
 	tests/baselines/test_expectation.py tests/gym/test_model_env.py tests/learning/test_checkpoints.py \
@@ -31,22 +35,22 @@ OLDEST_TESTS := tests/cli/test_ends.py tests/cli/test_json.py tests/core/test_th
 .PHONY: help setup lock demo test test-generic test-kernels test-oldest test-all lint format fuzz bench bench-check docs schema images paper clean
 
 help:
-	@echo "make demo    set up and tell the story of a delivery van"
+	@echo "make demo    set up and run the delivery van example"
 	@echo "make test    set up and run the test suite"
-	@echo "make test-generic  the same tests, compiled for any processor"
+	@echo "make test-generic  the same tests, compiled for a generic processor"
 	@echo "make test-kernels  tests of kernels with array bounds checked, and without compilation"
-	@echo "make test-oldest  tests with the oldest versions of all dependencies that are allowed"
-	@echo "make test-all  the same with the slow tests and those that need the extras 'bench', 'rl' and 'envs'"
-	@echo "make lint    ruff and mypy"
+	@echo "make test-oldest  tests with the oldest supported version of every dependency"
+	@echo "make test-all  the test suite with slow tests and those that need the extras 'bench', 'rl' and 'envs'"
+	@echo "make lint    ruff, mypy, codespell and the list of banned phrases"
 	@echo "make format  rewrite the code in the project's format"
-	@echo "make fuzz    compare every solver with oracles on random problems, and load hostile files; MINUTES=10 SEED=1 choose"
-	@echo "             how long and which; TARGET=problems, files, policies, checkpoints or flips choose one of them"
-	@echo "make bench   run every peer beside Solvent and rewrite docs/benchmarks.md (half an hour; QUICK=1: minutes)"
-	@echo "make bench-check  compare work and ratios of times with the committed baseline"
+	@echo "make fuzz    compare every solver with oracles on random problems, and load hostile files; MINUTES=10 SEED=1 set"
+	@echo "             the duration and the seed; TARGET=problems, files, policies, checkpoints or flips runs one target"
+	@echo "make bench   compare Solvent with other tools and rewrite docs/benchmarks.md (half an hour; QUICK=1: minutes)"
+	@echo "make bench-check  compare work and time ratios with the committed baseline"
 	@echo "make docs    build the documentation into site/, without warnings"
 	@echo "make schema  write the JSON Schema of model files"
-	@echo "make images  draw the pictures of the README and the documentation"
-	@echo "make paper   make the paper's figures again, and the page about them"
+	@echo "make images  draw the figures of the README and the documentation"
+	@echo "make paper   reproduce the paper's figures and rewrite the pages about them"
 	@echo "make clean   remove .venv and caches"
 
 setup: $(READY)
@@ -57,7 +61,7 @@ $(READY): pyproject.toml constraints.txt
 	-$(RUN) -m solvent warmup
 	@touch $(READY)
 
-# torch comes in builds of the same version for processors and accelerators: the one of this machine, whatever its hash
+# torch has several builds of one version, for CPUs and accelerators: install the build of this machine, unchecked
 $(EXTRAS): $(READY)
 	$(RUN) $(PIP_INSTALL) --no-deps $(shell grep -o '^torch==[^ ]*' constraints.txt)
 	$(call install,dev bench rl envs)
@@ -73,7 +77,7 @@ demo: $(READY)
 test: $(READY)
 	$(RUN) -m pytest -q -n auto
 
-# the same tests with code for any processor, which must give the same results
+# the same tests with code for a generic processor, which must give the same results
 test-generic: $(READY)
 	-NUMBA_CPU_NAME=generic $(RUN) -m solvent warmup
 	NUMBA_CPU_NAME=generic $(RUN) -m pytest -q -n auto
@@ -85,8 +89,8 @@ test-kernels: $(READY)
 	NUMBA_DISABLE_JIT=1 $(RUN) -m pytest -q -n auto tests/fuzz/test_fuzzer.py -k \
 		"test_short_run and (general or one_sided or deterministic or product or steps or resources or continuous)"
 
-# tests with the oldest versions of all dependencies, whose kernels are kept apart; newer packages beneath them may say
-# that they are out of date
+# tests with the oldest supported versions, whose kernels have a cache of their own; newer transitive dependencies may
+# warn that these versions are deprecated
 test-oldest: $(OLDEST)/.ready
 	NUMBA_CACHE_DIR="$(CURDIR)/$(OLDEST)/kernels" $(OLDEST)/bin/python -m pytest -q -n auto -W ignore::DeprecationWarning $(OLDEST_TESTS)
 
@@ -110,6 +114,8 @@ lint: $(READY)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	$(RUN) -m codespell_lib $(PROSE)
+	$(RUN) .ci/prose.py $(PROSE)
 
 format: $(READY)
 	$(RUN) -m ruff check --fix .
@@ -126,7 +132,12 @@ bench: $(EXTRAS)
 bench-check: $(READY)
 	$(RUN) -m bench.check
 
-docs: $(DOCS)
+# the fonts and the script that typeset the mathematics of the documentation
+$(KATEX): .ci/katex.py | $(READY)
+	$(RUN) .ci/katex.py
+	@touch $(KATEX)
+
+docs: $(DOCS) $(KATEX)
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 
 schema: $(READY)
@@ -140,4 +151,4 @@ paper: $(READY)
 	$(RUN) docs/images/reproduction.py out/paper
 
 clean:
-	rm -rf $(VENV) $(OLDEST) site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) site docs/theme/katex .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,6 +1,6 @@
-"""Approximation: how long the schemes and certified gaps take, beside a transcription and what we set out to reach.
+"""Approximation: times of the schemes and of certified gaps, with a transcription of the paper and targets.
 
-Medians over repeated solves in one process, kernels compiled beforehand. Machines are noisy: read the ratios. The peer
+Medians over repeated solves in one process, kernels compiled beforehand. Times are noisy: compare ratios. The peer
 in the same run is the paper's approximate MDP (its projection f and Algorithm 3) with Python dictionaries.
 """
 
@@ -26,8 +26,9 @@ from solvent.core.limits import ResourceMonitor
 from solvent.core.threads import one_thread
 from solvent.experiments.transcription import relative_length, solve_approximate
 from solvent.model.budget import resolve
-from solvent.solvers.frontier import frontiers as frontier
-from solvent.solvers.frontier.solver import purse_of
+from solvent.solvers.frontier.bounds import FrontierBounds
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.transforms.rounding import project
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -47,7 +48,7 @@ class Result:
 
 
 def schemes() -> list[Result]:
-    """Time the paper's family by the relative scheme, where the budget binds and where it does not."""
+    """Time the relative scheme on the paper's family, with a budget that binds and one that does not."""
     results = []
     for budget in (100, 10):
         for epsilon, target in ((0.1, 20.0), (1.0, 1.0)):
@@ -69,7 +70,7 @@ def schemes() -> list[Result]:
 
 
 def certified() -> list[Result]:
-    """Time certified gaps of one percent on random real costs, budgets a little above the least that is feasible."""
+    """Time certified gaps of one percent on random real costs, with budgets slightly above the least feasible one."""
     results = []
     for seed in range(3):
         model = instances.random(50, 4, horizon=50, branching=3, cost_range=(0, 5), real_costs=True, seed=seed)
@@ -87,16 +88,15 @@ def certified() -> list[Result]:
 
 
 def sweep_rate() -> tuple[float, float]:
-    """Return outcome evaluations a second on one core, and those of a plain array sweep of the same bytes."""
+    """Return outcome evaluations per second on one core, and additions per second of a plain NumPy sweep."""
     model = instances.random(50, 4, horizon=50, branching=3, cost_range=(0, 5), real_costs=True, seed=1)
     problem = project(model, resolve(model, 160), (Fraction(1, 64),), "relaxed")
-    purse, _ = purse_of(problem.lattice)
-    work = frontier.Work(problem.model, purse, ResourceMonitor())
+    bounds = FrontierBounds(problem.model, SingleResource.of(problem.lattice), ResourceMonitor())
     outcomes = np.diff(problem.model.outcome_indptr[problem.model.row_indptr])
-    widths = np.maximum(work.top_HS - work.need_HS + 1, 0)
+    widths = np.maximum(bounds.top_HS - bounds.need_HS + 1, 0)
     evaluations = float((widths * outcomes[: model.n_states]).sum())
     with one_thread():
-        took = median_of(lambda: frontier.build(problem.model, purse, ResourceMonitor(), work, arrays=True), 3.0) / 1000
+        took = median_of(lambda: build(bounds, ResourceMonitor(), arrays=True), 3.0) / 1000
     total, value = np.zeros(int(widths.max())), np.ones(int(widths.max()))
     repeats = int(evaluations / len(total) / 20)
 
@@ -127,7 +127,7 @@ def main() -> None:
         )  # fmt: skip
     console.print(table)
     console.print(
-        f"array sweeps: {rate / 1e6:,.0f} million outcome evaluations a second on one core (target 300); numpy adds "
+        f"array sweeps: {rate / 1e6:,.0f} million outcome evaluations per second on one core (target 300); numpy adds "
         f"{plain_rate / 1e6:,.0f} million numbers"
     )
     console.print(f"{platform.platform()}, Python {platform.python_version()}, solvent {solvent.__version__}")

@@ -1,14 +1,15 @@
-"""The guard against getting slower: `make bench-check` compares with `bench/baseline.json`, and never in seconds.
+"""Check for performance regressions: `make bench-check` compares with `bench/baseline.json`, never in seconds.
 
-Three numbers are taken of each workload:
+Three numbers are measured for each workload:
 
-- `nodes`: how many nodes or points were worked on. It is exactly reproducible; one more is a regression.
-- `calls`: how many Python functions a warm solve calls. It is the same on each run, but not with each version of the
-  packages below; a tenth more is a regression.
-- `ratio`: the processor time of a solve over that of a plain sweep of arrays in the same process, measured in turns,
-  the least of each. It differs between machines; twice as much, three times in a row, is a regression.
+- `nodes`: the number of nodes, points or labels. It is exactly reproducible; one more is a regression.
+- `calls`: the number of Python functions that a warm solve calls. It is the same on each run, but depends on the
+versions
+  of dependencies; 10 % more is a regression.
+- `ratio`: the processor time of a solve divided by that of a plain sweep of arrays in the same process, measured
+  alternately, the least of each. It differs between machines; twice as much, three times in a row, is a regression.
 
-`--update` writes a new baseline, which belongs into the commit that changes it.
+`--update` writes a new baseline; commit it with the change that caused it.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from bench.yardstick import plain_sweep, work_ratio
 from solvent.core.files import write_atomically
 
 BASELINE = Path(__file__).parent / "baseline.json"
-#: By what factor each number may exceed its baseline.
+#: Factor by which each number may exceed its baseline.
 TOLERANCE = {"nodes": 1.0, "calls": 1.1, "ratio": 2.0}
-#: How often a ratio is measured again before it counts as a regression.
+#: Number of measurements of a ratio before it counts as a regression.
 TRIES = 3
 ROUNDS = 25
-#: A yardstick of about a millisecond: arrays that stay in the nearest cache.
+#: A plain sweep of about a millisecond, on arrays that fit into the L1 cache.
 WIDTH, EVALUATIONS = 1024, 1_000_000
 WORKLOADS = (
     "paper H=20 B=3",
@@ -52,7 +53,7 @@ Numbers = dict[str, float]
 
 
 def python_calls(call: Callable[[], object]) -> int:
-    """Return how many Python functions a call calls."""
+    """Return the number of Python functions that a call calls."""
     count = 0
 
     def note(frame: Any, event: str, argument: Any) -> None:
@@ -85,7 +86,7 @@ def measure(name: str, rounds: int = ROUNDS) -> Numbers:
 
 
 def worse(found: Mapping[str, float], baseline: Mapping[str, float]) -> list[str]:
-    """Return which numbers exceed their baseline by more than is tolerated.
+    """Return the names of the numbers that exceed their baseline by more than the tolerance.
 
     Examples
     --------
@@ -98,7 +99,7 @@ def worse(found: Mapping[str, float], baseline: Mapping[str, float]) -> list[str
 def judge(baseline: Mapping[str, Numbers], take: Callable[[str], Numbers]) -> tuple[dict[str, Numbers], list[str]]:
     """Measure every workload of a baseline; return the numbers and a line for each regression.
 
-    A ratio that is too large is measured again, and the least counts: noise only ever adds.
+    A ratio that is too large is measured again, and the least counts: noise can only increase it.
     """
     found: dict[str, Numbers] = {}
     regressions = []
@@ -116,7 +117,7 @@ def judge(baseline: Mapping[str, Numbers], take: Callable[[str], Numbers]) -> tu
 
 
 def table(found: Mapping[str, Numbers], baseline: Mapping[str, Numbers]) -> Table:
-    """Return the numbers beside their baseline."""
+    """Return the numbers with their baseline."""
     shown = Table("workload", *(f"{name}, {when}" for name in TOLERANCE for when in ("before", "now")))
     for name, numbers in found.items():
         cells = [
@@ -129,9 +130,9 @@ def table(found: Mapping[str, Numbers], baseline: Mapping[str, Numbers]) -> Tabl
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Compare or update; return 1 if something got worse."""
+    """Compare or update; return 1 if there is a regression."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--update", action="store_true", help="write what is measured now as the baseline")
+    parser.add_argument("--update", action="store_true", help="write the current measurements as the baseline")
     parser.add_argument("--baseline", type=Path, default=BASELINE)
     given = parser.parse_args(arguments)
     console = Console(width=130)
@@ -148,7 +149,7 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(f"[red]worse[/] {line}", highlight=False)
     fewer = [name for name, each in found.items() if each["nodes"] < baseline[name]["nodes"]]
     if fewer:
-        console.print(f"fewer nodes than before on {', '.join(fewer)}: python -m bench.check --update keeps it so")
+        console.print(f"fewer nodes than before on {', '.join(fewer)}: update the baseline (--update)")
     return 1 if regressions else 0
 
 

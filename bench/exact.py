@@ -1,6 +1,6 @@
-"""Exact planning: how long it takes, beside what we set out to reach.
+"""Exact planning: times, with targets.
 
-Medians over repeated solves in one process, kernels compiled beforehand. Machines are noisy: read the ratios.
+Medians over repeated solves in one process, kernels compiled beforehand. Times are noisy: compare ratios.
 The peer in the same run is a literal transcription of the paper's Algorithms 1 and 5 with Python dictionaries.
 """
 
@@ -37,7 +37,7 @@ class Result:
 
 
 def median_of(run: Callable[[], object], seconds: float = 2.0) -> float:
-    """Return the median time of a call, after one call that is not counted."""
+    """Return the median time of a call in milliseconds, after one call that is not counted."""
     run()
     times: list[float] = []
     while len(times) < 3 or (sum(times) < seconds and len(times) < 200):
@@ -112,8 +112,10 @@ def main() -> None:
             "" if r.plain is None else f"{r.plain / r.milliseconds:,.0f}",
         )  # fmt: skip
     console.print(table)
-    console.print(f"reduction, two resources: {rate / 1e6:.1f} million (node, action) expansions a second, whole solve")
-    console.print(f"planned memory: {size:.0f} bytes a node at the peak")
+    console.print(
+        f"reduction, two resources: {rate / 1e6:.1f} million (node, action) expansions per second, whole solve"
+    )
+    console.print(f"planned memory: {size:.0f} bytes per node at the peak")
     console.print(f"{platform.platform()}, Python {platform.python_version()}, solvent {solvent.__version__}")
 
 

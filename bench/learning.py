@@ -1,7 +1,7 @@
 """Learning: episodes until the policy earns 95% of the optimum, pooled and by node, and episodes per second.
 
 Speeds are those of whole runs in one process, kernels compiled beforehand, in a model stepped by compiled code.
-`python -m bench.learning --page` also writes what was measured into docs/benchmarks.md.
+`python -m bench.learning --page` also writes the results into docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from bench.peers.report import PAGE, fill
 from solvent import CMDP, instances
 from solvent.core.files import write_atomically
 
-#: Episodes after which a run is looked at, each so many times the one before.
+#: Ratio of the numbers of episodes after which a run is evaluated.
 GROWTH = 1.25
 MOST = 2_000_000
-#: Runs of which the speed is the median.
+#: Number of runs; the speed is their median.
 RUNS = 5
 
 
 def episodes_to(model: CMDP, share: float, seed: int, **options: Any) -> int:
-    """Return after how many episodes, in steps of a quarter more, the policy is worth so much of the optimum."""
+    """Return the number of episodes after which the policy is worth a share of the optimum, in steps of 25 %."""
     wanted, episodes = share * solvent.solve(model).value, 10
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "run.npz"
@@ -44,7 +44,7 @@ def episodes_to(model: CMDP, share: float, seed: int, **options: Any) -> int:
 
 
 def speed(model: CMDP, episodes: int, **options: Any) -> float:
-    """Return episodes per second, the median of some runs after a short one that is not counted."""
+    """Return episodes per second, the median of several runs after a short one that is not counted."""
     solvent.learn(model, epsilon=1e-9, max_episodes=10, **options)
     rates = []
     for seed in range(RUNS):
@@ -55,9 +55,9 @@ def speed(model: CMDP, episodes: int, **options: Any) -> float:
 
 
 def measure(seeds: range) -> str:
-    """Return what was measured, as two tables."""
+    """Return the results as two tables."""
     lines = [
-        f"Episodes until the policy is worth 95 % of the optimum, the median of {len(seeds)} seeds:",
+        f"Episodes until the policy is worth 95 % of the optimum, median of {len(seeds)} seeds:",
         "",
         "| problem | pooled | by node | by node / pooled |",
         "| --- | ---: | ---: | ---: |",
@@ -71,9 +71,9 @@ def measure(seeds: range) -> str:
     doubling, each = speed(grid, 500_000), speed(grid, 4_000, replan="episode")
     lines += [
         "",
-        f"Episodes a second on a 5 x 5 grid with H = 20, the median of {RUNS} runs:",
+        f"Episodes per second on a 5 x 5 grid with H = 20, median of {RUNS} runs:",
         "",
-        "| the learner plans | episodes a second |",
+        "| the learner plans | episodes per second |",
         "| --- | ---: |",
         f"| when counts double | {doubling:,.0f} |",
         f"| after every episode | {each:,.0f} |",

@@ -1,8 +1,8 @@
-"""Against the limit: outcomes evaluated per second beside a plain sweep of arrays, and how the cost of planning grows.
+"""Evaluations per second compared with a plain sweep of arrays, and the growth of the time of planning.
 
-An *evaluation* is one outcome of one row at one amount: read a value, multiply, add. The plain sweep does as many on
-arrays of the same width, on one core, with nothing to look up. The whole solve is timed, on one core: bounds, sweep or
-merge, the policy followed forward to its worst case.
+An *evaluation* is one outcome of one row at one amount: read a value, multiply, add. The plain sweep does as many
+evaluations on arrays of the same width, on one core, without lookups. The whole solve is timed, on one core: bounds,
+sweep or merge, and following the policy forward to its worst case.
 
 The paper bounds exact planning by O(H S^2 A n D), with n costs for each pair of states and D amounts at a step.
 Exponents are fitted to medians of times, and to the number of nodes or points, which does not depend on the machine.
@@ -30,14 +30,15 @@ from solvent.core.limits import ResourceMonitor
 from solvent.core.threads import one_thread
 from solvent.experiments.fitting import fit_growth
 from solvent.model.budget import resolve
-from solvent.solvers.frontier import frontiers as frontier
-from solvent.solvers.frontier.solver import purse_of
+from solvent.solvers.frontier.bounds import FrontierBounds
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.problem import Problem
 
 
 @dataclass(frozen=True)
 class Rate:
-    """How fast a solve evaluates outcomes, beside a plain sweep."""
+    """Evaluations of a solve, with its time and that of a plain sweep."""
 
     workload: str
     way: str
@@ -47,26 +48,25 @@ class Rate:
 
 
 def method_of(model: CMDP) -> str:
-    """Return the method that `solve` takes; paths, which rule most outcomes out unseen, are rated as frontiers."""
+    """Return the method that `solve` chooses; "frontier" instead of "labels", which avoids most evaluations."""
     method = solvent.solve(model).method
     return "frontier" if method == "labels" else method
 
 
 def evaluations_of(model: CMDP) -> tuple[str, int, int]:
-    """Return how `solve` goes about a model, how many outcomes it evaluates, and how wide its arrays are."""
+    """Return the representation that `solve` uses, the number of evaluations, and the width of its arrays."""
     solution = solvent.solve(model, method=method_of(model))
     if solution.method == "reduction":
         mdp = solvent.augment(model)
         return "nodes", int(mdp.transitions.nnz), max(1, solution.stats.nodes // (model.horizon * model.n_states))
     problem = Problem.exact(model, resolve(model, None))
-    purse, _ = purse_of(problem.lattice)
-    work = frontier.Work(model, purse, ResourceMonitor())
+    bounds = FrontierBounds(model, SingleResource.of(problem.lattice), ResourceMonitor())
     if solution.stats.representation == "arrays":
-        widths = np.maximum(work.top_HS - work.need_HS + 1, 0)
+        widths = np.maximum(bounds.top_HS - bounds.need_HS + 1, 0)
         per_state = np.stack([np.diff(model.outcome_indptr[model.row_indptr_at(h)]) for h in range(model.horizon)])
         return "arrays", int((widths * per_state).sum()), int(widths.max())
-    found = frontier.build(model, purse, ResourceMonitor(), work, arrays=False)
-    points_HS = np.diff(found.indptr_HS, axis=1)
+    found = build(bounds, ResourceMonitor(), arrays=False)
+    points_HS = np.diff(found.points.indptr_HS, axis=1)
     total = 0
     for h in range(model.horizon):
         rows = model.row_indptr_at(h)
@@ -93,7 +93,7 @@ RATED = (
 
 
 def random_model(horizon: int, n_states: int, n_actions: int, n_outcomes: int, resources: int, budget: int) -> CMDP:
-    """Return a random model whose number of amounts depends on the budget alone: resting is free, else 0 to 3."""
+    """Return a random model whose number of amounts depends on the budget alone: costs are 0 to 3, rest is free."""
     rng = np.random.default_rng(7)
     names = [f"r{d}" for d in range(resources)]
     b = CMDP.builder(
@@ -112,7 +112,7 @@ def random_model(horizon: int, n_states: int, n_actions: int, n_outcomes: int, r
 
 @dataclass(frozen=True)
 class Sweep:
-    """One quantity that is varied: the exponent the paper's bound has in it, and the models."""
+    """A parameter that is varied: its exponent in the paper's bound, and the models."""
 
     title: str
     exponent: str
@@ -132,7 +132,7 @@ SWEEPS = (
 
 
 def growth(sweeps: Sequence[Sweep], limit: float = 1.0) -> Iterator[list[str]]:
-    """Yield a line of the table of growth for each quantity."""
+    """Yield a line of the table of growth for each parameter."""
     for each in sweeps:
         times, counts = [], []
         for size in each.sizes:
@@ -183,10 +183,10 @@ def main() -> int:
     sweeps = [Sweep(s.title, s.exponent, s.sizes[:2], s.model) for s in SWEEPS] if given.quick else SWEEPS
     console = Console(width=150)
     rated = [name for name in RATED if not (given.quick and ("n=40" in name or "H=1000" in name))]
-    header = ("workload", "worked on", "evaluations", "million a second", "plain sweep", "solve / sweep")
+    header = ("workload", "representation", "evaluations", "million per second", "plain sweep", "solve / sweep")
     parts = {"limit": markdown(header, _rate_lines(list(rates(rated, limit))), 2)}
     console.print(parts["limit"], markup=False)
-    header = ("growing", "sizes", "bound", "time", "nodes or points", "times")
+    header = ("parameter", "sizes", "bound", "time", "nodes or points", "times")
     parts["growth"] = markdown(header, list(growth(sweeps, limit)), 2)
     console.print(parts["growth"], markup=False)
     parts["resources"] = markdown(("resources", "nodes", "time", "time per node"), list(resources(limit)))

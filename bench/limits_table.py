@@ -1,8 +1,7 @@
-"""Limits kept: hard calls under a limit of time or memory, and how much of it each used.
+"""Check that limits are kept: demanding calls under a time or memory limit, and the share of it that each used.
 
-Every call runs in a process of its own, after a small one of the same kind that loads the kernels. Time is that of the
-call without the loading and compiling of kernels, which limits do not count. Memory is by how much the resident set
-grew at its peak.
+Every call runs in a separate process, after a small one of the same kind that loads the kernels. Time does not include
+loading and compiling kernels, which limits do not count. Memory is the growth of the resident set at its peak.
 
     python -m bench.limits_table [CALL]...
 """
@@ -33,14 +32,14 @@ from solvent.core.preparation import preparation_seconds
 from solvent.policy.markov import MarkovPolicy
 
 SECONDS, MEMORY = 3.0, 200_000_000
-#: Seconds after which a call under a memory limit is ended: by then it has grown as large as it will.
+#: Time limit in seconds of a call under a memory limit: by then it has reached its peak.
 LONGEST = 15.0
-#: What may be exceeded: a tenth, or this much if it is more.
+#: Tolerance: a tenth of the limit, or this much if it is more.
 SPARE_SECONDS, SPARE_MEMORY = 0.5, 50_000_000
 
 
 def far(n_states: int, horizon: int, *, resources: int = 1, branching: int = 4) -> CMDP:
-    """Return a random model whose costs are so fine that no two sums are alike."""
+    """Return a random model whose costs have so many digits that all sums differ."""
     return instances.random(
         n_states, 3, horizon=horizon, resources=resources, branching=branching, cost_range=(0, 5), real_costs=True,
         budget=4 * horizon,
@@ -48,14 +47,14 @@ def far(n_states: int, horizon: int, *, resources: int = 1, branching: int = 4) 
 
 
 def near(n_states: int, horizon: int, *, resources: int = 1) -> CMDP:
-    """Return a random model of whole costs and many amounts."""
+    """Return a random model with integer costs and many amounts."""
     return instances.random(
         n_states, 4, horizon=horizon, resources=resources, branching=8, cost_range=(0, 10), budget=9 * horizon
     )
 
 
 def unitless(horizon: int) -> CMDP:
-    """Return a model of two resources whose costs have no common unit that fits 64 bits."""
+    """Return a model of two resources whose costs have no common unit that fits into 64 bits."""
     a, b = 1 + Fraction(1, 3**25), 1 + Fraction(1, 7**15)
     names = ["fuel", "wear"]
     builder = CMDP.builder(horizon=horizon, start="here", resources=names, budget=dict.fromkeys(names, horizon))
@@ -67,7 +66,7 @@ def unitless(horizon: int) -> CMDP:
 
 
 def knapsack(n_items: int) -> CMDP:
-    """Return a knapsack whose values are the weights, which bounds cannot tell apart."""
+    """Return a knapsack whose values are the weights, which bounds cannot prune."""
     draw = random.Random(1)
     weights = [draw.randrange(10**9, 10**10) for _ in range(n_items)]
     return instances.knapsack([float(weight) for weight in weights], weights, capacity=sum(weights) // 2 + 1)
@@ -86,7 +85,7 @@ def forever(n_states: int, discount: str = "0.99") -> solvent.DiscountedCMDP:
 
 
 def large(n_states: int, horizon: int = 30) -> CMDP:
-    """Return a model of many states, of which one action is cheap enough to keep the budget."""
+    """Return a model of many states in which one action is cheap enough to keep the budget."""
     draw = np.random.default_rng(0)
     after = draw.integers(0, n_states, (n_states, 2, 2))
     cost = draw.integers(0, 9, (n_states, 2, 2))
@@ -109,7 +108,7 @@ def uniform(model: CMDP) -> MarkovPolicy:
 
 
 def by_spent(step: int, state: Any, spent: Any) -> Any:
-    """Act by what was spent, as a function."""
+    """Return an action that depends on the amount spent."""
     return (step + int(spent)) % 3
 
 
@@ -120,7 +119,7 @@ def campaign() -> CMDP:
 
 @dataclass(frozen=True)
 class Call:
-    """A function, a model for it, and a small one that leads to the same kernels."""
+    """A function, a model for it, and a small model that uses the same kernels."""
 
     function: Callable[..., Any]
     model: Callable[[], Any]
@@ -144,7 +143,7 @@ solve = solvent.solve
 
 _real, _tiny = partial(far, 30, 60), partial(far, 4, 4)
 _checked = partial(far, 20, 60)
-#: Calls that take far longer than any limit here, or far more memory.
+#: Calls that would take far longer than any limit here, or far more memory.
 TIMED = {
     "reduction, plain layers": Call(
         partial(solve, method="reduction", prune=False),
@@ -195,7 +194,7 @@ CALLS |= {f"memory: {name}": call for name, call in SIZED.items()}
 
 @dataclass(frozen=True)
 class Used:
-    """What a call used of its limit, in seconds or bytes, and how it ended."""
+    """Use of a limit, in seconds or bytes, and how the call ended."""
 
     call: str
     limit: float
@@ -205,7 +204,7 @@ class Used:
 
     @property
     def kept(self) -> bool:
-        """Whether it kept the limit, with something to spare."""
+        """Whether the limit was kept, up to the tolerance."""
         spare = SPARE_SECONDS if self.call.startswith("time") else SPARE_MEMORY
         return self.used <= max(1.1 * self.limit, self.limit + spare)
 
@@ -224,7 +223,7 @@ def measure(name: str, seconds: float = SECONDS, memory: int = MEMORY) -> Used:
     call.warm_up()
     model = call.model()
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before, prepared, began = resident("VmRSS"), preparation_seconds(), time.perf_counter()
     try:
         found = call.function(model, **limits)
@@ -239,7 +238,7 @@ def measure(name: str, seconds: float = SECONDS, memory: int = MEMORY) -> Used:
 
 
 def measure_apart(name: str, seconds: float = SECONDS, memory: int = MEMORY) -> Used:
-    """Run a call in a process of its own."""
+    """Run a call in a separate process."""
     command = [
         sys.executable,
         "-m",
@@ -260,7 +259,7 @@ def measure_apart(name: str, seconds: float = SECONDS, memory: int = MEMORY) -> 
 def main() -> int:
     """Print the table, as Markdown; return 1 if a limit was not kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("calls", nargs="*", help="parts of names; all, if none is given")
+    parser.add_argument("calls", nargs="*", help="parts of names; by default all")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--memory", type=int, default=MEMORY)

@@ -1,7 +1,7 @@
-"""Does `method="auto"` choose well? Every problem of the tests' catalog that both exact methods take, timed by both.
+"""Check the choice of `method="auto"`: time every problem of the tests' catalog that both exact methods accept.
 
-Prints the worst ratios of "auto" to the better of the two. Medians of repeated solves in one process; kernels compiled
-beforehand.
+Prints the largest ratios of "auto" to the faster of the two. Medians of repeated solves in one process; kernels
+compiled beforehand.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ METHODS = ("auto", "reduction", "frontier")
 
 
 def medians_ms(case: Any, seconds: float = 0.3) -> list[float]:
-    """Return the median time of each method, taken in turns so that a busy machine is unfair to none of them."""
+    """Return the median time of each method, measured alternately so that other load affects all alike."""
     for method in METHODS:
         solvent.solve(case.model, case.budget, method=method)
     times: list[list[float]] = [[] for _ in METHODS]
@@ -51,7 +51,7 @@ def main() -> None:
     console = Console(width=110)
     console.print(table)
     over = sum(ratio > 2 for ratio, *_ in rows)
-    console.print(f"{len(rows)} problems, the worst first; {over} with a ratio above 2")
+    console.print(f"{len(rows)} problems, largest ratio first; {over} with a ratio above 2")
 
 
 if __name__ == "__main__":

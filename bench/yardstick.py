@@ -1,4 +1,4 @@
-"""What a machine can do at best: a plain sweep over arrays, to measure solves by instead of by the clock."""
+"""A plain sweep over arrays: an upper bound on the speed of this machine, as a unit of time for solves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 @numba.njit
 def sweep(total: NDArray[np.float64], value: NDArray[np.float64], probability: float, repeats: int) -> None:
-    """Add a multiple of one array to another and keep the greater, as the innermost loop of planning must."""
+    """Keep the maximum of one array and a multiple of another, as the innermost loop of planning does."""
     for k in range(repeats):
         for i in range(len(total)):
             new = probability * value[i] + k
@@ -22,7 +22,7 @@ def sweep(total: NDArray[np.float64], value: NDArray[np.float64], probability: f
 
 
 def plain_sweep(width: int, evaluations: int) -> Callable[[], None]:
-    """Return a call that evaluates so many outcomes (in whole sweeps) over arrays of that width; it is compiled."""
+    """Return a compiled call that makes a number of evaluations, in whole sweeps over arrays of a given width."""
     total, value = np.zeros(width), np.random.default_rng(0).random(width)
     repeats = max(1, evaluations // width)
     sweep(total, value, 0.5, 1)
@@ -35,7 +35,7 @@ def plain_sweep(width: int, evaluations: int) -> Callable[[], None]:
 
 
 def clocked(call: Callable[[], object]) -> float:
-    """Return how long a call takes, in seconds."""
+    """Return the wall time of a call, in seconds."""
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
@@ -51,16 +51,16 @@ def median_time(call: Callable[[], object], seconds: float = 1.0, most: int = 20
 
 
 def cpu_time(call: Callable[[], object]) -> float:
-    """Return how long a call keeps the processor busy, in seconds: waiting for others does not count."""
+    """Return the processor time of a call, in seconds."""
     began = time.process_time()
     call()
     return time.process_time() - began
 
 
 def work_ratio(call: Callable[[], object], yardstick: Callable[[], object], rounds: int) -> float:
-    """Return how many times as much processor time as a yardstick a call takes.
+    """Return the processor time of a call as a multiple of a yardstick's.
 
-    Both are measured in turns, and the least of each counts: whatever disturbs them only ever adds.
+    Both are measured alternately, and the least of each counts: disturbances can only increase it.
     """
     call()
     yardstick()

@@ -1,7 +1,6 @@
-"""The delivery van, from question to answer: plan, check, use and price a tank of fuel.
+"""First steps with the delivery van: solve, verify, simulate, act, and compute the value of every tank size.
 
-A tour in Python; `solvent demo` tells it without. Run it with any Python that has Solvent installed: it writes a policy
-and two pictures into `out/`.
+`solvent demo` shows the same on the command line. The script writes a policy and two plots into `out/`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ OUT = Path("out")
 
 def main() -> None:
     console = Console()
-    console.rule("The question")
+    console.rule("The problem")
     model = solvent.load_model(HERE / "delivery-van.yaml")
     console.print(model.description)
     console.print(model.describe())
@@ -30,15 +29,15 @@ def main() -> None:
     console.print(solution)
     report = solvent.verify(model, solution.policy)
     console.print(
-        f"checked independently: feasible {report.feasible}, value {report.value:.4f}, worst spent "
-        f"{max(report.worst_spent['fuel'])} of 30, over budget with probability {report.violation_probability:g}"
+        f"verified independently: feasible {report.feasible}, value {report.value:.4f}, worst spent "
+        f"{report.worst_spent['fuel']} of 30, over budget with probability {report.violation_probability:g}"
     )
     runs = solvent.simulate(model, solution.policy, episodes=100_000, seed=1)
     console.print(f"100,000 simulated days: mean reward {runs.mean_reward:.3f}, days over budget {runs.violations}")
 
     console.rule("One day")
     agent = solution.policy.agent()
-    console.print(f"at {model.start} with {agent.remaining['fuel']} of fuel the policy says: {agent.act()}")
+    console.print(f"action at {model.start} with {agent.remaining['fuel']} of fuel remaining: {agent.act()}")
 
     console.rule("What another liter is worth")
     began = time.perf_counter()
@@ -48,7 +47,7 @@ def main() -> None:
     for tank in (0, 3, 6, 12, 20, 30, 45, 59):
         table.add_row(str(tank), f"{curve.value(tank):.3f}", f"{curve.marginal(tank):.3f}")
     console.print(table)
-    console.print(f"every tank up to 60 at once: {len(curve)} levels, in {1000 * took:.1f} ms")
+    console.print(f"all tanks up to 60 at once: {len(curve)} levels, in {1000 * took:.1f} ms")
 
     OUT.mkdir(exist_ok=True)
     solution.policy.save(OUT / "van.policy")

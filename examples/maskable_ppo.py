@@ -1,8 +1,8 @@
-"""MaskablePPO that is never over budget, beside PPO with a penalty instead.
+"""MaskablePPO with a budget that is never exceeded, compared with PPO and a penalty.
 
-The delivery van of `delivery-van.yaml`: seven places, roads whose traffic decides what they burn, and a tank of 30. The
-wrapper's masks come from the model, so that every trip it offers is safe to take and to continue from. What learns is
-Stable-Baselines3, as it is: extra `rl`.
+The delivery van of `delivery-van.yaml`: seven places, roads whose fuel use depends on traffic, and a tank of 30. The
+wrapper's masks come from the model, so every action that they allow is safe. The agents are those of Stable-Baselines3,
+unchanged. Requires the extra `rl`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 
 
 def run(algorithm: Any, env: gymnasium.Env[Any, Any], meter: Meter, steps: int, seed: int) -> tuple[Tally, Tally]:
-    """Return what happened in training, and then in 100 episodes of what was learned."""
+    """Return the tallies of training and of 100 evaluation episodes."""
     agent = algorithm(
         "MlpPolicy", env, n_steps=512, batch_size=128, learning_rate=1e-3, ent_coef=0.01, seed=seed, device="cpu"
     )
@@ -45,12 +45,12 @@ def main(argv: list[str] | None = None) -> dict[str, tuple[Tally, Tally]]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=16_384)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--penalty", type=float, default=2.0, help="for each unit over budget")
+    parser.add_argument("--penalty", type=float, default=2.0, help="penalty per unit over budget")
     options = parser.parse_args(argv)
-    torch.set_num_threads(1)  # such small networks only get slower with more
+    torch.set_num_threads(1)  # more threads slow down such small networks
     model = solvent.load_model(HERE / "delivery-van.yaml")
     tank = model.budget["fuel"].upper
-    # an action that a place does not offer is replaced by the first it does: plain PPO knows no masks
+    # PPO has no masks, so an action that is not available is replaced by the first available one
     meters = [Meter(solvent.gym.ModelEnv(model, fallback="first"), tank) for _ in range(2)]
     wrapped = solvent.gym.BudgetWrapper(meters[0], tank, layout="flat")
     penalized = gymnasium.wrappers.FlattenObservation(Penalized(meters[1], options.penalty))
@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> dict[str, tuple[Tally, Tally]]:
         f"PPO, penalty of {options.penalty:g}": run(PPO, penalized, meters[1], options.steps, options.seed),
     }
     show(f"{model.name}, tank {tank}", rows)
-    print(f"The best that is never over budget earns {solvent.solve(model).value:.3f}.")
+    print(f"Optimal value without exceeding the budget: {solvent.solve(model).value:.3f}")
     return rows
 
 

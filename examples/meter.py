@@ -1,8 +1,8 @@
-"""What the scripts on agents share: a meter that nobody can talk to, the penalized rival, and a table.
+"""Shared by the scripts on agents: an independent meter, a wrapper with a penalty for comparison, and a table.
 
-`Meter` sits between the environment and everything else, adds up costs by itself, exactly, and counts the episodes that
-were over budget after some step. `Penalized` is what people use instead of a budget: the agent sees what remains, pays
-for each unit that it is over, and is not stopped.
+`Meter` is placed directly around the environment. It adds up costs exactly and counts the episodes that exceeded the
+budget after some step. `Penalized` is the common alternative to a hard budget: the agent observes the remaining budget,
+pays for each unit over budget, and is not stopped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rich.table import Table
 
 
 class Tally(NamedTuple):
-    """What happened in a number of episodes: how many of them were over budget, and what they earned in all."""
+    """Number of episodes, number of those over budget, and total reward."""
 
     episodes: int = 0
     over: int = 0
@@ -26,7 +26,7 @@ class Tally(NamedTuple):
 
 
 class Meter(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Adds up the costs in `info` and the rewards, and changes nothing."""
+    """Add up the costs in `info` and the rewards, without changing anything."""
 
     passes_actions = True
 
@@ -49,13 +49,13 @@ class Meter(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, reward, terminated, truncated, info
 
     def read(self) -> Tally:
-        """Return the tally, and begin a new one."""
+        """Return the tally and start a new one."""
         tally, self.tally = self.tally, Tally()
         return tally
 
 
 class Penalized(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Takes `penalty` off the reward for each unit over budget; shows the same as `BudgetWrapper` does."""
+    """Subtract `penalty` from the reward for each unit over budget; observations are those of `BudgetWrapper`."""
 
     def __init__(self, meter: Meter, penalty: float) -> None:
         super().__init__(meter)
@@ -68,25 +68,25 @@ class Penalized(gymnasium.Wrapper[Any, Any, Any, Any]):
     def remaining(self) -> Fraction:
         return self._meter.budget - self._meter.spent
 
-    def _seen(self, observation: Any) -> dict[str, Any]:
+    def _observe(self, observation: Any) -> dict[str, Any]:
         remaining, step = np.array([self.remaining], np.float32), np.array([self._step], np.float32)
         return {"observation": observation, "remaining": remaining, "step": step}
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(**options)
         self._step = 0
-        return self._seen(observation), info
+        return self._observe(observation), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         over = max(-self.remaining, 0)
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._step += 1
         fine = self._penalty * float(max(-self.remaining, 0) - over)
-        return self._seen(observation), float(reward) - fine, terminated, truncated, info
+        return self._observe(observation), float(reward) - fine, terminated, truncated, info
 
 
 def show(title: str, rows: Mapping[str, tuple[Tally, Tally]]) -> None:
-    """Print who was over budget how often, in training and after it, and what they earned in the end."""
+    """Print a table of the tallies of training and evaluation, one row per agent."""
     table = Table("", title=title, title_justify="left")
     for column in ("training episodes", "over budget", "evaluation episodes", "over budget", "mean reward"):
         table.add_column(column, justify="right")

@@ -1,10 +1,10 @@
-"""An environment without a table: mo-gymnasium's minecart, with a tank.
+"""An environment without a table: mo-gymnasium's minecart, with a fuel tank.
 
-A cart drives on a plane, digs ore and sells it at home; its position, speed and heading are real numbers. Nobody has a
-model of it, but what an action burns is known, and a bound of one step ahead is enough to be never over budget. A
-reserve sees to it that digging leaves enough to turn round and roll home. That is a rule of thumb: it is there to bring
-ore home, and the budget does not rest on it. The agent is Sarsa(lambda) on a coarse grid, in numpy; beside it the same
-with a penalty instead. Needs the extra `envs`.
+A cart drives on a plane, digs ore and sells it at home; its position, speed and heading are real numbers. There is no
+model, but the fuel use of each action is known, and this bound for one step is enough never to exceed the budget. A
+reserve makes sure that digging leaves enough fuel to turn round and roll home. The reserve is a heuristic for earning
+more; the budget does not depend on it. The agent is Sarsa(lambda) on a coarse grid, in numpy, compared with the same
+agent and a penalty. Requires the extra `envs`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from meter import Meter, Penalized, Tally, show
 import solvent.gym
 
 MINE, BINS, HEADINGS = 0, 6, 9
-#: What actions burn: mine, left, right, accelerate, brake, none.
+#: Fuel use of the actions mine, left, right, accelerate, brake, none.
 FUEL = [Fraction(fuel) for fuel in ("0.22", "0.02", "0.02", "0.12", "0.02", "0.02")]
 
 
 class Cart(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Minecart with one reward, the ore that is sold, and its fuel as a cost, in thousandths."""
+    """Minecart with the ore sold as its reward, and fuel as its cost, rounded to thousandths."""
 
-    passes_actions = True  # each once and as it is, as BudgetWrapper asks of what is inside it
+    passes_actions = True  # each action is executed once and unchanged, which BudgetWrapper requires
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, rewards, terminated, truncated, info = self.env.step(action)
@@ -39,14 +39,14 @@ class Cart(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def make_cart() -> Cart:
-    """Return a cart whose mines always give the same; it would draw from a generator that nobody can seed."""
+    """Return a cart with deterministic mines; random ones use a generator that cannot be seeded."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*precision lowered.*")  # its Box is made of float64
+        warnings.filterwarnings("ignore", message=".*precision lowered.*")  # its observation space has dtype float64
         return Cart(mo_gymnasium.make("minecart-deterministic-v0", max_episode_steps=120))
 
 
 def way_home(observation: Any, action: int) -> Fraction:
-    """Return what to keep back: after digging, five turns, a push, and rolling home at the speed of one."""
+    """Return the fuel to reserve: after digging, for five turns, one acceleration, and rolling home at that speed."""
     if action != MINE:
         return Fraction(0)
     roll = math.ceil(math.hypot(observation[0], observation[1]) / 0.12)
@@ -68,7 +68,7 @@ class Sarsa:
         return int(self._rng.choice(actions))
 
     def play(self, env: gymnasium.Env[Any, Any], explore: float, step_size: float = 0.2) -> None:
-        """Play an episode; learn from it if it explores. Ore counts half when it is dug, and the rest when sold."""
+        """Play an episode, and learn from it if `explore` > 0; half of the reward for ore is given when it is dug."""
         seen, info = env.reset()
         action, traces = self.act(seen, info.get("action_mask", np.ones(6)), explore), {}
         over = False
@@ -76,7 +76,7 @@ class Sarsa:
             following, reward, terminated, truncated, info = env.step(action)
             over = terminated or truncated
             here = (*cell(seen), action)
-            target = reward - 0.002 - 0.5 * load(seen)  # a little for the time it takes
+            target = reward - 0.002 - 0.5 * load(seen)  # 0.002 is a small cost of time
             if not over:
                 action = self.act(following, info.get("action_mask", np.ones(6)), explore)
                 target += 0.5 * load(following) + self._value[(*cell(following), action)]
@@ -89,12 +89,12 @@ class Sarsa:
 
 
 def load(seen: Any) -> float:
-    """Return how much ore is in the cart, which holds 1.5."""
+    """Return the amount of ore in the cart, at most 1.5."""
     return 1.5 * float(seen["observation"][5:].sum())
 
 
 def cell(seen: Any) -> tuple[int, ...]:
-    """Return where a cart is among the cells of the table."""
+    """Return the indices of the cart's cell in the table."""
     x, y, speed, sine, cosine = seen["observation"][:5].tolist()
     heading = round((math.degrees(math.atan2(sine, cosine)) - 45) / (360 / HEADINGS)) % HEADINGS
     place = (min(int(BINS * x), BINS - 1), min(int(BINS * y), BINS - 1))
@@ -102,7 +102,7 @@ def cell(seen: Any) -> tuple[int, ...]:
 
 
 def run(env: gymnasium.Env[Any, Any], meter: Meter, episodes: int, seed: int) -> tuple[Tally, Tally]:
-    """Return what happened in training, and then in 20 episodes of what was learned."""
+    """Return the tallies of training and of 20 evaluation episodes."""
     agent = Sarsa(seed)
     for episode in range(episodes):
         agent.play(env, explore=0.3 * (1 - episode / episodes) + 0.02)
@@ -117,7 +117,7 @@ def main(argv: list[str] | None = None) -> dict[str, tuple[Tally, Tally]]:
     parser.add_argument("--episodes", type=int, default=1_500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tank", default="3")
-    parser.add_argument("--penalty", type=float, default=2.0, help="for each unit over budget")
+    parser.add_argument("--penalty", type=float, default=2.0, help="penalty per unit over budget")
     options = parser.parse_args(argv)
     meters = [Meter(make_cart(), options.tank) for _ in range(2)]
     wrapped = solvent.gym.BudgetWrapper(meters[0], options.tank, cost_bound=FUEL, reserve=way_home)

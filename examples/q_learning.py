@@ -1,8 +1,8 @@
-"""Tabular Q-learning that is never over budget, beside the same with a penalty instead.
+"""Tabular Q-learning with a budget that is never exceeded, compared with Q-learning and a penalty.
 
-A grid with slippery moves, a tank, and stations that give fuel back. The learner knows nothing of it; through the
-wrapper it is offered what is safe to do, and tries nothing else. The rival sees the same, pays for each unit over
-budget, and is stopped by nobody. Needs numpy only.
+A grid with slippery moves, a tank, and stations that give fuel back. The learner does not know the model; the wrapper's
+masks show it the safe actions, and it takes no others. The second learner has the same observations, pays for each
+unit over budget, and is not stopped. Requires numpy only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import solvent.gym
 
 
 class QLearner:
-    """One-step Q-learning on what is seen: the cell, and what remains in the tank."""
+    """One-step Q-learning; states are pairs of the cell and the remaining fuel."""
 
     def __init__(self, n_actions: int, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
@@ -47,7 +47,7 @@ def _node(observation: Any) -> tuple[int, float]:
 
 
 def play(env: gymnasium.Env[Any, Any], agent: QLearner, episodes: int, explore: float) -> None:
-    """Play; if it explores at all, less and less, it learns as well."""
+    """Play episodes; if `explore` > 0, learn as well, with exploration that decreases to 0."""
     for episode in range(episodes):
         observation, info = env.reset()
         over = False
@@ -61,7 +61,7 @@ def play(env: gymnasium.Env[Any, Any], agent: QLearner, episodes: int, explore: 
 
 
 def run(env: gymnasium.Env[Any, Any], meter: Meter, episodes: int, seed: int) -> tuple[Tally, Tally]:
-    """Return what happened in training, and then with what was learned."""
+    """Return the tallies of training and of evaluation."""
     agent = QLearner(int(env.action_space.n), seed)
     env.reset(seed=seed)
     play(env, agent, episodes, explore=0.5)
@@ -74,7 +74,7 @@ def main(argv: list[str] | None = None) -> dict[str, tuple[Tally, Tally]]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=5_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--penalty", type=float, default=2.0, help="for each unit over budget")
+    parser.add_argument("--penalty", type=float, default=2.0, help="penalty per unit over budget")
     options = parser.parse_args(argv)
     model = solvent.instances.fuel_grid(3)
     tank = model.budget["fuel"].upper
@@ -85,7 +85,7 @@ def main(argv: list[str] | None = None) -> dict[str, tuple[Tally, Tally]]:
         f"penalty of {options.penalty:g}": run(penalized, meters[1], options.episodes, options.seed),
     }
     show(f"Q-learning on {model.name}, tank {tank}", rows)
-    print(f"The best that is never over budget earns {solvent.solve(model).value:.3f}.")
+    print(f"Optimal value without exceeding the budget: {solvent.solve(model).value:.3f}")
     return rows
 
 

@@ -1,4 +1,4 @@
-"""What every check begins with: the policy of an answer, and what `verify` says of it."""
+"""The first part of every check: the policy of an answer, and its report by `verify`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks: run every applicable method on a problem and hold the answers against the oracles.
+"""Checks: run every applicable method on a problem and compare the answers with the oracles.
 
 The contract, with V the optimum of the stored model and all comparisons in fractions:
 
@@ -48,13 +48,13 @@ WIDTH = Fraction(1, 10**9)
 UNDERFLOW = Fraction(2) ** -960
 #: Share of small problems that are also transformed, and the two answers compared.
 METAMORPHIC_SHARE = 0.3
-#: For numbers that are promised as doubles only, such as values in reports.
+#: Tolerance for numbers that are only accurate to doubles, such as values in reports.
 CLOSE = Fraction(1, 10**9)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A problem that was built, and what the oracles say of it."""
+    """A problem that was built, with the results of the oracles."""
 
     problem: Problem
     model: Any
@@ -64,7 +64,7 @@ class Case:
 
     @property
     def one_sided(self) -> bool:
-        """Whether one resource is limited, on one side: what frontiers take."""
+        """Whether one resource is limited on one side, as frontiers require."""
         limits = self.limits
         return len(limits.resources) == 1 and not (_any(limits.upper) and _any(limits.lower))
 
@@ -82,7 +82,7 @@ class Case:
 
     @property
     def reward_reach(self) -> float:
-        """A bound on sums of |reward|; infinity if doubles do not hold it."""
+        """A bound on sums of |reward|; infinity if it is too large for a double."""
         with np.errstate(over="ignore"):
             return float(self.model.horizon * np.abs(self.model.row_reward).max())
 
@@ -104,13 +104,13 @@ def check_problem(
     ----------
     problem : Problem
     seed : int
-        For options that are drawn, such as epsilons.
+        Random seed of options such as epsilons.
     slack : Fraction
         Rounding forgiven in bounds, relative to the scale of the optimum.
     only : Run, optional
         Make just this call; for shrinking.
     watch : callable, optional
-        Told of each call when it begins and when it ends.
+        Called when each call begins and ends.
     """
     ledger = Ledger(slack, watch=watch)
     if only is None or only.function != "metamorphic":
@@ -124,7 +124,7 @@ def check_problem(
 
 
 def _is_quick(problem: Problem) -> bool:
-    """Whether a problem is small enough to be solved several times over, and takes part in all comparisons."""
+    """Whether a problem is small enough to be solved several times, and takes part in all comparisons."""
     large = {"timed", "midsize", "actions", "reward_extreme"} & problem.tags
     return not large and problem.outcome_count <= 80 and (problem.horizon or 0) <= 6
 
@@ -157,8 +157,8 @@ def _check_answers(problem: Problem, seed: int, ledger: Ledger, only: Run | None
 
 
 def _best(problem: Problem, model: Any, budget: dict[str, Any]) -> Optimum | None:
-    """Return the optimum; None where no oracle takes the problem in reasonable time."""
-    if "timed" in problem.tags:  # as large as that is what they are for
+    """Return the optimum; None if no oracle solves the problem in reasonable time."""
+    if "timed" in problem.tags:  # so large on purpose
         return None
     return optimum(model, budget, 4000 if "midsize" in problem.tags else NODE_CAP)
 
@@ -176,8 +176,8 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
     yield Run("reduction, hashed", options={"method": "reduction"}, settings={"reduction.layers._GRID_KEYS": 0})
     if case.one_sided:
         yield Run("frontier", options={"method": "frontier"})
-        yield Run("frontier, points", options={"method": "frontier"}, settings={"frontier.frontiers.DENSE_WIDTH": -1})
-        yield Run("frontier, arrays", options={"method": "frontier"}, settings={"frontier.frontiers.DENSE_FROM": 0})
+        yield Run("frontier, points", options={"method": "frontier"}, settings={"frontier.bounds.DENSE_WIDTH": -1})
+        yield Run("frontier, arrays", options={"method": "frontier"}, settings={"frontier.bounds.DENSE_FROM": 0})
         if case.certain:
             yield Run("labels", options={"method": "labels"})
     size = _size_of_costs(case.problem)
@@ -190,10 +190,8 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
             options = {"approximation": method, "epsilon": str(epsilon), "strict": strict}
             yield Run(f"{method}, {how}", options=options)
             if case.one_sided and rng.random() < 0.4:
-                yield Run(
-                    f"{method}, {how}, not followed", options=options, settings={"frontier.solver.MOST_FOLLOWED": 0}
-                )
-    # where amounts have no common unit that fits, halving them need never end
+                yield Run(f"{method}, {how}, not followed", options=options, settings={"frontier.solver.MAX_NODES": 0})
+    # if amounts have no common unit that fits, halving need not terminate
     timed = {"time_limit": 2.0} if overflows(case.model, case.budget) else {}
     yield Run("gap", options={"gap": rng.choice([0, 1e-4, 0.01, 0.1, 0.5])} | timed)
     if rng.random() < 0.4:
@@ -269,14 +267,14 @@ def _bound(value: float) -> Fraction | float:
 
 
 def check_solution(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
-    """Hold a solution to the contract."""
+    """Check that a solution keeps the contract."""
     status = solution.status.value
     numbers = (solution.value, solution.value_lower, solution.value_upper)
     if not ledger.check("numbers", run, not any(math.isnan(x) for x in numbers), "no NaN", numbers):
         return
     allowed = _allowed_status(run)
     if "gap" in run.options and status == "not_found" and overflows(case.model, case.budget):
-        allowed |= {"not_found"}  # bounds need not meet where amounts cannot be told apart in 64 bits
+        allowed |= {"not_found"}  # bounds need not meet if 64 bits cannot distinguish the amounts
     ledger.check("status", run, status in allowed, " or ".join(sorted(allowed)), f"{status}: {solution.message}")
     lower, upper = _bound(solution.value_lower), _bound(solution.value_upper)
     ledger.check("bounds in order", run, lower <= upper, "value_lower <= value_upper", (lower, upper))
@@ -372,7 +370,7 @@ def _check_policy(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
             ledger.skip("policy too large to verify")
     if done is None:
         if report is not None and status != "relaxed":
-            ledger.check("verified", run, report.feasible, "never over", "over")
+            ledger.check("verified", run, report.feasible, "feasible", "over budget")
         return
     room = ledger.slack * done.scale
     ledger.check("policy decides", run, done.stuck is None, "an action at every node", done.stuck)
@@ -392,7 +390,7 @@ def _check_policy(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
     if status == "relaxed":
         _check_excess(case, run, done, ledger)
     else:
-        ledger.check("never over", run, not done.broken, "no limit broken", {"most": done.most, "least": done.least})
+        ledger.check("budget kept", run, not done.broken, "no limit broken", {"most": done.most, "least": done.least})
     _check_worst(case, run, solution, done, ledger)
     if report is not None:
         check_report(run, report, done, ledger)
@@ -400,7 +398,7 @@ def _check_policy(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
 
 
 def _check_excess(case: Case, run: Run, done: Walk, ledger: Ledger) -> None:
-    """Hold a relaxed policy to epsilon: an amount, or a share of the smallest limit."""
+    """Check the excess of a relaxed policy: an amount, or a share of the smallest limit."""
     epsilon, limits = Fraction(run.options["epsilon"]), case.limits
     for d, name in enumerate(limits.resources):
         every = [abs(limit) for side in (limits.upper[d], limits.lower[d]) for limit in side if limit is not None]
@@ -432,13 +430,13 @@ def _check_worst(case: Case, run: Run, solution: Any, done: Walk, ledger: Ledger
 
 
 def check_report(run: Run, report: Any, done: Walk, ledger: Ledger) -> None:
-    """Hold the verifier's report against the walk of the oracle."""
+    """Compare the verifier's report with the walk of the oracle."""
     ledger.check("report: feasible", run, report.feasible != done.broken, not done.broken, report.feasible)
     near = math.isfinite(report.value) and abs(Fraction(report.value) - done.value) <= CLOSE * done.scale
     ledger.check("report: value", run, near, done.value, report.value)
     if not done.stopped:
-        most = {name: list(amounts) for name, amounts in report.worst_spent.items()}
-        least = {name: list(amounts) for name, amounts in report.least_spent.items()}
+        most = {name: list(amounts) for name, amounts in report.worst_spent_by_step.items()}
+        least = {name: list(amounts) for name, amounts in report.least_spent_by_step.items()}
         ledger.check("report: worst spent", run, most == done.most, done.most, most)
         ledger.check("report: least spent", run, least == done.least, done.least, least)
     chance = report.violation_probability
@@ -453,7 +451,7 @@ def check_report(run: Run, report: Any, done: Walk, ledger: Ledger) -> None:
 
 
 def _check_elsewhere(case: Case, run: Run, policy: Any, ledger: Ledger) -> None:
-    """Verify the policy under a smaller budget than it was made for, which it may break."""
+    """Verify the policy under a smaller budget than its own, which it may exceed."""
     if run.label not in ("auto", "frontier", "additive, relaxed") or not case.limits.resources:
         return
     name = case.limits.resources[0]
@@ -487,7 +485,7 @@ def _check_elsewhere(case: Case, run: Run, policy: Any, ledger: Ledger) -> None:
 
 
 def _check_curve(case: Case, run: Run, ledger: Ledger) -> None:
-    """Hold a curve against the optimum at and around every budget where it rises."""
+    """Compare a curve with the optimum at and around every budget where it rises."""
     name = run.options["resource"]
     free: dict[str, Any] = dict.fromkeys(case.model.resources)
     curve = None
@@ -533,7 +531,7 @@ def _check_curve(case: Case, run: Run, ledger: Ledger) -> None:
             except TooLarge:
                 ledger.skip("policy too large to walk")
         if done is not None:
-            ledger.check("curve: policy never over", here, not done.broken, "never over", done.most)
+            ledger.check("curve: budget kept", here, not done.broken, "no limit broken", done.most)
             fits = done.value >= best.value - CLOSE * best.scale
             ledger.check("curve: policy value", here, fits, best.value, done.value)
     ledger.check("curve: monotone", run, values == sorted(values), "non-decreasing values", values)

@@ -1,4 +1,4 @@
-"""Checks of problems with continuous costs: an enclosure of the optimum by cells, and the promises of rounding.
+"""Checks of problems with continuous costs: an enclosure of the optimum by cells, and the guarantees of rounding.
 
 Costs are cut into cells. With all probability of a cell on the end that is worse for the limits, every policy of the
 cut problem can be followed in the true one: its optimum is a lower bound. On the other end, every policy of the true
@@ -40,7 +40,7 @@ CLOSE = Fraction(1, 10**8)
 
 
 class Frozen(Protocol):
-    """What is used of a frozen `scipy.stats` distribution."""
+    """The methods of a frozen `scipy.stats` distribution that are used here."""
 
     def cdf(self, x: float, /) -> float:
         """Return the probability of at most x."""
@@ -88,7 +88,7 @@ def cells(cost: Cost, width: Fraction, up: bool) -> list[tuple[float, Fraction]]
     found = [(p, b if up else a) for p, a, b in zip(chance, edges[:-1], edges[1:], strict=True)]
     if low is None:
         found.append((cdf(cost, float(edges[0])), edges[0] if up else DEEPER))
-    # what is possible must not be dropped, however unlikely
+    # a possible cost must not be dropped, regardless of its probability
     return [(max(p, 1e-30), at) for p, at in found]
 
 
@@ -195,7 +195,7 @@ class Followed:
     ----------
     value : float
     most, least : dict of str to list of Fraction
-        Ends of what can have been spent after each step, per limited resource.
+        Bounds on the amount spent after each step, per limited resource.
     stuck : str or None
     """
 
@@ -269,7 +269,7 @@ def _merge(layer: dict[Any, list[Any]], key: Any, weight: float, low: list[Fract
 
 
 def check(problem: Problem, rng: Random, ledger: Ledger, only: Run | None = None) -> None:
-    """Hold the approximate methods to their promises on a problem with continuous costs."""
+    """Check the guarantees of the approximate methods on a problem with continuous costs."""
     model = None
     with ledger.no_exception(Run("build", "build"), "build"):
         model, budget = problem.build()
@@ -302,7 +302,7 @@ def _runs(problem: Problem, rng: Random) -> Iterator[Run]:
     for method, epsilon in epsilons:
         for strict in (False, True):
             how = "strict" if strict else "relaxed"
-            settings = {"frontier.solver.MOST_FOLLOWED": 0} if rng.random() < 0.3 else {}
+            settings = {"frontier.solver.MAX_NODES": 0} if rng.random() < 0.3 else {}
             options = {"approximation": method, "epsilon": epsilon, "strict": strict}
             yield Run(f"{method}, {how}", options=options, settings=settings)
     if rng.random() < 0.3:
@@ -345,7 +345,7 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
             ledger.skip("policy too large to walk")
     strict = status != "relaxed"
     if report is not None:
-        ledger.check("report: feasible", run, report.feasible or not strict, "never over", "over")
+        ledger.check("report: feasible", run, report.feasible or not strict, "feasible", "over budget")
     if done is None:
         return
     ledger.check("policy decides", run, done.stuck is None, "an action at every node", done.stuck)
@@ -371,7 +371,7 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
         ledger.check("worst spent", run, worst is not None and worst >= max(done.most[name]), max(done.most[name]),
                      worst)  # fmt: skip
         if report is not None:
-            told = list(report.worst_spent[name])
+            told = list(report.worst_spent_by_step[name])
             ledger.check("report: worst spent", run, told == done.most[name], done.most[name], told)
 
 

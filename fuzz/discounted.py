@@ -30,7 +30,7 @@ _ZERO = Fraction(0)
 
 
 def limit_of(side: Side) -> Fraction | None:
-    """Return a limit, which is the same at every step; None where there is none."""
+    """Return a limit, which is the same at every step; None if there is none."""
     number = constant(side)
     return None if number is None else fraction_of(number)
 
@@ -70,7 +70,7 @@ def enclosure(problem: Problem, model: Any) -> tuple[Fraction | float, Fraction 
 
 
 def check(problem: Problem, rng: Random, ledger: Ledger, only: Run | None = None) -> None:
-    """Hold relaxed and strict policies of a discounted problem to their promises."""
+    """Check the guarantees of relaxed and strict policies of a discounted problem."""
     model = None
     with ledger.no_exception(Run("build", "build"), "build"):
         model, budget = problem.build()
@@ -129,7 +129,7 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
     if report is not None:
         near = math.isfinite(solution.value) and abs(Fraction(report.value) - Fraction(solution.value)) <= room
         ledger.check("report: value", run, near, solution.value, report.value)
-        ledger.check("report: feasible", run, report.feasible or status == "relaxed", "never over", "over")
+        ledger.check("report: feasible", run, report.feasible or status == "relaxed", "feasible", "over budget")
     allowance = Fraction(run.options["epsilon"]) if status == "relaxed" else Fraction(0)
     observed: list[tuple[Any, tuple[Fraction, ...]]] = []
     with ledger.no_exception(replace(run, observed=observed), "agent"):
@@ -166,7 +166,7 @@ def _check_episodes(
             sign = 1 if episode % 2 else -1
             dear = max(range(len(possible)), key=lambda k: sign * key[k])
             outcome = possible[dear] if rng.random() < 0.5 else rng.choice(possible)
-            # the agent is told costs as they are at the step
+            # the agent observes undiscounted costs
             costs = tuple(amount_of(cost) for cost in outcome.cost)
             observed.append((outcome.next_state, costs))
             agent.observe(outcome.next_state, list(costs))
@@ -179,4 +179,4 @@ def _check_episodes(
                 over += [] if lower is None else [lower - x]
                 most = max(over)
                 here = run if most <= allowance else replace(run, observed=tuple(observed))
-                ledger.check("never over", here, most <= allowance, f"at most {allowance} over", most)
+                ledger.check("budget kept", here, most <= allowance, f"excess of at most {allowance}", most)

@@ -1,7 +1,7 @@
 """Runs inputs from outside on several processes, for as long as asked.
 
 Workers get ranges of seeds. Each notes the seed it is at in shared memory, so that an input that ends its worker, or
-does not come to an end, is known, made again, and saved.
+does not terminate, is known, can be reproduced, and is saved.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from typing import Any
 BATCH = 200
 #: An input that takes longer than this hangs.
 HANG_SECONDS = 30.0
-#: A worker is replaced after this many batches, so that what it leaves behind cannot hide.
+#: A worker is replaced after this many batches, so that damage it leaves behind is noticed.
 PER_WORKER = 500
-#: As many failures of the same cause are saved.
+#: Number of failures of the same cause that are saved.
 PER_CAUSE = 3
-#: Beyond this an allocation fails in a worker, before it hurts the machine.
+#: Memory limit of a worker, in bytes.
 _ADDRESS_SPACE = 6 * 2**30
 
 
 @dataclass
 class Batch:
-    """What came of a range of seeds."""
+    """Results of a range of seeds."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     failures: list[tuple[int, str, str]] = field(default_factory=list)
@@ -88,7 +88,7 @@ class _Worker:
 
 
 class FileFuzzer:
-    """Hands out seeds of one target to workers and collects what they find.
+    """Distributes seeds of one target to workers and collects their results.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class FileFuzzer:
         rate = total / max(self.seconds, 1e-9)
         print(
             f"{self.target:<12} {total:>10,} inputs, {self.outcomes['loaded']:>9,} loaded, "
-            f"{self.outcomes['refused']:>10,} refused, {failed} failures; {rate:,.0f} a second on {self.jobs} "
+            f"{self.outcomes['refused']:>10,} refused, {failed} failures; {rate:,.0f} per second on {self.jobs} "
             f"processes; first seed {self.first_seed}",
             flush=True,
         )

@@ -1,11 +1,11 @@
 """Files from outside: every input loads or raises a `SolventError`, soon and in little memory.
 
     files        models as JSON, YAML and NPZ
-    policies     policies with their model; one that `verify` calls feasible never goes over when it is followed
-    checkpoints  learners; one that is resumed goes on
+    policies     policies with their model; one that `verify` calls feasible never exceeds the budget
+    checkpoints  learners; one that is resumed continues
     flips        raw bytes of all of them
 
-An input follows from its target and seed, so that one that takes its worker down can be made again and saved.
+An input is a function of its target and seed, so that one that crashes its worker can be reproduced and saved.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Input:
     content: bytes
 
     def save(self, folder: Path, suffix: str = "") -> Path:
-        """Write the content to a file of its own, and return its path."""
+        """Write the content to a new file, and return its path."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.target}-{self.seed}{suffix}.{self.origin.kind}"
         path.write_bytes(self.content)
@@ -67,7 +67,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of an input.
+    """Result of an input.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ def make_input(target: str, seed: int) -> Input:
 
 
 def check_input(each: Input) -> Verdict:
-    """Load an input and use what came of it; return what is wrong, if anything."""
+    """Load an input and use the result; return the failure, if any."""
     before = _peak()
     began = time.process_time()
     try:
@@ -249,7 +249,7 @@ def check_input(each: Input) -> Verdict:
 
 
 def _peak() -> int:
-    """Return the most memory that this process has had so far, in bytes."""
+    """Return the peak memory of this process so far, in bytes."""
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
@@ -280,7 +280,7 @@ def _load_policy(each: Input) -> str:
 
 
 def _follow_by_names(model: Any, policy: AugmentedPolicy) -> str:
-    """Follow a policy through all histories by what it says in names; return how it goes over, if it does."""
+    """Follow a policy through all histories, by names; return how it exceeds the budget, if it does."""
     limits = policy.limits
     layer = {(model.start, (Fraction(0),) * len(model.resources))}
     for step in range(model.horizon):

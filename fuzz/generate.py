@@ -132,7 +132,7 @@ def _long_floats(rng: Random) -> Pool:
 
 
 def _large(rng: Random) -> Pool:
-    """Return whole numbers whose sums over a few steps still fit 64 bits, or just do not."""
+    """Return integers whose sums over a few steps just fit into 64 bits, or just do not."""
     top = 2**63 // rng.choice([1, 2, 3, 4, 5, 8])
     near = [top - rng.randint(1, 3), top // 2, -(top // 2), -(top - rng.randint(1, 3)), 1, -1, 0, top // 3, 2**53 + 1]
     return [rng.choice(near) for _ in range(rng.randint(2, 4))]
@@ -254,7 +254,7 @@ def _weights(rng: Random, n: int, odd: float) -> list[Number]:
 
 @dataclass
 class _Frame:
-    """What the rows of a problem are drawn from."""
+    """Pools from which the rows of a problem are drawn."""
 
     rng: Random
     horizon: int
@@ -657,7 +657,7 @@ def _probabilities(rng: Random) -> Problem:
     if rng.random() < 0.4:
         many = rng.randint(10, 40)
         rows.append(Row(frame.state(), "many", frame.reward(), frame.outcomes(many)))
-    if rng.random() < 0.3:  # an outcome of probability zero is dropped, whatever it costs
+    if rng.random() < 0.3:  # an outcome of probability zero is dropped
         row = rows[0]
         rows[0] = row._replace(outcomes=(*row.outcomes, Outcome(0, frame.state(), (10**9,) * len(frame.resources))))
     return _finish(frame, tags, rows)
@@ -802,7 +802,7 @@ def _one_bin(rng: Random) -> Problem:
 def _continuous(rng: Random) -> Problem:
     if rng.random() < 0.35:
         return _one_bin(rng)
-    lone = rng.random() < 0.35  # one draw for each action, all of it beyond what matters: one bin, and no chance left
+    lone = rng.random() < 0.35  # one draw for each action, all of it beyond what matters: one bin, no randomness
     horizon, n_states = rng.choice([3, 3, 2, 2 if lone else 1]), rng.randint(1, 2)
     n_resources = 1 if lone else rng.choice([1, 1, 1, 2])
     resources = tuple(f"r{d}" for d in range(n_resources))

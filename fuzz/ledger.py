@@ -1,4 +1,4 @@
-"""What was called, what was compared, and what did not hold."""
+"""Calls, comparisons and failures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Run:
     options : dict
         Keyword arguments; the model and, where it takes one, the budget come first.
     settings : dict of str to int
-        Module attributes under `solvent.solvers` to set during the call, such as "frontier.frontiers.DENSE_FROM".
+        Module attributes under `solvent.solvers` to set during the call, such as "frontier.bounds.DENSE_FROM".
     limits : dict of str to Limit
         Limits that replace those of the problem when the policy is verified.
     observed : sequence of (state, costs)
@@ -184,7 +184,7 @@ class Ledger:
     def under_way(
         self, run: Run, problem: Problem | None = None, comparison: Comparison | None = None
     ) -> Iterator[None]:
-        """Tell who watches that a call is being made, which may end the process."""
+        """Notify the watcher of a call, which may end the process."""
         if self.watch is None:
             yield
             return
@@ -218,7 +218,7 @@ def text_of(error: BaseException) -> str:
 
 
 def show(value: object) -> str:
-    """Return a value for a report: fractions as doubles, with the fraction where it is short."""
+    """Return a value for a report: fractions as doubles, with the fraction if it is short."""
     if isinstance(value, Fraction):
         try:
             near = repr(float(value))

@@ -83,7 +83,7 @@ class Tally:
 
 
 class Refused(Exception):  # noqa: N818
-    """The package does not take this problem by this method, and says so."""
+    """The method does not accept this problem."""
 
 
 def metamorphic_checks(
@@ -116,7 +116,7 @@ def metamorphic_checks(
     tally : Tally, optional
         Counts comparisons.
     ledger : Ledger, optional
-        Told of each call.
+        Notified of each call.
 
     Returns
     -------
@@ -313,8 +313,8 @@ _CALLS = {
         Run("reduction", options={"method": "reduction"}),
         Run("hash", options={"method": "reduction"}, settings={"reduction.layers._GRID_KEYS": 0}),
         Run("plain", options={"method": "reduction", "prune": False}),
-        Run("frontier", options={"method": "frontier"}, settings={"frontier.frontiers.DENSE_FROM": 0}),
-        Run("points", options={"method": "frontier"}, settings={"frontier.frontiers.DENSE_WIDTH": -1}),
+        Run("frontier", options={"method": "frontier"}, settings={"frontier.bounds.DENSE_FROM": 0}),
+        Run("points", options={"method": "frontier"}, settings={"frontier.bounds.DENSE_WIDTH": -1}),
         Run("labels", options={"method": "labels"}),
         Run("gap", options={"gap": _GAP}),
         Run("gap rounds", options={"gap": _GAP}, settings={"transforms.gap._FIRST_TRY": 0}),
@@ -335,7 +335,7 @@ def _curves(side: _Side) -> dict[str, Any]:
 
 @dataclass
 class _Pair:
-    """Two answers by one method and what is known of them."""
+    """Two answers by one method and their relation."""
 
     transformation: str
     method: str
@@ -566,9 +566,9 @@ def _lift(pair: _Pair, before: Any) -> None:
         f"the carried over policy is worth {second.value!r} instead of {float(relation.value(first.value))!r}",
     )
     for name, (new, factor) in zip(pair.original.problem.resources, names, strict=True):
-        most, least = first.worst_spent[name], first.least_spent[name]
+        most, least = first.worst_spent_by_step[name], first.least_spent_by_step[name]
         expected = [x if factor > 0 else y for x, y in zip(most, least, strict=True)]
-        found = second.worst_spent[new][relation.delay :]
+        found = second.worst_spent_by_step[new][relation.delay :]
         pair.expect(
             list(found) == [factor * x for x in expected],
             "lift",

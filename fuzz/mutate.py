@@ -1,7 +1,7 @@
 """Files that are nearly right: valid ones, changed where readers are likely to be careless.
 
 Headers and documents are changed as trees, arrays by extremes, and the checksum is computed anew, so that what lies
-behind it is reached. Raw bytes are flipped, cut and spliced as well. Everything follows from a seed.
+behind it is reached. Raw bytes are flipped, cut and spliced as well. Everything is a function of a seed.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Seed:
     Attributes
     ----------
     kind : str
-        What reads it: "json", "yaml", "npz", "policy" or "checkpoint".
+        Its reader: "json", "yaml", "npz", "policy" or "checkpoint".
     name : str
-        Which of the valid files it is.
+        Name of the valid file.
     content : bytes
     tree : object
         The document, or the header of an archive.
@@ -69,7 +69,7 @@ class Seed:
 
     @cached_property
     def pickled(self) -> bytes:
-        """The tree, in the form that is quickest to copy."""
+        """The tree, in the form that is fastest to copy."""
         return pickle.dumps(self.tree)
 
     @classmethod
@@ -281,7 +281,7 @@ def _entry(array: NDArray[Any], random: Random) -> Any:
 
 
 def seal(arrays: Arrays, header: Header) -> bytes:
-    """Return an archive with a right checksum, not compressed, since that is quicker."""
+    """Return an archive with a correct checksum, not compressed, since that is faster."""
     return write_archive(arrays, header, pack=store)
 
 

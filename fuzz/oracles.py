@@ -535,7 +535,7 @@ def walk(model: Any, budget: Any, policy: Any, cap: int = NODE_CAP) -> Walk:
     model : CMDP
         Without continuous costs.
     budget : budget
-        The limits to hold the policy to; they may differ from those it was made for.
+        The limits to check; they may differ from the policy's own.
     policy : AugmentedPolicy
     cap : int
 
@@ -622,7 +622,7 @@ def walk(model: Any, budget: Any, policy: Any, cap: int = NODE_CAP) -> Walk:
 
 
 def overflows(model: Any, budget: Any, bits: int = 61) -> bool:
-    """Return whether some tracked resource has no common unit in which all sums fit so many bits.
+    """Return whether some tracked resource has no common unit in which all sums fit into `bits` bits.
 
     Sums are bounded as documented: the largest costs of each sign of every step, and the largest limit beside them.
     `bits` leaves a margin below the 63 of the package, as a bound on sums may be somewhat larger than the sums.
@@ -645,7 +645,7 @@ def overflows(model: Any, budget: Any, bits: int = 61) -> bool:
 
 
 def value_of(function: Callable[[], Optimum]) -> Optimum | None:
-    """Return an optimum, or None where the oracle would take too long."""
+    """Return an optimum, or None if the oracle would take too long."""
     try:
         return function()
     except TooLarge:
@@ -653,6 +653,6 @@ def value_of(function: Callable[[], Optimum]) -> Optimum | None:
 
 
 def optimum(model: Any, budget: Any, cap: int = NODE_CAP) -> Optimum | None:
-    """Return the optimum by whichever oracle takes the problem; None if none does."""
+    """Return the optimum by an oracle that accepts the problem; None if none does."""
     exact = value_of(lambda: exact_optimum(model, budget, cap))
     return exact if exact is not None else value_of(lambda: dense_optimum(model, budget))

@@ -27,7 +27,7 @@ class Distribution(NamedTuple):
 
 
 Cost = Number | Distribution
-#: One side of a limit: a number for all steps, one entry per step, or None where it is open.
+#: One side of a limit: a number for all steps, one entry per step, or None if it is open.
 Side = Number | tuple[Number | None, ...] | None
 
 
@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What may happen on taking an action in a state; `steps` is None for all steps."""
+    """The outcomes of an action in a state; `steps` is None for all steps."""
 
     state: Any
     action: Any
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """The limits of one resource: a number for all steps, a tuple with one entry per step, or None where it is open.
+    """The limits of one resource: a number for all steps, a tuple with one entry per step, or None if it is open.
 
     `final` limits hold after the last step only; then both sides are numbers or None.
     """

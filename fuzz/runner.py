@@ -1,4 +1,4 @@
-"""The fuzzer: random problems for as long as asked, on several processes.
+"""The fuzzer: random problems for a given time, on several processes.
 
 A worker that crashes, aborts or hangs is a failure of the problem it was at: the problem is run once more by itself and
 reported, and another worker takes its place. Workers note each call in a file before they make it, so that the report
@@ -34,7 +34,7 @@ from fuzz.ledger import Doing, Failure, Found, Run, Watch
 from fuzz.problems import Problem
 from fuzz.script import script
 
-#: What can be checked besides problems: files from outside (`fuzz.files`), and their share of the time.
+#: Targets besides problems: untrusted files (`fuzz.files`), and their share of the time.
 TARGETS = ("files", "policies", "checkpoints", "flips")
 _FILES_SHARE = 0.2
 #: A problem that takes longer than this hangs.
@@ -45,15 +45,15 @@ PER_WORKER = 60
 REPRODUCE_SECONDS = 60.0
 #: A worker may take this long to shrink a failure.
 SHRINK_SECONDS = 15.0
-#: As many failures of the same comparison are shrunk and written,
+#: Number of failures of the same comparison that are shrunk and written,
 PER_CHECK = 3
-#: and as many of one problem.
+#: and of one problem.
 PER_PROBLEM = 2
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What workers need to know; sent to each when it starts.
+    """Options of workers; sent to each when it starts.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Settings:
 
 @dataclass
 class Result:
-    """What came of one problem."""
+    """Result of one problem."""
 
     seed: int
     kind: str
@@ -133,7 +133,7 @@ def noted(path: Path) -> Doing:
 
 
 def run_problem(seed: int, kind: str, settings: Settings, known: Counter[str], watch: Watch | None = None) -> Result:
-    """Generate, check and, where something fails for the first few times, shrink one problem.
+    """Generate and check one problem, and shrink it if it is among the first to fail.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def run_problem(seed: int, kind: str, settings: Settings, known: Counter[str], w
 
 
 def _fuzzer_raises(error: Exception) -> Failure:
-    """Return a mistake of the fuzzer itself as a failure, so that it does not pass for a crash of a solver."""
+    """Return an error of the fuzzer itself as a failure, so that it is not taken for a crash of a solver."""
     text = "".join(traceback.format_exception(error))
     return Failure(f"fuzzer raises {type(error).__name__}", Run("any", "all"), "no exception", str(error), text)
 
@@ -199,7 +199,7 @@ def _watch_candidate(watch: Watch, candidate: Problem) -> Watch:
 
 @dataclass
 class Worker:
-    """A process, its pipe, and what it is doing."""
+    """A process, its pipe, and its current task."""
 
     process: BaseProcess
     pipe: Connection
@@ -226,7 +226,7 @@ class Tally:
 
 
 class Fuzzer:
-    """Hands out problems to workers and collects what they find."""
+    """Distributes problems to workers and collects their results."""
 
     def __init__(
         self, options: argparse.Namespace, settings: Settings, target: Callable[[Connection, Settings], None] = work
@@ -318,7 +318,7 @@ class Fuzzer:
         self._lost(task, "hang" if alive else "crash", how, noted(worker.notes))
 
     def _dismiss(self, worker: Worker) -> None:
-        """End a worker in order; if that fails, its memory was damaged, and its problems are run one by one."""
+        """End a worker normally; if that fails, its memory was damaged, and its problems are run one by one."""
         code = _end(worker)
         if code == 0 or not worker.done:
             return
@@ -338,12 +338,12 @@ class Fuzzer:
                 break
         which = f"problems {', '.join(f'{kind} {seed}' for seed, kind in worker.done)}"
         seed, kind = guilty or worker.done[-1]
-        note = "this problem by itself does the same" if guilty else f"one or more of {which}"
+        note = "this problem alone does the same" if guilty else f"one or more of {which}"
         failure = Failure("worker exit", Run("any", "all"), "exit code 0", f"exit code {code}; {note}")
         self._count(Result(seed, kind, failures=[Found(failure, generate(seed, kind), seed, kind, labels=("exit",))]))
 
     def _lost(self, task: tuple[int, str], check: str, how: str, doing: Doing) -> None:
-        """Report a problem that took its worker down; after a crash, run it once more by itself."""
+        """Report a problem that ended its worker; after a crash, run it once more alone."""
         if check == "hang":
             self._report(task, "worker hang", how, doing)
             return
@@ -469,7 +469,7 @@ def _stop(worker: Worker) -> None:
 
 
 def _check_heap() -> None:
-    """Let the C library check its heap in workers, where it can: they then abort soon after a stray write."""
+    """Enable the C library's heap checks in workers, if available: they then abort soon after a stray write."""
     library = "libc_malloc_debug.so.0"
     try:
         ctypes.CDLL(library)
@@ -483,18 +483,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m fuzz", description="Differential fuzzing of every solver, and hostile files."
     )
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long to run (default: 10)")
+    parser.add_argument("--minutes", type=float, default=10.0, help="duration in minutes (default: 10)")
     parser.add_argument("--seed", type=int, default=None, help="first seed (default: random)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
     parser.add_argument(
         "--target",
         choices=["all", "problems", *TARGETS],
         default="all",
-        help="what to check: solvers on problems, files from outside, or all, a fifth of the time for files (default)",
+        help="solvers on problems, untrusted files, or all, with a fifth of the time for files (default)",
     )
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="kinds of problems")
     parser.add_argument("--out", default="out/fuzz", help="directory for failures, as scripts (default: out/fuzz)")
-    parser.add_argument("--slack", default="0", help="rounding forgiven in bounds, relative (default: 0)")
+    parser.add_argument("--slack", default="0", help="relative rounding error allowed in bounds (default: 0)")
     parser.add_argument("--boundscheck", action="store_true", help="check array bounds in compiled code; slow to start")
     parser.add_argument("--no-shrink", action="store_true", help="report problems as they were generated")
     parser.add_argument("--json", default=None, help="write counts to this file")

@@ -27,7 +27,7 @@ _IMPORTS = {
 
 
 def script(found: Found, environment: Mapping[str, str] | None = None) -> str:
-    """Return a Python script that makes the failing call and prints what came of it.
+    """Return a Python script that makes the failing call and prints the result.
 
     Parameters
     ----------

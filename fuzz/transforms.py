@@ -96,7 +96,7 @@ class Transformed(NamedTuple):
 
 Transformation = Callable[[Problem, Random], Transformed | None]
 
-#: All transformations by name; each returns None where it does not apply.
+#: All transformations by name; each returns None if it does not apply.
 TRANSFORMATIONS: dict[str, Transformation] = {}
 
 
@@ -490,7 +490,7 @@ def permute_resources(problem: Problem, rng: Random) -> Transformed | None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# what does not matter
+# irrelevant additions
 
 
 @_register
@@ -518,7 +518,7 @@ def add_unlimited_resource(problem: Problem, rng: Random) -> Transformed | None:
 
 @_register
 def add_unreachable_state(problem: Problem, rng: Random) -> Transformed | None:
-    """Add a state to which no outcome of another state leads; whatever it earns and costs is never met."""
+    """Add a state to which no outcome of another state leads, so that its rewards and costs do not matter."""
     state = ("unreachable", 0)
     targets = [state, *(row.state for row in problem.rows if row.steps is None)]
     size = max(abs(_float(row.reward)) for row in problem.rows) or 1.0
@@ -537,7 +537,7 @@ def add_unreachable_state(problem: Problem, rng: Random) -> Transformed | None:
 
 @_register
 def add_unsafe_action(problem: Problem, rng: Random) -> Transformed | None:
-    """Add an action that breaks a limit for sure or with a small probability, whatever its reward.
+    """Add an action that breaks a limit, with probability one or a small one, and has any reward.
 
     Its cost is larger than all limits and everything that any history spends or gains back together, and there is a
     limit after the last step: no policy that keeps the limits ever takes it.

@@ -220,7 +220,7 @@ def gloom() -> CMDP:
 
 
 def chain() -> CMDP:
-    """One action everywhere, with luck: feasible exactly if the worst luck is."""
+    """One action everywhere, with random outcomes: feasible exactly if the worst outcome is."""
     b = CMDP.builder(horizon=4, start=0, resources=["wear"])
     for state in range(4):
         b.add(state, "on", reward=-state, outcomes=[(0.5, state, 1), (0.5, (state + 1) % 4, Fraction(-1, 2))])

@@ -1,4 +1,4 @@
-"""Small random environments that keep an exact account of their own, which nobody else writes to, and odd wrappers."""
+"""Small random environments that keep their own exact account of spending, and unusual wrappers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Ledgered(gymnasium.Env[Any, Any]):
     seed : int
         Of its tables.
     limits : sequence of Fraction
-        After each step; the last one for ever.
+        Limit after each step; the last one applies to all later steps.
     refunds : bool
         Whether some costs are negative.
     ends : bool
@@ -54,7 +54,7 @@ class Ledgered(gymnasium.Env[Any, Any]):
         self.broke = True
 
     @property
-    def dearest(self) -> Fraction:
+    def largest_cost(self) -> Fraction:
         return max(cost for outcomes in self.table.values() for _, cost in outcomes)
 
     def price(self, state: Any, action: Any, after: Any) -> Fraction:

@@ -32,9 +32,8 @@ def check_worst(model: CMDP, budget: Any, solution: Any, method: str, epsilon: F
     for d, name in enumerate(limits.resources):
         over = [Fraction(0)]
         for h in range(model.horizon):
-            most, least = report.worst_spent[name][h], report.least_spent[name][h]
+            most, least = report.worst_spent_by_step[name][h], report.least_spent_by_step[name][h]
             upper, lower = allowed(limits, d, h, method, epsilon)
-            assert most is not None
             assert upper is None or most <= upper
             assert lower is None or (least is not None and least >= lower)
             if limits.upper[d][h] is not None:
@@ -42,10 +41,10 @@ def check_worst(model: CMDP, budget: Any, solution: Any, method: str, epsilon: F
             if limits.lower[d][h] is not None:
                 over.append(limits.lower[d][h] - least)
         assert solution.excess[name] >= max(over)
-        assert solution.worst_spent[name] >= max(report.worst_spent[name])
+        assert solution.worst_spent[name] >= report.worst_spent[name]
         if solution.worst_is_exact:
             assert solution.excess[name] == max(over)
-            assert solution.worst_spent[name] == max(report.worst_spent[name])
+            assert solution.worst_spent[name] == report.worst_spent[name]
     assert report.feasible or any(solution.excess.values())
     if strict or solution.status is Status.OPTIMAL:
         assert report.feasible

@@ -43,7 +43,7 @@ def outcomes(draw: st.DrawFn, n_states: int, n_resources: int, most: int = 3) ->
         for weight in weights
     ]
     if n_resources and draw(st.integers(0, 9)) == 0:
-        # what cannot happen does not count, whatever it would cost
+        # an impossible outcome does not count, regardless of its cost
         listed.append((0, 0, [Fraction(10**6)] * n_resources))
     return listed
 

@@ -1,4 +1,4 @@
-"""Copies: everything public survives pickling, as for other processes, and copying; copies are independent."""
+"""Copies: every public object can be pickled and copied, and copies are independent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import pytest
 
 import solvent
 from solvent import errors
-from solvent.baselines.occupancy import ProgramError
 from solvent.core.limits import LimitReached
 from solvent.model import instances
 from solvent.model.cmdp import CMDP
@@ -47,7 +46,7 @@ def stepped(env: Any) -> Any:
     return env
 
 
-#: One of each: how it is made. Made twice they are equal, so copies can be compared with them.
+#: A function that makes one object of each kind; two calls return equal objects.
 MADE: dict[str, Callable[[], Any]] = {
     "model": lambda: GRID,
     "continuous model": CONTINUOUS.build,
@@ -65,8 +64,10 @@ MADE: dict[str, Callable[[], Any]] = {
     "policy of a curve": lambda: solvent.frontier(instances.knapsack([3, 9], [2, 3], capacity=4)).policy(4),
     "discounted policy": lambda: solvent.solve(discounted(), epsilon=0.25).policy,
     "Markov policy": lambda: solvent.MarkovPolicy(GAP, [[0], [1]]),
-    "lapsing policy": lambda: solvent.baselines.chance(GAP).policy,
+    "policy until a violation": lambda: solvent.baselines.chance(GAP).policy,
     "agent": lambda: acting(solvent.solve(GRID).policy),
+    "discounted agent": lambda: acting(solvent.solve(discounted(), epsilon=0.25).policy),
+    "agent until a violation": lambda: acting(solvent.baselines.chance(GAP).policy),
     "random agent": lambda: acting(solvent.baselines.expectation(GAP).policy),
     "report": lambda: solvent.verify(GRID, solvent.solve(GRID).policy),
     "report of a violation": lambda: solvent.verify(GAP, solvent.MarkovPolicy(GAP, [[0], [1]])),
@@ -74,7 +75,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "baseline": lambda: solvent.baselines.expectation(GAP),
     "comparison": lambda: solvent.compare(GAP),
     "learned": lambda: solvent.learn(instances.markov_gap(), epsilon=0.5, seed=1),
-    "learned in vain": lambda: solvent.learn(instances.partition([3, 1, 1]), epsilon=0.5),
+    "learned infeasible": lambda: solvent.learn(instances.partition([3, 1, 1]), epsilon=0.5),
     "learned support": lambda: solvent.learn(
         instances.markov_gap(), epsilon=0.5, cost_support="learned", max_episodes=50
     ),
@@ -83,11 +84,11 @@ MADE: dict[str, Callable[[], Any]] = {
     "bounded wrapper": lambda: stepped(
         solvent.gym.BudgetWrapper(gymnasium.make("FrozenLake-v1"), budget=5, cost=1, cost_bound=1)
     ),
-    "drawn start": lambda: stepped(solvent.gym.RandomStart(gymnasium.make("FrozenLake-v1"))),
+    "random start": lambda: stepped(solvent.gym.RandomStart(gymnasium.make("FrozenLake-v1"))),
     "cost in info": lambda: stepped(solvent.gym.CostInInfo(solvent.gym.ModelEnv(GRID))),
     "cost meter": lambda: stepped(solvent.gym.CostMeter(gymnasium.make("FrozenLake-v1"), cost=1)),
     "load limits": lambda: solvent.LoadLimits(seconds=3),
-    "seen costs": lambda: solvent.gym.EmpiricalCostBound(unseen=0),
+    "empirical cost bound": lambda: solvent.gym.EmpiricalCostBound(unseen=0),
 }
 
 WAYS: dict[str, Callable[[Any], Any]] = {
@@ -104,7 +105,7 @@ def made(name: str) -> Any:
 
 
 def facts(thing: Any, depth: int = 6) -> Any:
-    """Return what a thing holds, in values that can be compared."""
+    """Return the content of an object, in values that can be compared."""
     if isinstance(thing, np.ndarray):
         return thing.dtype.str, thing.shape, thing.tolist()
     if isinstance(thing, list | tuple):
@@ -123,7 +124,7 @@ def facts(thing: Any, depth: int = 6) -> Any:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", MADE)
-def test_copies_hold_the_same(name: str, way: str) -> None:
+def test_copies_have_the_same_content(name: str, way: str) -> None:
     thing = made(name)
     twin = WAYS[way](thing)
     assert type(twin) is type(thing)
@@ -133,7 +134,7 @@ def test_copies_hold_the_same(name: str, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    "name", [name for name in MADE if name.startswith(("solution", "learned")) and "vain" not in name]
+    "name", [name for name in MADE if name.startswith(("solution", "learned")) and "infeasible" not in name]
 )
 def test_copies_of_results_have_policies(name: str, way: str) -> None:
     thing = made(name)
@@ -141,7 +142,7 @@ def test_copies_of_results_have_policies(name: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_copies_of_policies_are_as_good(way: str) -> None:
+def test_copies_of_policies_work(way: str) -> None:
     policy = WAYS[way](made("policy"))
     assert solvent.verify(GRID, policy).value == made("solution").value
     curve = WAYS[way](made("curve"))
@@ -166,7 +167,23 @@ def test_copies_of_agents_are_independent(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_copies_of_environments_go_on_alike(way: str) -> None:
+def test_copies_of_agents_for_discounted_models_are_independent(way: str) -> None:
+    policy = solvent.solve(discounted(), epsilon=0.25).policy
+    agent, alone = policy.agent(), policy.agent()
+    twin = WAYS[way](agent)
+    for _ in range(policy.steps + 2):
+        action = alone.act()
+        assert agent.act() == action
+        for each in (agent, alone):
+            each.observe("home", 2 if action == "go" else 0)
+    assert (twin.step, twin.tail_rule, twin.spent) == (0, None, {"fuel": 0})
+    assert (agent.step, agent.tail_rule, agent.spent) == (alone.step, alone.tail_rule, alone.spent)
+    later = WAYS[way](agent)
+    assert (later.tail_rule, later.remaining) == (agent.tail_rule, agent.remaining)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_copies_of_environments_continue_in_the_same_way(way: str) -> None:
     env = solvent.gym.BudgetWrapper(solvent.gym.ModelEnv(GRID))
     _, info = env.reset(seed=5)
     twin = WAYS[way](env)
@@ -191,8 +208,9 @@ ERRORS: dict[type[BaseException], tuple[Any, ...]] = {
     errors.NodeLimitError: ("here", "this", "that", "raise it"),
     errors.UnmodeledOutcome: (3, "a", "go", "state 'b'", ("state 'a'",)),
     errors.CheckpointWarning: ("full",),
+    errors.AddressSpaceError: ("too little",),
     LimitReached: ("time is up",),
-    ProgramError: ("not solved",),
+    errors.ProgramError: ("not solved",),
 }
 
 
@@ -221,5 +239,5 @@ def test_every_public_class_is_in_the_catalog() -> None:
     kinds: set[type] = set()
     for name in MADE:
         kinds |= set(type(made(name)).__mro__)
-    missing = public - protocols - kinds - {solvent.RandomizedPolicy}  # of which the lapsing one is a kind
+    missing = public - protocols - kinds - {solvent.RandomizedPolicy}  # the base of UntilViolationPolicy
     assert not missing

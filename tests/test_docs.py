@@ -1,4 +1,4 @@
-"""Every Python block of the README and the documentation runs, and prints what it says it prints."""
+"""The code of the README and the documentation runs and prints what the page shows; links and cited files exist."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ import solvent
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+GUIDES = [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+#: A path of this repository in backticks; paths under src/solvent may leave that part out.
+CITED = re.compile(r"`((?:tests|src|bench|fuzz|examples|docs|\.ci)/[\w./-]+|[a-z]+/[\w/]+\.py)`")
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 ENTRY = re.compile(r"^::: ([\w.]+)$", re.M)
 REFERENCE = "\n".join(page.read_text() for page in sorted((DOCS / "reference").glob("*.md")))
@@ -51,7 +54,7 @@ def test_there_are_blocks_to_run() -> None:
         assert BLOCK.findall((DOCS / name).read_text())
 
 
-def test_readme_says_what_its_screen_of_python_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_readme_states_the_output_of_its_example(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = BLOCK.findall((ROOT / "README.md").read_text())
     exec(compile(block, "README.md", "exec"), {})
     lines = capsys.readouterr().out.splitlines()
@@ -61,13 +64,30 @@ def test_readme_says_what_its_screen_of_python_prints(capsys: pytest.CaptureFixt
 
 
 @each_page
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
+def test_links_between_pages_exist(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+@pytest.mark.parametrize("page", [*PAGES, *GUIDES], ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_cited_files_exist(page: Path) -> None:
+    for cited in CITED.findall(page.read_text()):
+        assert (ROOT / cited).exists() or (ROOT / "src" / "solvent" / cited).exists(), f"{page.name} cites {cited}"
+
+
+def test_a_citation_of_a_file_is_found() -> None:
+    text = "See `tests/policy/test_no.py`, `core/progress.py`, `docs/benchmarks.md` and `solvent.solve`."
+    assert CITED.findall(text) == ["tests/policy/test_no.py", "core/progress.py", "docs/benchmarks.md"]
+
+
+@each_page
+def test_mathematics_is_typeset(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```$|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|<!--.*?-->", "", page.read_text(), flags=re.M | re.S)
+    assert re.findall(r"\b[A-Za-z]\^[\w({]|\b[VWQ]_[a-z]\b|\bsqrt\(", prose) == []
+
+
 def find(entry: str) -> Any:
-    """Return what an entry of the reference describes: where a module has the name of a function, the module."""
+    """Return the object of an entry of the reference; of a module and a function of one name, the module."""
     try:
         return importlib.import_module(entry)
     except ModuleNotFoundError:
@@ -76,21 +96,21 @@ def find(entry: str) -> Any:
 
 
 def described() -> list[Any]:
-    """Return everything that the reference describes: entries of their own, and members that an entry lists."""
+    """Return all objects of the reference: entries, and members that an entry lists."""
     names = ENTRY.findall(REFERENCE)
-    for room, members in re.findall(r"^::: ([\w.]+)\n    options:\n      members: \[(.+)\]$", REFERENCE, re.M):
-        names += [f"{room}.{name}" for name in members.split(", ")]
+    for package, members in re.findall(r"^::: ([\w.]+)\n    options:\n      members: \[(.+)\]$", REFERENCE, re.M):
+        names += [f"{package}.{name}" for name in members.split(", ")]
     return [find(name) for name in names]
 
 
-@pytest.mark.parametrize("room", [solvent, solvent.baselines, solvent.plot], ids=lambda room: room.__name__)
-def test_every_public_name_is_in_the_reference(room: Any) -> None:
+@pytest.mark.parametrize("package", [solvent, solvent.baselines, solvent.plot], ids=lambda package: package.__name__)
+def test_every_public_name_is_in_the_reference(package: Any) -> None:
     known = [id(each) for each in described()]
-    assert [name for name in room.__all__ if id(getattr(room, name)) not in known] == []
+    assert [name for name in package.__all__ if id(getattr(package, name)) not in known] == []
 
 
 @pytest.mark.parametrize("entry", ENTRY.findall(REFERENCE))
-def test_every_entry_of_the_reference_has_something_to_say(entry: str) -> None:
+def test_every_entry_of_the_reference_has_a_docstring(entry: str) -> None:
     assert find(entry) == solvent.__version__ or find(entry).__doc__
 
 
@@ -99,7 +119,7 @@ def test_the_index_of_the_reference_names_everything() -> None:
     assert set(re.findall(r"\[solvent\.(\w+)\]", index)) == set(solvent.__all__) - {"__version__"}
 
 
-def test_a_page_that_loads_from_elsewhere_is_seen() -> None:
+def test_a_page_that_loads_from_another_host_is_found() -> None:
     names = runpy.run_path(str(DOCS / "theme" / "offline.py"))
     remote_parts = names["remote_parts"]
     ours = '<link rel="stylesheet" href="assets/a.css"><script src="x.js"></script><a href="https://a.org/b">b</a>'

@@ -1,7 +1,7 @@
-"""Every example loads, survives its round trips, and poses a problem whose budget matters.
+"""Every example can be loaded, saved and loaded again, and its budget affects the optimum.
 
-The optimum is found once more by a recursion over (step, state, spent) in fractions that shares nothing with the
-package but the model itself. A continuous cost is taken at its upper end, which gives a value that a policy is sure of.
+The optimum is computed independently by a recursion over (step, state, spent) in fractions that shares only the model
+with the package. A continuous cost is taken at its upper end, which gives a value that a policy can guarantee.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
 
 INFEASIBLE = -math.inf
 
-#: Per example the optimum, for the default budget with the upper limits of one resource moved by so much.
+#: Optimum of each example, for the default budget with the upper limits of one resource shifted by an amount.
 OPTIMA = {
     "campaign": [
         ("money", -30, 8.0),
@@ -117,7 +117,7 @@ def optimum(model, limits):
     What it does is a set of (step, state, action); amounts are whole multiples of the least common denominator.
     """
     costs = [
-        tuple(dearest(model.cost_of(model.resource_index(name), o)) for name in limits.resources)
+        tuple(upper_end(model.cost_of(model.resource_index(name), o)) for name in limits.resources)
         for o in range(model.n_outcomes)
     ]
     bounds = [x for side in (limits.upper, limits.lower) for per_step in side for x in per_step if x is not None]
@@ -169,7 +169,7 @@ def optimum(model, limits):
     return value, done, dead_ends
 
 
-def dearest(cost):
+def upper_end(cost):
     return cost if isinstance(cost, Fraction) else cost.high
 
 
@@ -274,7 +274,7 @@ def test_the_campaign_can_be_planned():
     relaxed, strict = (
         solvent.solve(model, approximation="relative", epsilon="1/60", strict=strict) for strict in (False, True)
     )
-    # following what was really spent is worth far more than planning for the dearest week, which gives 36.8
+    # tracking true spending is worth far more than planning for the largest cost of each week, which gives 36.8
     assert 46.0 < strict.value < relaxed.value < 46.3
     assert strict.worst_spent["money"] == 30 < relaxed.worst_spent["money"] <= Fraction(61, 2)
     runs = solvent.simulate(model, strict.policy, episodes=20_000, seed=1)

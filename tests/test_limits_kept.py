@@ -1,6 +1,6 @@
-"""Every public function that can run long keeps limits of time and memory, and says so in its own way.
+"""Every public function that may take long keeps time and memory limits.
 
-`python -m bench.limits_table` measures how closely; here much is allowed for, as machines that run tests are busy.
+`python -m bench.limits_table` measures how closely; the tolerances here are wide, for busy machines.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from solvent.core.limits import ResourceMonitor
 from solvent.core.preparation import preparation_seconds, preparing
 from solvent.solvers.diagnosis import relaxed_value
 
-#: Beyond the limit, on a busy machine.
+#: Seconds beyond the limit that are accepted, on a busy machine.
 SPARE = 4.0
 SLOW = ("reduction, real costs", "additive, continuous", "relative, strict", "gap 0, no unit", "augment, stationary",
         "simulate")  # fmt: skip
 
 
 def ends(call, model, **limits):
-    """Return what a call says about how it ended."""
+    """Return how a call ended, as text."""
     try:
         found = call.function(model, **limits)
     except LimitError as error:
@@ -63,7 +63,7 @@ def test_memory(name):
 
 
 def test_the_same_with_and_without_limits():
-    """A clock that is read does not change a bit."""
+    """Limits that are not reached do not change any result."""
     limits = {"time_limit": 1000, "memory_limit": "4GB"}
     for model, options in [
         (table.near(20, 30), {"method": "frontier"}),
@@ -84,7 +84,7 @@ def test_the_same_with_and_without_limits():
     np.testing.assert_array_equal(*played)
 
 
-def test_simulate_returns_what_was_played(monkeypatch):
+def test_simulate_returns_the_episodes_so_far(monkeypatch):
     monkeypatch.setattr("solvent.verification.simulate._BATCH", 100)
     model = instances.fuel_grid(3)
     policy = solvent.solve(model).policy
@@ -106,7 +106,7 @@ def test_simulate_returns_what_was_played(monkeypatch):
     assert all(sum(each.counts) == 1000 for each in whole.distributions["fuel"])
 
 
-def test_compare_marks_what_is_not_finished():
+def test_compare_marks_unfinished_methods():
     found = solvent.compare(instances.fuel_grid(3), time_limit=1e-9)
     assert {row.status for row in found.rows} == {"limit"}
     assert all("time limit" in row.message for row in found.rows)
@@ -114,7 +114,7 @@ def test_compare_marks_what_is_not_finished():
     assert {row.status for row in small.rows} == {"limit"}
 
 
-def test_learn_returns_what_was_learned():
+def test_learn_returns_the_result_so_far():
     learned = solvent.learn(instances.fuel_grid(3), epsilon=1e-9, time_limit=0.2, max_episodes=10**9)
     assert (learned.status.value, learned.limit_reached) == ("limit", True)
     assert learned.message.startswith("the time limit of 0.2 s was reached after ")
@@ -124,7 +124,7 @@ def test_learn_returns_what_was_learned():
 
 
 @pytest.mark.parametrize("limit", [{"time_limit": 1e-9}, {"memory_limit": 100}])
-def test_what_proves_nothing_is_an_error(limit):
+def test_functions_without_partial_results_raise_an_error(limit):
     model = instances.fuel_grid(3)
     policy = solvent.solve(model).policy
     for function, given in [
@@ -136,7 +136,7 @@ def test_what_proves_nothing_is_an_error(limit):
 
 
 def test_gap_0_ends_at_free_memory(monkeypatch):
-    """Costs without a unit that fits 64 bits can be halved until memory ends."""
+    """Costs without a unit that fits 64 bits can be split until memory is used up."""
     monkeypatch.setattr("solvent.core.limits.free_memory", lambda: 100_000_000)
     solution = solvent.solve(table.unitless(12), gap=0)
     assert solution.status.value in ("feasible", "optimal")
@@ -163,7 +163,7 @@ def test_time_spent_on_kernels_does_not_raise_the_flag():
             assert not flag[0]
 
 
-def test_a_clock_that_is_stopped_raises_no_flag():
+def test_a_stopped_clock_raises_no_flag():
     with ResourceMonitor(0.05) as monitor:
         flag = monitor.halt
     time.sleep(0.15)
@@ -178,7 +178,7 @@ def test_a_bound_that_takes_no_time():
 
 
 class Slow(gymnasium.Env):
-    """An environment that takes its time."""
+    """A slow environment."""
 
     observation_space, action_space = gymnasium.spaces.Discrete(1), gymnasium.spaces.Discrete(1)
     pause = 0.0

@@ -1,4 +1,4 @@
-"""`python -m bench.peers`: run the peers, write what was measured to a file, and the page from it."""
+"""`python -m bench.peers`: run the peers, and write the results to a file and to the page."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ RESULTS = ROOT / "out" / "bench" / "peers.json"
 
 
 def main() -> int:
-    """Run what the command line asks for; return 1 if an answer disagrees."""
+    """Run the command line; return 1 if an answer is wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     parser.add_argument("--only", nargs="*", metavar="NAME", help="peers, or parts of names of workloads")
     parser.add_argument("--quick", action="store_true", help="small workloads, few repeats")
     parser.add_argument("--page", action="store_true", help="also rewrite docs/benchmarks.md and its plot")
-    parser.add_argument("--from", dest="file", type=Path, help="measure nothing; take this file of results")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where results are written")
+    parser.add_argument("--from", dest="file", type=Path, help="measure nothing; read results from this file")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="file for the results")
     parser.add_argument("--time-limit", type=float, default=TIME_LIMIT, help="seconds for one peer on one workload")
     parser.add_argument("--list", action="store_true", help="list peers and workloads")
     arguments = parser.parse_args()

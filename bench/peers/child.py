@@ -1,8 +1,8 @@
-"""One peer on one workload, in a process of its own: prints one line of JSON.
+"""Run one peer on one workload in a separate process, and print one line of JSON.
 
 The first build and solve are the *cold* ones. Then both are repeated in the warm process, and medians are taken. Memory
-is the process's peak once imports are done and the model is stated, subtracted from the peak after the cold solve. Only
-then is the answer checked, so that checking costs neither time nor memory of the peer's.
+is the peak after the cold solve minus the peak after imports and building the model. The answer is checked only then,
+so that checking uses neither time nor memory of the peer.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from bench.peers.adapters.base import Adapter, Answer, Built
 from bench.peers.workloads import Workload
 from solvent.model.budget import resolve
 
-#: Repeated solves take so long in all, unless two already take longer.
+#: Total seconds of repeated solves, unless two take longer.
 SECONDS = 0.7
 MOST_REPEATS = 200
-#: After calls that take longer than this, rubbish is collected; looking for it takes some time, too.
+#: Seconds of a call after which garbage is collected, which takes time itself.
 LONG = 0.1
-#: What takes longer than this the first time is not repeated: the first time then counts as warm, too.
+#: Seconds of the first call above which it is not repeated: its times then count as warm, too.
 TOO_LONG = 15.0
 
 
 @dataclass
 class Row:
-    """What was measured; times in seconds, memory in bytes.
+    """Measurements of one peer on one workload; times in seconds, memory in bytes.
 
     Attributes
     ----------
     status : {"ok", "cannot", "failed", "wrong", "time", "memory"}
-        Only an answer that was checked is "ok".
+        "ok" only if the answer was checked.
     note : str
-        Why not, or how the answer was checked.
+        The reason for the status, or how the answer was checked.
     value : float or None
     states : int
-        States, nodes, points or variables the peer worked on.
+        Number of states, nodes, points or variables that the peer worked on.
     augment, writing, build, solve : float or None
-        Medians: what `solvent.augment` took, what the adapter took to write the peer's input, the peer's own building,
-        and its solve.
+        Medians of the times of `solvent.augment`, of writing the peer's input, of the peer's own build, and of its
+        solve.
     cold_build, cold_solve : float or None
-        Of the first call in a new process, all parts of the building together.
+        Times of the first call in a new process, with all parts of the build together.
     repeats : int
     memory : int or None
-        Peak beyond what the process held before.
+        Peak beyond `base_memory`.
     base_memory : int or None
-        What it held before, imports and the stated model.
+        Memory after imports and building the model.
     """
 
     peer: str
@@ -79,13 +79,13 @@ class Row:
 
 
 def peak() -> int:
-    """Return the most memory this process has held, in bytes."""
+    """Return the peak memory of this process, in bytes."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else 1024 * most
 
 
 def timed(adapter: Adapter, workload: Workload) -> tuple[Built, Answer, float, float]:
-    """Build and solve once; return what came of it and the seconds of each."""
+    """Build and solve once; return both results and the seconds of each."""
     began = time.perf_counter()
     built = adapter.build(workload)
     halfway = time.perf_counter()
@@ -112,7 +112,7 @@ def measure(adapter: Adapter, workload: Workload, row: Row, seconds: float) -> t
         augments.append(again.augment)
         writings.append(again.writing)
         del again
-        if build + solve > LONG:  # a large model may hang in a cycle; of small ones there is room for many
+        if build + solve > LONG:  # a large model may be kept alive by a reference cycle
             gc.collect()
     gc.enable()
     row.augment, row.writing = statistics.median(augments), statistics.median(writings)
@@ -126,7 +126,7 @@ def check(adapter: Adapter, workload: Workload, answer: Answer, policy: Any, ref
     Raises
     ------
     AssertionError
-        If its value is not the reference, or its policy breaks the budget or is worth something else.
+        If its value is not the reference, or its policy exceeds the budget or has another value.
     """
     problem = workload.model if adapter.package == "solvent" else workload.problem
     allowed = adapter.tolerance * max(1.0, abs(answer.value))
@@ -140,18 +140,18 @@ def check(adapter: Adapter, workload: Workload, answer: Answer, policy: Any, ref
     if report.feasible:
         return "policy verified"
     if workload.epsilon is None or problem is not workload.model:
-        raise AssertionError(f"its policy goes over budget with probability {report.violation_probability:.3g}")
+        raise AssertionError(f"its policy exceeds the budget with probability {report.violation_probability:.3g}")
     [name] = problem.resources
     limit = resolve(problem, None).upper[0][0]
-    worst = max(amount for amount in report.worst_spent[name] if amount is not None)
+    worst = report.worst_spent[name]
     assert limit is not None
     if worst > limit * (1 + workload.epsilon):
         raise AssertionError(f"its policy spends {float(worst)!r}, more than epsilon allows")
-    return "policy verified, over by no more than epsilon"
+    return "policy verified, excess at most epsilon"
 
 
 def resolve_budget(model: solvent.CMDP) -> Any:
-    """Return the model's own budget, whatever a policy says of its own."""
+    """Return the model's own budget, regardless of the limits of a policy."""
     return dict(model.budget) if model.budget is not None else None
 
 
@@ -189,7 +189,7 @@ def run(peer: str, name: str, reference: float | None, seconds: float = SECONDS)
 
 
 def main() -> None:
-    """Measure what the command line names."""
+    """Measure the peer and the workload named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("peer")
     parser.add_argument("workload")

@@ -1,4 +1,4 @@
-"""The plot of the page: how many times as long as Solvent each peer took, workload by workload."""
+"""The plot of the page: the time of each peer as a multiple of Solvent's, for each workload."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARKS = "osD^vP*X"
 
 
 def draw(rows: list[Row], titles: Mapping[str, str]) -> Any:
-    """Return Axes with a mark for each checked answer; what gave none is a cross at the right edge."""
+    """Return Axes with a mark for each checked answer, and a cross at the right edge if there is none."""
     ours = {row.workload: row.solve for row in rows if row.peer == "solvent" and row.status == "ok"}
     names = [name for name in ours if any(row.workload == name for row in rows)]
     place = {name: -i for i, name in enumerate(names)}
@@ -47,7 +47,7 @@ def draw(rows: list[Row], titles: Mapping[str, str]) -> Any:
         axes.set_xscale("log")
         axes.set_yticks(list(place.values()), names)
         axes.set_ylim(-len(names) + 0.4, 0.6)
-        axes.set_xlabel("times as long as Solvent: augment, build and solve (x: out of time or memory)")
+        axes.set_xlabel("time as a multiple of Solvent's: augment, build and solve (x: out of time or memory)")
         axes.grid(axis="x", color=style.GRID)
         axes.set_axisbelow(True)
         axes.legend(loc="upper center", bbox_to_anchor=(0.4, 1.0 + 1.6 / (len(names) + 3)), ncols=4)

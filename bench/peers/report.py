@@ -1,4 +1,4 @@
-"""What was measured: a file of results, lines and a table for the terminal, and the page `docs/benchmarks.md`."""
+"""Results of the peers: a file, lines and a table for the terminal, and the page `docs/benchmarks.md`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from solvent.plot.files import save
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 PLOT = ROOT / "docs" / "images" / "benchmarks.png"
-#: How peers are called, and in what color and shape they are drawn.
+#: Titles of the peers.
 TITLES = {
     "solvent": "Solvent",
     "transcription": "paper, transcribed",
@@ -33,12 +33,19 @@ TITLES = {
     "ortools-knapsack": "OR-Tools knapsack",
     "ortools-cpsat": "OR-Tools CP-SAT",
 }
-WORDS = {"cannot": "cannot", "failed": "failed", "wrong": "WRONG", "time": "out of time", "memory": "out of memory"}
+#: Titles of statuses other than "ok".
+WORDS = {
+    "cannot": "not supported",
+    "failed": "failed",
+    "wrong": "WRONG",
+    "time": "out of time",
+    "memory": "out of memory",
+}
 
 
 @dataclass
 class Results:
-    """Rows, and on what machine, with what versions and when they were measured."""
+    """Rows, with the machine, the versions and the date."""
 
     rows: list[Row]
     machine: str
@@ -49,7 +56,7 @@ class Results:
 
     @classmethod
     def now(cls, rows: list[Row], time_limit: float = TIME_LIMIT) -> Results:
-        """Return results of this machine and day."""
+        """Return results with the current machine and date."""
         versions = {TITLES[row.peer]: row.version for row in rows if row.version}
         limits = f"{time_limit:g} s and {MEMORY_LIMIT / 2**30:.0f} GB for one peer on one workload"
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
@@ -57,7 +64,7 @@ class Results:
 
 
 def machine() -> str:
-    """Return processor, number of cores, memory and system."""
+    """Return the processor, the number of cores, the memory and the system."""
     name = platform.processor() or platform.machine()
     facts = Path("/proc/cpuinfo")
     if facts.exists():
@@ -68,8 +75,8 @@ def machine() -> str:
 
 
 def write(results: Results, path: Path) -> None:
-    """Write results to a file, whole or not at all."""
-    _write_whole(path, json.dumps(asdict(results), indent=1) + "\n")
+    """Write results to a file, atomically."""
+    _write_text(path, json.dumps(asdict(results), indent=1) + "\n")
 
 
 def read(path: Path) -> Results:
@@ -78,13 +85,13 @@ def read(path: Path) -> Results:
     return Results(**{**facts, "rows": [Row(**row) for row in facts["rows"]]})
 
 
-def _write_whole(path: Path, text: str) -> None:
+def _write_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, text.encode())
 
 
 def seconds(time: float | None) -> str:
-    """Return a time in the unit that suits it."""
+    """Return a time in seconds, milliseconds or microseconds."""
     if time is None:
         return ""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
@@ -94,7 +101,7 @@ def seconds(time: float | None) -> str:
 
 
 def ratio(theirs: float | None, ours: float | None) -> str:
-    """Return how many times as long as ours something took."""
+    """Return a time as a multiple of ours."""
     if theirs is None or not ours:
         return ""
     times = theirs / ours
@@ -102,18 +109,18 @@ def ratio(theirs: float | None, ours: float | None) -> str:
 
 
 def own(row: Row) -> float | None:
-    """Return what a peer needs from its own input to its answer: its building, and the solve."""
+    """Return a peer's time from its own input to its answer: build and solve."""
     return None if row.build is None or row.solve is None else row.build + row.solve
 
 
 def total(row: Row) -> float | None:
-    """Return what a peer needs from the problem to its answer: with `solvent.augment`, where it starts from that."""
+    """Return a peer's time from the model to its answer: with `solvent.augment`, if it starts from that."""
     mine = own(row)
     return None if mine is None or row.augment is None else row.augment + mine
 
 
 def line(row: Row) -> str:
-    """Return one row as it is measured."""
+    """Return a row as a line of text."""
     told = f"{row.workload:34} {TITLES[row.peer]:20} {row.status:7}"
     if row.status != "ok":
         return f"{told} {row.note}"
@@ -121,7 +128,7 @@ def line(row: Row) -> str:
 
 
 def _cells(rows: Iterable[Row]) -> Iterable[list[str]]:
-    """Yield the cells of the table, row by row; only answers that were checked have times."""
+    """Yield the cells of the table, row by row; only checked answers have times."""
     ours: Row | None = None
     for row in rows:
         if row.peer == "solvent":
@@ -155,7 +162,7 @@ def table(rows: Iterable[Row]) -> Table:
 
 
 def markdown(rows: list[Row]) -> str:
-    """Return all rows as Markdown, one table for each family of workloads."""
+    """Return all rows as Markdown, with a table for each family of workloads."""
     families: dict[str, list[Row]] = {}
     for row in rows:
         families.setdefault(workloads.find(row.workload).family, []).append(row)
@@ -179,12 +186,12 @@ def facts(results: Results) -> str:
     return (
         f"Measured on {results.date}: {results.machine}, Python {results.python}. Limits: {results.limits}.\n"
         f"Versions: {versions}.\n\n"
-        f"![How many times as long as Solvent each peer takes](images/{PLOT.name})\n"
+        f"![Time of each peer as a multiple of Solvent's](images/{PLOT.name})\n"
     )
 
 
 def beaten(rows: list[Row]) -> str:
-    """Return where a peer was quicker than we were, as Markdown."""
+    """Return the workloads on which a peer is faster than Solvent, as Markdown."""
     ours = {row.workload: row.solve for row in rows if row.peer == "solvent" and row.status == "ok"}
     outright, prepared = [], []
     for row in rows:
@@ -192,12 +199,12 @@ def beaten(rows: list[Row]) -> str:
         if row.peer == "solvent" or row.status != "ok" or mine is None or alone is None or whole is None:
             continue
         if whole < mine:
-            outright.append(f"- {row.workload}: {TITLES[row.peer]}, {seconds(whole)} against {seconds(mine)}.")
+            outright.append(f"- {row.workload}: {TITLES[row.peer]}, {seconds(whole)}, Solvent {seconds(mine)}.")
         elif alone < mine:
-            prepared.append(f"- {row.workload}: {TITLES[row.peer]}, {seconds(alone)} against {seconds(mine)}.")
+            prepared.append(f"- {row.workload}: {TITLES[row.peer]}, {seconds(alone)}, Solvent {seconds(mine)}.")
     return (
-        "From the problem to the answer:\n\n" + ("\n".join(outright) or "None.")
-        + "\n\nOnce `solvent.augment` has made an ordinary MDP of it, without the time of that:\n\n"
+        "From the model to the answer:\n\n" + ("\n".join(outright) or "None.")
+        + "\n\nFrom the ordinary MDP that `solvent.augment` builds, without the time of `augment`:\n\n"
         + ("\n".join(prepared) or "None.") + "\n"
     )  # fmt: skip
 
@@ -220,4 +227,4 @@ def write_page(results: Results, page: Path = PAGE, plot: Path = PLOT) -> None:
     parts = {"facts": facts(results), "peers": markdown(results.rows), "beaten": beaten(results.rows)}
     text = fill(page.read_text(encoding="utf-8"), parts)
     save(draw(results.rows, TITLES), plot)
-    _write_whole(page, text)
+    _write_text(page, text)

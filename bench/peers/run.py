@@ -1,4 +1,4 @@
-"""Runs every peer on every workload, each pair in a process of its own with limits on time and memory."""
+"""Run every peer on every workload, each pair in a separate process with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bench.peers.child import SECONDS, Row
 from bench.peers.workloads import Workload
 
 ROOT = Path(__file__).parent.parent.parent
-#: Seconds that one peer may take for one workload, all repeats included.
+#: Time limit of one peer on one workload in seconds, including repeats.
 TIME_LIMIT = 20.0
-#: Bytes of address space that it may take.
+#: Limit of its address space in bytes.
 MEMORY_LIMIT = 12 * 2**30
 
 
@@ -28,7 +28,7 @@ def run_one(
     memory_limit: int = MEMORY_LIMIT,
     seconds: float = SECONDS,
 ) -> Row:
-    """Return what one peer did on one workload; whatever goes wrong in its process is a row that says so."""
+    """Return the row of one peer on one workload; a failure of its process is a row, too."""
     command = [sys.executable, "-m", "bench.peers.child", peer, workload, "--seconds", str(seconds)]
     command += ["--memory", str(memory_limit)]
     if reference is not None:
@@ -45,8 +45,8 @@ def run_one(
 
 
 def _fallen(peer: str, workload: str, done: subprocess.CompletedProcess[str], memory_limit: int) -> Row:
-    """Return the row of a process that ended without an answer."""
-    last = (done.stderr.strip().splitlines() or ["nothing was written"])[-1]
+    """Return the row of a process that ended without a result."""
+    last = (done.stderr.strip().splitlines() or ["no output"])[-1]
     if "bad_alloc" in done.stderr or "MemoryError" in done.stderr:
         return Row(peer, workload, status="memory", note=f"more than {memory_limit / 2**30:.0f} GB")
     return Row(peer, workload, status="failed", note=f"ended with code {done.returncode}: {last}")
@@ -59,7 +59,7 @@ def run_all(
     time_limit: float = TIME_LIMIT,
     seconds: float = SECONDS,
 ) -> Iterator[Row]:
-    """Yield a row for each workload and peer. Solvent goes first, and its verified value is what others must find."""
+    """Yield a row for each workload and peer; Solvent comes first, and its verified value is the reference."""
     others = [peer for peer in peers if peer != "solvent"]
     for workload in workloads:
         ours = run_one("solvent", workload.name, time_limit=time_limit, seconds=seconds)
@@ -69,7 +69,7 @@ def run_all(
 
 
 def verdict(rows: Iterable[Row]) -> list[str]:
-    """Return what must not be: answers that disagree, and Solvent without an answer."""
+    """Return a line for each wrong answer, and for each workload that Solvent did not solve."""
     return [
         f"{row.peer}, {row.workload}: {row.note}"
         for row in rows

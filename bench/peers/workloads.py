@@ -1,8 +1,8 @@
-"""The workloads: each is stated once, and every peer is given the same problem.
+"""The workloads: each is defined once, and every peer gets the same problem.
 
-A workload is a CMDP with its budget. Where costs are to be rounded (the paper's approximation), Solvent is given the
-true costs and `epsilon`, and peers are given the problem that rounding leads to, whose optimum is the same number:
-costs are whole multiples of `epsilon * B / H`, rounded down.
+A workload is a CMDP with its budget. If costs are to be rounded (the paper's approximation), Solvent gets the true
+costs and `epsilon`, and peers get the rounded problem, which has the same optimum: costs are integer multiples of
+`epsilon * B / H`, rounded down.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Workload:
     Attributes
     ----------
     name : str
-        What it is called in tables and on the command line.
+        Name in tables and on the command line.
     family : str
-        Which problems it stands for.
+        Heading of its table.
     state : callable
-        Returns the model, which carries its budget.
+        Returns the model, with its budget.
     epsilon : number or None
-        If costs are rounded: the share of the budget that the policy may be over.
+        If costs are rounded: the share of the budget by which the policy may exceed it.
     quick : bool
         Whether it is part of `--quick`.
     """
@@ -47,22 +47,22 @@ class Workload:
 
     @cached_property
     def model(self) -> CMDP:
-        """The problem as it is stated to Solvent."""
+        """The problem for Solvent."""
         return self.state()
 
     @cached_property
     def problem(self) -> CMDP:
-        """The problem as it is stated to peers: the same, or with costs rounded down to whole multiples of a length."""
+        """The problem for peers: the same, or with costs rounded down to integer multiples of a length."""
         return self.model if self.epsilon is None else rounded_down(self.model, self.epsilon)
 
     @property
     def options(self) -> dict[str, Any]:
-        """What `solvent.solve` is told besides the model."""
+        """Keyword arguments of `solvent.solve`."""
         return {} if self.epsilon is None else {"approximation": "relative", "epsilon": self.epsilon}
 
 
 def rounded_down(model: CMDP, epsilon: Fraction) -> CMDP:
-    """Return a one-state, one-resource model with costs and budget in whole multiples of `epsilon * B / H`."""
+    """Return a one-state, one-resource model with costs and budget in integer multiples of `epsilon * B / H`."""
     [resource] = model.resources
     assert model.budget is not None
     limit = solvent.solve(model).policy.limits.upper[0][0]
@@ -94,9 +94,9 @@ def _landed(n: int, cell: Cell, move: Cell) -> Cell:
 
 
 def patrol_grid(n: int) -> CMDP:
-    """Return a grid on which standing still burns fuel too, except at stations: whoever strays too far is lost.
+    """Return a grid on which staying in place uses fuel too, except at stations.
 
-    Each visit of a corner pays. Many nodes are dead ends, and which ones depends on the way back to a station.
+    Each visit of a corner has a reward. Many nodes are dead ends, depending on the distance to a station.
     """
     stations, prizes = {(n // 2, n // 2), (0, 0)}, {(n - 1, n - 1): 3.0, (n - 1, 0): 1.0, (0, n - 1): 1.0}
 
@@ -119,7 +119,7 @@ def patrol_grid(n: int) -> CMDP:
 
 
 def two_resource_grid(n: int) -> CMDP:
-    """Return a grid on which moves burn fuel and wear the machine, faster or slower, and a workshop repairs it."""
+    """Return a grid on which fast and slow moves use fuel and cause wear, and a workshop repairs it."""
     goal, shop = (n - 1, n - 1), (n // 2, n // 2)
 
     def outcomes(cell: Cell, action: str) -> list[tuple[Any, ...]]:
@@ -146,9 +146,9 @@ def two_resource_grid(n: int) -> CMDP:
 
 
 def real_costs(n_states: int, horizon: int, share: Fraction, seed: int) -> CMDP:
-    """Return a random model with costs of 53 bits that must be paid, and a budget a little above the least feasible.
+    """Return a random model with costs of 53 bits at every step, and a budget slightly above the least feasible one.
 
-    Most of what one could do leads to a dead end.
+    Most actions lead to a dead end.
     """
     free = instances.random(n_states, 3, horizon=horizon, branching=3, cost_range=(0, 5), real_costs=True, seed=seed)
     diagnosis = solvent.solve(free, 0).diagnosis
@@ -161,7 +161,7 @@ def real_costs(n_states: int, horizon: int, share: Fraction, seed: int) -> CMDP:
 
 
 def frozen_lake(horizon: int, tank: int) -> CMDP:
-    """Return Gymnasium's slippery lake of 8 by 8, on which pushing down or right takes strength, drifting does not."""
+    """Return Gymnasium's FrozenLake 8x8 with a cost for the actions down and right, larger if the agent slips."""
     import gymnasium
 
     env = gymnasium.make("FrozenLake-v1", map_name="8x8", is_slippery=True)
@@ -174,7 +174,7 @@ def frozen_lake(horizon: int, tank: int) -> CMDP:
 
 
 def taxi(horizon: int, tank: int) -> CMDP:
-    """Return Gymnasium's taxi in the rain, with fuel for every move, more for one that goes wrong."""
+    """Return Gymnasium's Taxi in the rain, with a fuel cost for every move, larger if the move fails."""
     import gymnasium
 
     env = gymnasium.make("Taxi-v4", is_rainy=True)
@@ -221,7 +221,7 @@ WORKLOADS = [
 
 
 def find(name: str) -> Workload:
-    """Return the workload of that name."""
+    """Return a workload by name."""
     for workload in WORKLOADS:
         if workload.name == name:
             return workload

@@ -1,4 +1,4 @@
-"""The flow chart of docs/choosing.md: questions down the left, what to call on the right."""
+"""The flow chart of docs/choosing.md: questions on the left, the function to call on the right."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from matplotlib.patches import FancyBboxPatch
 
 from solvent.plot import style
 
-#: Where the two columns stand, how wide their boxes are, and how far apart rows are.
-LEFT, RIGHT, ROW = 2.25, 8.05, 1.45
-ASKS, CALLS = 4.3, 4.9
+#: Centers of the two columns, and the distance of rows.
+LEFT, RIGHT, ROW = 2.25, 8.4, 1.45
+#: Widths of the boxes.
+ASKS, CALLS = 4.3, 5.6
 INK = "#333333"
 
 
 class Question(NamedTuple):
-    """A question, the answer that ends the search, what to call then, and what that gives."""
+    """A question, the answer that leads to a call, the call, and its result."""
 
     text: str
     answer: str
@@ -27,38 +28,39 @@ class Question(NamedTuple):
 
 QUESTIONS = [
     Question(
-        "Does it go on for ever,\nwith a discount?",
-        "yes", "solvent.solve(model, epsilon=0.05)", "relaxed for ever; strict=True is never over", style.VERMILLION,
-    ),
-    Question(
-        "Do you want the value of every budget\nof one resource, or the price of one more unit?",
-        "yes", "solvent.frontier(model)", "frontier: the optimum for all budgets, never over", style.BLUE,
-    ),
-    Question(
-        "Are all costs plain numbers,\nand does solve(model) get through?",
-        "yes", "solvent.solve(model)", "exact: the optimum, never over", style.BLUE,
-    ),
-    Question(
-        "May the policy be over\nby a little that you choose?",
-        "yes", 'method="relative", epsilon=0.05', "relaxed: at least the optimum, over by at most epsilon",
+        "Is the horizon infinite,\nwith a discount?",
+        "yes", "solvent.solve(model, epsilon=0.05)", "relaxed; with strict=True it never exceeds the budget",
         style.VERMILLION,
     ),
     Question(
-        "Should the search go on until it is\nas near to the optimum as you say?",
-        "yes", "gap=0.01", "certified: within 1% of the optimum, never over", style.GREEN,
+        "Do you want the value of every budget\nof one resource, or of one more unit?",
+        "yes", "solvent.frontier(model)", "frontier: the optimum for all budgets", style.BLUE,
+    ),
+    Question(
+        "Are all costs numbers, and is the\nproblem small enough for solve(model)?",
+        "yes", "solvent.solve(model)", "exact: the optimum", style.BLUE,
+    ),
+    Question(
+        "May the policy exceed the budget\nby an amount that you choose?",
+        "yes", 'approximation="relative", epsilon=0.05', "relaxed: at least the optimum; excess at most epsilon",
+        style.VERMILLION,
+    ),
+    Question(
+        "Should the solve continue until it is\nwithin a given gap of the optimum?",
+        "yes", "gap=0.01", "certified: within 1% of the optimum", style.GREEN,
     ),
 ]  # fmt: skip
 LAST = Question(
     "",
     "",
-    'method="relative", epsilon=0.05, strict=True',
-    "strict: never over, with bounds on the optimum",
+    'approximation="relative", epsilon=0.05, strict=True',
+    "strict: bounds on the optimum",
     style.GREEN,
 )
 
 
 def chart() -> Any:
-    """Return Axes with the chart."""
+    """Return the Axes of the chart."""
     with style.look():
         height = ROW * (len(QUESTIONS) + 1)
         axes = Figure(figsize=(8.4, 0.72 * height), layout="constrained").add_subplot()

@@ -1,4 +1,4 @@
-"""Draws the pictures of the README and the documentation: `make images`, or give another folder to draw into."""
+"""Draw the figures of the README and the documentation: `make images`, or pass another folder to draw into."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLES = HERE.parent.parent / "examples"
 
 
 def tutorial() -> solvent.CMDP:
-    """Return the model of the tutorial, as its first block of code states it."""
+    """Return the model of the tutorial, from its first block of code."""
     page = (HERE.parent / "tutorial.md").read_text()
     block = page.split("```python\n")[1].split("```")[0]
     names: dict[str, Any] = {}
@@ -29,7 +29,7 @@ def tutorial() -> solvent.CMDP:
 
 
 def pictures() -> Iterator[tuple[str, Any]]:
-    """Yield the name and the Axes of each picture."""
+    """Yield the name and the Axes of each figure."""
     van = solvent.load_model(EXAMPLES / "delivery-van.yaml")
     policy = solvent.solve(van).policy
     yield "van-frontier", plot.frontier(solvent.frontier(van, max_budget=60), budget=30)
@@ -50,7 +50,7 @@ def pictures() -> Iterator[tuple[str, Any]]:
 
 
 def main(folder: Path = HERE) -> None:
-    """Draw all pictures into a folder."""
+    """Draw all figures into a folder."""
     for name, axes in pictures():
         plot.save(axes, folder / f"{name}.png")
         print(folder / f"{name}.png")

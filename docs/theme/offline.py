@@ -1,11 +1,11 @@
-"""A MkDocs hook: a page that would load anything from another machine does not get built."""
+"""A MkDocs hook: the build fails if a page would load anything from another host."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-#: Elements that a browser fetches by itself; a link that a reader may follow is no such thing.
+#: Elements that a browser fetches automatically, unlike links that a reader may follow.
 _FETCHED = re.compile(
     r"<(?:script|img|iframe|source|video|audio|embed)\b[^>]*?\b(?:src|srcset)\s*=\s*[\"']?(?P<src>(?:https?:)?//[^\s\"'>]+)"
     r"|<link\b[^>]*?\bhref\s*=\s*[\"']?(?P<href>(?:https?:)?//[^\s\"'>]+)",
@@ -14,7 +14,7 @@ _FETCHED = re.compile(
 
 
 def remote_parts(html: str) -> list[str]:
-    """Return the addresses elsewhere that a browser would fetch to show this page.
+    """Return the addresses on other hosts that a browser would fetch to show this page.
 
     Examples
     --------
@@ -27,9 +27,11 @@ def remote_parts(html: str) -> list[str]:
 
 
 def on_post_page(output: str, /, *, page: Any, config: Any) -> str:
-    """Refuse a finished page that is not whole by itself."""
+    """Raise an error if a finished page would load something from another host."""
     from mkdocs.exceptions import PluginError  # the tests read this file without MkDocs
 
     if found := remote_parts(output):
-        raise PluginError(f"{page.file.src_path}: expected a page that loads nothing from elsewhere, found {found[0]}")
+        raise PluginError(
+            f"{page.file.src_path}: expected a page that loads nothing from other hosts, found {found[0]}"
+        )
     return output

@@ -1,4 +1,4 @@
-"""Solvent plans and learns policies that never go over budget: at no step, under no luck.
+"""Solvent computes and learns policies that never exceed a budget: at any step, under any outcome.
 
 >>> import solvent
 >>> b = solvent.CMDP.builder(horizon=3, start="home", resources=["fuel"])
@@ -17,65 +17,96 @@ from typing import TYPE_CHECKING, Any
 from solvent._version import __version__
 from solvent.core.interrupt import held_back
 from solvent.errors import (
+    AddressSpaceError,
     BudgetError,
+    CheckpointWarning,
     LatticeOverflowError,
     LimitError,
     LoadLimitError,
+    LocatedError,
     ModelError,
+    NodeLimitError,
     PolicyError,
+    ProgramError,
     SolventError,
     UnmodeledOutcome,
 )
 
 if TYPE_CHECKING:
     from solvent import baselines, gym, learning, plot
-    from solvent.baselines.compare import compare
+    from solvent.baselines.compare import Comparison, compare
     from solvent.core.loading import LoadLimits
+    from solvent.core.progress import ProgressSink
     from solvent.formats.files import load_model
     from solvent.learning.learn import learn
-    from solvent.learning.result import LearnResult
+    from solvent.learning.result import LearnProgress, LearnResult
     from solvent.model import instances
     from solvent.model.budget import Budget
+    from solvent.model.build import Builder
     from solvent.model.cmdp import CMDP
     from solvent.model.discounted import DiscountedCMDP
+    from solvent.model.discounted_build import DiscountedBuilder
     from solvent.model.distributions import CostDistribution, distribution
+    from solvent.policy.agent import Agent, Event
     from solvent.policy.derandomize import derandomize
     from solvent.policy.discounted import DiscountedPolicy
     from solvent.policy.files import load_policy
     from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
     from solvent.policy.table import AugmentedPolicy
+    from solvent.policy.until_violation import UntilViolationPolicy
     from solvent.solvers.augmentation.augment import augment
     from solvent.solvers.augmentation.mdp import AugmentedMDP
+    from solvent.solvers.base import Solver
     from solvent.solvers.curve import Curve, frontier
-    from solvent.solvers.solution import Solution, Status
+    from solvent.solvers.solution import Diagnosis, Round, Solution, Stats, Status, Tail
     from solvent.solvers.solve import solve
-    from solvent.verification.simulate import simulate
+    from solvent.verification.discounted import DiscountedVerifyReport
+    from solvent.verification.report import VerifyReport, Witness, WitnessStep
+    from solvent.verification.simulate import Simulation, simulate
     from solvent.verification.verify import verify
 
-#: Where each public name lives; a module is imported when one of its names is first used.
+#: The module of each public name; it is imported when the name is first used.
 _HOME = {
+    "Agent": "solvent.policy.agent",
     "AugmentedMDP": "solvent.solvers.augmentation.mdp",
     "AugmentedPolicy": "solvent.policy.table",
     "Budget": "solvent.model.budget",
+    "Builder": "solvent.model.build",
     "CMDP": "solvent.model.cmdp",
+    "Comparison": "solvent.baselines.compare",
     "CostDistribution": "solvent.model.distributions",
     "Curve": "solvent.solvers.curve",
+    "Diagnosis": "solvent.solvers.solution",
+    "DiscountedBuilder": "solvent.model.discounted_build",
     "DiscountedCMDP": "solvent.model.discounted",
     "DiscountedPolicy": "solvent.policy.discounted",
+    "DiscountedVerifyReport": "solvent.verification.discounted",
+    "Event": "solvent.policy.agent",
+    "LearnProgress": "solvent.learning.result",
     "LearnResult": "solvent.learning.result",
     "LoadLimits": "solvent.core.loading",
     "MarkovPolicy": "solvent.policy.markov",
+    "ProgressSink": "solvent.core.progress",
     "RandomizedPolicy": "solvent.policy.markov",
+    "Round": "solvent.solvers.solution",
+    "Simulation": "solvent.verification.simulate",
     "Solution": "solvent.solvers.solution",
+    "Solver": "solvent.solvers.base",
+    "Stats": "solvent.solvers.solution",
     "Status": "solvent.solvers.solution",
+    "Tail": "solvent.solvers.solution",
+    "UntilViolationPolicy": "solvent.policy.until_violation",
+    "VerifyReport": "solvent.verification.report",
+    "Witness": "solvent.verification.report",
+    "WitnessStep": "solvent.verification.report",
     "augment": "solvent.solvers.augmentation.augment",
     "baselines": "solvent.baselines",
     "compare": "solvent.baselines.compare",
     "derandomize": "solvent.policy.derandomize",
+    "distribution": "solvent.model.distributions",
     "frontier": "solvent.solvers.curve",
     "gym": "solvent.gym",
     "instances": "solvent.model.instances",
-    "distribution": "solvent.model.distributions",
     "learn": "solvent.learning.learn",
     "learning": "solvent.learning",
     "load_model": "solvent.formats.files",
@@ -91,27 +122,50 @@ _MODULES = ("baselines", "gym", "instances", "learning", "plot")
 
 __all__ = [
     "CMDP",
+    "AddressSpaceError",
+    "Agent",
     "AugmentedMDP",
     "AugmentedPolicy",
     "Budget",
     "BudgetError",
+    "Builder",
+    "CheckpointWarning",
+    "Comparison",
     "CostDistribution",
     "Curve",
+    "Diagnosis",
+    "DiscountedBuilder",
     "DiscountedCMDP",
     "DiscountedPolicy",
+    "DiscountedVerifyReport",
+    "Event",
     "LatticeOverflowError",
+    "LearnProgress",
     "LearnResult",
     "LimitError",
     "LoadLimitError",
     "LoadLimits",
+    "LocatedError",
     "MarkovPolicy",
     "ModelError",
+    "NodeLimitError",
     "PolicyError",
+    "ProgramError",
+    "ProgressSink",
     "RandomizedPolicy",
+    "Round",
+    "Simulation",
     "Solution",
     "SolventError",
+    "Solver",
+    "Stats",
     "Status",
+    "Tail",
     "UnmodeledOutcome",
+    "UntilViolationPolicy",
+    "VerifyReport",
+    "Witness",
+    "WitnessStep",
     "__version__",
     "augment",
     "baselines",

@@ -1,6 +1,6 @@
-"""The exception tree: everything Solvent raises on purpose is a `SolventError`.
+"""The exceptions of Solvent; all errors that it raises on purpose are subclasses of `SolventError`.
 
-A message says where, what was expected and what was found, so that it can be acted on without reading the
+A message says where the problem is, what was expected and what was found, so that it can be fixed without reading the
 code that raised it.
 """
 
@@ -13,23 +13,25 @@ from collections.abc import Hashable, Iterable
 from decimal import Decimal
 from typing import Self
 
+#: Longest representation of a value in a message.
 _LONGEST_QUOTE = 80
+#: Number of known names that a misspelled name is compared with.
 _MOST_COMPARED = 10_000
-#: Longer names are not compared with others: the time this takes grows with the square of their length.
+#: Longer names are not compared with others, because the time for that grows with the square of their length.
 _LONGEST_COMPARED = 100
 
-#: Control characters (C0, DEL, C1), line and paragraph separators, marks that change the direction of text, and halves
-#: of surrogate pairs.
+#: Control characters (C0, DEL, C1), line and paragraph separators, marks that change the direction of text, and lone
+#: surrogates.
 _HOSTILE = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 _CONTROLS = re.compile(f"[{_HOSTILE}]")
 _CONTROLS_BUT_NEWLINE = re.compile(f"(?!\n)[{_HOSTILE}]")
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    r"""Return text that a terminal shows and does not obey: control characters are written as escapes.
+    r"""Return text with control characters replaced by escapes, so that a terminal shows and does not execute them.
 
-    Names and titles come from files. Some control characters move the cursor, write to the clipboard, or make text
-    read in another order than it has. Everything that Solvent prints passes through here.
+    Names and titles come from files. Some control characters move the cursor, write to the clipboard, or display text
+    in another order. All text that Solvent prints passes through this function.
 
     Parameters
     ----------
@@ -61,18 +63,18 @@ class SolventError(Exception):
 
 
 class LocatedError(SolventError, ValueError):
-    """Base of errors that say where, what was expected and what was found.
+    """Base of errors that say where the problem is, what was expected and what was found.
 
     Parameters
     ----------
     where : str
-        The place: a state and action, or a file and the path of a field in it.
+        The place: a state and action, an argument, or a file and the path of a field in it.
     expected : str
-        What would have been right there.
+        What is valid there.
     found : str
-        What stood there instead.
+        What was found instead.
     hint : str
-        What to do about it, where that is not obvious.
+        How to fix it, if that is not obvious.
 
     Examples
     --------
@@ -89,17 +91,17 @@ class LocatedError(SolventError, ValueError):
         return printable(f"{text}; {self.hint}" if self.hint else text)
 
     def within(self, place: str) -> Self:
-        """Return the same error, seen from further out (a file, an enclosing field)."""
+        """Return the same error with an enclosing place (a file, a field) put before `where`."""
         separator = "" if self.where.startswith("[") else ": "
         return type(self)(place + separator + self.where, self.expected, self.found, self.hint)
 
 
 class ModelError(LocatedError):
-    """Something a user stated about a problem does not hold together."""
+    """A model, or an argument of a function, is not valid."""
 
 
 class BudgetError(ModelError):
-    """A budget that does not fit its model or is not a number."""
+    """A budget does not fit its model or is not a number."""
 
 
 class LatticeOverflowError(SolventError, OverflowError):
@@ -107,33 +109,41 @@ class LatticeOverflowError(SolventError, OverflowError):
 
 
 class LimitError(SolventError):
-    """A limit of time, memory or size was reached before there was anything to return."""
+    """A limit on time, memory or size was reached before there was a result."""
 
 
 class LoadLimitError(ModelError, LimitError):
-    """A file that asks for more than may be spent on loading one; see `solvent.LoadLimits`."""
+    """Loading a file would exceed a limit on time, memory or size; see `solvent.LoadLimits`."""
 
 
 class PolicyError(LocatedError):
-    """A policy has no answer, does not fit its model, or is used out of turn."""
+    """A policy has no decision, does not fit its model, or is used in the wrong order."""
 
 
 class NodeLimitError(PolicyError, LimitError):
-    """A check would have to look at more nodes than it may."""
+    """A verification would visit more nodes than `max_nodes`."""
+
+
+class AddressSpaceError(LimitError, MemoryError):
+    """The limits of the process (`ulimit -v`) leave too little address space to continue safely."""
+
+
+class ProgramError(SolventError):
+    """A linear program was not solved to its tolerance."""
 
 
 class UnmodeledOutcome(PolicyError):  # noqa: N818
-    """What was observed is impossible in the model, so its guarantees have ended.
+    """An observed outcome is not in the model, so that its guarantees no longer hold.
 
     Parameters
     ----------
     step : int
     state, action : hashable
-        Where, and what was done.
+        The state and the action taken.
     observed : str
-        What came of it.
+        The observed outcome.
     possible : tuple of str
-        What the model allows there.
+        The outcomes that the model allows.
     """
 
     def __init__(self, step: int, state: Hashable, action: Hashable, observed: str, possible: tuple[str, ...]) -> None:
@@ -146,21 +156,21 @@ class UnmodeledOutcome(PolicyError):  # noqa: N818
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint could not be written; the work goes on, and the next one is tried again."""
+    """A checkpoint could not be written; the computation continues, and the next checkpoint is tried again."""
 
 
 def quote(value: object) -> str:
-    """Return `value` for a message: its repr, cut to a length that can be read."""
+    """Return the representation of `value` for a message, cut to 80 characters."""
     try:
         text = str(value) if isinstance(value, Decimal) else repr(value)
-    except Exception:  # a foreign __repr__ must not replace the message it was meant for
+    except Exception:  # an error in __repr__ must not hide the message
         text = f"an unprintable {type(value).__name__}"
     text = printable(text)
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
 
 
 def looks_misspelled(name: str, known: str) -> bool:
-    """Whether two different names are so close that one is likely a slip; numbered names are not.
+    """Return whether one of two names is probably a misspelling of the other; names that differ by number are not.
 
     Examples
     --------
@@ -185,7 +195,7 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     """
     try:
         wanted = str(name)
-    except Exception:  # a number of too many digits, a list that is too deep, a foreign __str__
+    except Exception:  # too many digits, a list that is nested too deeply, an error in __str__
         return ""
     if len(wanted) > _LONGEST_COMPARED:
         return ""

@@ -1,7 +1,7 @@
-"""`warmup`: compile every kernel now, so that no later call has to wait for it.
+"""`warmup`: compile all kernels now, so that no later call has to wait for it.
 
-Kernels are compiled for the types of their arguments. Small problems, which between them lead to every kernel, are
-solved the way users solve theirs, so that these types are the ones that come up.
+Kernels are compiled for the types of their arguments. Small problems that together use every kernel are solved through
+the public functions, so that these types are those that occur in practice.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from solvent.core.jit import KERNELS, compiled_kernels
+from solvent.core.progress import ProgressLike, open_progress
 from solvent.learning.learn import learn
 from solvent.model import instances
 from solvent.model.cmdp import CMDP
@@ -29,16 +30,16 @@ from solvent.solvers.solve import solve
 
 @dataclass(frozen=True)
 class Warmup:
-    """What `warmup` did.
+    """Result of `warmup`.
 
     Attributes
     ----------
     compiled : int
-        Kernels that were compiled; 0 if all were in the cache.
+        Number of kernels that were compiled; 0 if all were in the cache.
     kernels : int
-        Kernels there are; 0 if compilation is disabled.
+        Number of all kernels; 0 if compilation is disabled.
     seconds : float
-        How long it took.
+        Time taken.
     """
 
     compiled: int
@@ -46,13 +47,13 @@ class Warmup:
     seconds: float
 
 
-def warmup(tell: Callable[[int, int], None] | None = None) -> Warmup:
-    """Compile every kernel that is not in the cache yet.
+def warmup(progress: ProgressLike = False) -> Warmup:
+    """Compile all kernels that are not in the cache yet.
 
     Parameters
     ----------
-    tell : callable, optional
-        Told how far it has come: tasks done, and tasks in all.
+    progress : bool, "log", ProgressSink or callable
+        Whether and how to report progress.
 
     Examples
     --------
@@ -60,28 +61,29 @@ def warmup(tell: Callable[[int, int], None] | None = None) -> Warmup:
     True
     """
     began, before = time.perf_counter(), len(compiled_kernels())
-    tasks = _tasks() if KERNELS else []  # there is none with NUMBA_DISABLE_JIT
+    tasks = _tasks() if KERNELS else []  # there are no kernels with NUMBA_DISABLE_JIT
     helper: subprocess.Popen[str] | None = None
     try:
-        for done, task in enumerate(tasks):
-            if tell is not None:
-                tell(done, len(tasks))
-            task()
-            if helper is None and len(compiled_kernels()) > before:
-                helper = _helper()
-        by_helper = helper.communicate()[0].split() if helper else []
+        with open_progress(progress, "compiling kernels") as sink:
+            for done, task in enumerate(tasks):
+                sink.report("compiling kernels", done, len(tasks), {}, "task")
+                task()
+                if helper is None and len(compiled_kernels()) > before:
+                    helper = _helper()
+            by_helper = helper.communicate()[0].split() if helper else []
     finally:
         if helper is not None:
-            helper.kill()  # it has ended, but for an interrupt or an error here
+            helper.kill()  # it has already ended, except after an interrupt or an error
             helper.wait()
     compiled = {_name(kernel) for kernel in compiled_kernels()[before:]} | set(by_helper)
     return Warmup(len(compiled), len(KERNELS), time.perf_counter() - began)
 
 
 def _helper() -> subprocess.Popen[str] | None:
-    """Return a second process that does the tasks too, the last one first, or None if there is no core for it.
+    """Return a second process that does the tasks in reverse order, or None if there is no processor for it.
 
-    Where this process and that one meet, the other's kernels are in the cache; if that one fails, all are done here.
+    Where the two processes meet, the kernels of the other one are in the cache. If it fails, this process does all
+    tasks.
     """
     if not sys.executable or (os.cpu_count() or 1) < 2:
         return None
@@ -95,24 +97,24 @@ def _helper() -> subprocess.Popen[str] | None:
 
 
 def _help() -> None:
-    """Do all tasks, the last one first, and print the names of the kernels that were compiled."""
+    """Do all tasks in reverse order, and print the names of the kernels that were compiled."""
     for task in reversed(_tasks()):
         task()
     print(*{_name(kernel) for kernel in compiled_kernels()}, sep="\n")
 
 
 def _name(kernel: Any) -> str:
-    """Return the name of a kernel, the module included."""
+    """Return the qualified name of a kernel."""
     return f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}"
 
 
 def _tasks() -> list[Callable[[], object]]:
-    """Return calls that between them lead to every kernel."""
+    """Return calls that together use every kernel."""
     grid, certain = instances.fuel_grid(3), instances.paper(12, seed=1, budget=2)
     near, far = _trips(1), _trips(10**9 + 7)
     two, far_two = _trips(1, wear=1), _trips(10**9 + 7, wear=10**9 + 9)
     return [
-        lambda: find_twins(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros((0, 1), np.int64)),  # soon done
+        lambda: find_twins(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros((0, 1), np.int64)),  # fast
         lambda: solve(grid),
         lambda: solve(grid, method="reduction"),
         lambda: solve(grid, method="reduction", prune=False),
@@ -134,7 +136,7 @@ def _tasks() -> list[Callable[[], object]]:
 
 
 def _trips(fuel: int, wear: int = 0) -> CMDP:
-    """Return a small model of trips that take so much, or a little more than twice as much."""
+    """Return a small model of trips with costs `fuel` and `wear`, or a little more than twice as much."""
     once = (fuel, wear) if wear else (fuel,)
     twice = tuple(2 * cost + 1 for cost in once)
     names = ["fuel", "wear"][: len(once)]
@@ -147,7 +149,7 @@ def _trips(fuel: int, wear: int = 0) -> CMDP:
 
 
 def _without_unit() -> CMDP:
-    """Return a model of two resources whose costs have no common unit that fits 64 bits, so that they are rounded."""
+    """Return a model of two resources whose costs have no common unit that fits 64 bits."""
     a, b = 1 + Fraction(1, 3**25), 1 + Fraction(1, 7**15)
     builder = CMDP.builder(horizon=4, start="here", resources=["fuel", "wear"], budget={"fuel": 4, "wear": 4})
     builder.add("here", "go", reward=1, outcomes=[(0.5, "there", (a, b)), (0.5, "here", (b, a))])
@@ -157,14 +159,14 @@ def _without_unit() -> CMDP:
 
 
 def _impossible() -> CMDP:
-    """Return a model in which no policy keeps the budget."""
+    """Return a model without a feasible policy."""
     b = CMDP.builder(horizon=2, start="here", resources=["fuel"], budget=1)
     b.add("here", "go", outcomes=[(0.5, "here", 1), (0.5, "here", 2)])
     return b.build()
 
 
 def _wide() -> CMDP:
-    """Return a model with many amounts and, in each row, many outcomes: functions of what is left are arrays."""
+    """Return a model with many amounts and many outcomes per row, whose frontiers are stored as arrays."""
     b = CMDP.builder(horizon=3, start=0, resources=["fuel"])
     outcomes = [(Fraction(1, 32), state, cost) for state in range(2) for cost in range(2001, 34_001, 2000)]
     for state in range(2):

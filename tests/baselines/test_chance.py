@@ -103,13 +103,13 @@ def test_an_agent_that_stops_says_why() -> None:
     agent = baselines.knapsack_style(model, stops=True).policy.agent()
     agent.act()
     agent.observe("b", 2)
-    with pytest.raises(solvent.PolicyError, match="expected a decision, found none, as a limit was broken before"):
+    with pytest.raises(solvent.PolicyError, match="expected a decision, found none, because a limit was broken before"):
         agent.act()
 
 
 def test_lapsing_policies_are_not_derandomized() -> None:
     model = refunded()
-    with pytest.raises(solvent.PolicyError, match="found one that remembers broken limits"):
+    with pytest.raises(solvent.PolicyError, match="found one that depends on earlier violations"):
         solvent.derandomize(model, baselines.chance(model, delta=0.5).policy)
 
 

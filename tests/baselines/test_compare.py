@@ -12,9 +12,9 @@ import pytest
 
 import solvent
 from solvent.baselines.compare import METHODS
-from solvent.baselines.occupancy import ProgramError
+from solvent.errors import ProgramError
 from solvent.model import instances
-from solvent.verification.verify import verify_within
+from solvent.verification.finite import verify_within
 
 VAN = Path(__file__).parents[2] / "examples" / "delivery-van.yaml"
 

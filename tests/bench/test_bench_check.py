@@ -1,4 +1,4 @@
-"""The guard must notice what got worse, and nothing else."""
+"""The regression check reports regressions, and nothing else."""
 
 from __future__ import annotations
 

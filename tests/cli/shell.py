@@ -1,4 +1,4 @@
-"""Runs command lines inside the test process and writes down what a terminal would show, times and sizes masked."""
+"""Runs command lines inside the test process and records their output, with times and sizes masked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from solvent.cli import main
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 GOLDEN = Path(__file__).parent / "golden"
-#: Set it to write the golden files anew: UPDATE_GOLDEN=1 pytest tests/cli
+#: Set it to rewrite the golden files: UPDATE_GOLDEN=1 pytest tests/cli
 UPDATE = "UPDATE_GOLDEN"
 
 _MASKS = [
@@ -28,7 +28,7 @@ _MASKS = [
 
 @dataclass(frozen=True)
 class Run:
-    """What a command line printed and ended with."""
+    """Output and exit code of a command line."""
 
     line: str
     code: int
@@ -64,4 +64,4 @@ def check_golden(name: str, transcript: str) -> None:
     file = GOLDEN / f"{name}.txt"
     if os.environ.get(UPDATE):
         file.write_text(transcript, encoding="utf-8")
-    assert transcript == file.read_text(encoding="utf-8"), f"{file.name} differs; {UPDATE}=1 writes it anew"
+    assert transcript == file.read_text(encoding="utf-8"), f"{file.name} differs; {UPDATE}=1 rewrites it"

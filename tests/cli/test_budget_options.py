@@ -57,7 +57,7 @@ def test_any_exact_interval_reads_back(one: object, two: object) -> None:
         ("", "found ''; write none for no limit"),
         ("abc", "expected a limit such as 30, 0..30, 10,20,30 or final:30, found 'abc'"),
         ("1..x", "found 'x'"),
-        ("..", "expected a number on one side of '..' at least, found '..'; write none for no limit"),
+        ("..", "expected a number on at least one side of '..', found '..'; write none for no limit"),
         ("inf", "found 'inf'; write none for no limit"),
         ("1,,2", "found ''"),
         ("nan", "found 'nan'"),
@@ -100,7 +100,7 @@ def test_names_with_equals_signs() -> None:
         (["feul=3", "risk=1"], r"--budget feul=3: expected a resource of the model \('fuel', 'risk'\), found 'feul'"),
         (["3"], r"--budget 3: expected the name of a resource .* write --budget fuel=3"),
         (["fuel=1", "fuel=2"], "--budget: expected each resource once, found 'fuel' twice"),
-        (["fuel=1,2", "risk=1"], "--budget, fuel, upper: expected 3 limits, one for after each step, found 2"),
+        (["fuel=1,2", "risk=1"], "--budget, fuel, upper: expected 3 limits, one after each step, found 2"),
         (["fuel=5..3", "risk=1"], "no lower limit above the upper one"),
     ],
 )
@@ -110,7 +110,7 @@ def test_what_does_not_fit_the_model(texts: list[str], message: str) -> None:
 
 
 def test_a_model_that_spends_nothing() -> None:
-    with pytest.raises(BudgetError, match="this model spends nothing"):
+    with pytest.raises(BudgetError, match="this model has no resources"):
         read_budget_options(["3"], model())
 
 

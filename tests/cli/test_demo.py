@@ -1,4 +1,4 @@
-"""The story of the van: told in order, true in every number, and careful with other people's files."""
+"""The demo: its sections in order, its numbers, and files that it must not replace."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import pytest
 from shell import EXAMPLES, run
 
 import solvent
-from solvent.cli import story
+from solvent.cli import demo
 
 WRITTEN = ["delivery-van.yaml", "demo-files.json", "frontier.csv", "frontier.png", "spending.png", "van.policy"]
 
 
 @pytest.fixture(autouse=True)
 def fewer_days(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "the_story" not in request.node.name:
-        monkeypatch.setattr(story, "_EPISODES", 4000)
+    if "sections" not in request.node.name:
+        monkeypatch.setattr(demo, "_EPISODES", 4000)
 
 
 @pytest.fixture
@@ -31,15 +31,15 @@ def empty(plain_terminal: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return tmp_path
 
 
-def test_the_story(empty: Path) -> None:
+def test_the_sections(empty: Path) -> None:
     done = run("solvent demo")
     assert done.code == 0
     assert done.err == ""
-    chapters = ["The question", "A budget kept on average", "A budget never broken", "What another liter", "Yours to"]
-    places = [done.out.index(chapter) for chapter in chapters]
+    titles = ["The problem", "A budget kept on average", "A budget never exceeded", "What another liter", "Files ─"]
+    places = [done.out.index(title) for title in titles]
     assert places == sorted(places)
     assert "How much can it earn without ever running dry?" in done.out
-    assert "goes over fuel after step" in done.out
+    assert "breaks the limit of fuel after step" in done.out
     assert "optimal: never over budget" in done.out
     assert "0 of 100,000 days run dry" in done.out
     assert "▲ least budget 0" in done.out
@@ -73,14 +73,14 @@ def test_its_numbers_are_true(empty: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_it_tells_you_to_try_works(empty: Path) -> None:
+def test_the_suggested_commands_work(empty: Path) -> None:
     told = run("solvent demo").out.splitlines()
     lines = [line.strip() for line in told if line.startswith("  solvent ")]
     assert len(lines) == 3
     assert [run(line).code for line in lines] == [0, 0, 0]
 
 
-def test_it_may_be_told_twice(empty: Path) -> None:
+def test_it_may_be_run_twice(empty: Path) -> None:
     assert run("solvent demo --quiet").code == 0
     again = run("solvent demo --json")
     assert again.code == 0
@@ -94,8 +94,8 @@ def test_files_of_others_are_left_alone(name: str, empty: Path) -> None:
     (folder / name).write_text("mine")
     done = run("solvent demo")
     assert done.code == 2
-    assert f"found     a file '{name}' that it did not write, or that was changed since" in done.err
-    assert "name another folder" in done.err
+    assert f"found     a file '{name}' that the demo did not write, or that was changed since" in done.err
+    assert "choose another folder" in done.err
     assert [path.name for path in folder.iterdir()] == [name]
     assert (folder / name).read_text() == "mine"
 
@@ -132,7 +132,7 @@ def test_places_where_no_folder_can_be(place: str, empty: Path) -> None:
     (empty / "file").write_text("")
     done = run(f"solvent demo --into {place}")
     assert done.code == 2
-    assert f"error: --into {place}\n  expected  a folder that can be made" in done.err
+    assert f"error: --into {place}\n  expected  a folder that can be created" in done.err
 
 
 def test_the_model_comes_with_the_package() -> None:
@@ -141,7 +141,7 @@ def test_the_model_comes_with_the_package() -> None:
 
 
 def installed(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the package as after an install: no repository around, an empty home, no kernel compiled before."""
+    """Run the package as after an installation: no repository, an empty home, no compiled kernels."""
     site, home = tmp_path / "site", tmp_path / "home"
     package = Path(solvent.__file__).parent
     shutil.copytree(package, site / "solvent", ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,4 +1,4 @@
-"""How runs end: exit codes, Ctrl-C, tracebacks only when asked for, and no half-written files."""
+"""How runs end: exit codes, Ctrl-C, tracebacks only with --debug, and no partially written files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from shell import ROOT, run
 
 from solvent.core.interrupt import settle
-from solvent.solvers import solve as planning
+from solvent.solvers import solve as solving
 from solvent.solvers.transforms import gap as certified
 
 
@@ -68,16 +68,16 @@ def test_a_traceback_only_when_asked_for(folder: Path) -> None:
     assert debug.err.endswith("error: zzz.yaml\n  expected  a model file\n  found     no such file\n")
 
 
-def test_a_mistake_of_ours_is_called_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_reported_as_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a slip")
 
-    monkeypatch.setattr(planning, "solve", broken)
+    monkeypatch.setattr(solving, "solve", broken)
     done = run("solvent solve delivery-van.yaml")
     assert done.code == 4
     assert done.err == (
-        "error: a mistake in Solvent itself: ZeroDivisionError: a slip\n"
-        "  hint      run it again with --debug, and report what it shows\n"
+        "error: internal error: ZeroDivisionError: a slip\n"
+        "  hint      this is a bug in Solvent: run again with --debug and report the output\n"
     )
 
 
@@ -85,10 +85,10 @@ def test_too_little_memory_is_a_limit(folder: Path, monkeypatch: pytest.MonkeyPa
     def greedy(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(planning, "solve", greedy)
+    monkeypatch.setattr(solving, "solve", greedy)
     done = run("solvent solve delivery-van.yaml --json")
     assert done.code == done.json["exit_code"] == 3
-    assert "there is not enough memory for this" in done.err
+    assert "error: not enough memory" in done.err
 
 
 def test_interrupted_before_there_was_anything(van: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,18 +96,18 @@ def test_interrupted_before_there_was_anything(van: Path, monkeypatch: pytest.Mo
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError("unreachable")
 
-    monkeypatch.setattr(planning, "solve", slow)
+    monkeypatch.setattr(solving, "solve", slow)
     before = (van / "van.policy").read_bytes()
     done = run("solvent solve delivery-van.yaml --out van.policy")
     assert done.code == 130
     assert done.out == ""
-    assert done.err == "interrupted: nothing was found yet, and nothing was written\n"
+    assert done.err == "interrupted: no result yet, nothing was written\n"
     assert (van / "van.policy").read_bytes() == before
     assert run("solvent solve delivery-van.yaml --json").json["exit_code"] == 130
 
 
 def test_interrupted_with_something_in_hand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    genuine = planning.solve
+    genuine = solving.solve
 
     def patient(*given: object, **options: object) -> object:
         found = genuine(*given, **options)  # type: ignore[arg-type]
@@ -118,10 +118,10 @@ def test_interrupted_with_something_in_hand(folder: Path, monkeypatch: pytest.Mo
             return found
         raise AssertionError("unreachable")
 
-    monkeypatch.setattr(planning, "solve", patient)
+    monkeypatch.setattr(solving, "solve", patient)
     done = run("solvent solve delivery-van.yaml --out best.policy")
     assert done.code == 0
-    assert done.err == "interrupted: this is the best that was found\n"
+    assert done.err == "interrupted: this is the best policy found so far\n"
     assert "wrote   policy best.policy" in done.out
     assert (folder / "best.policy").exists()
     assert run("solvent solve delivery-van.yaml --json").json["interrupted"] is True
@@ -139,7 +139,7 @@ def test_interrupted_while_a_gap_closes(folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(certified._Bracket, "close_round", close)
     done = run("solvent solve campaign.yaml --gap 0.000001 --json --out best.policy")
     assert done.code == 0
-    assert done.err == "interrupted: this is the best that was found\n"
+    assert done.err == "interrupted: this is the best policy found so far\n"
     assert done.json["interrupted"] is True
     assert done.json["status"] == "feasible"
     assert len(done.json["rounds"]) == 1
@@ -155,8 +155,8 @@ def test_interrupted_before_the_first_round_of_a_gap(folder: Path, monkeypatch: 
     monkeypatch.setattr(certified, "_rounds", none)
     done = run("solvent solve delivery-van.yaml --gap 0.01 --out best.policy")
     assert done.code == 130
-    assert done.err == "interrupted: no policy was found yet\nnothing was written, as there is no policy\n"
-    assert done.out.startswith("limit: stopped before there was a policy\n")
+    assert done.err == "interrupted: no policy found yet\nnothing was written: there is no policy\n"
+    assert done.out.startswith("limit: stopped at a limit before a policy was found\n")
     assert not (folder / "best.policy").exists()
 
 
@@ -224,14 +224,14 @@ def test_places_are_looked_at_before_the_work(place: str, folder: Path, monkeypa
     def work(*_: object, **__: object) -> None:
         raise AssertionError("the work was begun")
 
-    monkeypatch.setattr(planning, "solve", work)
+    monkeypatch.setattr(solving, "solve", work)
     done = run(f"solvent solve delivery-van.yaml --out {place}")
     assert done.code == 2
     assert done.err.startswith(f"error: --out {place}\n  expected  a place that can be written\n")
 
 
 def program(line: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a line of shell in a process of its own, with `solvent` on its path."""
+    """Run a line of shell in a separate process in which `solvent` is a command."""
     setting = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "HOME": str(folder), **environment}
     script = f'solvent() {{ "{sys.executable}" -m solvent "$@"; }}\n{line}'
     return subprocess.run(["bash", "-c", script], cwd=folder, env=setting, capture_output=True, text=True, check=False)
@@ -256,7 +256,7 @@ def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
 def test_an_answer_that_cannot_be_printed(folder: Path) -> None:
     done = program("solvent schema > /dev/full", folder)
     assert done.returncode == 2
-    assert "the answer could not be printed: No space left on device" in done.stderr
+    assert "the result could not be printed: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
 
 

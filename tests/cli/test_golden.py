@@ -1,4 +1,4 @@
-"""What each command prints for each example, and for mistakes made on purpose."""
+"""The output of every command for every example, and for invalid input."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from shell import EXAMPLES, GOLDEN, check_golden, run
 
-#: How each example is solved where its own budget and the exact methods will not do, and which curve can be drawn.
-SOLVE = {"campaign": "--method additive --epsilon 1 --strict"}
+#: Options of `solve` and `frontier` for each example.
+SOLVE = {"campaign": "--approximation additive --epsilon 1 --strict"}
 FRONTIER = {
     "delivery-van": "--max-budget 60",
     "campaign": "",
@@ -40,21 +40,23 @@ def test_every_command_on_every_example(name: str, folder: Path) -> None:
 
 def test_rounding(folder: Path) -> None:
     lines = [
-        "solvent solve campaign.yaml --method additive --epsilon 1",
-        "solvent solve cash-line.yaml --method additive --epsilon 1",
-        "solvent solve cash-line.yaml --method additive --epsilon cash=1 --strict --out cash.policy --verbose",
+        "solvent solve campaign.yaml --approximation additive --epsilon 1",
+        "solvent solve cash-line.yaml --approximation additive --epsilon 1",
+        "solvent solve cash-line.yaml --approximation additive --epsilon cash=1 --strict --out cash.policy --verbose",
         "solvent verify cash-line.yaml cash.policy",
-        "solvent solve delivery-van.yaml --method relative --epsilon 0.1",
+        "solvent solve delivery-van.yaml --approximation relative --epsilon 0.1",
+        "solvent solve cash-line.yaml --approximation additive --epsilon 20 --strict",
+        "solvent solve delivery-van.yaml --method additive --epsilon 1",
         "solvent solve delivery-van.yaml --epsilon 1",
         "solvent solve delivery-van.yaml --strict",
-        "solvent solve delivery-van.yaml --method additive",
-        "solvent solve delivery-van.yaml --method additive --epsilon 0",
-        "solvent solve delivery-van.yaml --method additive --epsilon feul=1",
-        "solvent solve drone.yaml --method relative --epsilon 0.1",
+        "solvent solve delivery-van.yaml --approximation additive",
+        "solvent solve delivery-van.yaml --approximation additive --epsilon 0",
+        "solvent solve delivery-van.yaml --approximation additive --epsilon feul=1",
+        "solvent solve drone.yaml --approximation relative --epsilon 0.1",
         "solvent solve campaign.yaml --gap 0.01 --verbose",
         "solvent solve drone.yaml --gap 0.01",
         "solvent solve delivery-van.yaml --gap -1",
-        "solvent solve delivery-van.yaml --gap 0.01 --method additive",
+        "solvent solve delivery-van.yaml --gap 0.01 --approximation additive",
     ]
     check_golden("rounding", session(lines))
 

@@ -18,7 +18,7 @@ from shell import Run, run
 
 import solvent
 from solvent.cli import main
-from solvent.cli.complete import resource_names
+from solvent.cli.completion import resource_names
 from solvent.core.terminal import escape_json, make_console
 from solvent.errors import PolicyError, UnmodeledOutcome, printable, quote
 
@@ -83,7 +83,7 @@ LINES = [
     "solvent info {m}.npz --verbose",
     "solvent solve {m}.json",
     "solvent solve {m}.yaml --verbose",
-    "solvent solve {m}.yaml --method additive --epsilon 0.5",
+    "solvent solve {m}.yaml --approximation additive --epsilon 0.5",
     "solvent solve {m}.yaml --budget nothing=3",
     "solvent solve {m}.yaml --gap 0.1",
     "solvent verify {m}.yaml {m}.policy",

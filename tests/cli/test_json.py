@@ -1,4 +1,4 @@
-"""`--json`: one object, exact amounts as text, and shapes that stay as they are."""
+"""`--json`: one object, exact amounts as text, and stable fields."""
 
 from __future__ import annotations
 
@@ -47,7 +47,18 @@ def test_info(folder: Path) -> None:
 
 SOLVE = HEAD | {
     *("model", "status", "value", "value_lower", "value_upper", "gap", "worst_spent", "worst_is_exact", "excess"),
-    *("limits", "method", "message", "diagnosis", "rounds", "stats", "written", "interrupted", "value_checked"),
+    *(
+        "limits",
+        "method",
+        "approximation",
+        "message",
+        "diagnosis",
+        "rounds",
+        "stats",
+        "written",
+        "interrupted",
+        "value_checked",
+    ),
 }
 
 
@@ -88,13 +99,24 @@ def test_limits_are_exact(folder: Path) -> None:
 
 
 def test_rounded_costs(folder: Path) -> None:
-    relaxed = run("solvent solve campaign.yaml --json --method additive --epsilon 1").json
-    strict = run("solvent solve campaign.yaml --json --method additive --epsilon 1 --strict").json
+    relaxed = run("solvent solve campaign.yaml --json --approximation additive --epsilon 1").json
+    strict = run("solvent solve campaign.yaml --json --approximation additive --epsilon 1 --strict").json
     assert (relaxed["status"], strict["status"]) == ("relaxed", "feasible")
+    assert relaxed["approximation"] == strict["approximation"] == "additive"
     assert Fraction(relaxed["worst_spent"]["money"]) - 30 == Fraction(relaxed["excess"]["money"]) > 0
     assert strict["excess"] == {"money": "0"}
     assert relaxed["value_upper"] == strict["value_upper"] >= relaxed["value"]
     assert strict["value_upper"] >= strict["value"] >= strict["value_lower"] >= strict["value"] * (1 - 1e-9)
+
+
+def test_an_epsilon_that_is_too_coarse(folder: Path) -> None:
+    line = "solvent solve cash-line.yaml --approximation additive --epsilon 20 --strict --out no.policy"
+    done = run(f"{line} --json")
+    assert done.code == 1
+    assert (done.json["status"], done.json["value"], done.json["diagnosis"]) == ("not_found", None, None)
+    assert done.json["written"] == {}
+    assert run(line).out.startswith("not found: no policy found with this epsilon; one may exist\n")
+    assert not (folder / "no.policy").exists()
 
 
 def test_a_gap(folder: Path) -> None:
@@ -154,11 +176,14 @@ def test_verify(van: Path) -> None:
     assert done.code == 0
     assert keys(done.json) == HEAD | {
         *("model", "feasible", "value", "violation_probability", "expected_excess", "worst_spent", "least_spent"),
+        *("worst_spent_by_step", "least_spent_by_step"),
         *("upper", "lower", "nodes", "witness"),
     }
     assert done.json["feasible"] is True
     assert done.json["witness"] is None
-    assert max(map(Fraction, done.json["worst_spent"]["fuel"])) == 30
+    assert (
+        Fraction(done.json["worst_spent"]["fuel"]) == max(map(Fraction, done.json["worst_spent_by_step"]["fuel"])) == 30
+    )
     broken = run("solvent verify delivery-van.yaml van.policy --json --budget 57/2")
     assert broken.code == 1
     assert broken.json["feasible"] is False
@@ -222,7 +247,7 @@ def test_errors(folder: Path) -> None:
     assert usage.json["error"]["hint"] == "did you mean '--budget'?"
 
 
-def test_models_without_a_last_step(folder: Path) -> None:
+def test_discounted_models(folder: Path) -> None:
     b = solvent.CMDP.builder(horizon=None, discount="0.9", start="home", resources=["fuel"], budget=5)
     b.add("home", "rest", reward=1, outcomes=[(1, "home", "1/3")])
     b.build().save(folder / "ever.yaml")
@@ -231,4 +256,4 @@ def test_models_without_a_last_step(folder: Path) -> None:
     assert run("solvent convert ever.yaml ever.json").code == 0
     refused = run("solvent solve ever.yaml")
     assert refused.code == 2
-    assert refused.err.startswith("error: ever.yaml\n  expected  a model with a last step\n")
+    assert refused.err.startswith("error: ever.yaml\n  expected  a model with a finite horizon\n")

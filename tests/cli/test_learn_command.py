@@ -1,4 +1,4 @@
-"""`learn` in model files and registered environments: what it prints, and that it says what the library says."""
+"""`learn` with model files and registered environments: its output, and that it agrees with the library."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_it_says_what_the_library_says(folder: Path) -> None:
     assert record["worst_spent"] == {"fuel": "30"}
     assert solvent.load_policy("van.policy", model) == learned.policy
     lines = (folder / "van.csv").read_text().splitlines()
-    assert [int(line.split(",")[0]) for line in lines[1:]] == [moment.episodes for moment in learned.history]
+    assert [int(line.split(",")[0]) for line in lines[1:]] == [progress.episodes for progress in learned.history]
     assert record["written"]["log"]["bytes"] == (folder / "van.csv").stat().st_size
 
 
@@ -160,7 +160,7 @@ def test_ctrl_c_ends_a_run_with_what_was_found(folder: Path, monkeypatch: pytest
 
 
 class Odd(gymnasium.Env[Any, Any]):
-    """Two states, an old cost key, and a mistake waiting in it."""
+    """Two states, another cost key, and optionally an exception in `step`."""
 
     observation_space, action_space = gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(2)
 
@@ -189,11 +189,11 @@ def test_an_environment_without_a_table(odd: None, folder: Path) -> None:
     line = "solvent learn test/Odd-v0 --horizon 3 --cost fuel -n 400 -e 0.8 --json"
     bound = run(f"{line} --cost-bound 0,1 --budget fuel=2").json
     assert (bound["support"], bound["violations"], bound["model"]) == ("bound", 0, None)
-    assert bound["unchecked"] == "there is no model of it to check with"
+    assert bound["unchecked"] == "there is no model to verify it with"
     refused = run(line.replace("--json", "--budget fuel=0"))
     assert refused.code == 2
-    assert "an environment with a table P and a --cost in numbers, or --cost-bound" in refused.err
-    assert "--support learned finds out by going over budget" in refused.err
+    assert "an environment with a table P and numbers for --cost, or --cost-bound" in refused.err
+    assert "--support learned learns the costs from episodes that exceed the budget" in refused.err
     learned = run(f"{line} --budget fuel=0 --support learned").json
     assert learned["support"] == "learned"
     assert learned["violations"] > 0
@@ -203,7 +203,7 @@ def test_an_environment_without_a_table(odd: None, folder: Path) -> None:
 def test_a_mistake_of_an_environment_is_called_its_own(odd: None, folder: Path) -> None:
     done = run("solvent learn test/Odd-v0 --horizon 3 --budget 2 --cost fuel --cost-bound 0 --env-arg broken=true")
     assert done.code == 2
-    assert done.err == ("error: the environment test/Odd-v0 failed in its step: ZeroDivisionError: a slip of theirs\n")
+    assert done.err == ("error: environment test/Odd-v0 failed in step(): ZeroDivisionError: a slip of theirs\n")
 
 
 def test_a_file_is_never_taken_for_an_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ def test_tensorboard_says_what_to_install(folder: Path, monkeypatch: pytest.Monk
 def test_rounded_costs_may_be_over_by_what_was_allowed(folder: Path) -> None:
     done = run("solvent learn campaign.yaml --epsilon 20 --epsilon-cost 3 -n 3000")
     assert done.code == 0
-    assert "over by no more than the rounding of costs allows" in done.out
+    assert "exceeds the budget by at most the allowed rounding" in done.out
 
 
 def test_strict_rounding_is_never_over(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""docs/cli.md: every line of shell in it runs, and every field of JSON that it names is there."""
+"""docs/cli.md: every command in it runs, and its tables of JSON fields are complete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from shell import EXAMPLES, ROOT, run
 
-from solvent.cli import story
+from solvent.cli import demo
 
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 LINES = [
@@ -31,7 +31,7 @@ def test_there_are_lines_to_run() -> None:
 def test_every_line_runs(plain_terminal: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(EXAMPLES, tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(story, "_EPISODES", 2000)
+    monkeypatch.setattr(demo, "_EPISODES", 2000)
     for line in LINES:
         command, _, remark = line.partition("  # ends with ")
         done = run(command)
@@ -47,7 +47,7 @@ def test_the_error_on_the_page_is_the_one_you_get(folder: Path) -> None:
 
 
 def test_the_fields_of_json_are_those_on_the_page(van: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(story, "_EPISODES", 2000)
+    monkeypatch.setattr(demo, "_EPISODES", 2000)
     table = PAGE.split("| command | fields |")[1].split("\n\n")[0]
     fields = {
         row[0]: set(re.findall(r"`(\w+)`", row[1])) for row in re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.M)

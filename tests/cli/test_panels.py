@@ -1,4 +1,4 @@
-"""Pictures of several resources, and of none."""
+"""Plots of models with several resources, and with none."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def test_nothing_to_draw() -> None:
     b = solvent.CMDP.builder(horizon=2, start=0)
     b.add(0, "stay", reward=1, outcomes=[(1, 0)])
     model = b.build()
-    with pytest.raises(ModelError, match="spending: expected a model with resources to draw, found one that spends"):
+    with pytest.raises(ModelError, match="spending: expected a model with resources, found a model without"):
         spending_panels(model, solvent.solve(model, {}).policy)

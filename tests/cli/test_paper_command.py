@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from shell import mask, run
 
-from solvent.cli.complete import complete_figure
+from solvent.cli.completion import complete_figure
 from solvent.experiments import paper
 
 
@@ -23,7 +23,7 @@ def test_a_figure_is_made_and_told(here: Path) -> None:
     done = run("solvent paper precision --quick --jobs 1 --out figures")
     assert (done.code, done.err) == (0, "")
     lines = mask(done.out).splitlines()
-    assert lines[0] == "precision: costs cut to k decimals (lem: precision)"
+    assert lines[0] == "precision: costs truncated to k decimals (lem: precision)"
     assert lines[1].startswith("  shows  at H = 6 the plain reduction has ")
     assert "  wrote  figures/precision.csv, figures/precision.png, figures/precision.json" in lines
     assert "  from   36 rows, in #.## s" in lines
@@ -60,7 +60,7 @@ def test_an_unknown_figure(here: Path) -> None:
 def test_no_processes_at_all(here: Path) -> None:
     done = run("solvent paper --quick --jobs 0")
     assert done.code == 2
-    assert done.err == "error: jobs\n  expected  a whole number of at least 1\n  found     0\n"
+    assert done.err == "error: jobs\n  expected  an integer of at least 1\n  found     0\n"
 
 
 def test_a_folder_that_is_none(here: Path) -> None:
@@ -88,7 +88,9 @@ def test_interrupted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run("solvent paper --quick --out figures")
     assert done.code == 130
     assert done.out == ""
-    assert done.err == ("interrupted: what was measured is kept in figures, and the same command goes on from there\n")
+    assert done.err == (
+        "interrupted: measurements so far are saved in figures; the same command continues from there\n"
+    )
     assert run("solvent paper --quick --out figures --json").json["exit_code"] == 130
 
 

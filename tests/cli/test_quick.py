@@ -1,4 +1,4 @@
-"""`--help` loads nothing heavy, and the shell gets its completions."""
+"""`--help` loads no heavy module, and shell completion works."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from shell import EXAMPLES, ROOT
 
 import solvent
-from solvent.cli.complete import resource_names
+from solvent.cli.completion import resource_names
+from solvent.solvers import registry
 
 HEAVY = ["numpy", "numba", "scipy", "matplotlib", "gymnasium", "torch", "yaml", "pandas"]
 
@@ -40,7 +41,7 @@ print([name for name in {HEAVY} if name in sys.modules])
 
 
 def complete(words: str, folder: Path, shell: str = "bash") -> list[str]:
-    """Return what the shell offers after these words."""
+    """Return the completions of these words."""
     setting = {
         **os.environ,
         "PYTHONPATH": str(ROOT / "src"),
@@ -63,7 +64,9 @@ def complete(words: str, folder: Path, shell: str = "bash") -> list[str]:
         ("solvent so", ["solve"]),
         ("solvent s", ["solve", "simulate", "schema"]),
         ("solvent solve --me", ["--method", "--memory-limit"]),
-        ("solvent solve drone.yaml --method re", ["reduction", "relative"]),
+        ("solvent solve drone.yaml --method re", ["reduction"]),
+        ("solvent solve drone.yaml --method ", ["auto", *registry.names()]),
+        ("solvent solve drone.yaml --approximation ", ["additive", "relative"]),
         ("solvent solve drone.yaml --budget ", ["battery=", "risk="]),
         ("solvent solve drone.yaml --budget ba", ["battery="]),
         ("solvent frontier drone.yaml --resource r", ["risk"]),
@@ -82,7 +85,7 @@ def test_completion(words: str, offered: list[str], folder: Path) -> None:
 
 
 def test_completion_scripts_can_be_had() -> None:
-    # else typer looks for the shell among the processes above, which may be one it does not know
+    # otherwise typer detects the shell from the parent processes, which may be one that it does not support
     named = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     setting = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **named}
     for shell in ("bash", "zsh", "fish"):

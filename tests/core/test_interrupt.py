@@ -28,7 +28,7 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    """Make sure that every handler is put back."""
+    """Check that every handler is restored."""
     before = [signal.getsignal(number) for number in SIGNALS]
     yield
     assert [signal.getsignal(number) for number in SIGNALS] == before
@@ -64,7 +64,7 @@ def test_the_end_of_the_context_is_a_safe_point() -> None:
     assert reached == ["within"]
 
 
-def test_only_the_outermost_context_puts_handlers_back() -> None:
+def test_only_the_outermost_context_restores_handlers() -> None:
     before = signal.getsignal(signal.SIGINT)
     with held_back():
         within = signal.getsignal(signal.SIGINT)
@@ -74,7 +74,7 @@ def test_only_the_outermost_context_puts_handlers_back() -> None:
         assert take_interrupt()
 
 
-def test_the_second_is_raised_at_once() -> None:
+def test_a_second_interrupt_is_raised_at_once() -> None:
     with pytest.raises(KeyboardInterrupt), held_back():  # noqa: PT012
         press()
         press()
@@ -87,7 +87,7 @@ def test_an_error_does_not_swallow_an_interrupt() -> None:
         raise SystemError("as compiled code raises when it is hit")
 
 
-def test_an_interrupt_of_before_is_forgotten() -> None:
+def test_an_earlier_interrupt_is_forgotten() -> None:
     with pytest.raises(SystemExit), held_back():  # noqa: PT012
         press()
         sys.exit(3)
@@ -108,7 +108,7 @@ def test_handlers_of_the_program_are_called(number: signal.Signals) -> None:
         signal.signal(number, before)
 
 
-def test_what_a_handler_raises_is_held_back() -> None:
+def test_exceptions_of_handlers_are_held_back() -> None:
     def leave(number: int, frame: object) -> None:
         sys.exit(5)
 
@@ -124,7 +124,7 @@ def test_what_a_handler_raises_is_held_back() -> None:
 
 
 @pytest.mark.parametrize("kind", [signal.SIG_DFL, signal.SIG_IGN])
-def test_defaults_of_the_system_are_left_alone(kind: signal.Handlers) -> None:
+def test_default_handlers_are_not_replaced(kind: signal.Handlers) -> None:
     before = signal.signal(signal.SIGINT, kind)
     try:
         with held_back():
@@ -164,7 +164,7 @@ def test_other_threads_are_not_interrupted() -> None:
 
 
 def later(seconds: float) -> None:
-    """Press Ctrl-C after a while."""
+    """Send SIGINT after a while."""
     threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 
 
@@ -198,7 +198,7 @@ def test_work_on_several_threads_is_interrupted(count: int, monkeypatch: pytest.
     assert len(done) < 100
 
 
-def test_nobody_waits_for_what_runs_aside() -> None:
+def test_an_interrupt_ends_the_wait_for_a_function_that_runs_aside() -> None:
     release = threading.Event()
     began = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012
@@ -230,14 +230,14 @@ sys.exit(7)
 @pytest.mark.parametrize(
     ("seconds", "how", "code", "said"), [(1, "caught", 7, "interrupted\nfinished\n"), (30, "uncaught", -2, "")]
 )
-def test_a_process_ends_in_order_while_something_runs_aside(seconds: float, how: str, code: int, said: str) -> None:
-    """Python would end the thread within foreign code, which aborts the process."""
+def test_a_process_ends_cleanly_while_a_function_runs_aside(seconds: float, how: str, code: int, said: str) -> None:
+    """If Python ended the thread while it runs compiled code, the process would abort."""
     line = [sys.executable, "-c", ASIDE, str(seconds), how]
     done = subprocess.run(line, capture_output=True, text=True, timeout=20, check=False)
     assert (done.returncode, done.stdout) == (code, said)
 
 
-def test_errors_and_results_come_from_aside() -> None:
+def test_run_aside_returns_results_and_raises_errors() -> None:
     assert run_aside(lambda: threading.current_thread().name) == "solvent-aside"
     with pytest.raises(ZeroDivisionError):
         run_aside(lambda: 1 / 0)
@@ -248,7 +248,7 @@ def test_errors_and_results_come_from_aside() -> None:
     assert names == [thread.name]
 
 
-def test_an_interrupt_that_is_swallowed_comes_again() -> None:
+def test_a_swallowed_interrupt_is_raised_again() -> None:
     lost: list[str] = []
 
     class Careless:
@@ -285,9 +285,9 @@ CALLS: dict[str, Callable[[CMDP], Any]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_of_the_library_are_interrupted(name: str) -> None:
-    """Again and again until the moment is right: at each try a little later, whatever is being done then."""
-    solvent.compare(instances.fuel_grid(2))  # imports are no safe place
-    CALLS[name](instances.paper(12, seed=1, budget=3))  # compiles kernels, if they are not
+    """Interrupt each call several times, each time a little later."""
+    solvent.compare(instances.fuel_grid(2))  # interrupts are held back during imports
+    CALLS[name](instances.paper(12, seed=1, budget=3))  # compiles kernels that are not in the cache
     interrupted = 0
     for moment in np.geomspace(0.002, 0.3, 8):
         began = time.perf_counter()
@@ -326,7 +326,7 @@ def test_imports_and_the_compiler_are_interrupted_and_work_afterwards(moment: fl
 
 
 class Moment:
-    """The raw signal functions, with an interrupt that arrives at one moment of replacing or restoring handlers."""
+    """The raw signal functions, with an interrupt at a given moment of replacing or restoring handlers."""
 
     def __init__(self, raw: Any, at: int, *, before: bool) -> None:
         self._raw, self._at, self._before, self._calls = raw, at, before, 0

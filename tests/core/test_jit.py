@@ -1,4 +1,4 @@
-"""Kernels: cached where possible, apart by how they are compiled, and compiled outside of time limits."""
+"""Kernels: cached where possible, by how they are compiled, and not counted by time limits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def double(x):
 
 @pytest.fixture
 def probe(tmp_path):
-    """Return a function that runs code beside two small kernels, with a cache of its own, in another process."""
+    """Return a function that runs code with two small kernels and an empty cache in another process."""
     (tmp_path / "probe.py").write_text(PROBE)
 
     def run(code, **environment):
@@ -57,7 +57,7 @@ print(len(compiled_kernels()))
 """
 
 
-def test_checked_and_unchecked_kernels_are_cached_apart(probe):
+def test_checked_and_unchecked_kernels_are_cached_separately(probe):
     assert probe(REACH) == "unchecked 1"
     assert probe(REACH) == "unchecked 0"
     assert probe(REACH, NUMBA_BOUNDSCHECK="1") == "checked 1"
@@ -66,7 +66,7 @@ def test_checked_and_unchecked_kernels_are_cached_apart(probe):
 
 
 def test_a_kernel_is_compiled_again_when_another_has_changed(probe):
-    """It may contain the other, of which numba's key of a cached kernel knows nothing."""
+    """It may contain the other, which is not a part of Numba's key of a cached kernel."""
     call = "print(double(21), len(compiled_kernels()))"
     assert probe(call) == "42 1"
     assert probe(call) == "42 0"
@@ -146,7 +146,7 @@ def on_terminal(code: str, **environment: str) -> str:
         while True:
             try:
                 piece = os.read(ours, 4096)
-            except OSError:  # nobody writes there any more
+            except OSError:  # the other end is closed
                 break
             if not piece:
                 break
@@ -158,9 +158,9 @@ def on_terminal(code: str, **environment: str) -> str:
 
 NOTICE = "Compiling kernels for this machine (once, a few seconds)..."
 WORK = """
-from solvent.core.progress import Progress
+from solvent.core.progress import open_progress
 from probe import double
-with Progress(show={show}):
+with open_progress({show}):
     double(1)
     double(1.5)
 """

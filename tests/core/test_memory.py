@@ -1,4 +1,4 @@
-"""How much memory there is: the system, the container and the process each have a say."""
+"""Available memory: limits of the system, the container and the process."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MB = 1_000_000
 
 @pytest.fixture
 def root(tmp_path):
-    """A folder that looks like the root of a system with 8 GB available and no container."""
+    """Return a folder that looks like the root of a system with 8 GB available and no container."""
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable: 8000000 kB\n")
     return tmp_path
 
 
 def group(root, path, **files):
-    """Write the files of a control group; dots in their names are written as underscores twice."""
+    """Write the files of a control group; a double underscore in a name stands for a dot."""
     folder = root / "sys/fs/cgroup" / path
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
@@ -40,7 +40,7 @@ def test_the_system_alone(root):
     assert container_memory(root) is None
 
 
-def test_nothing_is_told(tmp_path):
+def test_no_information(tmp_path):
     assert free_memory(tmp_path) == 2 * 10**9
 
 
@@ -53,7 +53,7 @@ def test_version_2(root):
     assert free_memory(root) == 280 * MB
 
 
-def test_a_parent_may_be_tighter(root):
+def test_a_parent_may_have_a_lower_limit(root):
     (root / "proc/self/cgroup").write_text("0::/pod/box\n")
     group(root, "pod/box", memory__max="max", memory__current=10 * MB, memory__stat="inactive_file 0")
     group(root, "pod", memory__max=400 * MB, memory__current=350 * MB, memory__stat="inactive_file 0")
@@ -70,7 +70,7 @@ def test_version_1(root):
     assert container_memory(root) == 150 * MB
 
 
-def test_within_a_container_the_path_is_not_there(root):
+def test_the_path_may_not_exist_within_a_container(root):
     (root / "proc/self/cgroup").write_text("4:memory:/docker/abc\n")
     group(root, "memory", memory__limit_in_bytes=700 * MB, memory__usage_in_bytes=650 * MB)
     assert container_memory(root) == 50 * MB
@@ -83,13 +83,13 @@ def test_more_used_than_allowed_leaves_nothing(root):
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "0::", "4:memory"])
-def test_files_that_make_no_sense(root, text):
+def test_invalid_files(root, text):
     (root / "proc/self/cgroup").write_text(text)
     group(root, "", memory__max="many", memory__current="")
     assert free_memory(root) == 8_000_000 * 1024
 
 
-def test_without_a_limit_free_memory_is_one(monkeypatch):
+def test_free_memory_is_the_limit_if_there_is_no_other(monkeypatch):
     monkeypatch.setattr(limits, "free_memory", lambda: 1000 * MB)
     monitor = ResourceMonitor()
     monitor.reserve(600 * MB, "most of it")
@@ -97,7 +97,7 @@ def test_without_a_limit_free_memory_is_one(monkeypatch):
         monitor.reserve(800 * MB, "too much")
 
 
-def test_a_container_counts_beside_a_limit(monkeypatch):
+def test_a_container_counts_in_addition_to_a_limit(monkeypatch):
     monkeypatch.setattr(limits, "hard_memory", lambda: 100 * MB)
     monitor = ResourceMonitor(bytes=8000 * MB)
     with pytest.raises(LimitReached, match=r"more than the 70 MB of free memory"):
@@ -126,22 +126,22 @@ except solvent.LimitError as error:
 
 
 @pytest.mark.parametrize("size", [200, 300, 400, 450, 500, 550, 700])
-def test_little_address_space_is_a_clean_end(size):
-    """LLVM ends a process that runs out of address space, or never returns."""
+def test_too_little_address_space_is_an_error(size):
+    """LLVM would end the process, or hang."""
     code, out, err = run(SOLVE, size * MB)
     assert code == 0, err[-1000:]
     assert "ulimit -v" in out or "of free memory" in out
 
 
 @pytest.mark.parametrize("size", [150, 300])
-def test_the_command_line_says_so_before_it_starts(size):
+def test_the_command_line_checks_address_space_before_it_starts(size):
     code, out, err = run("import sys; from solvent.cli import main; sys.exit(main(['schema']))", size * MB)
     assert (code, out) == (3, "")
     assert "error: Solvent needs about 360 MB of address space" in err
     assert "(ulimit -v)" in err
 
 
-def test_what_libraries_raise_for_want_of_address_space(monkeypatch):
+def test_errors_of_libraries_without_address_space(monkeypatch):
     monkeypatch.setattr(limits, "process_memory", lambda: 5 * MB)
     message = r"memory ran out within the limits of this process \(ulimit -v\)"
     with pytest.raises(LimitReached, match=message), ResourceMonitor():
@@ -151,7 +151,7 @@ def test_what_libraries_raise_for_want_of_address_space(monkeypatch):
         raise SystemError("something else")
 
 
-def test_process_memory_is_what_is_left(monkeypatch):
+def test_process_memory(monkeypatch):
     assert memory.process_memory() is None or memory.process_memory() > 0
     code, out, err = run("from solvent.core.memory import *; print(process_memory(), free_memory())", 300 * MB)
     assert code == 0, err

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a pool of threads that has worked."""
+    """Start the pool of threads and let it work."""
     monkeypatch.setattr(threads, "_threads", 3)
     threads._forget_pool()
     solve_large()
@@ -55,7 +55,7 @@ def compare() -> list[float | None]:
 
 
 def wait_for(pid: int, seconds: float = 60) -> int:
-    """Return the exit code of a child, which is killed if it hangs."""
+    """Return the exit code of a child; kill it if it hangs."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         done, status = os.waitpid(pid, os.WNOHANG)
@@ -121,7 +121,7 @@ def test_fork_while_another_thread_works(pool: None) -> None:
 
 @needs_fork
 def test_a_forked_child_can_be_interrupted() -> None:
-    """Also one that was forked while interrupts were held back."""
+    """This includes a child that was forked while interrupts were held back."""
     ready, tell = os.pipe()
     with held_back(polled=True):
         pid = os.fork()
@@ -161,7 +161,7 @@ def test_threads_do_different_things_at_the_same_time(pool: None) -> None:
 
 
 def test_no_kernel_uses_threads_of_numba() -> None:
-    """Those of OpenMP do not survive a fork, and others do not take calls from several threads."""
+    """Those of OpenMP do not survive a fork, and others cannot be called from several threads."""
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [getattr(node, "attr", None), getattr(node, "id", None)]

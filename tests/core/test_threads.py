@@ -1,4 +1,4 @@
-"""Kernels on several threads: every state once, errors arrive, and forked processes start anew."""
+"""Kernels on several threads: each state is processed once, errors are raised, and forked processes work."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_several_threads_work_at_a_time(monkeypatch):
     run_by_states(kernel, np.ones(100))
 
 
-def test_an_error_arrives_and_ends_the_work(monkeypatch):
+def test_an_error_is_raised_and_ends_the_work(monkeypatch):
     monkeypatch.setattr(threads, "_threads", 2)
 
     def kernel(begin, end):
@@ -66,7 +66,7 @@ def test_an_error_arrives_and_ends_the_work(monkeypatch):
         run_by_states(kernel, np.ones(100))
 
 
-def test_one_thread_is_this_one(monkeypatch):
+def test_one_thread_is_the_calling_one(monkeypatch):
     monkeypatch.setattr(threads, "_threads", 4)
     seen = []
     with one_thread():
@@ -83,7 +83,7 @@ def _sum_in_child(out):
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_process_has_threads_of_its_own(monkeypatch):
+def test_a_forked_process_has_its_own_threads(monkeypatch):
     monkeypatch.setattr(threads, "_threads", 2)
     run_by_states(lambda begin, end: None, np.ones(50))
     fork = multiprocessing.get_context("fork")

@@ -1,4 +1,4 @@
-"""Frontiers by brute force, in fractions: nothing here is shared with what they check."""
+"""Frontiers by brute force, in fractions, without code of the package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def outcomes_of(model: CMDP, row: int) -> Outcomes:
 
 
 def exact_points(model: CMDP) -> list[tuple[Fraction, Fraction]]:
-    """Return where the optimal value rises, and to what, by asking at every amount that any history can have spent."""
+    """Return the budgets at which the optimal value rises and its values, by solving for every possible amount."""
 
     @cache
     def value(step: int, state: int, left: Fraction) -> Fraction | None:
@@ -66,7 +66,7 @@ def pareto(pairs: Iterable[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, F
 
 
 def courses(model: CMDP) -> Iterator[tuple[frozenset[tuple[int, int]], Fraction, Fraction]]:
-    """Yield each course of a model without luck: its (step, row) pairs, cost and reward."""
+    """Yield each path of a deterministic model: its (step, row) pairs, cost and reward."""
 
     def walk(step: int, state: int) -> Iterator[tuple[list[tuple[int, int]], Fraction, Fraction]]:
         if step == model.horizon:

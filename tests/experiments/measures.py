@@ -1,4 +1,4 @@
-"""Things to measure, in a module that worker processes can import."""
+"""Functions to measure, in a module that worker processes can import."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Measured:
 
 
 def measure(case: Case) -> Measured:
-    """Add up, and leave a trace of having been called."""
+    """Return a sum, and record the call in a file."""
     if case.folder:
         with open(f"{case.folder}/calls", "a") as calls:  # noqa: PTH123
             calls.write(f"{case.size}\n")

@@ -1,4 +1,4 @@
-"""Growth is read off correctly, both figures say what their rows say, and docs/average-case.md says what they say."""
+"""Fits are correct, both figures agree with their rows, and docs/average-case.md agrees with the figures."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ def test_too_little_to_fit() -> None:
         fit_shape([1, 2, 3, 4], [[1], [], [3], [4]])
 
 
-def test_shapes_in_a_few_signs() -> None:
+def test_shapes_as_formulas() -> None:
     root = {"shape": "root", "parameter": 2.5, "low": 2.25, "high": 2.75}
-    assert describe(root) == "exp(2.50 √H) (2.25 to 2.75)"
-    assert describe({"shape": "exponential", "parameter": 2, "low": 1.9, "high": 2.125}) == "2.00^H (1.90 to 2.12)"
+    assert describe(root) == r"$e^{2.50 \sqrt{H}}$ (2.25 to 2.75)"
+    assert describe({"shape": "exponential", "parameter": 2, "low": 1.9, "high": 2.125}) == "$2.00^H$ (1.90 to 2.12)"
 
 
 def test_quick_sizes_have_enough_horizons() -> None:
-    for arguments in (Average(), Average.quick(), Average(trials=1, longest=1, longest_with_luck=1)):
-        for luck in (False, True):
+    for arguments in (Average(), Average.quick(), Average(trials=1, longest=1, longest_random=1)):
+        for random in (False, True):
             for family in NAMES:
-                assert len(arguments.horizons(family, luck)) >= 4
+                assert len(arguments.horizons(family, random)) >= 4
     assert Average().horizons("uniform", False)[-1] == 320
     assert Average.quick().horizons("uniform", True) == (6, 8, 10, 12)
     assert len(set(Average().study().cases)) == len(Average().study().cases)
@@ -91,33 +91,34 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {each.name: each for each in reproduce(PAST, tmp_path_factory.mktemp("quick"), quick=True)}
 
 
-def test_the_families_without_luck_grow_more_slowly(made: dict[str, Any]) -> None:
+def test_deterministic_families_grow_more_slowly(made: dict[str, Any]) -> None:
     facts = made["average"].facts
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
     for family in ("uniform", "pareto", "lognormal", "states"):
         assert facts["without"][family]["means"]["10"] < facts["with"][family]["means"]["10"]
     assert facts["without"]["subset-sum"]["means"]["10"] == 2**10
-    assert describe(facts["without"]["subset-sum"]) == "2.00^H (2.00 to 2.00)"
-    assert made["average"].finding.startswith("without luck, points grow like H^")
+    assert describe(facts["without"]["subset-sum"]) == "$2.00^H$ (2.00 to 2.00)"
+    assert made["average"].finding.startswith("in deterministic models, points grow like H^")
     assert made["average"].files["figure"].stat().st_size > 50_000
 
 
-def test_noise_helps_without_luck_and_not_with_it(made: dict[str, Any]) -> None:
+def test_noise_helps_deterministic_instances_only(made: dict[str, Any]) -> None:
     facts = made["smoothed"].facts
     means = list(facts["plain"]["12"]["means"].values())
     assert means[0] < 100
     assert means[-1] > 2**11
     assert facts["prize"] == {"least": 2**7 + 1, "most": 2**7 + 1}
-    assert "has 129 at every noise tried, of density H / noise on its costs (H = 8)" in made["smoothed"].finding
+    finding = made["smoothed"].finding
+    assert "has 129 at every level of noise tried, of density H / noise on its costs (H = 8)" in finding
     assert facts["plain"]["8"]["exponent"] is None  # too little between its ends
     lines = Smoothed.quick().table(facts)
     assert lines[2].endswith("|  |  |")
     assert {line.count("|") for line in lines} == {8}
-    assert {line.count("|") for line in Smoothed.quick().luck_table(facts)} == {6}
+    assert {line.count("|") for line in Smoothed.quick().random_table(facts)} == {6}
 
 
 def test_pictures_have_a_line_for_each_family_and_bound(tmp_path: Path) -> None:
-    arguments = Average(trials=1, longest=10, longest_with_luck=6)
+    arguments = Average(trials=1, longest=10, longest_random=6)
     figure = arguments.draw(arguments.results(run(arguments.study(), tmp_path)))
     for axes in figure.axes:
         drawn = [str(line.get_label()) for line in axes.get_lines()]
@@ -143,13 +144,13 @@ def test_means_lie_below_what_is_proved() -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "luck", "horizon"),
+    ("family", "random", "horizon"),
     [("uniform", False, 40), ("near", False, 28), ("strong", False, 20), ("states", True, 10), ("pareto", True, 12)],
 )
-def test_means_are_found_again(family: str, luck: bool, horizon: int) -> None:
+def test_means_are_found_again(family: str, random: bool, horizon: int) -> None:
     trials = FACTS["average"]["trials"]
-    found = [average.measure(average.Case(family, luck, horizon, seed)).points for seed in range(trials)]
-    assert sum(found) / trials == FACTS["average"]["with" if luck else "without"][family]["means"][str(horizon)]
+    found = [average.measure(average.Case(family, random, horizon, seed)).points for seed in range(trials)]
+    assert sum(found) / trials == FACTS["average"]["with" if random else "without"][family]["means"][str(horizon)]
 
 
 def test_means_under_noise_are_found_again() -> None:
@@ -168,10 +169,10 @@ def test_the_page_has_the_numbers_of_the_run() -> None:
 
 
 def test_the_page_is_right_about_numbers_of_its_own() -> None:
-    assert f"exp({math.log(4) / math.sqrt(8):.2f} sqrt(H))" in PAGE
-    assert f"exp({math.pi * math.sqrt(2 / 3):.2f} sqrt(k))" in PAGE
+    assert rf"$\exp({math.log(4) / math.sqrt(8):.2f} \sqrt H)$" in PAGE
+    assert rf"$\exp({math.pi * math.sqrt(2 / 3):.2f} \sqrt k)$" in PAGE
     assert FACTS["average"]["trials"] == 20
-    assert "Seven families, 20 problems for each horizon" in PAGE
+    assert "seven families, with 20 problems for each horizon" in PAGE
     assert FACTS["smoothed"]["trials"] == 10
     assert "*Means of 10 instances." in PAGE
     factors = [of["parameter"] for of in FACTS["average"]["with"].values()]

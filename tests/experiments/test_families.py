@@ -1,4 +1,4 @@
-"""Counts of points are the true ones, and what docs/average-case.md states about them holds."""
+"""Counts of points are exact, and the statements of docs/average-case.md about them hold."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ FAMILIES = [*families.DRAWS, "states"]
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("luck", "horizon"), [(False, 7), (True, 4)])
+@pytest.mark.parametrize(("random", "horizon"), [(False, 7), (True, 4)])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_counts_are_exact(family: str, luck: bool, horizon: int, seed: int) -> None:
-    model = families.draw(family, horizon, seed, luck=luck)
+def test_counts_are_exact(family: str, random: bool, horizon: int, seed: int) -> None:
+    model = families.draw(family, horizon, seed, random=random)
     assert count(model).points == len(exact_points(model))
 
 
 @pytest.mark.parametrize("halvings", [0, 3, 20])
-@pytest.mark.parametrize("lucky", [0, 2, 4])
-def test_counts_with_noise_are_exact(halvings: int, lucky: int) -> None:
+@pytest.mark.parametrize("random_steps", [0, 2, 4])
+def test_counts_with_noise_are_exact(halvings: int, random_steps: int) -> None:
     for seed in range(3):
-        model = families.powers(5, 2.0**-halvings, seed, lucky=lucky)
+        model = families.powers(5, 2.0**-halvings, seed, random_steps=random_steps)
         assert count(model).points == len(exact_points(model))
         prize = families.prize(5, 2.0**-halvings, seed)
         assert count(prize).points == len(exact_points(prize)) == 2**4 + 1
@@ -46,13 +46,13 @@ def test_without_luck_points_are_the_pareto_set(family: str) -> None:
     assert count(model).points == len(undominated)
 
 
-@pytest.mark.parametrize("luck", [False, True])
+@pytest.mark.parametrize("random", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_two_values_lie_within_the_tolerance(family: str, luck: bool) -> None:
-    horizon = 20 if luck else 320
-    model = families.draw(family, horizon, seed=1, luck=luck)
+def test_no_two_values_lie_within_the_tolerance(family: str, random: bool) -> None:
+    horizon = 20 if random else 320
+    model = families.draw(family, horizon, seed=1, random=random)
     spacing = 2.0**-families.VALUE_BITS
-    tosses = horizon if luck else 0
+    tosses = horizon if random else 0
     assert spacing > SAME_POINT * np.abs(model.row_reward).max() * horizon
     assert (model.row_reward * 2.0 ** (families.VALUE_BITS - tosses) % 1 == 0).all()
     assert set(model.probability.tolist()) <= {0.5, 1.0}
@@ -85,12 +85,14 @@ def test_noise_moves_from_the_worst_case_to_the_average() -> None:
 
 
 def test_more_luck_than_can_be_counted_is_refused() -> None:
-    with pytest.raises(ModelError, match="luck: expected at most 20 steps of luck, beyond which points lie too close"):
-        families.draw("uniform", 21, 0, luck=True)
+    with pytest.raises(
+        ModelError, match="number of random steps: expected at most 20, beyond which points lie too close"
+    ):
+        families.draw("uniform", 21, 0, random=True)
     with pytest.raises(ModelError, match="found 25"):
         families.prize(26, 0.5, 0)
-    with pytest.raises(ModelError, match="lucky: expected at most the number of steps, 4, found 5"):
-        families.powers(4, 0.5, 0, lucky=5)
+    with pytest.raises(ModelError, match="random_steps: expected at most the number of steps, 4, found 5"):
+        families.powers(4, 0.5, 0, random_steps=5)
 
 
 def test_wrong_arguments_are_refused() -> None:
@@ -162,7 +164,7 @@ def test_one_optimum_counts_subsets() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_points_multiply_at_a_toss_and_no_more(seed: int) -> None:
     """The third statement: three times as many at a toss, and the Pareto set of each stretch between."""
-    model = families.powers(7, 2.0**-seed, seed, lucky=2)
+    model = families.powers(7, 2.0**-seed, seed, random_steps=2)
     stretches: list[list[tuple[Fraction, Fraction]]] = [[]]
     for step in range(model.horizon):
         (row,) = [row for row in model.rows(step, 0) if model.row_reward[row] > 0]

@@ -1,4 +1,4 @@
-"""Each figure at a quick size: its trials, what it finds in them, and its picture."""
+"""Each figure at a quick size: its trials, its facts and its plot."""
 
 from __future__ import annotations
 
@@ -103,13 +103,13 @@ def test_the_schemes_are_on_their_sides_of_the_optimum() -> None:
 
 
 def test_what_is_wrong_is_seen() -> None:
-    assert not changed("value", "never over", value=1e6)["large"]["never_above_optimum"]
+    assert not changed("value", "strict", value=1e6)["large"]["never_above_optimum"]
     assert not changed("value", "plain approximate", value=-1.0)["small"]["never_below_optimum"]
-    assert not changed("value", "never over", over=0.5)["binding"]["never_over"]
+    assert not changed("value", "strict", over=0.5)["binding"]["never_over"]
     assert changed("value", "approximate", over=0.2)["binding"]["worst_over"] == pytest.approx(0.2)
     assert not changed("approximation", "reduction", value=0.0)["large"]["agree"]
     assert not changed("precision", "exact", value=0.0)["cuts"][0]["agree"]
-    assert changed("never-over", "plain never over", value=0.0)["large"]["below"] == 1.0
+    assert changed("never-over", "plain strict", value=0.0)["large"]["below"] == 1.0
 
 
 def test_all_exact_methods_agree() -> None:
@@ -138,7 +138,7 @@ def test_trials_that_make_no_sense() -> None:
         measure(Trial("best", 3, 1.0, 0))
     with pytest.raises(ModelError, match=r"method: expected one of plain exact, .*, found 'plain best'"):
         measure(Trial("plain best", 3, 1.0, 0, 0.1))
-    for method in ("approximate", "plain never over"):
+    for method in ("approximate", "plain strict"):
         with pytest.raises(ModelError, match="expected an epsilon, found none"):
             measure(Trial(method, 3, 1.0, 0))
 
@@ -188,7 +188,7 @@ def test_every_claim_has_a_verdict(tmp_path: Path) -> None:
     assert path.read_text() == text
     assert write_claims(made, tmp_path, quick=True) == path
     assert path.read_text() == f"{TOY}\n\n{text}"
-    assert "verdicts say nothing" in TOY
+    assert "verdicts do not apply" in TOY
 
 
 def test_verdicts_follow_the_facts() -> None:
@@ -201,7 +201,7 @@ def test_verdicts_follow_the_facts() -> None:
     assert holds("the approximation has at least") == "yes"
     assert holds("the approximation has at least", value=changed("value", "approximate", value=0.0)) == "no"
     assert holds("the feasibility (no-violation) scheme is feasible") == "yes"
-    bad = changed("value", "never over", over=1.0)
+    bad = changed("value", "strict", over=1.0)
     assert holds("the feasibility (no-violation) scheme is feasible", value=bad) == "partly"
     slow = changed("approximation", "plain exact", seconds=60.0)
     for told in (facts["approximation"], slow):

@@ -1,4 +1,4 @@
-"""docs/reproduction.md says what the committed facts say."""
+"""docs/reproduction.md agrees with the committed facts."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def test_every_figure_is_on_the_page() -> None:
 
 
 def test_a_page_without_a_block_is_refused() -> None:
-    with pytest.raises(SystemExit, match="expected one block 'claims' in the page, found 0"):
+    with pytest.raises(SystemExit, match="expected one block 'claims' on the page, found 0"):
         SCRIPT["fill"]("nothing", {"claims": "x"})

@@ -1,4 +1,4 @@
-"""Rows are kept, a killed run goes on, and nothing is mixed."""
+"""Rows are kept, a killed run can be resumed, and rows of different studies are not mixed."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_an_error_ends_the_run_names_the_case_and_keeps_the_rows(jobs: int, tmp_
 
 def test_a_worker_that_dies_is_not_waited_for(tmp_path: Path) -> None:
     cases = (Case(1, kind="killed"), Case(2, kind="killed"))
-    with pytest.raises(SolventError, match="sums: a worker process ended without an answer"):
+    with pytest.raises(SolventError, match="sums: a worker process ended without a result"):
         run(Study("sums", cases, measure, Measured), tmp_path, jobs=2)
 
 
@@ -205,8 +205,8 @@ def test_workers_do_not_outlive_a_killed_run(tmp_path: Path) -> None:
     [
         ("a,b\n1,2\n", 1, "the columns solvent,size,share,kind,seed,folder,total,large,note"),
         ("HEADER\n0.1.0,1,0.5\n", 2, "9 cells"),
-        ("HEADER\n0.1.0,1,0.5,plain,,,many,False,\n", 2, "what this experiment measures"),
-        ("HEADER\n0.1.0,1,0.5,plain,,,1.0,perhaps,\n", 2, "what this experiment measures"),
+        ("HEADER\n0.1.0,1,0.5,plain,,,many,False,\n", 2, "a row of this experiment"),
+        ("HEADER\n0.1.0,1,0.5,plain,,,1.0,perhaps,\n", 2, "a row of this experiment"),
     ],
 )
 def test_files_of_something_else_are_refused(content: str, line: int, expected: str, tmp_path: Path) -> None:
@@ -217,13 +217,13 @@ def test_files_of_something_else_are_refused(content: str, line: int, expected: 
         run(study(tmp_path), tmp_path)
     assert caught.value.where == f"{file}, line {line}"
     assert caught.value.expected == expected
-    assert caught.value.hint == "name another folder, or forget these rows with --fresh (fresh=True)"
+    assert caught.value.hint == "name another folder, or discard these rows with --fresh (fresh=True)"
     assert file.read_bytes() == before
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "sums.csv").write_bytes(b"\xff\xfe\n")
-    with pytest.raises(ModelError, match=r"expected a file of rows, found bytes that are no text.*--fresh"):
+    with pytest.raises(ModelError, match=r"expected a file of rows, found bytes that are not UTF-8 text.*--fresh"):
         run(study(tmp_path), tmp_path)
 
 
@@ -237,7 +237,7 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("jobs", [0, -1, True, 1.5, "2"])
 def test_jobs_must_be_a_number(jobs: object, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="jobs: expected a whole number of at least 1, found"):
+    with pytest.raises(ModelError, match="jobs: expected an integer of at least 1, found"):
         run(study(tmp_path), tmp_path, jobs)  # type: ignore[arg-type]
 
 
@@ -254,7 +254,7 @@ class Same:
 def test_only_plain_fields_make_rows(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"Nested.cases: expected an int, float, str or bool"):
         run(Study("bad", (Nested([1]),), measure, Measured), tmp_path)  # type: ignore[arg-type]
-    with pytest.raises(ModelError, match="expected fields of other names in case and result"):
+    with pytest.raises(ModelError, match="expected different names for the fields of case and result"):
         run(Study("bad", (Same(1),), lambda case: case, Same), tmp_path)
     with pytest.raises(ModelError, match="expected a plain str on one line"):
         run(study(tmp_path, kind="two\nlines"), tmp_path)

@@ -1,4 +1,4 @@
-"""The paper's algorithms as written find what the planner finds."""
+"""The paper's algorithms as written agree with the solvers."""
 
 from __future__ import annotations
 
@@ -105,5 +105,5 @@ def test_what_the_paper_does_not_solve_is_refused() -> None:
         solve_approximate(model, 1, 0)
     b = CMDP.builder(horizon=1, start=0, resources=["x"])
     b.add(0, 0, outcomes=[(1, 0, distribution("uniform", low=0, high=1))])
-    with pytest.raises(ModelError, match="model: expected costs that are plain numbers, found continuous ones"):
+    with pytest.raises(ModelError, match="model: expected costs without distributions, found continuous costs"):
         solve_exact(b.build(), 1)

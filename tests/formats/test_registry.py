@@ -10,7 +10,7 @@ import pytest
 import typer
 
 import solvent
-from solvent.cli.complete import resource_names
+from solvent.cli.completion import resource_names
 from solvent.cli.environments import is_model_file
 from solvent.errors import ModelError
 from solvent.formats import json as json_format

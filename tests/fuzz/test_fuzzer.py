@@ -223,7 +223,7 @@ def test_damage_that_shows_at_the_end_is_a_failure(tmp_path) -> None:
     fuzzer = runner.Fuzzer(options, runner.Settings(Fraction(0), {}, 0.0), leave_badly)
     assert fuzzer.run() == 1
     assert fuzzer.tally.checks["worker exit"] == 1
-    assert "this problem by itself does the same" in "".join(path.read_text() for path in tmp_path.iterdir())
+    assert "this problem alone does the same" in "".join(path.read_text() for path in tmp_path.iterdir())
 
 
 def test_a_run_that_compares_nothing_fails(capsys) -> None:

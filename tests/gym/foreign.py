@@ -1,4 +1,4 @@
-"""Environments that know nothing of Solvent, to be kept within a budget."""
+"""Environments that do not depend on Solvent's conventions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from solvent.model.cmdp import CMDP
 
 
 class Foreign(gymnasium.Env[Any, Any]):
-    """A model played by someone else: it reports floats, and takes whatever action it is given."""
+    """A model as a third-party environment: it reports floats and accepts every action."""
 
     def __init__(self, model: CMDP) -> None:
         self._inner = ModelEnv(model, fallback="first")
@@ -29,7 +29,7 @@ class Foreign(gymnasium.Env[Any, Any]):
 
 
 class Road(gymnasium.Env[Any, Any]):
-    """A road of cells; action a drives a cells on at a price per action. Costs are where `report` says."""
+    """A road of cells; action a moves a cells ahead and costs prices[a], reported as `report` says."""
 
     def __init__(
         self, prices: Sequence[Any] = (0, 1, 2), *, length: int = 50, report: str = "info", start: int = 0

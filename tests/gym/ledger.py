@@ -1,4 +1,4 @@
-"""A ledger below the wrapper, which adds up by itself what an environment took."""
+"""A wrapper below `BudgetWrapper` that adds up costs independently."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import gymnasium
 
 
 class Ledger(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Writes down what was spent in each episode after each step.
+    """Records what was spent after each step of each episode.
 
-    The rule is its own: a function of (observation, action, next observation, reward, info), by default `info["cost"]`.
+    The cost is a function of (observation, action, next observation, reward, info), by default `info["cost"]`.
     """
 
     passes_actions = True
@@ -38,11 +38,11 @@ class Ledger(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     @property
     def steps(self) -> int:
-        """How many steps were written down."""
+        """Number of steps recorded."""
         return sum(map(len, self.episodes))
 
     def most(self) -> Fraction:
-        """Return the most that was ever spent after a step."""
+        """Return the greatest amount spent after any step."""
         return max(amount for episode in self.episodes for amount in episode)
 
 

@@ -1,4 +1,4 @@
-"""Masks from bounds, stated and learned, and where costs are found."""
+"""Masks from bounds, stated and learned, and sources of costs."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_costs_that_are_not_there() -> None:
     env.reset()
     with pytest.raises(ModelError, match=r"info after a step: expected a cost under 'cost', found the keys \[\]; pass"):
         env.step(1)
-    with pytest.raises(PolicyError, match=r"an episode that broke off"):
+    with pytest.raises(PolicyError, match=r"an episode that ended with an error"):
         env.step(1)
     plain = CostInInfo(Road())
     plain.reset()
@@ -166,7 +166,7 @@ def test_a_bound_that_does_not_hold_is_an_error() -> None:
     env = BudgetWrapper(Road([0, 1, 5]), 30, cost_bound=[0, 1, 2])
     env.reset()
     env.step(1)
-    match = r"step 1, action 2, cost of cost: expected at most 2, as cost_bound says, found 5; the bound must hold"
+    match = r"step 1, action 2, cost of cost: expected at most 2, as cost_bound says, found 5; cost_bound must hold"
     with pytest.raises(PolicyError, match=match):
         env.step(2)
 
@@ -218,7 +218,7 @@ def test_actions_need_not_begin_at_zero() -> None:
 
 
 def test_budgets_that_need_a_model() -> None:
-    hint = r"expected one anytime upper limit, found .*; limits that vary, lower and final ones need a model"
+    hint = r"expected one anytime upper limit, found .*; limits per step, lower limits and final limits need"
     for budget in (Budget(upper=[1, 2]), Budget.final(3), Budget(3, lower=0), {"cost": Budget.final(3)}):
         with pytest.raises(BudgetError, match=hint):
             BudgetWrapper(Road(), budget, cost_bound=1)
@@ -227,7 +227,7 @@ def test_budgets_that_need_a_model() -> None:
 
 
 def test_bounds_that_do_not_fit() -> None:
-    with pytest.raises(ModelError, match=r"BudgetWrapper: expected a model, or a bound on what actions cost, found"):
+    with pytest.raises(ModelError, match=r"BudgetWrapper: expected a model, or a bound on the cost of actions, found"):
         BudgetWrapper(Road(), 3)
     with pytest.raises(ModelError, match=r"cost_bound: expected numbers of shape \(3,\), found shape \(2,\)"):
         BudgetWrapper(Road(), 3, cost_bound=[1, 2])

@@ -1,4 +1,4 @@
-"""Exact masks against brute force, and what holding an environment to its model means."""
+"""Exact masks compared with brute force, and environments that deviate from their model."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ import solvent
 from oracle import Nodes, Problem
 from solvent.errors import BudgetError, LimitError, ModelError, UnmodeledOutcome
 from solvent.gym import BudgetWrapper, ModelEnv
-from solvent.gym.exact_masks import Nodes as NodeJudge
-from solvent.gym.exact_masks import OneSided, judge_of
+from solvent.gym.exact_masks import NodeRule, ThresholdRule, choose_rule
 from solvent.model import instances
 from solvent.model.budget import Budget, resolve
 from solvent.model.cmdp import CMDP
@@ -57,7 +56,7 @@ def test_masks_are_what_brute_force_says(tiny: Tiny, seed: int) -> None:
 @given(one_sided_problems(), st.integers(0, 1000))
 def test_amounts_per_row_and_nodes_agree(tiny: Tiny, seed: int) -> None:
     limits = resolve(tiny.model, tiny.budget)
-    assert isinstance(judge_of(tiny.model, limits, tiny.budget, None), OneSided)
+    assert isinstance(choose_rule(tiny.model, limits, tiny.budget, None), ThresholdRule)
     inner = ModelEnv(tiny.model)
     mdp = solvent.augment(tiny.model, tiny.budget)
     play_against_oracle(BudgetWrapper(inner, model=mdp, dead_start="end"), inner, tiny, seed)
@@ -82,11 +81,11 @@ def test_an_environment_that_reports_floats(tiny: Tiny, seed: int) -> None:
 def test_who_judges() -> None:
     two = instances.random(3, 2, resources=2, horizon=3)
     both = {"r0": 5, "r1": 5}
-    assert isinstance(judge_of(two, resolve(two, both), both, None), NodeJudge)
+    assert isinstance(choose_rule(two, resolve(two, both), both, None), NodeRule)
     one = {"r0": 5, "r1": None}
-    assert isinstance(judge_of(two, resolve(two, one), one, None), OneSided)
+    assert isinstance(choose_rule(two, resolve(two, one), one, None), ThresholdRule)
     box = {"r0": Budget(upper=5, lower=0), "r1": None}
-    assert isinstance(judge_of(two, resolve(two, box), box, None), NodeJudge)
+    assert isinstance(choose_rule(two, resolve(two, box), box, None), NodeRule)
 
 
 def test_a_frontier_will_do() -> None:
@@ -96,17 +95,19 @@ def test_a_frontier_will_do() -> None:
     _, info = env.reset()
     assert info["action_mask"].tolist() == [1, 1]
     assert env.step(1)[4]["action_mask"].tolist() == [1, 0]
-    with pytest.raises(BudgetError, match=r"budget: expected a budget of weight, found none; a curve speaks of every"):
+    with pytest.raises(
+        BudgetError, match=r"budget: expected a budget of weight, found none; a curve has a value for every"
+    ):
         BudgetWrapper(ModelEnv(model), model=curve)
-    with pytest.raises(BudgetError, match=r"a budget of weight only, as the curve's, found \{'fuel': 3\}"):
+    with pytest.raises(BudgetError, match=r"a budget of weight only, as in the curve, found \{'fuel': 3\}"):
         BudgetWrapper(ModelEnv(model), {"fuel": 3}, model=curve)
 
 
 def test_an_augmented_mdp_will_do_if_it_is_pruned() -> None:
     model = instances.knapsack([60, 100], [10, 20], capacity=20)
-    with pytest.raises(ModelError, match=r"model: expected an augmented MDP that is pruned and has steps"):
+    with pytest.raises(ModelError, match=r"model: expected a pruned augmented MDP with a finite horizon"):
         BudgetWrapper(ModelEnv(model), model=solvent.augment(model, prune=False))
-    with pytest.raises(BudgetError, match=r"expected None, as an augmented MDP carries its own, found 3"):
+    with pytest.raises(BudgetError, match=r"expected None, since an augmented MDP has its own budget, found 3"):
         BudgetWrapper(ModelEnv(model), 3, model=solvent.augment(model))
 
 
@@ -167,7 +168,7 @@ def test_floats_that_several_amounts_round_to() -> None:
 
 
 def play(env: BudgetWrapper, steps: int) -> int:
-    """Play so many steps at random among safe actions, and return how many episodes that were."""
+    """Take a number of random safe actions and return the number of episodes."""
     rng, episodes = np.random.default_rng(0), 1
     _, info = env.reset(seed=0)
     for _ in range(steps):
@@ -181,7 +182,7 @@ def play(env: BudgetWrapper, steps: int) -> int:
 
 
 class Liar(Foreign):
-    """Says things the model excludes."""
+    """Reports outcomes that the model excludes."""
 
     says: Any = (0, 7.0)
 
@@ -203,7 +204,9 @@ def test_what_the_model_excludes_ends_the_promise(says: Any, found: str) -> None
     env.reset()
     with pytest.raises(UnmodeledOutcome, match=rf"'take': expected state 'knapsack' at cost 10, found .*{found}"):
         env.step(1)
-    with pytest.raises(solvent.PolicyError, match=r"expected reset\(\) first, found an episode that broke off"):
+    with pytest.raises(
+        solvent.PolicyError, match=r"expected reset\(\) first, found an episode that ended with an error"
+    ):
         env.step(0)
     env.reset()
     assert env.remaining == {"weight": 30}
@@ -222,15 +225,15 @@ def test_arguments_that_do_not_fit_a_model() -> None:
         BudgetWrapper(Foreign(model), model=model)
     with pytest.raises(ModelError, match=r"actions: expected 2 names, one for each action of the environment, found 1"):
         BudgetWrapper(Foreign(model), model=model, actions=["take"])
-    with pytest.raises(ModelError, match=r"cost_bound: expected nothing beside a model, whose masks are exact, fo"):
+    with pytest.raises(ModelError, match=r"cost_bound: expected None if there is a model, whose masks are exact, fo"):
         BudgetWrapper(Foreign(model), model=model, cost_bound=3)
     with pytest.raises(BudgetError, match=r"budget: expected a limit on at least one resource"):
         BudgetWrapper(ModelEnv(model), {"weight": None})
     b = CMDP.builder(horizon=3, start=0, resources=["x"])
     b.add(0, 0, outcomes=[(1, 0, solvent.distribution("uniform", low=0, high=1))])
-    with pytest.raises(ModelError, match=r"costs of finite support, from which exact masks are made, found uniform"):
+    with pytest.raises(ModelError, match=r"costs with finitely many values, which exact masks need, found uniform"):
         BudgetWrapper(ModelEnv(b.build()), 3)
-    with pytest.raises(LimitError, match=r"the masks were not made: bounds per step and state would need .*"):
+    with pytest.raises(LimitError, match=r"the masks were not computed: bounds per step and state would need .*"):
         BudgetWrapper(ModelEnv(model), memory_limit=10)
 
 

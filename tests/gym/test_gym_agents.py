@@ -1,4 +1,4 @@
-"""The wrapper among others: vectors, time limits, monitors, and agents that know of masks."""
+"""The wrapper with vector environments, time limits, monitors, and agents that use masks."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_monitor_and_the_check_of_stable_baselines() -> None:
 
 @pytest.fixture
 def _one_thread() -> None:
-    """Small networks only get slower with more, and tests that run beside each other far slower."""
+    """Use one thread: small networks get slower with more, even more so in parallel tests."""
     pytest.importorskip("torch").set_num_threads(1)
 
 

@@ -1,4 +1,4 @@
-"""What agents see: spaces, keys, and that both agree."""
+"""Layouts of observations: spaces and keys, and that observations match them."""
 
 from __future__ import annotations
 

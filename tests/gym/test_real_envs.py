@@ -1,4 +1,4 @@
-"""Environments that nobody here wrote, 10,000 steps each with random masked agents, counted by somebody else.
+"""Third-party environments: 10,000 steps each with random masked agents, with an independent count of costs.
 
 A `Ledger` below the wrapper adds up, in fractions, what the environment really took, and knows nothing of masks.
 """

@@ -1,4 +1,4 @@
-"""What `BudgetWrapper` reports is what the environment's own account says, whatever stands between the two."""
+"""`BudgetWrapper` reports what the environment itself spent, regardless of the wrappers between the two."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ REPEATING: dict[str, Callable[[Any], Any]] = {
     "heir": Heir,
 }
 WRAPPERS = PASSING | CHANGING | REPEATING
-#: The most steps that one of them takes for one.
+#: The largest number of environment steps that one of these wrappers takes per step.
 MOST = {"repeat": 3, "twice": 2}
 
 
 def play(env: BudgetWrapper, rng: Random, episodes: int) -> None:
-    """Play at random; errors end an episode, and no more."""
+    """Take random actions; an error ends only its episode."""
     for _ in range(episodes):
         try:
             _, info = env.reset(seed=rng.randrange(10**6))
@@ -79,7 +79,7 @@ def test_reported_violations_are_those_of_the_environment(seed: int) -> None:
     env: Any = CostMeter(base, cost) if metered else base
     for name in names:
         env = WRAPPERS[name](env)
-    most = max(base.dearest, Fraction(0))
+    most = max(base.largest_cost, Fraction(0))
     for name in names:
         most *= MOST.get(name, 1)
     bounds = {
@@ -128,7 +128,7 @@ def test_sticky_actions_with_a_cost_by_action_are_refused() -> None:
 
 
 def test_every_wrapper_of_gymnasium_is_known() -> None:
-    """What a new version brings is refused until somebody has looked at it; this says when."""
+    """Wrappers of a new Gymnasium version are refused until they are reviewed; this test finds them."""
     ways: dict[str, set[str]] = {}
     for name in gymnasium.wrappers.__all__:
         try:
@@ -153,7 +153,7 @@ def test_a_step_or_reset_patched_into_an_object_is_unknown() -> None:
 
 
 def test_what_is_spent_between_two_steps_counts() -> None:
-    """Five and back again is over a budget of three, though it comes to nothing."""
+    """Spending five and getting it back exceeds a budget of three, although the sum is zero."""
 
     class Swing(gymnasium.Env[Any, Any]):
         observation_space, action_space = gymnasium.spaces.Discrete(1), gymnasium.spaces.Discrete(1)
@@ -193,7 +193,7 @@ def test_what_a_reset_spends_counts() -> None:
             observation, _, _, _, info = self.env.step(1)
             return observation, info
 
-    with pytest.raises(SolventError, match="reset: expected nothing to be spent before the first step"):
+    with pytest.raises(SolventError, match="reset: expected no cost before the first step"):
         BudgetWrapper(Early(ModelEnv(model)), 30).reset()
 
 
@@ -259,7 +259,7 @@ def test_meters_in_vectors_and_copies() -> None:
 
     def make() -> BudgetWrapper:
         base = Ledgered(7, [Fraction(3)])
-        return BudgetWrapper(StickyAction(CostMeter(base), 0.5), 3, cost_bound=base.dearest, dead_start="end")
+        return BudgetWrapper(StickyAction(CostMeter(base), 0.5), 3, cost_bound=base.largest_cost, dead_start="end")
 
     vector = gymnasium.vector.SyncVectorEnv([make, make])
     vector.reset(seed=1)

@@ -45,7 +45,7 @@ def test_reported_violations_are_those_of_the_environment(seed: int) -> None:
     times = 2 if altered and names[-1] != "sticky" else 1
     given: dict[str, Any] = {
         "known": {"support": base.table},
-        "bound": {"cost_bound": times * max(base.dearest, 0)},
+        "bound": {"cost_bound": times * max(base.largest_cost, 0)},
         "learned": {"cost_support": "learned"},
     }[mode]
     if mode == "bound" and not altered:
@@ -159,7 +159,7 @@ def test_rounded_continuous_costs_are_judged_by_the_ends_of_their_bins() -> None
         for strict in (False, True)
     )
     assert relaxed.violations > 0 == strict.violations
-    assert max(solvent.verify(b.build(), strict.policy).worst_spent["x"]) <= 2
+    assert solvent.verify(b.build(), strict.policy).worst_spent["x"] <= 2
 
 
 def test_strict_policies_keep_the_budget_and_say_how_they_count(tmp_path: Any) -> None:

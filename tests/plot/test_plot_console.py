@@ -84,12 +84,12 @@ def test_no_feasible_budget_is_said_in_words():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: plot.terminal_plot([0], [1, 2]), "terminal_plot: expected as many x as y, found shapes"),
-        (lambda: plot.terminal_plot([0], [math.nan]), "terminal_plot: expected some y that is finite, found"),
-        (lambda: plot.terminal_plot([], []), "terminal_plot: expected some y that is finite, found"),
-        (lambda: plot.terminal_plot([1, 0], [1, 2]), "terminal_plot: expected finite x that never fall, found"),
-        (lambda: plot.terminal_plot([0], [1], width=10), "width: expected a whole number of at least 30, found 10"),
-        (lambda: plot.terminal_plot([0], [1], height=2.5), "height: expected a whole number of at least 4, found 2.5"),
+        (lambda: plot.terminal_plot([0], [1, 2]), "terminal_plot: expected x and y of the same length, found shapes"),
+        (lambda: plot.terminal_plot([0], [math.nan]), "terminal_plot: expected at least one finite y, found"),
+        (lambda: plot.terminal_plot([], []), "terminal_plot: expected at least one finite y, found"),
+        (lambda: plot.terminal_plot([1, 0], [1, 2]), "terminal_plot: expected finite x that never decrease, found"),
+        (lambda: plot.terminal_plot([0], [1], width=10), "width: expected an integer of at least 30, found 10"),
+        (lambda: plot.terminal_plot([0], [1], height=2.5), "height: expected an integer of at least 4, found 2.5"),
     ],
 )
 def test_what_is_refused(call, message):

@@ -60,7 +60,7 @@ def test_every_amount_shows_what_the_policy_does_with_it(van):
             seen += len(expected)
     assert seen > 100
     assert axes.get_ylabel() == "remaining fuel"
-    assert axes.get_title() + axes.get_title(loc="left") == "in state town"
+    assert axes.get_title() + axes.get_title(loc="left") == "Actions in state town"
 
 
 @pytest.mark.parametrize("state", ["town", "station"])
@@ -90,7 +90,7 @@ def test_lower_limits_show_what_was_spent():
     policy = solvent.solve(model, Budget(lower=[None, None, 1]), method="frontier").policy
     assert policy.lookup == "at_least"
     axes = plot.policy(policy)
-    assert axes.get_ylabel() == "spent of debt"
+    assert axes.get_ylabel() == "debt spent"
     bottom, top = axes.get_ylim()
     for step in range(3):
         for spent in np.linspace(bottom, top, 23)[1:-1]:
@@ -125,7 +125,7 @@ def test_random_choices_share_a_cell_by_their_probability():
     axes = plot.policy(solvent.MarkovPolicy(model, np.array([[[0.25, 0.75]], [[1.0, 0.0]]])))
     drawn = {(c[0], c[1], c[2]) for c in cells(axes)}
     assert drawn == {("0", -0.5, -0.25), ("1", -0.25, 0.5), ("0", 0.5, 1.5)}
-    assert axes.get_ylabel() == "whatever was spent"
+    assert axes.get_ylabel() == "any amount spent"
     assert list(axes.get_yticks()) == []
 
 
@@ -151,7 +151,7 @@ def test_the_legend_has_the_actions_that_are_taken_and_each_its_color(van):
     policy = solvent.solve(van).policy
     axes = plot.policy(policy, "town")
     taken = {d.action for d in policy if d.state == "town"}
-    assert set(legend(axes)) == {*taken, "nothing decided"}
+    assert set(legend(axes)) == {*taken, "no decision"}
     colors = [to_hex(collection.get_facecolor()[0]).upper() for collection in axes.collections]
     assert colors == list(CATEGORIES[: len(taken)])
 
@@ -180,7 +180,7 @@ def test_counts_of_rounded_costs_are_named_as_such():
         layers=[([0], [[0]], [1]), ([0], [[2]], [1])],
         counting=("up",),
     )
-    assert plot.policy(policy).get_ylabel() == "remaining weight, counted in 1 rounded up"
+    assert plot.policy(policy).get_ylabel() == "remaining weight, costs rounded up to multiples of 1"
 
 
 def test_long_names_are_cut():
@@ -194,7 +194,7 @@ def test_names_that_matplotlib_would_take_for_something_else(tmp_path):
     b = solvent.CMDP.builder(horizon=1, start="$x$ _", resources=["_$"], budget={"_$": 1})
     b.add("$x$ _", "_take 5 $ or \\frac 6 $", outcomes=[(1, "$x$ _", 0)])
     axes = plot.policy(solvent.solve(b.build()).policy)
-    assert legend(axes) == [" _take 5 \\$ or \\frac 6 \\$", "nothing decided"]
+    assert legend(axes) == [" _take 5 \\$ or \\frac 6 \\$", "no decision"]
     plot.save(axes, tmp_path / "a.png")
 
 
@@ -215,7 +215,7 @@ def test_what_is_refused(van):
         plot.policy(solution.policy, "twon")
     with pytest.raises(
         PolicyError,
-        match="state 'parked': expected a state in which the policy decides something, found one that is term",
+        match="state 'parked': expected a state in which the policy makes a decision, found a state that is term",
     ):
         plot.policy(solution.policy, "parked")
     with pytest.raises(ModelError, match="resource: expected one of 'fuel', found 'money'"):
@@ -223,5 +223,5 @@ def test_what_is_refused(van):
     with pytest.raises(ModelError, match="resource: expected one of 'fuel', 'heat', found none given"):
         plot.policy(solvent.solve(ridge()).policy)
     gap = instances.markov_gap()
-    with pytest.raises(ModelError, match="resource: expected none, since the policy looks at nothing that is spent"):
+    with pytest.raises(ModelError, match="resource: expected None, since the policy does not depend on what was"):
         plot.policy(solvent.MarkovPolicy(gap, [[0], [1]]), resource="cost")

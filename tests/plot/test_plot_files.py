@@ -90,7 +90,7 @@ def test_what_is_refused(grid, tmp_path):
         plot.save(axes, tmp_path / "nowhere" / "a.png")
     with pytest.raises(ModelError, match="save: expected matplotlib Axes or a Figure, found None"):
         plot.save(None, tmp_path / "a.png")
-    with pytest.raises(ModelError, match="save: expected the path of a picture file, found 3"):
+    with pytest.raises(ModelError, match=r"save: expected the path of a .png, .svg or .pdf file, found 3"):
         plot.save(axes, 3)
     assert list(tmp_path.iterdir()) == []
 

@@ -10,7 +10,7 @@ from matplotlib.quiver import Quiver
 import solvent
 from catalog import ridge
 from solvent import ModelError, PolicyError, instances, plot
-from solvent.plot.cells import lay_out, read_cell, read_direction
+from solvent.plot.grid_states import grid_layout, read_cell, read_direction
 
 
 def drawn(axes):
@@ -51,11 +51,11 @@ def corridor(names, actions, start, *, horizon=4, moves=True):
 )
 def test_the_way_the_numbers_count_is_read_off_the_moves(names, frame):
     model = corridor(names, ["east", "south", "rest"], names[0])
-    chart = lay_out(model)
-    assert chart.frame == frame
-    origin = chart.place[model.state_index(names[0])]
-    assert chart.place[model.state_index(names[1])] == (origin[0] + 1, origin[1])
-    assert chart.place[model.state_index(names[3])] == (origin[0], origin[1] + 1)
+    layout = grid_layout(model)
+    assert layout.frame == frame
+    origin = layout.place[model.state_index(names[0])]
+    assert layout.place[model.state_index(names[1])] == (origin[0] + 1, origin[1])
+    assert layout.place[model.state_index(names[3])] == (origin[0], origin[1] + 1)
 
 
 def test_arrows_are_the_policys_moves():
@@ -168,7 +168,7 @@ def test_what_is_refused():
         plot.arrows(model, "north")
     with pytest.raises(PolicyError, match="step: expected a step from 0 to 8, found 9"):
         plot.arrows(model, policy, step=9)
-    with pytest.raises(PolicyError, match="arrows: expected a cell in which the policy decides at step 0, found none"):
+    with pytest.raises(PolicyError, match="arrows: expected a cell in which the policy makes a decision at step 0, f"):
         plot.arrows(model, policy, step=0, spent=3)
     with pytest.raises(PolicyError, match=r"spent: expected fuel in whole multiples of 1, found 0\.5"):
         plot.arrows(model, policy, step=3, spent=0.5)

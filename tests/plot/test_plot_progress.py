@@ -61,7 +61,7 @@ def test_solutions_without_rounds_are_refused():
     exact = solvent.solve(instances.knapsack([1], [2], capacity=2))
     with pytest.raises(
         ModelError,
-        match=f"solution: expected one found in rounds of bounds, found one of method '{exact.method}', which has none",
+        match=f"solution: expected a solution with rounds, found a solution of method '{exact.method}' without rounds",
     ):
         plot.bounds(exact)
     with pytest.raises(ModelError, match="solution: expected a Solution, found 3"):
@@ -76,7 +76,7 @@ def test_layers_are_those_of_the_solve(method):
     assert tuple(steps.get_data().values) == solution.stats.layer_sizes
     assert steps.get_data().edges.tolist() == [step - 0.5 for step in range(10)]
     assert axes.get_ylabel() == {"reduction": "nodes", "frontier": "points"}[method]
-    assert axes.get_title(loc="left") == f"{sum(solution.stats.layer_sizes):,} in all"
+    assert axes.get_title(loc="left") == f"{sum(solution.stats.layer_sizes):,} {axes.get_ylabel()} in total"
     assert [text.get_text() for text in axes.texts] == [f"{max(solution.stats.layer_sizes):,}"]
 
 
@@ -89,7 +89,7 @@ def test_layers_of_different_size_have_a_logarithmic_axis():
 def test_a_solve_without_layers_is_refused():
     nothing = solvent.solve(instances.knapsack([5], [3], capacity=-1))
     with pytest.raises(
-        ModelError, match="solution: expected one that has layers, found none, with status 'infeasible'"
+        ModelError, match="solution: expected a solution with layers, found none, with status 'infeasible'"
     ):
         plot.layers(nothing)
     with pytest.raises(ModelError, match="solution: expected a Solution, found 'van'"):

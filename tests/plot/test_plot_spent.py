@@ -44,9 +44,9 @@ def test_the_envelope_is_the_verifiers(dose):
     model, policy = dose
     axes = plot.spending(model, policy, episodes=500)
     report = solvent.verify(model, policy)
-    assert line(axes, "worst case").tolist() == [0, *map(float, report.worst_spent["toxicity"])]
-    assert line(axes, "least").tolist() == [0, *map(float, report.least_spent["toxicity"])]
-    assert axes.get_ylabel() == "spent of toxicity"
+    assert line(axes, "worst case").tolist() == [0, *map(float, report.worst_spent_by_step["toxicity"])]
+    assert line(axes, "least").tolist() == [0, *map(float, report.least_spent_by_step["toxicity"])]
+    assert axes.get_ylabel() == "toxicity spent"
 
 
 def test_the_bands_are_quantiles_of_roll_outs_and_lie_within_the_envelope(dose):
@@ -136,9 +136,9 @@ def test_which_resource():
         plot.spending(model, policy, resource="feul", episodes=10)
     axes = Figure().add_subplot()
     assert plot.spending(model, policy, resource="heat", episodes=10, ax=axes) is axes
-    assert axes.get_ylabel() == "spent of heat"
+    assert axes.get_ylabel() == "heat spent"
     only = plot.spending(model, policy, {"fuel": 9, "heat": None}, episodes=10)
-    assert only.get_ylabel() == "spent of fuel"
+    assert only.get_ylabel() == "fuel spent"
 
 
 def test_a_model_without_limits_says_what_to_pass():

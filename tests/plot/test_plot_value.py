@@ -107,7 +107,7 @@ def test_a_curve_that_may_rise_further_has_no_marginal_value_beyond_what_is_know
 def test_the_strip_is_drawn_and_labeled():
     curve = solvent.frontier(instances.knapsack([60, 100, 120], [10, 20, 30]))
     (strip,) = plot.frontier(curve).child_axes
-    assert strip.get_ylabel() == "+10 adds"
+    assert strip.get_ylabel() == "gain of +10"
     data = steps_of(strip)
     assert data.values.tolist() == [60, 40, 60, 20, 40, 60]
     assert data.edges.tolist() == [0, 10, 20, 30, 40, 50, 60]
@@ -143,7 +143,7 @@ def test_no_feasible_budget():
     b = solvent.CMDP.builder(horizon=1, start=0, resources=["fuel"])
     b.add(0, "go", outcomes=[(1, 0, 5)])
     axes = plot.frontier(solvent.frontier(b.build(), max_budget=3))
-    assert texts(axes) == ["no policy is feasible\nwith any budget up to 3"]
+    assert texts(axes) == ["no feasible policy\nfor any budget up to 3"]
     assert not axes.child_axes
 
 

@@ -1,4 +1,4 @@
-"""The interaction protocol: exact accounts, and no action once the world has left the model."""
+"""Agents: exact amounts, and no further action after an unmodeled outcome."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from solvent.policy.table import AugmentedPolicy
 
 
 def trip():
-    """Three steps of 0.1 or 1/3 under a budget that falls, and a stop that ends it."""
+    """Return a model of three steps of cost 0.1 or 1/3 with a decreasing budget and a terminal state, and a policy."""
     b = solvent.CMDP.builder(
         horizon=3, start="road", resources=["fuel"], budget=solvent.Budget(upper=["1/2", None, "2/5"])
     )
@@ -47,7 +47,7 @@ def test_an_episode():
     assert agent.act() == agent.act() == "go"
     agent.observe("road", 1 / 3)
     assert agent.spent == {"fuel": Fraction(1, 3)}
-    assert agent.remaining == {"fuel": None}
+    assert agent.remaining == {"fuel": Fraction(1, 15)}, "up to the limit after the last step, as this one has none"
     assert agent.act() == "park"
     agent.observe("road", 0)
     assert agent.act() == "park"
@@ -58,7 +58,7 @@ def test_an_episode():
     assert [event.action for event in agent.history] == ["go", "park", "park"]
     assert agent.history[0] == (0, "road", "go", {"fuel": Fraction(1, 3)}, "road")
     with pytest.raises(
-        PolicyError, match="act: expected an episode that goes on, found one that is over after 3 steps"
+        PolicyError, match="act: expected an episode that is not over, found one that is over after 3 steps"
     ):
         agent.act()
     agent.reset()
@@ -66,14 +66,14 @@ def test_an_episode():
 
 
 @pytest.mark.parametrize("cost", [0.1, "0.1", Fraction(1, 10), [0.1], {"fuel": 0.1}, np.float64(0.1), np.array([0.1])])
-def test_a_cost_may_come_in_any_form(cost):
+def test_costs_are_accepted_in_any_form(cost):
     agent = trip()[1].agent()
     agent.act()
     agent.observe("road", cost)
     assert agent.spent == {"fuel": Fraction(1, 10)}
 
 
-def test_a_terminal_state_ends_it():
+def test_a_terminal_state_ends_an_episode():
     agent = trip()[1].agent()
     agent.act()
     agent.observe("stop", 0)
@@ -95,7 +95,7 @@ def test_a_terminal_state_ends_it():
         (np.array([1, 2]), 0.1),
     ],
 )
-def test_the_impossible_stops_the_agent(state, cost):
+def test_unmodeled_outcomes_stop_the_agent(state, cost):
     agent = trip()[1].agent()
     agent.act()
     message = (
@@ -124,7 +124,7 @@ def test_the_impossible_stops_the_agent(state, cost):
         ({"feul": 0.1}, "observed, cost: expected resources of the model .'fuel'., found 'feul'; did you mean 'fuel'?"),
     ],
 )
-def test_a_slip_in_the_resources_changes_nothing(cost, message):
+def test_costs_of_wrong_resources_change_nothing(cost, message):
     agent = trip()[1].agent()
     agent.act()
     with pytest.raises(ModelError, match=message):
@@ -134,7 +134,7 @@ def test_a_slip_in_the_resources_changes_nothing(cost, message):
     assert agent.step == 1
 
 
-def test_observing_needs_an_action():
+def test_observe_needs_an_action():
     agent = trip()[1].agent()
     with pytest.raises(PolicyError, match="observe: expected act"):
         agent.observe("road", 0.1)
@@ -152,7 +152,7 @@ def test_a_loaded_policy_needs_its_model(tmp_path):
         loaded.agent(instances.markov_gap())
 
 
-def test_doubles_that_stand_for_two_costs_are_refused():
+def test_floats_that_match_two_costs_are_refused():
     b = solvent.CMDP.builder(horizon=1, start=0, resources=["x"], budget=9)
     close = Fraction(1, 3) + Fraction(1, 10**25)
     b.add(0, 0, outcomes=[(0.5, 0, "1/3"), (0.5, 0, close)])
@@ -166,7 +166,7 @@ def test_doubles_that_stand_for_two_costs_are_refused():
     assert agent.spent == {"x": close}
 
 
-def test_a_policy_without_an_answer_says_so():
+def test_missing_decisions_are_errors():
     model, policy = trip()
     agent = policy.agent()
     agent.act()
@@ -177,13 +177,13 @@ def test_a_policy_without_an_answer_says_so():
     b = solvent.CMDP.builder(horizon=1, start="s", resources=["x"], actions=["go", "fly"], budget=1)
     b.add("s", "go", outcomes=[(1, "s", 0)])
     model = b.build()
-    with pytest.raises(PolicyError, match="step 0, state 's', spent x 0: expected one of its actions"):
+    with pytest.raises(PolicyError, match="step 0, state 's', spent x 0: expected one of the available actions"):
         MarkovPolicy(model, [[1]]).agent().act()
     with pytest.raises(PolicyError, match="expected a decision, found none"):
         MarkovPolicy(model, [[-1]]).agent().act()
 
 
-def test_continuous_costs_are_checked_by_their_support():
+def test_continuous_costs_are_checked_by_their_range():
     b = solvent.CMDP.builder(horizon=2, start=0, resources=["dose"], budget=2)
     b.add(0, "drip", outcomes=[(1, 0, solvent.distribution("uniform", low=0, high="1/3"))])
     model = b.build()
@@ -235,7 +235,47 @@ def test_markov_tables_are_checked():
         RandomizedPolicy.from_nodes(model, lattice, limits, layers=layers)
 
 
-def test_an_agent_reads_well():
+def test_repr():
     agent = trip()[1].agent()
     assert repr(agent) == "Agent(step 0, state 'road', spent fuel 0)"
     assert isinstance(agent, Agent)
+
+
+BUDGETS = {
+    "constant": solvent.Budget(7),
+    "varying": solvent.Budget(upper=[3, 5, 9, 9]),
+    "some steps": solvent.Budget(upper=[None, 6, None, None]),
+    "final": solvent.Budget.final(8),
+    "lower": solvent.Budget(lower=[None, -2, None, -1]),
+    "both": solvent.Budget(upper=[None, None, 7, None], lower=0),
+}
+
+
+@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
+def test_remaining_means_the_same_to_agents_and_environments(budget):
+    """It is counted to the first upper limit still to come; without upper limits, to the first lower limit."""
+    b = solvent.CMDP.builder(horizon=4, start="a", resources=["x", "y"], budget={"x": budget, "y": 100})
+    b.add("a", "go", reward=1, outcomes=[(1, "a", (1, 2))])
+    model = b.build()
+    agent = solvent.solve(model).policy.agent()
+    env = solvent.gym.BudgetWrapper(solvent.gym.ModelEnv(model))
+    env.reset()
+    for step in range(model.horizon):
+        assert agent.remaining == env.remaining
+        assert agent.remaining["y"] == 100 - 2 * step
+        agent.act()
+        agent.observe("a", (1, 2))
+        env.step(0)
+    assert agent.remaining == env.remaining
+
+
+def test_remaining_by_hand():
+    b = solvent.CMDP.builder(horizon=4, start="a", resources=["x"], budget=solvent.Budget(upper=[None, 6, None, None]))
+    b.add("a", "go", reward=1, outcomes=[(1, "a", 1)])
+    agent = solvent.solve(b.build()).policy.agent()
+    seen = [agent.remaining["x"]]
+    for _ in range(4):
+        agent.act()
+        agent.observe("a", 1)
+        seen.append(agent.remaining["x"])
+    assert seen == [6, 5, 4, 3, 2], "up to the limit after step 1, which also counts when it has passed"

@@ -1,4 +1,4 @@
-"""Policies without a last step: followed by agents for ever, kept in files, and not believed about tails."""
+"""Policies for discounted models: agents, files, and verification of their tail rules."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_agent_discounts_true_costs(model: DiscountedCMDP, policy: Discounte
         state, cost = ("depot", 4 / 3) if action == "drive" else ("depot", 1 if action == "pull" else 0)
         if action == "park":
             state, cost = "done", 0
-        agent.observe(state, cost)  # 4 / 3 as a float stands for the modeled fraction
+        agent.observe(state, cost)  # 4 / 3 as a float matches the modeled fraction
         total, scale = total + scale * (Fraction(4, 3) if action == "drive" else cost), scale * model.discount
         assert agent.spent == {"fuel": total}
         assert agent.remaining == {"fuel": 3 - total}
@@ -62,7 +62,7 @@ def test_the_agent_discounts_true_costs(model: DiscountedCMDP, policy: Discounte
     assert (agent.step, agent.spent, agent.history, agent.tail_rule) == (0, {"fuel": 0}, [], None)
 
 
-def test_the_agent_holds_the_world_to_the_model_for_ever() -> None:
+def test_the_agent_compares_outcomes_with_the_model_after_the_planned_steps() -> None:
     b = CMDP.builder(discount="1/2", start="a", resources=["x"], budget=2)
     b.add("a", "go", reward=1, outcomes=[(1, "a", 1)])
     policy = solvent.solve(b.build(), epsilon=1).policy
@@ -92,11 +92,13 @@ def test_the_agent_ends_in_terminal_states_only() -> None:
         agent.act()
         agent.observe("a" if step < 29 else "end", 1)
     assert agent.done
-    with pytest.raises(PolicyError, match=r"^act: expected an episode that goes on, found one that is over after 30"):
+    with pytest.raises(
+        PolicyError, match=r"^act: expected an episode that is not over, found one that is over after 30"
+    ):
         agent.act()
 
 
-def test_files_keep_policies(model: DiscountedCMDP, policy: DiscountedPolicy, tmp_path: Path) -> None:
+def test_policies_are_saved_and_loaded(model: DiscountedCMDP, policy: DiscountedPolicy, tmp_path: Path) -> None:
     file = tmp_path / "van.policy"
     policy.save(file)
     again = solvent.load_policy(file, model)
@@ -178,7 +180,7 @@ def test_broken_files_are_refused(
         solvent.load_policy(file)
 
 
-def test_closed_models_say_what_the_tail_costs(model: DiscountedCMDP, policy: DiscountedPolicy) -> None:
+def test_closed_models_have_the_costs_of_the_tail(model: DiscountedCMDP, policy: DiscountedPolicy) -> None:
     steps = policy.steps
     closed = close(model, steps, policy.rules)
     assert closed.horizon == steps + 1
@@ -201,27 +203,27 @@ def test_names_of_tail_actions_are_new() -> None:
 
 
 def changed(policy: DiscountedPolicy, model: DiscountedCMDP, **parts: Any) -> DiscountedPolicy:
-    """The same policy with another first rule, as if it had been made for it."""
+    """Return the same policy with another first rule, as if it had been made with it."""
     rules = (replace(policy.rules[0], **parts), *policy.rules[1:])
     finite = replace(policy.finite, fingerprint=close(model, policy.steps, rules).fingerprint)
     return replace(policy, finite=finite, rules=rules)
 
 
-def test_bounds_of_tails_are_not_believed(model: DiscountedCMDP, policy: DiscountedPolicy) -> None:
+def test_bounds_of_tails_are_checked(model: DiscountedCMDP, policy: DiscountedPolicy) -> None:
     rule = policy.rules[0]
     most, least = rule.most_DS[0], rule.least_DS[0]
     assert least is not None
     pull = np.array([model.base.action_index("pull"), *rule.action_S[1:]], np.int32)
     small = (most[0] / 2, *most[1:])
     with pytest.raises(
-        PolicyError, match=r"^tail rule best reward, state '\w+', fuel: expected a bound of at least .*, as its"
+        PolicyError, match=r"^tail rule best reward, state '\w+', fuel: expected a bound of at least .*, because"
     ):
         solvent.verify(model, changed(policy, model, most_DS=(small,)))
     with pytest.raises(
         PolicyError, match=r"^tail rule best reward, state 'depot', fuel: expected bounds on both sides of 0"
     ):
         solvent.verify(model, changed(policy, model, most_DS=((Fraction(-1), *most[1:]),)))
-    with pytest.raises(PolicyError, match=r"expected bounds on both sides of 0, as its outcomes demand, found others"):
+    with pytest.raises(PolicyError, match=r"expected bounds on both sides of 0, because of its outcomes, found others"):
         solvent.verify(model, changed(policy, model, least_DS=((Fraction(1), *least[1:]),)))
     with pytest.raises(PolicyError, match=r"^tail rule best reward: expected a lower bound of fuel, found none"):
         solvent.verify(model, changed(policy, model, least_DS=(None,)))
@@ -235,7 +237,7 @@ def test_bounds_of_tails_are_not_believed(model: DiscountedCMDP, policy: Discoun
     assert wide.tail["fuel"] > solvent.verify(model, policy).tail["fuel"]
 
 
-def test_lower_bounds_of_tails_are_not_believed() -> None:
+def test_lower_bounds_of_tails_are_checked() -> None:
     b = CMDP.builder(discount="1/2", start=0, resources=["x"], budget=solvent.Budget(lower=-9))
     b.add(0, 0, outcomes=[(1, 0, -1)])
     model = b.build()
@@ -243,12 +245,12 @@ def test_lower_bounds_of_tails_are_not_believed() -> None:
     assert isinstance(policy, DiscountedPolicy)
     high = ((Fraction(-1),),)
     with pytest.raises(
-        PolicyError, match=r"state 0, x: expected a lower bound of at most -1.5, as its outcomes demand, found -1$"
+        PolicyError, match=r"state 0, x: expected a lower bound of at most -1.5, because of its outcomes, found -1$"
     ):
         solvent.verify(model, changed(policy, model, least_DS=high))
 
 
-def test_the_worth_of_tails_is_checked(model: DiscountedCMDP, policy: DiscountedPolicy) -> None:
+def test_values_of_tails_are_checked(model: DiscountedCMDP, policy: DiscountedPolicy) -> None:
     honest = solvent.verify(model, policy)
     assert honest.value_error < 1e-12
     more = policy.rules[0].value_S + np.array([1.0, 1.0, 0.0])
@@ -256,7 +258,7 @@ def test_the_worth_of_tails_is_checked(model: DiscountedCMDP, policy: Discounted
     assert boast.value_error > 0.1 * float(model.discount) ** policy.steps
 
 
-def test_only_policies_without_a_last_step_are_checked_for_ever(
+def test_only_discounted_policies_are_verified_for_discounted_models(
     model: DiscountedCMDP, policy: DiscountedPolicy
 ) -> None:
     with pytest.raises(
@@ -269,13 +271,13 @@ def test_only_policies_without_a_last_step_are_checked_for_ever(
         replace(policy, finite=solvent.solve(model.unrolled(1), 9).policy)
 
 
-def test_reports_say_what_is_never_exceeded(model: DiscountedCMDP, policy: DiscountedPolicy) -> None:
+def test_reports(model: DiscountedCMDP, policy: DiscountedPolicy) -> None:
     report = solvent.verify(model, policy)
     assert report.feasible
     assert report.excess == {"fuel": 0}
     assert report.worst_spent["fuel"] <= 3
     text = str(report)
-    assert text.startswith("never breaks a limit, for ever; value ")
+    assert text.startswith("never breaks a limit; value ")
     assert f"{policy.steps} steps and a tail" in text
     tight = solvent.verify(model, policy, report.worst_spent["fuel"] - Fraction(1, 100))
     assert not tight.feasible

@@ -1,4 +1,4 @@
-"""What an agent is told, and amounts that are none: an error of Solvent's, and never another."""
+"""Invalid observations and amounts: always an error of this package."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ POLICIES = [solvent.solve(model).policy for model in MODELS]
 
 
 @pytest.mark.parametrize("place", range(len(ODD)))
-def test_agents_refuse_odd_observations(place: int) -> None:
+def test_agents_refuse_invalid_observations(place: int) -> None:
     odd = ODD[place]
     for model, policy in zip(MODELS, POLICIES, strict=True):
         single = model.n_resources == 1
@@ -67,7 +67,7 @@ def test_agents_refuse_odd_observations(place: int) -> None:
                 agent.observe(state, cost)
             except SolventError as error:
                 said = str(error)
-            else:  # names of resources may be left out, and then cost nothing
+            else:  # resources that are not named cost nothing
                 said = "taken"
                 assert cost in ({}, {"cost": 1}, {"x": 1})
             assert said
@@ -84,7 +84,7 @@ def test_negative_zero_is_zero() -> None:
 
 
 @pytest.mark.parametrize("place", range(len(ODD)))
-def test_amounts_that_are_none(place: int) -> None:
+def test_invalid_amounts(place: int) -> None:
     odd = ODD[place]
     model, policy = MODELS[0], POLICIES[0]
 
@@ -133,7 +133,7 @@ def test_huge_rewards_and_costs_stay_finite_or_are_refused(reward: float, cost: 
                 assert np.isfinite(solution.value)
 
 
-def test_tiny_discounts_are_planned_for() -> None:
+def test_tiny_discounts() -> None:
     b = solvent.CMDP.builder(horizon=None, discount="1e-300", start=0, resources=["x"], budget=3)
     b.add(0, 0, reward=1, outcomes=[(0.5, 0, 1), (0.5, 0, 0)])
     assert np.isfinite(solvent.solve(b.build(), epsilon="1/10").value)

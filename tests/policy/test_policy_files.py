@@ -1,4 +1,4 @@
-"""Saved policies: exact, whole, and harmless whatever stands in the file."""
+"""Saved policies: exact, atomic, and safe to load for any content."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from solvent.errors import PolicyError, SolventError
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
-from solvent.policy.files import from_bytes, load_policy, to_bytes
+from solvent.policy.files import from_bytes, load_policy
 from solvent.policy.table import AugmentedPolicy
+from solvent.policy.writing import to_bytes
 
 
 def some_policy(n_resources=2, settle=True, lookup="equal", names=True):
@@ -46,7 +47,7 @@ CASES = [some_policy(), some_policy(settle=False), some_policy(0, settle=False),
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_saved_is_loaded(case, tmp_path):
+def test_saved_policies_are_loaded(case, tmp_path):
     model, policy = case
     policy.save(tmp_path / "some.policy")
     assert [each.name for each in tmp_path.iterdir()] == ["some.policy"]
@@ -58,7 +59,7 @@ def test_what_is_saved_is_loaded(case, tmp_path):
     assert load_policy(str(tmp_path / "some.policy"), model).model is model
 
 
-def test_the_file_is_readable_without_us(tmp_path):
+def test_the_file_is_readable_with_numpy(tmp_path):
     _, policy = CASES[0]
     policy.save(tmp_path / "p")
     with np.load(tmp_path / "p", allow_pickle=False) as archive:
@@ -78,7 +79,7 @@ def test_another_model_is_an_error(tmp_path):
         load_policy(tmp_path / "p", other)
 
 
-def test_files_that_are_not_there(tmp_path):
+def test_missing_files(tmp_path):
     CASES[0][1].save(tmp_path / "van.policy")
     with pytest.raises(PolicyError, match=r"no such file; did you mean 'van.policy'"):
         load_policy(tmp_path / "van.polcy")
@@ -95,7 +96,7 @@ def parts_of(content):
 
 
 def rebuilt(arrays, header):
-    """Return a file whose checksum is right, so that what it says is looked at."""
+    """Return a file with a valid checksum, so that its content is checked."""
     return write_archive(arrays, header)
 
 
@@ -149,7 +150,7 @@ def test_wrong_arrays_are_refused(name, array):
     if array is None:
         arrays.pop(name)
     elif name == "action_N" and array.dtype == np.uint8 and array.ndim == 1 and array.max() < 2 and len(array) > 60:
-        return  # other actions are another policy
+        return  # other actions are a valid policy
     with pytest.raises(SolventError):
         from_bytes(rebuilt(arrays, header))
 
@@ -176,7 +177,7 @@ def test_damaged_files_are_policies_or_errors(data):
     assert all(decision.action in policy.actions for decision in policy)
 
 
-def test_nothing_in_a_file_runs():
+def test_no_code_in_a_file_is_executed():
     arrays, _ = parts_of(to_bytes(CASES[0][1]))
     buffer = io.BytesIO()
     np.savez(buffer, header=np.array([print], object), **arrays)
@@ -184,7 +185,7 @@ def test_nothing_in_a_file_runs():
         from_bytes(buffer.getvalue())
 
 
-def test_what_expands_without_end_is_refused():
+def test_archives_that_expand_too_much_are_refused():
     content = bytearray(to_bytes(CASES[0][1]))
     size_in_directory = content.index(b"PK\x01\x02") + 24
     content[size_in_directory : size_in_directory + 4] = (2**32 - 2).to_bytes(4, "little")

@@ -1,4 +1,4 @@
-"""Look-ups in the augmented policy against a dictionary, and what it says in names."""
+"""Look-ups in augmented policies compared with a dictionary, and their public methods."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lattice_of(model, n_tracked: int):
 
 @st.composite
 def tables(draw):
-    """Nodes with their actions, as a dictionary, in a random order, some spread far beyond what is packed densely."""
+    """Draw nodes with actions, as a dictionary and in random order; some amounts are too far apart for dense tables."""
     n_tracked, horizon = draw(st.integers(0, 3)), draw(st.integers(1, 3))
     n_states, n_actions = draw(st.integers(1, 5)), draw(st.sampled_from([1, 3, 300]))
     ticks = draw(st.sampled_from([st.integers(-4, 4), st.sampled_from([-BIG, -BIG + 1, -1, 0, 1, BIG])]))
@@ -55,7 +55,7 @@ def columns(items, n_tracked):
 
 
 def both_ways(policy, step, queries, n_tracked):
-    """Look up many at once and one by one; they must agree."""
+    """Look up many nodes at once and one by one, and compare."""
     states = np.array([state for state, _ in queries])
     ticks = np.array([t for _, t in queries], np.int64).reshape(len(queries), n_tracked)
     many = policy.action_indices(step, states, ticks).tolist()
@@ -143,7 +143,7 @@ def test_searches(values, queries):
 
 
 @given(st.lists(st.tuples(*[st.sampled_from([-BIG, -1, 0, 3, BIG, 2**70, -(2**80)])] * 3), min_size=1), st.booleans())
-def test_packing_keeps_rows_apart_and_in_order(rows, wide):
+def test_packing_keeps_rows_distinct_and_in_order(rows, wide):
     if not wide:
         rows = [tuple(x % 2**62 - 2**61 for x in row) for row in rows]
     packed = pack([np.array(column, object if wide else np.int64) for column in zip(*rows, strict=True)])
@@ -166,7 +166,7 @@ def van():
     return model, lattice, limits, layers
 
 
-def test_it_speaks_in_names():
+def test_names():
     model, lattice, limits, layers = van()
     policy = AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers)
     assert policy.action(1, "away", {"fuel": 0.5, "time": 3, "noise": 7}) == "go"
@@ -187,7 +187,7 @@ def test_it_speaks_in_names():
         ((1, "away", ["1/3", 3]), "expected fuel in whole multiples of 0.5, found 1/3"),
         (
             (0, "away", [0, 0]),
-            "step 0, state 'away', .*a state in which the policy decides at this step, found one that",
+            "step 0, state 'away', .*a state for which the policy has a decision at this step, found one that",
         ),
         ((2, "away", [0, 0]), "step: expected a step from 0 to 1, found 2"),
         ((0, "homee", [0, 0]), "state: expected a state of the policy's model, found 'homee'; did you mean 'home'?"),
@@ -195,14 +195,14 @@ def test_it_speaks_in_names():
         ((0, "home", {"fuel": 0}), "spent: expected an amount of 'time'"),
     ],
 )
-def test_it_says_what_it_does_not_know(query, message):
+def test_missing_decisions(query, message):
     model, lattice, limits, layers = van()
     policy = AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers)
     with pytest.raises(PolicyError, match=message):
         policy.action(*query)
 
 
-def test_nearest_lookups_take_amounts_between_ticks():
+def test_nearest_lookups_accept_amounts_between_ticks():
     model = instances.knapsack([1, 1], [2, 2], capacity=4)
     limits = resolve(model, None)
     lattice = Lattice.fit(model, limits)

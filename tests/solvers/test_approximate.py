@@ -174,7 +174,7 @@ def test_negative_budgets_are_kept_strictly() -> None:
     close = solve(model, approximation="relative", epsilon="1/100", strict=True)
     assert close.value == solve(model).value
     relaxed = solve(model, approximation="relative", epsilon="1/2")
-    assert solvent.verify(model, relaxed.policy).worst_spent["x"][-1] <= -5 * (1 - Fraction(1, 2))
+    assert solvent.verify(model, relaxed.policy).worst_spent_by_step["x"][-1] <= -5 * (1 - Fraction(1, 2))
 
 
 def test_a_budget_of_zero() -> None:

@@ -18,8 +18,9 @@ from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP
 from solvent.solvers.base import Run, SolverOptions
-from solvent.solvers.frontier import frontiers as frontier
-from solvent.solvers.frontier.solver import purse_of
+from solvent.solvers.frontier.bounds import FrontierBounds
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.problem import Problem
 from solvent.solvers.registry import solve_problem
 from solvent.solvers.solve import solve
@@ -116,16 +117,16 @@ def test_by_resolution(tiny: Tiny, gap: float) -> None:
 def test_rounded_values_stay_within_the_bound_and_are_few(seed: int, delta: float) -> None:
     model = instances.random(4, 3, horizon=7, real_costs=True, cost_range=(0, 3), budget=15, seed=seed)
     problem = Problem.exact(model, resolve(model, None))
-    purse, _ = purse_of(problem.lattice)
-    exact = frontier.build(model, purse, ResourceMonitor()).value(0)
-    down, up = (frontier.build(model, purse, ResourceMonitor(), resolution=delta, up=side) for side in (False, True))
+    bounds = FrontierBounds(model, SingleResource.of(problem.lattice), ResourceMonitor())
+    exact = build(bounds, ResourceMonitor()).value(0)
+    down, up = (build(bounds, ResourceMonitor(), resolution=delta, up=side) for side in (False, True))
     if exact == -math.inf:
         assert down.value(0) == up.value(0) == -math.inf
         return
     assert exact - model.horizon * delta - NOISE <= down.value(0) <= exact + NOISE
     assert exact - NOISE <= up.value(0) <= exact + model.horizon * delta + NOISE
     for found in (down, up):
-        points = (found.indptr_HS[:, 1:] - found.indptr_HS[:, :-1]).max(axis=1)
+        points = (found.points.indptr_HS[:, 1:] - found.points.indptr_HS[:, :-1]).max(axis=1)
         for step, most in enumerate(points):
             # rewards are in [0, 1], so values at a step range over no more than what is left of the horizon
             assert most <= (model.horizon - step) / delta + 2

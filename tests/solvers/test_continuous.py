@@ -187,7 +187,7 @@ def test_what_floats_call_impossible_is_kept_in_the_budget(distribution: CostDis
     assert (loose.value, loose.worst_spent["x"]) == (1, 4)
     report = solvent.verify(model, loose.policy, 3)
     assert not report.feasible
-    assert report.worst_spent["x"] == (4,)
+    assert report.worst_spent_by_step["x"] == (4,)
 
 
 def test_dead_ends_behind_an_impossible_draw_are_avoided() -> None:

@@ -1,4 +1,4 @@
-"""The curve of all budgets, and what it refuses to leave out silently."""
+"""The curve of all budgets, and the limits it refuses to ignore."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def test_every_budget_agrees_with_a_solve_of_its_own():
             assert report.feasible
             assert report.value == pytest.approx(curve.value(budget), rel=1e-9)
         else:
-            with pytest.raises(SolventError, match="no policy is feasible with a budget of"):
+            with pytest.raises(
+                SolventError, match=r"no policy is feasible with a budget of .*: the least feasible budget is"
+            ):
                 curve.policy(budget)
     assert curve.least_budget == min(b for b in range(-3, 15) if curve.value(b) > -float("inf"))
 
@@ -39,10 +41,10 @@ def test_real_costs_rise_exactly_at_the_points():
         assert curve.marginal(budget - tick, extra=tick) == pytest.approx(value - curve.value(budget - tick))
 
 
-def test_beyond_up_to_is_not_guessed():
+def test_a_budget_beyond_max_budget_is_refused():
     curve = solvent.frontier(instances.knapsack([1, 1], [2, 2]), max_budget=2)
     with pytest.raises(
-        BudgetError, match="budget of weight: expected at most 2, found 3; make the curve with a larger"
+        BudgetError, match="budget of weight: expected at most 2, found 3; compute the curve with a larger"
     ):
         curve.value(3)
 
@@ -80,6 +82,8 @@ def test_a_model_without_any_feasible_budget_in_range():
     assert curve.least_budget is None
     assert curve.value(3) == -float("inf")
     assert len(curve) == 0
+    with pytest.raises(SolventError, match="with a budget of 3 of fuel: no budget up to 3 is feasible"):
+        curve.policy(3)
     curve.plot()
 
 
@@ -109,7 +113,18 @@ def test_the_plot_shows_every_step():
     assert curve.plot(ax=axes) is axes
 
 
-def test_solutions_travel_between_processes():
+@pytest.mark.parametrize("model", [instances.fuel_grid(4), instances.paper(12, seed=3)], ids=["arrays", "points"])
+def test_curves_are_pickled(model, monkeypatch):
+    monkeypatch.setattr("solvent.solvers.frontier.bounds.DENSE_FROM", 0)
+    curve = solvent.frontier(model, max_budget=14)
+    copy = pickle.loads(pickle.dumps(curve))
+    assert (copy.budgets, copy.values.tolist()) == (curve.budgets, curve.values.tolist())
+    for budget in curve.budgets:
+        assert copy.value(budget) == curve.value(budget)
+    assert copy.policy(curve.budgets[-1]) == curve.policy(curve.budgets[-1])
+
+
+def test_solutions_are_pickled():
     solution = solvent.solve(instances.fuel_grid(3))
     copy = pickle.loads(pickle.dumps(solution))
     assert copy.policy == solution.policy

@@ -1,7 +1,8 @@
-"""Frontiers: one resource, limits on one side, the value as a step function of what remains."""
+"""Frontiers: one resource, limits on one side, the value as a step function of the amount left."""
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -17,20 +18,24 @@ import catalog
 import oracle
 import strategies
 from solvent.core.limits import ResourceMonitor
+from solvent.core.progress import CallbackProgress
 from solvent.errors import ModelError
 from solvent.model import instances
 from solvent.model.budget import Budget, resolve
 from solvent.model.cmdp import CMDP
-from solvent.solvers.frontier import frontiers as frontier
-from solvent.solvers.frontier.solver import purse_of
+from solvent.solvers.frontier import arrays
+from solvent.solvers.frontier.bounds import FrontierBounds
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.following import follow_policy
+from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.problem import Problem
 from solvent.solvers.solve import solve
 
 BOTH = pytest.mark.parametrize("method", ["frontier", "points"])
 
 
-def turned(model):
-    """Return the model in which every cost has the other sign."""
+def mirrored(model):
+    """Return the model with the sign of every cost changed."""
     return replace(model, cost=tuple(replace(column, ticks=-column.ticks) for column in model.cost))
 
 
@@ -81,8 +86,8 @@ def test_lower_limits_are_upper_limits_of_the_mirrored_problem(model, data):
     upper = [None if x is None else -x for x in lower] if isinstance(lower, list) else -lower
     expected = solve(model, Budget(lower=lower), method="reduction")
     event(expected.status.value)
-    mirrored = solve(turned(model), Budget(upper=upper), method="reduction")
-    assert mirrored.value == pytest.approx(expected.value, rel=1e-9, abs=1e-9)
+    mirror = solve(mirrored(model), Budget(upper=upper), method="reduction")
+    assert mirror.value == pytest.approx(expected.value, rel=1e-9, abs=1e-9)
     if all(x is None for x in (lower if isinstance(lower, list) else [lower])):
         return
     for method in ("frontier", "points"):
@@ -204,8 +209,8 @@ def test_real_costs_at_length():
     assert exact.worst_spent["cost"] <= 10
 
 
-def test_noise_does_not_breed_points():
-    """Sums of tenths differ in their last bits with their order; equal worth must stay one point."""
+def test_rounding_errors_do_not_create_points():
+    """Sums of tenths depend on their order in the last bits; equal values must stay one point."""
     tenths = [1 + i % 3 for i in range(30)]
     weights = [1 + Fraction(i * i % 31, 2**50) for i in range(30)]
     solution = run("points", instances.knapsack([tenth / 10 for tenth in tenths], weights, 20))
@@ -216,22 +221,46 @@ def test_noise_does_not_breed_points():
 @pytest.mark.parametrize(
     ("parallel_from", "at_once"), [(0, 2**20), (10**9, 0), (10**9, 200), (60, 150), (10**9, 2**20)]
 )
-def test_however_layers_are_swept(monkeypatch, parallel_from, at_once):
-    """Many steps in one call, one by one, or on all cores: the same points."""
+def test_all_ways_to_sweep_agree(monkeypatch, parallel_from, at_once):
+    """Many steps in one call, one by one, or on all cores."""
     model = instances.fuel_grid(4, horizon=14, tank=9)
     problem = Problem.exact(model, resolve(model, None))
-    purse, _ = purse_of(problem.lattice)
-    points = frontier.build(model, purse, ResourceMonitor(), arrays=False)
-    usual = frontier.build(model, purse, ResourceMonitor(), arrays=True)
-    monkeypatch.setattr(frontier, "_PARALLEL_FROM", parallel_from)
-    monkeypatch.setattr(frontier, "_SWEPT_AT_ONCE", at_once)
-    watched = ResourceMonitor(report=lambda *_: None)
+    resource = SingleResource.of(problem.lattice)
+
+    def found(monitor, *, as_arrays):
+        return build(FrontierBounds(model, resource, monitor), monitor, arrays=as_arrays)
+
+    points = found(ResourceMonitor(), as_arrays=False)
+    usual = found(ResourceMonitor(), as_arrays=True)
+    monkeypatch.setattr(arrays, "_PARALLEL_FROM", parallel_from)
+    monkeypatch.setattr(arrays, "_SWEPT_AT_ONCE", at_once)
+    watched = ResourceMonitor(sink=CallbackProgress(lambda *_: None))
     for monitor in (ResourceMonitor(), watched):
-        swept = frontier.build(model, purse, monitor, arrays=True)
+        swept = found(monitor, as_arrays=True)
         assert swept.value(0) == pytest.approx(points.value(0), rel=1e-12)
         assert swept.start_need.tolist() == points.start_need.tolist()
-        for name in ("indptr_HS", "need", "row", "start_value"):
-            np.testing.assert_array_equal(getattr(swept, name), getattr(usual, name))
-        # what is kept: five bounds per step and state, where points begin, and the points
+        for mine, theirs in zip((*swept.points, swept.start_value), (*usual.points, usual.start_value), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+        # memory that stays reserved: five bounds per step and state, where points begin, and the points
         bounds = 5 * 8 * (model.horizon + 1) * model.n_states
-        assert monitor.used == bounds + swept.indptr_HS.nbytes + 12 * len(swept.need)
+        assert monitor.used == bounds + swept.points.indptr_HS.nbytes + 12 * len(swept.points.need)
+
+
+@pytest.mark.parametrize("as_arrays", [False, True])
+def test_parts_are_pickled(as_arrays):
+    """So that the bounds, or a frontier, can be sent to another process."""
+    model = instances.fuel_grid(4, horizon=14, tank=9)
+    resource = SingleResource.of(Problem.exact(model, resolve(model, None)).lattice)
+    bounds = FrontierBounds(model, resource, ResourceMonitor())
+    frontier = build(bounds, ResourceMonitor(), arrays=as_arrays)
+    copy = build(pickle.loads(pickle.dumps(bounds)), ResourceMonitor(), arrays=as_arrays)
+    for other in (copy, pickle.loads(pickle.dumps(frontier))):
+        assert type(other.points) is type(frontier.points)
+        for mine, theirs in zip(
+            (*other.points, other.start_value), (*frontier.points, frontier.start_value), strict=True
+        ):
+            np.testing.assert_array_equal(mine, theirs)
+        assert other.value(0) == frontier.value(0)
+        assert other.layer_sizes == frontier.layer_sizes
+        assert (other.extremes.top == frontier.extremes.top).all()
+    assert follow_policy(model, pickle.loads(pickle.dumps(resource)), copy).complete

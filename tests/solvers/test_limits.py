@@ -75,7 +75,7 @@ def test_the_message_says_what_to_try(method):
 
 
 def test_points_end_at_a_memory_limit_too(monkeypatch):
-    monkeypatch.setattr("solvent.solvers.frontier.frontiers.DENSE_WIDTH", -1)
+    monkeypatch.setattr("solvent.solvers.frontier.bounds.DENSE_WIDTH", -1)
     check(solve(instances.fuel_grid(4), memory_limit="1KB"), catalog.FUEL_GRIDS[4])
 
 

@@ -14,7 +14,7 @@ import strategies
 from catalog import CASES, INFEASIBLE
 from solvent.errors import SolventError
 from solvent.model.budget import resolve
-from solvent.solvers.frontier import frontiers as frontier
+from solvent.solvers.frontier import bounds as frontier_bounds
 from solvent.solvers.reduction import layers as reduction
 from solvent.solvers.solve import solve
 
@@ -34,9 +34,9 @@ def run(method, model, budget=None):
         if method in ("reduction", "hash", "plain"):
             return solve(model, budget, method="reduction", prune=method != "plain")
         if method == "points":
-            patch.setattr(frontier, "DENSE_WIDTH", -1)
+            patch.setattr(frontier_bounds, "DENSE_WIDTH", -1)
         else:
-            patch.setattr(frontier, "DENSE_FROM", 0)
+            patch.setattr(frontier_bounds, "DENSE_FROM", 0)
         solution = solve(model, budget, method="frontier")
     assert method != "points" or solution.stats.representation == "points"
     return solution

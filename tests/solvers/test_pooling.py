@@ -36,7 +36,7 @@ def test_the_value_is_that_of_the_joint_outcomes(seed, resources, method, monkey
     model = independent_model(seed, resources)
     rows = pooling.independent_rows(model, np.stack([column.ticks for column in model.cost], 1))
     assert (rows.distribution >= 0).any()
-    monkeypatch.setattr("solvent.solvers.frontier.frontiers.DENSE_FROM", 0)
+    monkeypatch.setattr("solvent.solvers.frontier.bounds.DENSE_FROM", 0)
     pooled = solve(model, method=method)
     monkeypatch.setattr(pooling, "MOST_DISTRIBUTIONS", 0)
     joint = solve(model, method=method)

@@ -1,4 +1,4 @@
-"""The slow truth: every history of a tiny model, one at a time, in fractions and in names; and strategies for both."""
+"""Enumeration of all histories of tiny models, in fractions and by name; and strategies for models and policies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from solvent.model.lattice import Lattice
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.table import COLLAPSED, AugmentedPolicy
 
-#: (step, state name, spent by resource) -> probabilities by action name; None where nothing is decided.
+#: (step, state name, spent by resource) -> probabilities by action name; None where there is no decision.
 Decide = Callable[[int, Any, dict[str, Fraction]], Mapping[Any, float] | None]
 
 
@@ -93,11 +93,11 @@ def truth(model: CMDP, decide: Decide, limits: Limits) -> TrueCosts:
 
 
 def assert_true(report: Any, model: CMDP, decide: Decide, limits: Limits) -> None:
-    """Compare a report with the truth, and replay its witness."""
+    """Compare a report with the enumeration, and replay its witness."""
     expected = truth(model, decide, limits)
     assert math.isclose(report.value, math.fsum(expected.value), rel_tol=1e-12, abs_tol=1e-12)
-    assert report.worst_spent == {name: tuple(amounts) for name, amounts in expected.worst.items()}
-    assert report.least_spent == {name: tuple(amounts) for name, amounts in expected.least.items()}
+    assert report.worst_spent_by_step == {name: tuple(amounts) for name, amounts in expected.worst.items()}
+    assert report.least_spent_by_step == {name: tuple(amounts) for name, amounts in expected.least.items()}
     assert report.feasible == (expected.shortest is None)
     assert math.isclose(report.violation_probability, math.fsum(expected.violated), rel_tol=1e-9, abs_tol=1e-12)
     for name in limits.resources:
@@ -137,7 +137,7 @@ AMOUNTS = [Fraction(n, d) for n in range(-3, 5) for d in (1, 2, 3)]
 
 @st.composite
 def models(draw: st.DrawFn, max_resources: int = 3, max_horizon: int = 3) -> CMDP:
-    """Tiny models: negative costs, terminal states, rows that change with the step, a budget of any form."""
+    """Draw tiny models with negative costs, terminal states, rows that depend on the step, and budgets of all kinds."""
     horizon = draw(st.integers(1, max_horizon))
     resources = [f"r{i}" for i in range(draw(st.integers(1, max_resources)))]
     n_states, n_actions = draw(st.integers(1, 3)), draw(st.integers(1, 2))
@@ -167,7 +167,7 @@ def models(draw: st.DrawFn, max_resources: int = 3, max_horizon: int = 3) -> CMD
 
 @st.composite
 def budgets(draw: st.DrawFn, horizon: int) -> Any:
-    """No limit, one number, limits by step on both sides, or a final one."""
+    """Draw no limit, one number, limits by step on both sides, or a final limit."""
     amount = st.sampled_from(AMOUNTS)
     kind = draw(st.sampled_from(["none", "number", "interval", "final"]))
     if kind == "none":
@@ -187,7 +187,7 @@ def offered(model: CMDP, step: int, state: int) -> list[int]:
 
 
 def reachable(model: CMDP, lattice: Lattice, choose: Callable[..., list[int]]) -> list[dict[tuple, list[int]]]:
-    """Return per step the nodes (state, ticks) that `choose` leads to, with its actions."""
+    """Return, by step, the nodes (state, ticks) that `choose` leads to, with its actions."""
     layers: list[dict[tuple, list[int]]] = []
     current = {(model.start_index, (0,) * len(lattice.resources))}
     for step in range(model.horizon):
@@ -209,7 +209,7 @@ def reachable(model: CMDP, lattice: Lattice, choose: Callable[..., list[int]]) -
 
 @dataclass
 class Case:
-    """A policy on nodes together with what it must do."""
+    """A policy together with a function that gives its decisions."""
 
     model: CMDP
     limits: Limits
@@ -266,7 +266,7 @@ def within(lattice: Lattice, step: int, ticks: tuple) -> bool:
     return bool((lattice.lower_HD[step] <= ticks).all() and (ticks <= lattice.upper_HD[step]).all())
 
 
-def randomised_case(model: CMDP, seed: int) -> Case:
+def randomized_case(model: CMDP, seed: int) -> Case:
     """Return an arbitrary randomized policy on nodes."""
     limits = resolve(model, None)
     lattice = Lattice.fit(model, limits)
@@ -320,7 +320,7 @@ def markov_case(model: CMDP, seed: int, *, randomized: bool) -> Case:
 
 
 def callable_case(model: CMDP, seed: int) -> Case:
-    """Return an arbitrary function of step, state and spending; at times it randomizes."""
+    """Return an arbitrary function of step, state and spent, which may be randomized."""
 
     def decide(step: int, state: Any, spent: dict[str, Fraction]) -> Mapping[Any, float]:
         rng = random.Random(repr((seed, step, state, sorted(spent.items()))))

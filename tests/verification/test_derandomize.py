@@ -1,4 +1,4 @@
-"""Lemma 1: a deterministic policy that spends no more at worst and is worth no less."""
+"""Lemma 1: a deterministic policy whose worst case is not greater, and whose value is not less."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def assert_no_worse(model, before, after, limits):
     old, new = verify(model, before), verify(model, after)
     assert new.value >= old.value - 1e-12
     for name in model.resources:
-        for mine, other in zip(new.worst_spent[name], old.worst_spent[name], strict=True):
+        for mine, other in zip(new.worst_spent_by_step[name], old.worst_spent_by_step[name], strict=True):
             assert mine <= other
-        for mine, other in zip(new.least_spent[name], old.least_spent[name], strict=True):
+        for mine, other in zip(new.least_spent_by_step[name], old.least_spent_by_step[name], strict=True):
             assert mine >= other
     assert new.feasible or not old.feasible
 
@@ -33,7 +33,7 @@ def assert_no_worse(model, before, after, limits):
 @settings(max_examples=60, deadline=None)
 @given(histories.models(), SEEDS)
 def test_policies_on_nodes(model, seed):
-    case = histories.randomised_case(model, seed)
+    case = histories.randomized_case(model, seed)
     result = derandomize(model, case.policy)
     assert isinstance(result, AugmentedPolicy)
     assert_no_worse(model, case.policy, result, case.limits)
@@ -56,12 +56,12 @@ def test_policies_on_states(model, seed):
 
 @settings(max_examples=40, deadline=None)
 @given(histories.models(max_resources=2), SEEDS)
-def test_a_deterministic_policy_stays_itself(model, seed):
+def test_deterministic_policies_are_unchanged(model, seed):
     case = histories.augmented_case(model, seed, settle=True)
     assert_no_worse(model, case.policy, derandomize(model, case.policy), case.limits)
 
 
-def test_it_is_best_within_the_support():
+def test_it_is_the_best_policy_with_these_actions():
     model = instances.random(3, 3, horizon=4, seed=5)
     value = np.zeros(3)
     for step in reversed(range(4)):

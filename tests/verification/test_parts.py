@@ -1,4 +1,4 @@
-"""Policies on rounded costs where costs are continuous: verified over the support, simulated, followed by agents."""
+"""Policies on rounded costs for models with continuous costs: verified, simulated, followed by agents."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ def plan(model: CMDP, epsilon: Any, budget: Any = None, **options: Any) -> Any:
 
 
 def twice(distribution: Any = None, budget: Any = 3) -> CMDP:
-    """Two steps of a cost from 0 to 2, or none."""
+    """Return a model of two steps with a cost from 0 to 2, or none."""
     b = CMDP.builder(horizon=2, start=0, resources=["x"], budget=budget)
     b.add(0, "go", reward=1, outcomes=[(1, 0, distribution or solvent.distribution("uniform", low=0, high=2))])
     b.add(0, "rest", outcomes=[(1, 0, 0)])
     return b.build()
 
 
-def test_a_case_worked_out_by_hand() -> None:
+def test_an_example_computed_by_hand() -> None:
     # ticks of 1/2, rounded down: a second go counts as up to 4 ticks, so 6 allow it after at most 2, a cost below 3/2
     relaxed = plan(twice(), 1)
     report = solvent.verify(twice(), relaxed.policy)
     assert report.value == pytest.approx(1.75) == relaxed.value
-    assert report.worst_spent == {"x": (2, Fraction(7, 2))}
-    assert report.least_spent == {"x": (0, 0)}
+    assert report.worst_spent_by_step == {"x": (2, Fraction(7, 2))}
+    assert report.least_spent_by_step == {"x": (0, 0)}
     assert not report.feasible
     assert (report.violation_probability, report.expected_excess) == (None, {"x": None})
     # rounded up: after at most 2 ticks, a cost of at most 1
     strict = plan(twice(), 1, strict=True)
     report = solvent.verify(twice(), strict.policy)
     assert report.value == pytest.approx(1.5) == strict.value
-    assert report.worst_spent == {"x": (2, 3)}
+    assert report.worst_spent_by_step == {"x": (2, 3)}
     assert (report.feasible, report.violation_probability) == (True, 0)
 
 
-def test_the_witness_shows_the_stretch_that_counts() -> None:
+def test_the_witness_shows_the_interval() -> None:
     witness = solvent.verify(twice(), plan(twice(), 1).policy).witness
     assert witness is not None
     first, last = witness.steps
@@ -60,11 +60,11 @@ def test_the_witness_shows_the_stretch_that_counts() -> None:
     assert first.cost["x"].distribution == solvent.distribution("uniform", low=0, high=2)
     assert last.spent["x"] > 3 >= last.spent["x"] - Fraction(1, 2)
     text = str(witness)
-    assert "goes over x after step 1" in text
+    assert "breaks the limit of x after step 1" in text
     assert "of uniform(low=0, high=2)" in text
 
 
-def test_the_end_of_the_support_is_a_part_of_its_own() -> None:
+def test_the_end_of_the_range_is_a_separate_part() -> None:
     parts = take_apart(twice(), plan(twice(), 1).policy, most=100)
     costs = [parts.cost_of(0, o) for o in range(parts.model.n_outcomes)]
     assert [str(cost) for cost in costs[:6]] == [
@@ -104,7 +104,7 @@ def test_distributions_of_two_resources_are_independent() -> None:
 
 
 def representatives(distribution: CostDistribution, unit: Fraction, deep: Fraction) -> list[Fraction]:
-    """Costs of a distribution close to wherever a policy might change its mind, and both ends."""
+    """Return costs of a distribution close to where a policy's decision may change, and both ends."""
     low = deep if distribution.low is None else distribution.low
     edges = [k * unit for k in range(math.floor(low / unit), math.ceil(distribution.high / unit) + 1)]
     near = {edge + shift for edge in edges for shift in (-SPECK, 0, SPECK)} | {low, distribution.high}
@@ -113,9 +113,7 @@ def representatives(distribution: CostDistribution, unit: Fraction, deep: Fracti
 
 @given(SEEDS, st.sampled_from([Fraction(1), Fraction(3)]), st.booleans(), st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_the_envelope_is_that_of_histories_walked_one_by_one(
-    seed: int, epsilon: Any, strict: bool, prune: bool
-) -> None:
+def test_extremes_are_those_of_all_histories(seed: int, epsilon: Any, strict: bool, prune: bool) -> None:
     problem = random_problem(seed)
     if len(problem.resources) > 1:
         return
@@ -138,12 +136,12 @@ def test_the_envelope_is_that_of_histories_walked_one_by_one(
                     following.add((int(model.next_state[o]), count + policy.count(0, c), spent + c))
         layer = following
         most, least = max(spent for _, _, spent in layer), min(spent for _, _, spent in layer)
-        assert most <= report.worst_spent["r0"][step] <= most + (step + 1) * SPECK
-        if report.least_spent["r0"][step] is None:
+        assert most <= report.worst_spent_by_step["r0"][step] <= most + (step + 1) * SPECK
+        if report.least_spent_by_step["r0"][step] is None:
             assert least < deep + 5
         else:
-            assert least - (step + 1) * SPECK <= report.least_spent["r0"][step] <= least
-        # of histories that the policy cannot tell apart, the extremes will do
+            assert least - (step + 1) * SPECK <= report.least_spent_by_step["r0"][step] <= least
+        # of histories that the policy does not distinguish, the extremes suffice
         by_spent = sorted(layer, key=lambda node: node[2])
         ends = [{node[:2]: node for node in ordered} for ordered in (by_spent, by_spent[::-1])]
         layer = {node for last in ends for node in last.values()}
@@ -161,13 +159,13 @@ def test_simulations_agree_with_the_verifier(seed: int, strict: bool) -> None:
     report = solvent.verify(model, solution.policy)
     assert abs(runs.mean_reward - solution.value) < 5 * runs.standard_error + 1e-9
     assert runs.violations == 0 or not report.feasible
-    for name, worst in report.worst_spent.items():
+    for name, worst in report.worst_spent_by_step.items():
         assert runs.max_spent[name] <= max(worst)
         highs = runs.quantile(name, 1)
         assert (highs <= np.array([float(x) for x in worst]) + 1e-9).all()
 
 
-def test_simulations_see_what_is_promised_and_no_more() -> None:
+def test_simulations_stay_within_the_guarantee() -> None:
     relaxed = plan(twice(), 1)
     runs = solvent.simulate(twice(), relaxed.policy, episodes=50_000, seed=3)
     # over if the first cost is c < 3/2 and the second more than 3 - c: the mean over c of (c - 1)+ / 2, up to 3/2
@@ -178,7 +176,7 @@ def test_simulations_see_what_is_promised_and_no_more() -> None:
 
 
 def falling(budget: Any) -> CMDP:
-    """A step of two plain costs, then one that may fall without end, then two more."""
+    """Return a model with a step of two discrete costs, one of a cost not bounded below, then two more."""
     b = CMDP.builder(horizon=4, start=0, resources=["x"], budget=budget)
     b.add(0, "pay", reward=1, outcomes=[(0.5, 0, "0.7"), (0.5, 0, 1)], steps=[0, 2, 3])
     b.add(0, "rest", outcomes=[(1, 0, 0)], steps=[0, 2, 3])
@@ -204,7 +202,7 @@ def test_costs_without_a_lower_end(budget: Any, strict: bool, prune: bool) -> No
     policy = plan(model, 1, strict=strict, prune=prune).policy
     report = solvent.verify(model, policy)
     assert report.feasible or not strict
-    assert report.least_spent["x"][1:] == (None,) * 3
+    assert report.least_spent_by_step["x"][1:] == (None,) * 3
     assert solvent.simulate(model, policy, episodes=500, seed=1).violations == 0 or not strict
     for drop in (0, -0.0, -1e-9, "-1/3", -(2.0**70), -1e300, -(10**40), Fraction(-(10**40), 3)):
         agent = policy.agent()
@@ -234,7 +232,7 @@ def test_heavy_tails_do_not_overflow() -> None:
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("seed", range(40))
-def test_agents_find_their_way_from_the_ends_of_the_support(seed: int, strict: bool) -> None:
+def test_agents_have_decisions_after_extreme_costs(seed: int, strict: bool) -> None:
     problem = random_problem(5000 + seed)
     model = problem.model()
     solution = plan(model, "1/2", problem.budget, strict=strict)
@@ -286,12 +284,12 @@ def test_below_the_least_count_nothing_changes() -> None:
         least = least_count(model, policy, 0)
         for step in (2, 3):
             states = np.zeros(3, np.int64)
-            # after a later rise of up to two of the dearest costs it is still so
+            # also after an increase by up to two of the greatest costs
             ticks = np.array([[least + 8], [least - 10**6], [-(2**60)]])
             assert len(set(policy.action_indices(step, states, ticks).tolist())) == 1
 
 
-def test_no_one_number_stands_for_a_distribution() -> None:
+def test_continuous_costs_have_no_ticks() -> None:
     policy = plan(twice(), 1).policy
     with pytest.raises(
         PolicyError, match="costs of x: expected costs of finite support, found a continuous distribution"
@@ -303,20 +301,20 @@ def test_no_one_number_stands_for_a_distribution() -> None:
         solvent.derandomize(twice(), policy)
 
 
-def test_derandomising_keeps_how_costs_are_counted() -> None:
+def test_derandomizing_keeps_how_costs_are_counted() -> None:
     model = twice(Fraction(3, 10))
     policy = plan(model, 1).policy
     assert policy.counting == ("down",)
     same = solvent.derandomize(model, policy)
     assert same.counting == ("down",)
-    assert solvent.verify(model, same).worst_spent == solvent.verify(model, policy).worst_spent
+    assert solvent.verify(model, same).worst_spent_by_step == solvent.verify(model, policy).worst_spent_by_step
 
 
-def test_saved_policies_count_alike(tmp_path: Any) -> None:
+def test_saved_policies_count_in_the_same_way(tmp_path: Any) -> None:
     model = twice()
     policy = plan(model, 1, strict=True).policy
     policy.save(tmp_path / "rounded.policy")
     loaded = solvent.load_policy(tmp_path / "rounded.policy", model)
-    assert solvent.verify(model, loaded).worst_spent == solvent.verify(model, policy).worst_spent
+    assert solvent.verify(model, loaded).worst_spent_by_step == solvent.verify(model, policy).worst_spent_by_step
     with pytest.raises(PolicyError, match="a policy for this model"):
         solvent.verify(twice(budget=4), plan(twice(solvent.distribution("uniform", low=0, high=1)), 1).policy)

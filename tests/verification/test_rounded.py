@@ -1,4 +1,4 @@
-"""Policies on rounded costs: they count in coarse ticks, and are held to what is truly spent."""
+"""Policies on rounded costs: they count in coarse ticks, and are verified with the true costs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from solvent.solvers.reduction.reduce import reduce
 
 
 def rounded_policy(model, unit, counting):
-    """Plan on costs rounded to multiples of `unit`; None if nothing is feasible there."""
+    """Solve with costs rounded to multiples of `unit`; None if that is infeasible."""
     limits = resolve(model, None)
     turn = math.floor if counting == "down" else math.ceil
     cost_OD = np.array(
@@ -43,7 +43,7 @@ def rounded_policy(model, unit, counting):
 
 
 def all_histories(model, policy):
-    """Walk every history: probability, value, true totals after each step."""
+    """Return probability, value and true totals after each step of every history."""
     turn = math.floor if policy.counting[0] == "down" else math.ceil
 
     def walk(step, state, counted, totals, probability, earned):
@@ -73,7 +73,7 @@ def all_histories(model, policy):
     st.sampled_from([Fraction(1, 2), Fraction(1), Fraction(7, 3)]),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_worst_case_is_the_true_one(seed, counting, unit):
+def test_the_worst_case_is_that_of_true_costs(seed, counting, unit):
     model = instances.random(
         3, 2, horizon=4, resources=1 + seed % 2, branching=2, real_costs=True, cost_range=(-1, 3), budget=7, seed=seed
     )
@@ -85,8 +85,8 @@ def test_the_worst_case_is_the_true_one(seed, counting, unit):
     limit = Fraction(7)
     for d, name in enumerate(model.resources):
         for step in range(model.horizon):
-            assert report.worst_spent[name][step] == max(totals[step][d] for _, _, totals in histories)
-            assert report.least_spent[name][step] == min(totals[step][d] for _, _, totals in histories)
+            assert report.worst_spent_by_step[name][step] == max(totals[step][d] for _, _, totals in histories)
+            assert report.least_spent_by_step[name][step] == min(totals[step][d] for _, _, totals in histories)
     over = [p for p, _, totals in histories if any(total > limit for totals_h in totals for total in totals_h)]
     assert report.feasible == (not over)
     assert report.violation_probability == pytest.approx(sum(over), abs=1e-12)
@@ -96,7 +96,7 @@ def test_the_worst_case_is_the_true_one(seed, counting, unit):
         assert report.feasible
     else:
         # rounded down: over by less than one tick for each step (Theorem 5, `thm: approx`)
-        worst = max(max(amounts) for amounts in report.worst_spent.values())
+        worst = max(report.worst_spent.values())
         assert worst < limit + model.horizon * unit
     runs = solvent.simulate(model, policy, episodes=200, seed=1)
     assert set(runs.max_spent) == set(model.resources)
@@ -104,7 +104,7 @@ def test_the_worst_case_is_the_true_one(seed, counting, unit):
         assert runs.max_spent[name] <= max(total[d] for _, _, totals in histories for total in totals)
 
 
-def test_agents_count_as_the_policy_does_and_report_what_is_true(tmp_path):
+def test_agents_count_rounded_costs_and_report_true_ones(tmp_path):
     b = solvent.CMDP.builder(horizon=3, start=0, resources=["fuel"], budget=2)
     b.add(0, "go", reward=1, outcomes=[(1, 0, "3/4")])
     b.add(0, "rest", outcomes=[(1, 0, 0)])
@@ -122,11 +122,11 @@ def test_agents_count_as_the_policy_does_and_report_what_is_true(tmp_path):
     assert agent.remaining["fuel"] == Fraction(-1, 4)
     report = solvent.verify(model, policy)
     assert not report.feasible
-    assert report.worst_spent["fuel"][-1] == Fraction(9, 4)
+    assert report.worst_spent_by_step["fuel"][-1] == Fraction(9, 4)
     assert len(report.witness.steps) == 3
 
 
-def test_a_policy_that_does_not_round_refuses_what_is_no_whole_number():
+def test_a_policy_that_does_not_round_refuses_other_costs():
     model = instances.knapsack([1], [1], capacity=1)
     policy = solvent.solve(model).policy
     with pytest.raises(PolicyError, match=r"cost of weight: expected a whole multiple of 1, found 0\.5"):

@@ -1,8 +1,9 @@
-"""`verify` against the enumeration of all histories, and on cases with known answers."""
+"""`verify` compared with an enumeration of all histories, and on instances with known answers."""
 
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import histories
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solvent
-from solvent.errors import NodeLimitError, PolicyError
+from solvent.errors import NodeLimitError, PolicyError, SolventError
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
@@ -50,7 +51,7 @@ def test_markov_policies_agree_with_all_histories(model, seed):
 @many
 @given(histories.models(), SEEDS)
 def test_randomized_policies_agree_with_all_histories(model, seed):
-    check(histories.randomised_case(model, seed))
+    check(histories.randomized_case(model, seed))
 
 
 @many
@@ -81,7 +82,7 @@ def test_another_budget_than_the_policys(model, seed, data):
     histories.assert_true(verify(model, case.policy, budget), model, case.decide, limits)
 
 
-def test_settled_nodes_are_not_told_apart():
+def test_settled_nodes_are_merged():
     model = instances.random(4, 2, horizon=6, resources=1, seed=3)
     limits = resolve(model, 100)
     lattice = Lattice.fit(model, limits)
@@ -91,9 +92,9 @@ def test_settled_nodes_are_not_told_apart():
     report = verify(model, policy)
     plain = verify(model, np.zeros((6, 4), int), 100)
     assert report.nodes == plain.nodes <= 4 * 6
-    assert (report.worst_spent, report.least_spent, report.value) == (
-        plain.worst_spent,
-        plain.least_spent,
+    assert (report.worst_spent_by_step, report.least_spent_by_step, report.value) == (
+        plain.worst_spent_by_step,
+        plain.least_spent_by_step,
         plain.value,
     )
 
@@ -112,12 +113,12 @@ def test_costs_beyond_64_bits_are_exact():
     limit = 2 * 10**30 + Fraction(1, 10**30)
     report = verify(model, np.zeros((3, 1), int), 3 * 10**30 - Fraction(1, 10**40))
     assert report.violation_probability == 0.125
-    assert report.worst_spent["x"][-1] == 3 * 10**30
+    assert report.worst_spent_by_step["x"][-1] == 3 * 10**30
     assert verify(model, lambda step, state, spent: "a", [limit, limit, 3 * 10**30]).feasible
 
 
 def test_the_markov_gap_of_the_paper():
-    """Proposition 1: bold Markov policies go over half of the time; a fair coin a quarter of it."""
+    """Proposition 1: bold Markov policies exceed the budget with probability 1/2, a fair coin with 1/4."""
     model = instances.markov_gap(prize=10)
     bold = verify(model, MarkovPolicy(model, [[0], [1]]))
     assert (bold.violation_probability, bold.value, bold.expected_excess) == (0.5, 10, {"cost": 0.5})
@@ -141,7 +142,7 @@ def test_three_tenths_keep_a_budget_of_three_tenths():
     model = instances.knapsack([1, 1, 1], [0.1, 0.1, 0.1], capacity=0.3)
     report = verify(model, np.ones((3, 1), int))
     assert report.feasible
-    assert report.worst_spent == {"weight": (Fraction(1, 10), Fraction(1, 5), Fraction(3, 10))}
+    assert report.worst_spent_by_step == {"weight": (Fraction(1, 10), Fraction(1, 5), Fraction(3, 10))}
 
 
 def small_grid():
@@ -198,7 +199,7 @@ def test_missing_and_unavailable_decisions_are_named():
         verify(model, lambda *_: "flyy")
     with pytest.raises(PolicyError, match="sum to 1"):
         verify(model, lambda *_: {"go": 0.5})
-    with pytest.raises(PolicyError, match="a policy, an array"):
+    with pytest.raises(PolicyError, match="a policy, a solution, an array"):
         verify(model, 3)
 
 
@@ -221,13 +222,13 @@ def continuous():
     return b.build()
 
 
-def test_continuous_costs_count_by_their_support():
+def test_continuous_costs_count_by_their_range():
     model = continuous()
     drip = np.zeros((2, 1), int)
     report = verify(model, drip, {"dose": 4, "cash": None})
     assert report.feasible
-    assert report.worst_spent == {"dose": (2, 4), "cash": (1, 2)}
-    assert report.least_spent == {"dose": (1, 2), "cash": (1, 2)}
+    assert report.worst_spent_by_step == {"dose": (2, 4), "cash": (1, 2)}
+    assert report.least_spent_by_step == {"dose": (1, 2), "cash": (1, 2)}
     report = verify(model, drip, {"dose": "3.99", "cash": 1})
     assert not report.feasible
     assert (report.violation_probability, report.expected_excess) == (None, {"dose": None, "cash": None})
@@ -237,19 +238,19 @@ def test_continuous_costs_count_by_their_support():
     assert (report.violation_probability, report.expected_excess) == (1, {"dose": 0, "cash": 1})
     report = verify(model, np.ones((2, 1), int), {"dose": solvent.Budget(lower=-100), "cash": None})
     assert not report.feasible
-    assert report.least_spent["dose"] == (None, None)
+    assert report.least_spent_by_step["dose"] == (None, None)
 
 
-def test_functions_may_ignore_continuous_spending_but_not_look_at_it():
+def test_functions_must_not_depend_on_continuous_amounts():
     model = continuous()
     budget = {"dose": 4, "cash": 1}
     report = verify(model, lambda step, state, spent: "rest" if spent["cash"] else "drip", budget)
     assert (report.feasible, report.value) == (True, 1)
-    with pytest.raises(solvent.ModelError, match="spent of dose: expected a policy that does not look at it"):
+    with pytest.raises(solvent.ModelError, match="spent of dose: expected a policy that does not depend on it"):
         verify(model, lambda step, state, spent: "rest" if spent["dose"] > 1 else "drip", budget)
 
 
-def test_reports_read_well():
+def test_text_of_reports():
     model = instances.markov_gap()
     text = str(verify(model, MarkovPolicy(model, [[0], [1]])))
     assert "breaks a limit with probability 0.5; value 1" in text
@@ -257,7 +258,7 @@ def test_reports_read_well():
     assert "never breaks a limit" in str(verify(model, MarkovPolicy(model, [[0], [0]])))
 
 
-def test_a_violation_too_unlikely_for_a_float_is_not_impossible() -> None:
+def test_a_violation_whose_probability_underflows_is_possible() -> None:
     b = solvent.CMDP.builder(horizon=2, start="home", resources=["fuel"], budget=1)
     b.add("home", "go", outcomes=[(5e-324, "away", 1), (1.0, "home", 0)])
     b.add("away", "go", outcomes=[(Fraction(1, 4), "away", 1), (Fraction(3, 4), "away", 0)])
@@ -265,3 +266,68 @@ def test_a_violation_too_unlikely_for_a_float_is_not_impossible() -> None:
     report = verify(model, solvent.solve(model, 2).policy, 1)
     assert not report.feasible
     assert report.violation_probability == 5e-324
+
+
+def test_a_solution_is_verified_by_its_policy() -> None:
+    model = instances.fuel_grid(3)
+    solution = solvent.solve(model)
+    assert verify(model, solution) == verify(model, solution.policy)
+    assert verify(model, solution, 100).upper == verify(model, solution.policy, 100).upper
+    played, expected = (solvent.simulate(model, each, 100, seed=2) for each in (solution, solution.policy))
+    assert (played.rewards == expected.rewards).all()
+    curve = solvent.frontier(instances.knapsack([3, 9], [2, 3], capacity=4))
+    assert verify(curve.model, solvent.solve(curve.model)).value == curve.value(4)
+
+
+def test_a_solution_for_a_discounted_model_is_verified_by_its_policy() -> None:
+    b = solvent.CMDP.builder(horizon=None, discount="1/2", start="home", resources=["fuel"], budget=3)
+    b.add("home", "go", reward=1, outcomes=[(1, "home", 2)])
+    b.add("home", "rest", outcomes=[(1, "home")])
+    model = b.build()
+    solution = solvent.solve(model, epsilon=0.25)
+    report = verify(model, solution)
+    assert report.worst_spent == verify(model, solution.policy).worst_spent
+
+
+@pytest.mark.parametrize("use", [verify, solvent.simulate])
+def test_a_solution_without_a_policy_is_refused(use) -> None:
+    model = instances.partition([3, 1, 1])
+    with pytest.raises(SolventError, match="there is no policy: the status is 'infeasible'"):
+        use(model, solvent.solve(model))
+    with pytest.raises(PolicyError, match="policy: expected a solution with a policy, found a SimpleNamespace without"):
+        use(model, SimpleNamespace(policy=None))
+
+
+def test_a_callable_with_a_policy_is_a_function() -> None:
+    """Objects of other libraries may have an attribute of that name, which is something else."""
+    model = instances.markov_gap(prize=10)
+
+    class Network:
+        policy = "weights"
+
+        def __call__(self, step, state, spent):
+            return 0
+
+    assert verify(model, Network()).value == verify(model, lambda *_: 0).value
+
+
+def test_extremes_over_all_steps() -> None:
+    b = solvent.CMDP.builder(horizon=3, start=0, resources=["x", "y"], budget={"x": 3, "y": None})
+    b.add(0, 0, outcomes=[(0.5, 0, (1, -1)), (0.5, 0, (-2, 0))])
+    report = verify(b.build(), lambda *_: 0)
+    assert report.worst_spent_by_step == {"x": (1, 2, 3), "y": (0, 0, 0)}
+    assert report.least_spent_by_step == {"x": (-2, -4, -6), "y": (-1, -2, -3)}
+    assert report.worst_spent == {"x": 3, "y": 0}
+    assert report.least_spent == {"x": -6, "y": -3}
+
+
+def test_verifications_are_logged(caplog) -> None:
+    model = instances.markov_gap(prize=10)
+    with caplog.at_level("DEBUG", "solvent.verification"):
+        verify(model, MarkovPolicy(model, [[0], [1]]))
+    assert [message.partition(",")[0] for message in caplog.messages] == [
+        "first pass: 2 nodes",
+        "second pass: 6 nodes in all",
+        "verified: feasible False",
+    ]
+    assert {record.name for record in caplog.records} == {"solvent.verification"}

@@ -1,4 +1,4 @@
-"""The peers, by name; a peer's package is imported only when its adapter is made."""
+"""The peers by name; a peer's package is imported when its adapter is created."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 
 from bench.peers.adapters.base import Adapter
 
-#: Where each adapter is defined: module and class. Solvent comes first, since others are compared with it.
+#: Module and class of each adapter. Solvent comes first, since others are compared with it.
 ADAPTERS = {
     "solvent": ("ours", "Solvent"),
     "transcription": ("transcription", "Transcription"),
@@ -26,7 +26,7 @@ def make(name: str) -> Adapter:
     Raises
     ------
     KeyError
-        If there is none of that name.
+        If there is no such peer.
     ImportError
         If the peer is not installed.
     """

@@ -1,4 +1,4 @@
-"""What an adapter is, and the problem of one state that several of them read."""
+"""The base class of adapters, and problems with one state, which several of them read."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Built:
     Attributes
     ----------
     handle : object
-        The peer's.
+        The peer's object.
     states : int
-        How many states, nodes, points or variables the peer works on; 0 until it is known.
+        Number of states, nodes, points or variables that the peer works on; 0 if not yet known.
     augment : float
-        Seconds of the building that were `solvent.augment`'s. No peer could do without, so that they count.
+        Seconds of the build spent in `solvent.augment`. They count, since the peer needs its result.
     writing : float
         Seconds of the building in which the adapter wrote the peer's input. They do not count.
     keep : object
@@ -45,7 +45,7 @@ class Built:
 
 @dataclass
 class Answer:
-    """What a peer found: a value, and whatever its policy can be read from."""
+    """The answer of a peer: a value, and the object that its policy is read from."""
 
     value: float
     found: Any = None
@@ -57,11 +57,11 @@ class Adapter(ABC):
     Attributes
     ----------
     title : str
-        For people.
+        Title in tables.
     package : str
-        Whose version is reported.
+        Package whose version is reported.
     about : str
-        How the problem is put to it.
+        How the problem is translated.
     tolerance : float
         How far its value may be from ours, relatively: 1e-9, or what the peer itself promises.
     """
@@ -78,7 +78,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def can(self, workload: Workload) -> str | None:
-        """Return why the peer cannot do a workload; None if it can."""
+        """Return why the peer does not support a workload; None if it does."""
 
     @abstractmethod
     def build(self, workload: Workload) -> Built:
@@ -89,12 +89,12 @@ class Adapter(ABC):
         """Return the peer's answer."""
 
     def policy(self, workload: Workload, built: Built, answer: Answer) -> Any:
-        """Return the peer's answer as a policy that `solvent.verify` takes; None if it gives a value only."""
+        """Return the peer's policy in a form that `solvent.verify` accepts; None if it returns only a value."""
         return None
 
 
 class OfThisTree(Adapter):
-    """What stands in this tree itself: it takes every workload, given time and memory."""
+    """A peer in this source tree, which supports every workload."""
 
     package = "solvent"
 
@@ -104,25 +104,25 @@ class OfThisTree(Adapter):
         return solvent.__version__
 
     def can(self, workload: Workload) -> str | None:
-        """Everything."""
+        """Return None: every workload is supported."""
         return None
 
 
 def is_steady(workload: Workload) -> bool:
-    """Whether rows and limits are the same at every step."""
+    """Return whether rows and limits are the same at every step."""
     lattice = lattice_of(workload)
     same = (lattice.upper_HD == lattice.upper_HD[0]).all() and (lattice.lower_HD == lattice.lower_HD[0]).all()
     return workload.problem.is_stationary and bool(same)
 
 
 def lattice_of(workload: Workload) -> Lattice:
-    """Return a workload's costs and limits in whole ticks."""
+    """Return a workload's costs and limits in ticks."""
     return Lattice.fit(workload.problem, resolve(workload.problem, None))
 
 
 @dataclass(frozen=True)
 class OneState:
-    """A problem with one state and no chance: at each step one of some choices, each with a reward and a cost.
+    """A problem with one state and no randomness: one choice at each step, with a reward and a cost.
 
     Attributes
     ----------
@@ -146,11 +146,11 @@ class OneState:
 
     @property
     def ends_decide(self) -> bool:
-        """Whether only the total matters, since nothing is ever given back and limits stay the same."""
+        """Whether only the total cost matters, since costs are not negative and limits are constant."""
         return bool((self.cost_ND >= 0).all() and (self.upper_HD == self.upper_HD[0]).all())
 
     def policy(self, workload: Workload, taken: NDArray[np.bool_]) -> Any:
-        """Return the policy of the choices that were taken, one at each step."""
+        """Return the policy that makes the given choices, one at each step."""
         chosen = np.flatnonzero(taken)
         if not np.array_equal(self.step[chosen], np.arange(workload.problem.horizon)):
             raise AssertionError("not exactly one choice at each step")
@@ -159,19 +159,19 @@ class OneState:
 
 
 def why_not_one_state(workload: Workload) -> str | None:
-    """Return why a workload is not a problem of one state without chance; None if it is."""
+    """Return why a workload is not a problem with one state and no randomness; None if it is."""
     model = workload.problem
     if model.n_states != 1:
-        return f"{model.n_states} states: it packs, it does not plan"
+        return f"{model.n_states} states: it solves packing problems only"
     if model.n_outcomes != model.n_rows:
-        return "random outcomes: it packs, it does not plan"
+        return "random outcomes: it solves packing problems only"
     if (lattice_of(workload).lower_HD != NO_LOWER).any():
         return "lower limits"
     return None
 
 
 def one_state(workload: Workload) -> OneState:
-    """Return a workload as a problem of one state."""
+    """Return a workload as a problem with one state."""
     model, lattice = workload.problem, lattice_of(workload)
     assert not (lattice.upper_HD == NO_UPPER).any()
     choices = [(h, int(r)) for h in range(model.horizon) for r in model.rows(h, 0)]
@@ -187,7 +187,7 @@ def one_state(workload: Workload) -> OneState:
 
 
 def whole_rewards(reward: NDArray[np.float64]) -> tuple[list[int], Fraction]:
-    """Return rewards as whole numbers of an exact unit: doubles are multiples of some power of two."""
+    """Return rewards as integer multiples of an exact unit: doubles are multiples of a power of two."""
     exact = [Fraction(float(r)) for r in reward]
     denominator = max((r.denominator for r in exact), default=1)
     return [int(r * denominator) for r in exact], Fraction(1, denominator)

@@ -1,4 +1,4 @@
-"""HiGHS: an integer program where there is one state and no chance, else the linear program of the augmented MDP."""
+"""HiGHS: an integer program for one state without randomness, otherwise the linear program of the augmented MDP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.peers.workloads import Workload
 
 
 class Highs(Adapter):
-    """Occupancies of nodes, or choices that are 0 or 1."""
+    """Occupancies of nodes, or binary choices."""
 
     title = "HiGHS"
     package = "highspy"
@@ -24,15 +24,15 @@ class Highs(Adapter):
     tolerance = 1e-6
 
     def can(self, workload: Workload) -> str | None:
-        """Everything that can be augmented."""
+        """Return None: every workload is supported."""
         return None
 
     def build(self, workload: Workload) -> Built:
-        """Write the program down."""
+        """Build the program."""
         return _packing(workload) if why_not_one_state(workload) is None else _occupancy(workload)
 
     def solve(self, built: Built) -> Answer:
-        """Solve from the beginning."""
+        """Solve the program without a warm start."""
         peer = built.handle
         peer.clearSolver()
         peer.run()
@@ -42,7 +42,7 @@ class Highs(Adapter):
         return Answer(peer.getInfo().objective_function_value, np.array(peer.getSolution().col_value))
 
     def policy(self, workload: Workload, built: Built, answer: Answer) -> Any:
-        """Return the choices taken, or at each node the action with the greatest share."""
+        """Return the policy of the choices, or of the action with the largest share at each node."""
         kind, problem = built.keep
         if kind == "packing":
             return problem.policy(workload, answer.found > 0.5)

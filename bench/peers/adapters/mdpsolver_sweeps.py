@@ -1,8 +1,8 @@
 """MDPSolver: modified policy iteration on the augmented MDP.
 
-It plans without a last step and with a discount below 1. On a graph of nodes (step, state, spent), which has no cycles,
-that is no loss: rewards of step h are divided by discount ** h, so that the discounted sum is the plain one. Nodes are
-numbered backward, so that one Gauss-Seidel sweep already has the optimum.
+It plans for an infinite horizon with a discount below 1. On a graph of nodes (step, state, spent), which has no cycles,
+this is equivalent: rewards of step h are divided by discount ** h, so that the discounted sum is the plain one. Nodes
+are numbered backward, so that one Gauss-Seidel sweep gives the optimum.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import solvent
 from bench.peers.adapters.base import Adapter, Answer, Built
 from bench.peers.workloads import Workload
 
-#: Near enough to 1 that rewards hardly grow, far enough that its stopping rule is quickly met.
+#: Close enough to 1 that rewards hardly grow, far enough that its stopping rule is met quickly.
 DISCOUNT = 0.999
 
 
@@ -26,14 +26,14 @@ class MDPSolver(Adapter):
 
     title = "MDPSolver"
     package = "mdpsolver"
-    about = "modified policy iteration on `solvent.augment(model)`, nodes numbered backward, its discount undone"
+    about = "policy iteration on `solvent.augment(model)`, nodes numbered backward, rewards scaled to undo its discount"
 
     def can(self, workload: Workload) -> str | None:
-        """Everything that can be augmented."""
+        """Return None: every workload is supported."""
         return None
 
     def build(self, workload: Workload) -> Built:
-        """Augment, number backward, and hand over nested lists, which is what it takes."""
+        """Augment, number nodes backward, and build the nested lists that the solver accepts."""
         began = time.perf_counter()
         mdp = solvent.augment(workload.problem)
         augmented = time.perf_counter()
@@ -55,16 +55,16 @@ class MDPSolver(Adapter):
         return Built(peer, mdp.n_nodes, augmented - began, written - augmented, mdp)
 
     def solve(self, built: Built) -> Answer:
-        """Iterate."""
+        """Run modified policy iteration."""
         peer = built.handle
-        # the quickest of its methods here; its value iteration, from its own first values, did not end on Taxi
+        # the fastest of its methods here; its value iteration did not terminate on Taxi
         peer.solve(
             algorithm="mpi", update="gs", tolerance=1e-9, parallel=False, postProcessing=False, makeFinalCheck=False
         )
         return Answer(peer.getValue(built.states - 1), peer)
 
     def policy(self, workload: Workload, built: Built, answer: Answer) -> Any:
-        """Return the policy: its actions are positions among the rows of a node."""
+        """Return the policy: its actions are indices into the rows of a node."""
         mdp = built.keep
         position = np.array(answer.found.getPolicy())[::-1]
         rows = np.minimum(mdp.row_indptr[:-1] + position, len(mdp.row_action) - 1)

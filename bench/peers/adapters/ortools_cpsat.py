@@ -1,4 +1,4 @@
-"""OR-Tools' CP-SAT: one state and no chance, a Boolean for every choice, exact integers."""
+"""OR-Tools' CP-SAT: one state without randomness, a Boolean for every choice, exact integers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ortools.sat.python import cp_model
 from bench.peers.adapters.base import Adapter, Answer, Built, one_state, whole_rewards, why_not_one_state
 from bench.peers.workloads import Workload
 
-#: It refuses sums that could leave 62 bits.
+#: Limit on sums: it refuses more than 62 bits.
 MOST = 2**62
 
 
 class CPSAT(Adapter):
-    """One choice at each step, sums within limits."""
+    """One choice at each step, with sums within the limits."""
 
     title = "OR-Tools CP-SAT"
     package = "ortools"
     about = "a Boolean for each step and action, exact integers, as many workers as it likes"
 
     def can(self, workload: Workload) -> str | None:
-        """One state, no chance, and whole numbers that fit."""
+        """Return None for one state without randomness and integers that fit, otherwise a reason."""
         reason = why_not_one_state(workload)
         if reason is not None:
             return reason
@@ -35,7 +35,7 @@ class CPSAT(Adapter):
         return None
 
     def build(self, workload: Workload) -> Built:
-        """State Booleans and sums."""
+        """Create the Booleans and the constraints."""
         began = time.perf_counter()
         problem = one_state(workload)
         profits, unit = whole_rewards(problem.reward)
@@ -57,7 +57,7 @@ class CPSAT(Adapter):
         return Built((model, take, unit), len(take), writing=writing, keep=problem)
 
     def solve(self, built: Built) -> Answer:
-        """Search until optimality is proved."""
+        """Solve to proven optimality."""
         model, take, unit = built.handle
         peer = cp_model.CpSolver()
         status = peer.solve(model)

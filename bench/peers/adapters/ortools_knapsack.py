@@ -1,7 +1,7 @@
-"""OR-Tools' knapsack solver: one state, take it or leave it.
+"""OR-Tools' knapsack solver: one state, take or leave an item at each step.
 
-Rewards and costs are doubles, so both are whole multiples of a power of two and the scaling to 64-bit integers loses
-nothing; where they do not fit, the workload is refused.
+Rewards and costs are doubles, so both are integer multiples of a power of two and are scaled to 64-bit integers without
+loss; if they do not fit, the workload is not supported.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from bench.peers.workloads import Workload
 
 #: Its sums are 64-bit integers.
 MOST = 2**63
-#: Up to so many items it has a method of its own, the quickest.
+#: Number of items up to which its fastest method can be used.
 FEW = 64
 
 
 class Knapsack(Adapter):
-    """The knapsack solver: for up to 64 items the method made for them, else branch and bound."""
+    """The knapsack solver: its method for up to 64 items, otherwise branch and bound."""
 
     title = "OR-Tools knapsack"
     package = "ortools"
     about = "`KnapsackSolver`, exact integers: its method for up to 64 items, else branch and bound"
 
     def can(self, workload: Workload) -> str | None:
-        """One state, no chance, at each step one thing to take or leave, and nothing is given back."""
+        """Return None for one state, no randomness, one item per step and no negative costs, otherwise a reason."""
         reason = why_not_one_state(workload)
         if reason is not None:
             return reason
@@ -46,7 +46,7 @@ class Knapsack(Adapter):
         return None
 
     def build(self, workload: Workload) -> Built:
-        """Scale to integers and hand over."""
+        """Scale to integers and build the solver."""
         began = time.perf_counter()
         problem = one_state(workload)
         items = np.flatnonzero((problem.reward != 0) | (problem.cost_ND != 0).any(1))
@@ -61,19 +61,19 @@ class Knapsack(Adapter):
         return Built((peer, unit), len(items), writing=writing, keep=(problem, items))
 
     def solve(self, built: Built) -> Answer:
-        """Pack."""
+        """Solve the knapsack."""
         peer, unit = built.handle
         return Answer(float(peer.solve() * unit), peer)
 
     def policy(self, workload: Workload, built: Built, answer: Answer) -> Any:
-        """Return the policy that takes what was packed."""
+        """Return the policy that takes the packed items."""
         problem, items = built.keep
         packed = [items[i] for i in range(len(items)) if answer.found.best_solution_contains(i)]
         return problem.policy(workload, _with_idle(problem, packed))
 
 
 def _with_idle(problem: OneState, packed: list[Any]) -> Any:
-    """Mark the choices packed, and at all other steps the one that leaves things."""
+    """Return a mask of the packed choices, and of the idle choice at all other steps."""
     taken = np.zeros(len(problem.step), bool)
     taken[packed] = True
     free = ~np.isin(problem.step, problem.step[taken])

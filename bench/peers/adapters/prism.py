@@ -1,13 +1,13 @@
-"""A CMDP as text in the PRISM language, with what was spent as counters.
+"""A CMDP as text in the PRISM language, with counters for the amounts spent.
 
-Variables are the state `s`, one counter `x<d>` for each resource, in ticks, and, where it is asked for, the step `h`.
-Rows that do the same, seen from where they start, share one command, as in a model written by hand: on a grid a few
-dozen commands do for all cells. A command is guarded by what it could cost at most, so that no limit is ever broken.
-Counters stop falling where even the dearest courses could not bring them to their limit any more.
+Variables are the state `s`, one counter `x<d>` for each resource, in ticks, and, on request, the step `h`. Rows with
+the same effect relative to their state share one command, as in a model written by hand: on a grid a few dozen commands
+suffice for all cells. A command is guarded by its largest cost, so that no limit is ever broken. Counters stop falling
+below amounts from which even the largest costs cannot reach a limit.
 
-Model checkers take rewards that are not negative. As every history has H steps, they may be shifted: to gains
-`r - least` for a maximum over H steps, or to losses `most - r` for a minimum on the way to the end. The latter also
-keeps clear of dead ends exactly, since a course that may never reach the end is worth plus infinity there.
+Model checkers require nonnegative rewards. As every history has H steps, they may be shifted: to gains `r - least` for
+a maximum over H steps, or to losses `most - r` for a minimum on the way to the end. The latter also excludes dead ends
+exactly, since a policy that may never reach the end has infinite loss.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Program:
     ----------
     text : str
     query : str
-        What to ask for.
+        The property to check.
     actions : dict of str to int
         The action of each label of a command; labels of commands that wait are not in it.
     state : ndarray of int
@@ -59,8 +59,8 @@ def write(model: CMDP, lattice: Lattice, *, counts_steps: bool, stops_falling: b
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     horizon, upper = model.horizon, lattice.upper_HD[0].tolist()
-    cheapest, dearest = lattice.cost_OD.min(0).tolist(), lattice.cost_OD.max(0).tolist()
-    lows = [min(0, u - horizon * max(0, c)) for u, c in zip(upper, dearest, strict=True)]
+    cheapest, largest = lattice.cost_OD.min(0).tolist(), lattice.cost_OD.max(0).tolist()
+    lows = [min(0, u - horizon * max(0, c)) for u, c in zip(upper, largest, strict=True)]
     if not stops_falling:
         lows = [min(low, horizon * c) for low, c in zip(lows, cheapest, strict=True)]
     most, least = max(0.0, float(model.row_reward.max())), min(0.0, float(model.row_reward.min()))
@@ -97,7 +97,7 @@ def write(model: CMDP, lattice: Lattice, *, counts_steps: bool, stops_falling: b
 
 
 def _order(model: CMDP) -> Any:
-    """Return the states in the order of their names, so that neighbors on a grid are equally far apart everywhere."""
+    """Return the states in the order of their names, so that offsets between grid neighbors are uniform."""
     names = list(model.states)
     try:
         return np.array(sorted(range(len(names)), key=lambda i: names[i]), np.int64)  # type: ignore[arg-type,return-value]
@@ -106,7 +106,7 @@ def _order(model: CMDP) -> Any:
 
 
 def _alike(model: CMDP, lattice: Lattice, place: Any) -> dict[tuple[int, Effect], dict[int, list[int]]]:
-    """Return the rows that do the same, as steps and places of states."""
+    """Return groups of rows with the same effect, as steps and positions of states."""
     alike: dict[tuple[int, Effect], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     cost, after = lattice.cost_OD.tolist(), place[model.next_state].tolist()
     for _, steps in model.steps_of_table():
@@ -128,7 +128,7 @@ def _labeled(alike: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def _over(model: CMDP, place: Any) -> dict[int, list[int]]:
-    """Return where an episode is over, by step."""
+    """Return the terminal states of each step."""
     found: dict[int, list[int]] = defaultdict(list)
     for _, steps in model.steps_of_table():
         at = [int(place[s]) for s in range(model.n_states) if model.is_terminal(steps[0], s)]
@@ -150,7 +150,7 @@ def _places(where: dict[int, list[int]], counts_steps: bool) -> str:
 
 
 def _ranges(name: str, numbers: Iterable[int]) -> list[str]:
-    """Return tests for runs of consecutive numbers."""
+    """Return conditions for runs of consecutive numbers."""
     runs: list[list[int]] = []
     for x in numbers:
         if runs and runs[-1][1] == x - 1:

@@ -13,25 +13,25 @@ from bench.peers.workloads import Workload
 
 
 class QuantEcon(Adapter):
-    """Backward induction over (state, spent) where the model is stationary, else over (step, state, spent)."""
+    """Backward induction over (state, spent) if the model is stationary, otherwise over (step, state, spent)."""
 
     title = "QuantEcon"
     package = "quantecon"
     about = "`backward_induction` on `solvent.augment(model)`; nodes without the step where the model is stationary"
 
     def can(self, workload: Workload) -> str | None:
-        """Everything that can be augmented."""
+        """Return None: every workload is supported."""
         return None
 
     def build(self, workload: Workload) -> Built:
-        """Augment, and make the `DiscreteDP`."""
+        """Augment, and build the `DiscreteDP`."""
         began = time.perf_counter()
         mdp = solvent.augment(workload.problem, stationary=is_steady(workload))
         augment = time.perf_counter() - began
         return Built((mdp.to_quantecon(), workload.problem.horizon, mdp.start), mdp.n_nodes, augment, keep=mdp)
 
     def solve(self, built: Built) -> Answer:
-        """Sweep backward."""
+        """Run backward induction."""
         ddp, horizon, start = built.handle
         values, actions = backward_induction(ddp, horizon)
         return Answer(float(values[0, start]), actions)

@@ -1,8 +1,8 @@
-"""Storm, given a PRISM model in which what was spent is a counter.
+"""Storm on a PRISM model with a counter for the amount spent of each resource.
 
-Storm can also bound costs without a counter, as in `Pmax=? [F{"cost"}<=B "goal"]` or `R{"r"}max=? [C{"cost"}<=B]`.
-That is another question: the first maximizes a probability, the second lets the episode end, without loss, once the
-budget is gone. Neither asks for the best course among those that never go over.
+Storm can also bound costs without a counter, as in `Pmax=? [F{"cost"}<=B "goal"]` or `R{"r"}max=? [C{"cost"}<=B]`. That
+is a different question: the first maximizes a probability, the second ends the episode, without a penalty, when the
+budget is used up. Neither asks for the best policy among those that never exceed the budget.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from solvent.model.budget import resolve
 from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.policy.table import AugmentedPolicy
 
-#: It computes with counters in doubles.
+#: Limit on amounts: it converts counters to doubles.
 MOST = 2**53
-#: A scheduler is read state by state, which takes long: beyond so many states only the value is compared.
+#: Number of states above which only the value is compared, since reading a scheduler takes long.
 MOST_READ = 200_000
 
 
 class StormCounter(Adapter):
-    """Without the step where the model is stationary and has no dead ends, else with the step as a variable."""
+    """Without the step if the model is stationary and has no dead ends, otherwise with the step as a variable."""
 
     title = "Storm"
     package = "stormpy"
-    about = "a PRISM model with counters for what was spent, sparse engine; without a step counter where that will do"
-    # what its sound methods promise
+    about = "a PRISM model with counters for amounts spent, sparse engine; without a step counter if possible"
+    # the accuracy that its sound methods guarantee
     tolerance = 1e-6
 
     def can(self, workload: Workload) -> str | None:
-        """Constant upper limits, and amounts that doubles can count."""
+        """Return None for constant upper limits and amounts exact in doubles, otherwise a reason."""
         lattice = lattice_of(workload)
         if (lattice.lower_HD != NO_LOWER).any() or (lattice.upper_HD == NO_UPPER).any():
             return "lower or open limits"
@@ -59,13 +59,13 @@ class StormCounter(Adapter):
         return _explored(workload, counts_steps=True)
 
     def solve(self, built: Built) -> Answer:
-        """Check."""
+        """Run the model checker."""
         model, query, program = built.handle
         found = stormpy.model_checking(model, query, only_initial_states=False)
         return Answer(program.value(found.get_value(model.initial_states[0])))
 
     def policy(self, workload: Workload, built: Built, answer: Answer) -> Any:
-        """Return the policy of a scheduler, where Storm gives one: it has none for a bounded number of steps."""
+        """Return the policy of a scheduler; None for a bounded number of steps, for which Storm returns none."""
         program: prism.Program = built.handle[2]
         if "C<=" in program.query or built.states > MOST_READ:
             return None
@@ -74,7 +74,7 @@ class StormCounter(Adapter):
         names, first = model.choice_labeling, model.nondeterministic_choice_indices
         held = model.state_valuations
         values = {v.name: np.array(held.get_int64_values(v)) for v in held.get_all_variables()}
-        values.setdefault("s", np.zeros(model.nr_states, np.int64))  # a variable of one value is no variable to Storm
+        values.setdefault("s", np.zeros(model.nr_states, np.int64))  # Storm drops variables with a single value
         problem, lattice = workload.problem, lattice_of(workload)
         action = np.full(model.nr_states, -1)
         for state in range(model.nr_states):
@@ -91,7 +91,7 @@ class StormCounter(Adapter):
 
 
 def _explored(workload: Workload, *, counts_steps: bool, named: bool = False) -> Built:
-    """Return Storm's model; with names of states and choices it is made to be read, not to be timed."""
+    """Return Storm's model; with names of states and choices if it is to be read instead of timed."""
     began = time.perf_counter()
     program = prism.write(workload.problem, lattice_of(workload), counts_steps=counts_steps, stops_falling=not named)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Storm, given the augmented MDP as a matrix: no exploration, and amounts of any size."""
+"""Storm on the augmented MDP as a matrix: no exploration, and amounts of any size."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from bench.peers.workloads import Workload
 
 
 class StormExplicit(Adapter):
-    """Gains over H steps where nodes need no step and none is a dead end, else losses on the way to the end."""
+    """Maximal gains over H steps if nodes need no step and none is a dead end, otherwise minimal losses to the end."""
 
     title = "Storm, explicit"
     package = "stormpy"
-    about = "`solvent.augment(model)` as a sparse matrix, sparse engine; nodes without the step where that will do"
-    # what its sound methods promise
+    about = "`solvent.augment(model)` as a sparse matrix, sparse engine; nodes without the step if possible"
+    # the accuracy that its sound methods guarantee
     tolerance = 1e-6
 
     def can(self, workload: Workload) -> str | None:
-        """Everything that can be augmented."""
+        """Return None: every workload is supported."""
         return None
 
     def build(self, workload: Workload) -> Built:
-        """Augment, and hand the matrix over."""
+        """Augment, and build the matrix."""
         began = time.perf_counter()
         model, mdp = workload.problem, None
         if is_steady(workload):
@@ -69,13 +69,13 @@ class StormExplicit(Adapter):
         )
 
     def solve(self, built: Built) -> Answer:
-        """Check."""
+        """Run the model checker."""
         peer, query, start, offset, sign = built.handle
         found = stormpy.model_checking(peer, query, only_initial_states=False)
         return Answer(offset + sign * found.get_value(start))
 
     def policy(self, workload: Workload, built: Built, answer: Answer) -> Any:
-        """Return the policy of a scheduler, where Storm gives one: it has none for a bounded number of steps."""
+        """Return the policy of a scheduler; None for a bounded number of steps, for which Storm returns none."""
         mdp, steady = built.keep
         if steady:
             return None

@@ -1,4 +1,4 @@
-"""The paper's own algorithms, transcribed line by line onto Python sets and dictionaries."""
+"""The paper's own algorithms, transcribed literally to Python sets and dictionaries."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from solvent.model.budget import resolve
 
 
 class Transcription(OfThisTree):
-    """Algorithms 1, 3 and 5 of the paper as they are written there."""
+    """Algorithms 1, 3 and 5 of the paper as written."""
 
     title = "paper, transcribed"
     about = "the paper's Algorithms 1, 3 and 5 on Python sets and dictionaries"
 
     def build(self, workload: Workload) -> Built:
-        """Return the model as it was stated: there is nothing to build."""
+        """Return the model: there is nothing to build."""
         if workload.epsilon is None:
             return Built((workload.model, None))
         limit = resolve(workload.model, None).upper[0][0]

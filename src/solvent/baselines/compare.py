@@ -13,22 +13,30 @@ from typing import TYPE_CHECKING, Any
 from solvent.baselines.chance import chance, read_delta
 from solvent.baselines.expectation import expectation
 from solvent.baselines.knapsack import knapsack_style
-from solvent.baselines.occupancy import ProgramError
 from solvent.baselines.result import Baseline
 from solvent.baselines.smaller import as_budget, smaller_budget
 from solvent.baselines.unconstrained import unconstrained
 from solvent.core.exact import Number, nearest_float
 from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
-from solvent.core.progress import Progress
-from solvent.errors import LatticeOverflowError, ModelError, PolicyError, SolventError, did_you_mean, quote
+from solvent.core.progress import open_progress
+from solvent.errors import (
+    LatticeOverflowError,
+    ModelError,
+    PolicyError,
+    ProgramError,
+    SolventError,
+    did_you_mean,
+    quote,
+)
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Budget, BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.solvers.finite import Request, solve_finite
 from solvent.solvers.solution import Status
 from solvent.solvers.transforms.base import BudgetedModel
-from solvent.verification.report import Report
-from solvent.verification.verify import PolicyLike, verify_within
+from solvent.verification.finite import verify_within
+from solvent.verification.policies import PolicyLike
+from solvent.verification.report import VerifyReport
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -330,7 +338,7 @@ def compare(
     limits, probability = resolve(model, budget), read_delta(delta)
     rows = []
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
-    with Progress(show=progress) as bar, ResourceMonitor(seconds, memory) as monitor:
+    with open_progress(progress) as bar, ResourceMonitor(seconds, memory) as monitor:
         for done, name in enumerate(wanted):
             bar.report("comparing", done, len(wanted), {})
             used = monitor.used
@@ -364,18 +372,14 @@ def _without_policy(name: str, status: Status, message: str, seconds: float) -> 
     return ComparisonRow(name, status, None, None, {}, {}, None, {}, None, seconds, message)
 
 
-def _verified(name: str, planned: _Planned, report: Report, limits: Limits, seconds: float) -> ComparisonRow:
-    def extreme(amounts: tuple[Fraction | None, ...], pick: Callable[..., Fraction]) -> Fraction | None:
-        known = [amount for amount in amounts if amount is not None]
-        return pick(known) if len(known) == len(amounts) else None
-
+def _verified(name: str, planned: _Planned, report: VerifyReport, limits: Limits, seconds: float) -> ComparisonRow:
     return ComparisonRow(
         name,
         planned.status,
         planned.claimed,
         report.value,
-        {resource: extreme(report.worst_spent[resource], max) for resource in limits.resources},
-        {resource: extreme(report.least_spent[resource], min) for resource in limits.resources},
+        {resource: report.worst_spent[resource] for resource in limits.resources},
+        {resource: report.least_spent[resource] for resource in limits.resources},
         report.violation_probability,
         report.expected_excess,
         report.feasible,

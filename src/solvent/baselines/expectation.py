@@ -17,10 +17,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.baselines.occupancy import Ends, Occupancy, ProgramError
+from solvent.baselines.occupancy import Ends, Occupancy
 from solvent.baselines.result import Baseline
 from solvent.baselines.unconstrained import markov_optimum
 from solvent.core.limits import ResourceMonitor
+from solvent.errors import ProgramError
 from solvent.model.budget import BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.policy.markov import MarkovPolicy

@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 from solvent.core.exact import nearest_float
 from solvent.core.interrupt import run_aside
 from solvent.core.limits import ResourceMonitor
-from solvent.errors import ModelError, SolventError
+from solvent.errors import ModelError, ProgramError
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.policy.choices import spread
 
@@ -31,10 +31,6 @@ _BYTES_PER_ENTRY = 400
 #: fails, the other is tried.
 _SOLVERS = ("highs-ds", "highs-ipm")
 _LARGE = 5_000
-
-
-class ProgramError(SolventError):
-    """Raised if a linear program could not be solved to its tolerance."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from solvent.model.amounts import short_amount
 from solvent.model.budget import Budget, BudgetLike, Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.solvers.solution import Status
-from solvent.verification.verify import verify_within
+from solvent.verification.finite import verify_within
 
 #: Number of surrogates tried from loose to tight, and of bisections after that.
 GRID = 32

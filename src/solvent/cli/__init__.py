@@ -1,4 +1,4 @@
-"""The command line: parsing only. What it prints is written in `solvent.plot`."""
+"""The command line: commands and their options. The text that commands print is in `solvent.cli.text`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from solvent.core.memory import IMPORTS, AddressSpaceError, require_address_space
+from solvent.core.memory import IMPORTS, require_address_space
+from solvent.errors import AddressSpaceError
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0 ok, 1 infeasible or violated, 2 bad input, 3 a limit.
+    """Run the command line and return its exit code: 0 ok, 1 no policy or violated, 2 bad input, 3 limit reached.
 
     Parameters
     ----------
     arguments : sequence of str, optional
-        What follows the name of the program; those of this process, if not given.
+        Command-line arguments without the program name. Default: those of this process.
 
     Examples
     --------
@@ -42,13 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from solvent.cli.app import run
 
         code = run(given)
-    except KeyboardInterrupt:  # pressed before a command was there to deal with it, or after it was done
+    except KeyboardInterrupt:  # before a command could handle it, or after it had finished
         code = interrupted
         print("interrupted", file=sys.stderr)
         if "--json" in given:
             error = {"kind": "Interrupted", "message": "interrupted"}
             print(json.dumps({"error": error, "exit_code": code, "written": {}, "interrupted": True}, indent=1))
-    except AddressSpaceError as error:  # a command reports its own; this is before there is one
+    except AddressSpaceError as error:  # raised before any command runs; commands report their own errors
         code = 3
         print(f"error: {error}", file=sys.stderr)
     if arguments is None:
@@ -57,11 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _leave(code: int) -> None:
-    """Let nothing change how the process ends, now that it has said how it went."""
+    """Ignore further signals, so that the exit code matches what was printed."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     interrupt = sys.modules.get("solvent.core.interrupt")
-    if interrupt is not None and interrupt.runs_aside():  # foreign code, which would not survive what Python takes down
+    if interrupt is not None and interrupt.runs_aside():  # native code in a thread, which Python's shutdown would crash
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

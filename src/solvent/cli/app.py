@@ -1,4 +1,4 @@
-"""The application: its commands, and how a run ends."""
+"""The application: its list of commands, and the exit code of a run."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Annotated
 import typer
 
 from solvent._version import __version__
-from solvent.cli import checking, experiments, learning, models, planning, story, warming
+from solvent.cli import checking, demo, experiments, learning, models, solving, warmup
 from solvent.cli.command import add_command
-from solvent.cli.failures import fail, misuse
-from solvent.cli.session import Code, Session
+from solvent.cli.exits import fail, usage_error
+from solvent.cli.session import ExitCode, Session
 from solvent.errors import SolventError, did_you_mean
 
-#: What the parser raises for a line it cannot read: the base of all its errors, click's own or typer's copy of it.
+#: Base class of the errors that the parser raises for an invalid command line: click's own, or typer's copy of it.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
-#: What a program that is cut off by the reader of its output ends with: 128 and the number of the signal.
+#: Exit code when the reader of the output closes the pipe: 128 plus the number of SIGPIPE.
 _BROKEN_PIPE = 141
 
 app = typer.Typer(
@@ -43,7 +43,7 @@ Examples:
   solvent verify van.yaml van.policy
 
 \b
-Exit codes: 0 ok, 1 infeasible or violated, 2 bad input, 3 a limit was reached, 130 interrupted.
+Exit codes: 0 ok, 1 no policy or violated, 2 bad input, 3 limit reached, 130 interrupted.
 """
 
 
@@ -53,23 +53,23 @@ def _root(
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
-    """Plan policies that never go over budget: at no step, under no luck."""
+    """Compute policies that never exceed a budget: at any step, under any outcome."""
 
 
-add_command(app, story.demo, "solvent demo", "solvent demo --into /tmp/van")
+add_command(app, demo.demo, "solvent demo", "solvent demo --into /tmp/van")
 add_command(app, models.info, "solvent info van.yaml", "solvent info van.yaml --json")
 add_command(
     app,
-    planning.solve,
+    solving.solve,
     "solvent solve van.yaml",
     "solvent solve van.yaml --budget fuel=30 --out van.policy --plot van.png",
     "solvent solve drone.yaml -b battery=20 -b risk=0.1 --method reduction",
-    "solvent solve van.yaml --method additive --epsilon 0.1 --strict",
+    "solvent solve van.yaml --approximation additive --epsilon 0.1 --strict",
     "solvent solve van.yaml --gap 0.01 --time-limit 60 --memory-limit 8GB",
 )
 add_command(
     app,
-    planning.frontier,
+    solving.frontier,
     "solvent frontier van.yaml --resource fuel --max-budget 60",
     "solvent frontier van.yaml --max-budget 60 --csv van.csv --plot van.png",
 )
@@ -104,48 +104,48 @@ add_command(
     "solvent paper value scale --out figures --jobs 2",
     "solvent paper --quick --out /tmp/figures",
 )
-add_command(app, warming.warmup, "solvent warmup", "solvent warmup --json")
+add_command(app, warmup.warmup, "solvent warmup", "solvent warmup --json")
 
 
 def run(given: list[str]) -> int:
-    """Run the command line on what follows the name of the program, and return its exit code."""
+    """Run the command line with these arguments (without the program name) and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError):  # whoever replaced the stream decides about its encoding
+        with contextlib.suppress(AttributeError):  # a replaced stream keeps its own encoding
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         code = app(args=given, prog_name="solvent", standalone_mode=False)
         sys.stdout.flush()
     except OSError as error:
-        return _unheard(error, given)
-    except SystemExit as end:  # typer ends so where it finds a pipe broken, or has printed completions
-        return _unheard(BrokenPipeError(), given) if end.code == 1 else int(end.code or 0)
+        return _output_failed(error, given)
+    except SystemExit as end:  # typer exits this way on a broken pipe, and after printing completions
+        return _output_failed(BrokenPipeError(), given) if end.code == 1 else int(end.code or 0)
     except _USAGE_ERROR as error:
-        return _misused(error, given)
+        return _usage_error(error, given)
     except typer.Abort:
         raise KeyboardInterrupt from None
-    return code if isinstance(code, int) else Code.OK
+    return code if isinstance(code, int) else ExitCode.OK
 
 
-def _unheard(error: OSError, given: list[str]) -> int:
-    """End a run whose answer cannot be printed: a reader that went away, a disk that is full."""
-    # the interpreter would flush once more when it ends, and complain
+def _output_failed(error: OSError, given: list[str]) -> int:
+    """Return the exit code of a run whose result cannot be printed: closed pipe, full disk."""
+    # the interpreter flushes standard output once more at exit, which would raise again
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
     if isinstance(error, BrokenPipeError):
         return _BROKEN_PIPE
-    reason = f"the answer could not be printed: {error.strerror or error}"
+    reason = f"the result could not be printed: {error.strerror or error}"
     return fail(Session("solvent", debug="--debug" in given), SolventError(reason))
 
 
-def _misused(error: Exception, given: list[str]) -> int:
+def _usage_error(error: Exception, given: list[str]) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "solvent"
     if type(error).__name__ == "NoArgsIsHelpError":
         print(context.get_help() if context is not None else "")
-        return Code.OK
+        return ExitCode.OK
     asked = "--json" in given
     option = getattr(error, "option_name", None)
     if type(error).__name__ == "NoSuchOption" and option is not None and context is not None:
         known = [name for parameter in context.command.params for name in parameter.opts]
-        return misuse(f"there is no option {option}", path, as_json=asked, hint=did_you_mean(option, known))
+        return usage_error(f"there is no option {option}", path, as_json=asked, hint=did_you_mean(option, known))
     message = error.format_message() if hasattr(error, "format_message") else str(error)
-    return misuse(message, path, as_json=asked)
+    return usage_error(message, path, as_json=asked)

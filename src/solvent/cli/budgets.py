@@ -1,10 +1,10 @@
-"""Budgets as people type them: `fuel=30`, `fuel=10,20,30`, `fuel=0..30`, `fuel=final:30`.
+"""Budgets on the command line: `fuel=30`, `fuel=10,20,30`, `fuel=0..30`, `fuel=final:30`.
 
     BUDGET := [RESOURCE "="] LIMITS
-    LIMITS := ["final:"] LIMIT | LIMIT "," LIMIT "," ...      one for after each step
+    LIMITS := ["final:"] LIMIT | LIMIT "," LIMIT "," ...      one limit per step
     LIMIT  := NUMBER | [NUMBER] ".." [NUMBER] | "none"
 
-A number is an upper limit, `low..high` an interval with either side open, `none` no limit.
+A number is an upper limit, `low..high` an interval that may be open on one side, `none` means no limit.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _FORMS = "such as 30, 0..30, 10,20,30 or final:30"
 
 
 def read_budget_options(texts: Sequence[str] | None, model: CMDP) -> dict[str, Budget] | None:
-    """Return the budget that options ask for; None if there are none, which means the model's own.
+    """Return the budget given by `--budget` options, or None (the model's own budget) if there are none.
 
-    A resource that is not named keeps the limit that the model gives it.
+    A resource that is not named keeps the model's own limit.
 
     Raises
     ------
     BudgetError
-        If a text is no budget, names no resource of the model, or leaves one without any word on it.
+        If a text is not a budget or names an unknown resource, or if a resource has no limit from either source.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def read_budget_options(texts: Sequence[str] | None, model: CMDP) -> dict[str, B
     missing = [name for name in model.resources if name not in named]
     if missing and model.budget is None:
         raise BudgetError(
-            _OPTION, f"a limit for resource {quote(missing[0])}", "none, and the model carries no budget of its own",
+            _OPTION, f"a limit for resource {quote(missing[0])}", "none, and the model has no budget of its own",
             f"add {_OPTION} {missing[0]}=none to leave it unlimited",
         )  # fmt: skip
     budget = {name: named[name] if name in named else (model.budget or {})[name] for name in model.resources}
@@ -63,12 +63,12 @@ def read_budget_options(texts: Sequence[str] | None, model: CMDP) -> dict[str, B
 
 
 def read_epsilon_options(texts: Sequence[str] | None, model: CMDP) -> str | dict[str, str] | None:
-    """Return epsilon as options give it: one for all resources, or one for each by name; None if there is none.
+    """Return epsilon from `--epsilon` options: one value for all resources, or a dict by resource; None if not given.
 
     Raises
     ------
     ModelError
-        If a text names no resource of the model, one is named twice, or there are several without names.
+        If a text names an unknown resource, a resource is named twice, or several values have no name.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def read_epsilon_options(texts: Sequence[str] | None, model: CMDP) -> str | dict
 
 
 def _split(text: str, resources: Sequence[str], option: str = _OPTION) -> tuple[str, str]:
-    """Return the resource a text names, or the only one, and what follows; a name may itself contain "="."""
+    """Return the resource (named, or the only one) and the text after its "="; a name may itself contain "="."""
     fitting = [name for name in resources if text.startswith(f"{name}=")]
     if fitting:
         name = max(fitting, key=len)
@@ -104,7 +104,7 @@ def _split(text: str, resources: Sequence[str], option: str = _OPTION) -> tuple[
     if len(resources) != 1:
         raise BudgetError(
             f"{option} {text}", f"the name of a resource ({known}) and its limit", quote(text),
-            f"write {option} {resources[0]}={text}" if resources else "this model spends nothing",
+            f"write {option} {resources[0]}={text}" if resources else "this model has no resources",
         )  # fmt: skip
     return resources[0], text
 
@@ -139,14 +139,14 @@ def read_limits(text: str, where: str = _OPTION) -> Budget:
 
 
 def _read_limit(part: str, where: str) -> tuple[Fraction | None, Fraction | None]:
-    """Return the lower and the upper side of one limit."""
+    """Return the lower and the upper limit, None where open."""
     if part == "none":
         return None, None
     if ".." not in part:
         return None, _number(part, where)
     low, _, high = part.partition("..")
     if not low.strip() and not high.strip():
-        raise BudgetError(where, "a number on one side of '..' at least", quote(part), "write none for no limit")
+        raise BudgetError(where, "a number on at least one side of '..'", quote(part), "write none for no limit")
     lower = _number(low, where) if low.strip() else None
     return lower, _number(high, where) if high.strip() else None
 

@@ -1,4 +1,4 @@
-"""`verify`, `simulate` and `compare`: doubting policies."""
+"""`verify`, `simulate` and `compare`: check policies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from solvent.cli.budgets import read_budget_options
-from solvent.cli.failures import finish
+from solvent.cli.exits import finish
 from solvent.cli.models import read_model
 from solvent.cli.options import (
     BudgetOption,
@@ -18,9 +18,9 @@ from solvent.cli.options import (
     SeedOption,
     TimeLimit,
 )
-from solvent.cli.outputs import PICTURES, Writing, plan_output
-from solvent.cli.planning import draw_spending
-from solvent.cli.session import Code, Session
+from solvent.cli.outputs import PLOT_SUFFIXES, OutputFiles, plan_output
+from solvent.cli.session import ExitCode, Session
+from solvent.cli.solving import draw_spending
 from solvent.core.tables import group
 
 
@@ -30,28 +30,28 @@ def verify(
     policy: PolicyArgument,
     budget: BudgetOption = None,
     max_nodes: Annotated[
-        int, typer.Option("--max-nodes", metavar="N", help="Give up beyond so many nodes.")
+        int, typer.Option("--max-nodes", metavar="N", help="Stop with an error beyond this number of nodes.")
     ] = 20_000_000,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
 ) -> int:
-    """Check exactly whether a policy can go over.
+    """Check exactly whether a policy can exceed its budget.
 
-    The check shares no code with the planner.
+    The check shares no code with the solvers.
     """
-    from solvent.cli.text import answers, records
+    from solvent.cli.text import records, results
     from solvent.policy.files import load_policy
     from solvent.verification.verify import verify as run
 
     loaded = read_model(session, model)
-    held_to = read_budget_options(budget, loaded)
+    limits = read_budget_options(budget, loaded)
     with session.working("verifying"):
         report = run(
-            loaded, load_policy(policy, loaded), held_to, max_nodes=max_nodes, time_limit=time_limit,
+            loaded, load_policy(policy, loaded), limits, max_nodes=max_nodes, time_limit=time_limit,
             memory_limit=memory_limit,
         )  # fmt: skip
-    session.answer(answers.report_text(report, verbose=session.verbose), records.report_record(loaded, report))
-    return Code.OK if report.feasible else Code.INFEASIBLE
+    session.print_result(results.report_text(report, verbose=session.verbose), records.report_record(loaded, report))
+    return ExitCode.OK if report.feasible else ExitCode.INFEASIBLE
 
 
 def simulate(
@@ -59,35 +59,35 @@ def simulate(
     model: ModelArgument,
     policy: PolicyArgument,
     budget: BudgetOption = None,
-    episodes: Annotated[int, typer.Option("--episodes", "-n", metavar="N", help="How many.")] = 100_000,
+    episodes: Annotated[int, typer.Option("--episodes", "-n", metavar="N", help="Number of episodes.")] = 100_000,
     seed: SeedOption = 0,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
     plot: PlotOption = None,
 ) -> int:
-    """Play a policy many times."""
-    from solvent.cli.text import answers, records
+    """Simulate a policy over many episodes."""
+    from solvent.cli.text import records, results
     from solvent.policy.files import load_policy
     from solvent.verification.simulate import simulate as run
 
-    drawing = plan_output("--plot", plot, inputs=(model, policy), endings=PICTURES)
-    session.will_write(plot=drawing)
+    drawing = plan_output("--plot", plot, inputs=(model, policy), suffixes=PLOT_SUFFIXES)
+    session.plan_files(plot=drawing)
     loaded = read_model(session, model)
-    counted = read_budget_options(budget, loaded)
+    limits = read_budget_options(budget, loaded)
     followed = load_policy(policy, loaded)
-    with session.working(f"playing {episodes:,} episodes"):
-        simulation = run(loaded, followed, episodes, seed, counted, time_limit=time_limit, memory_limit=memory_limit)
+    with session.working(f"simulating {episodes:,} episodes"):
+        simulation = run(loaded, followed, episodes, seed, limits, time_limit=time_limit, memory_limit=memory_limit)
     if simulation.stopped:
         session.note(f"stopped after {simulation.episodes:,} of {episodes:,} episodes: {simulation.stopped}")
-    writing = Writing()
+    output_files = OutputFiles()
     with session.working("drawing"):
-        writing.put(
-            "plot", drawing, lambda path: draw_spending(path, loaded, followed, counted, episodes=episodes, seed=seed)
+        output_files.write(
+            "plot", drawing, lambda path: draw_spending(path, loaded, followed, limits, episodes=episodes, seed=seed)
         )
-    text = answers.simulation_text(simulation, verbose=session.verbose)
-    record = records.simulation_record(loaded, simulation, seed) | {"written": writing.files}
-    code = Code.INFEASIBLE if simulation.violations else Code.LIMIT if simulation.stopped else Code.OK
-    return finish(session, group(text, answers.written_text(writing.files)), record, code, writing.error)
+    text = results.simulation_text(simulation, verbose=session.verbose)
+    record = records.simulation_record(loaded, simulation, seed) | {"written": output_files.files}
+    code = ExitCode.INFEASIBLE if simulation.violations else ExitCode.LIMIT if simulation.stopped else ExitCode.OK
+    return finish(session, group(text, results.written_text(output_files.files)), record, code, output_files.error)
 
 
 def compare(
@@ -95,24 +95,24 @@ def compare(
     model: ModelArgument,
     budget: BudgetOption = None,
     delta: Annotated[
-        float, typer.Option("--delta", metavar="P", help="The chance of going over that chance constraints allow.")
+        float, typer.Option("--delta", metavar="P", help="Violation probability that chance constraints allow.")
     ] = 0.05,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
 ) -> int:
-    """Set it beside what people use today.
+    """Compare with standard methods.
 
-    Each method plans, and each plan is checked exactly: what it claims, what it is worth, whether it can go over.
+    Solves the model with each method and verifies every policy exactly: claimed value, true value, violations.
     """
     from solvent.baselines.compare import compare as run
     from solvent.cli.text import records
 
     loaded = read_model(session, model)
-    limited = read_budget_options(budget, loaded)
+    limits = read_budget_options(budget, loaded)
     comparison = run(
-        loaded, limited, delta=delta, time_limit=time_limit, memory_limit=memory_limit, progress=session.progress
+        loaded, limits, delta=delta, time_limit=time_limit, memory_limit=memory_limit, progress=session.progress
     )
-    session.answer(group(comparison), records.comparison_record(loaded, comparison, delta))
+    session.print_result(group(comparison), records.comparison_record(loaded, comparison, delta))
     if any(row.status == "limit" for row in comparison.rows):
-        return Code.LIMIT
-    return Code.INFEASIBLE if comparison["exact"].status == "infeasible" else Code.OK
+        return ExitCode.LIMIT
+    return ExitCode.INFEASIBLE if comparison["exact"].status == "infeasible" else ExitCode.OK

@@ -1,4 +1,4 @@
-"""How a function becomes a command: it takes a `Session` first, and the options that all commands share are added."""
+"""Turns a function into a command: it receives a `Session`, and the options shared by all commands are added."""
 
 from __future__ import annotations
 
@@ -8,42 +8,43 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from solvent.cli.failures import fail, stop
+from solvent.cli.exits import fail, stop
 from solvent.cli.session import Session
 from solvent.errors import SolventError
 
 _SHARED: dict[str, Any] = {
     "as_json": Annotated[bool, typer.Option("--json", help="Print one JSON object.", show_default=False)],
     "quiet": Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.", show_default=False)],
-    "verbose": Annotated[bool, typer.Option("--verbose", "-v", help="Say more.", show_default=False)],
-    "debug": Annotated[bool, typer.Option("--debug", help="Show where an error arose.", show_default=False)],
+    "verbose": Annotated[bool, typer.Option("--verbose", "-v", help="Print more details.", show_default=False)],
+    "debug": Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", show_default=False)],
 }
 
 
 def add_command(app: typer.Typer, function: Callable[..., int], *examples: str) -> None:
-    """Register a function as a command; it is given a `Session` and returns the exit code.
+    """Register a function as a command.
 
     Parameters
     ----------
     app : Typer
     function : callable
-        Its name is that of the command, its docstring the help, and its annotated parameters are the options.
+        Takes a `Session` first and returns the exit code. Its name becomes the command's name, its docstring the help
+        text, and its annotated parameters the options.
     *examples : str
-        Lines for the foot of its `--help`.
+        Example command lines, printed at the end of `--help`.
     """
 
     def run(**given: Any) -> int:
         session = Session(function.__name__, **{key: given.pop(key) for key in _SHARED})
         try:
-            with session.watching():
+            with session.handle_interrupts():
                 return int(function(session, **given))
         except KeyboardInterrupt:
             return stop(session)
         except OSError:
-            raise  # of standard output, as files report theirs otherwise: the end of the run deals with it
-        except Exception as error:  # every error becomes one readable block, and an exit code
+            raise  # of standard output (errors of files are SolventErrors): handled in app.run
+        except Exception as error:  # every error becomes one readable block and an exit code
             if session.interrupted and not isinstance(error, SolventError):
-                return stop(session)  # what a second Ctrl-C makes of compiled code that it hits
+                return stop(session)  # a second Ctrl-C in compiled code can surface as any exception
             return fail(session, error)
 
     parameters = [*_own_parameters(function), *_shared_parameters()]

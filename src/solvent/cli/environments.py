@@ -1,4 +1,4 @@
-"""What is typed about registered environments: budgets, costs, arguments and ranges of rewards."""
+"""Options for registered environments: budgets, costs, arguments and reward ranges."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from solvent.formats.registry import find_format
 if TYPE_CHECKING:
     from solvent.model.budget import Budget
 
-#: What the resource of an environment is called that nobody named.
-_ONLY = "cost"
+#: Name of an environment's resource if the budget does not name it.
+_DEFAULT_RESOURCE = "cost"
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def is_model_file(path: Path) -> bool:
-    """Whether a file is meant, which is read and never run; else it is the name of a registered environment."""
+    """Whether the argument is a model file (read, never executed) rather than the name of an environment."""
     return find_format(path) is not None or path.is_file()
 
 
 def read_environment_budget(texts: Sequence[str] | None) -> dict[str, Budget]:
-    """Return the budget by resource; one that is not named is that of "cost".
+    """Return the budget by resource; a budget without a name is that of "cost".
 
     Raises
     ------
     BudgetError
-        If there is none, a text is none, or a resource is named twice.
+        If there is no budget, a text is not a budget, or a resource is named twice.
 
     Examples
     --------
@@ -43,19 +43,19 @@ def read_environment_budget(texts: Sequence[str] | None) -> dict[str, Budget]:
     named: dict[str, Budget] = {}
     for text in texts:
         name, equals, limits = text.rpartition("=")
-        name = name if equals else _ONLY
+        name = name if equals else _DEFAULT_RESOURCE
         if name in named:
             raise BudgetError("--budget", "each resource once", f"{quote(name)} twice")
         named[name] = read_limits(limits, f"--budget {text}")
     return named
 
 
-def read_price(text: str | None) -> tuple[Fraction, ...] | Fraction | str | None:
-    """Return what a step costs: a number, one for each action, or a key of `info`.
+def read_step_cost(text: str | None) -> tuple[Fraction, ...] | Fraction | str | None:
+    """Return the cost of a step: one number, one number per action, or a key of `info`.
 
     Examples
     --------
-    >>> read_price("1/2"), read_price("0,1,1"), read_price("fuel")
+    >>> read_step_cost("1/2"), read_step_cost("0,1,1"), read_step_cost("fuel")
     (Fraction(1, 2), (Fraction(0, 1), Fraction(1, 1), Fraction(1, 1)), 'fuel')
     """
     if text is None:
@@ -67,13 +67,13 @@ def read_price(text: str | None) -> tuple[Fraction, ...] | Fraction | str | None
         amounts = [exact(part) for part in parts]
     except ModelError:
         if len(parts) > 1:
-            raise ModelError("--cost", "a number, one for each action, or a key of info", quote(text)) from None
+            raise ModelError("--cost", "a number, one number per action, or a key of info", quote(text)) from None
         return text
     return amounts[0] if len(amounts) == 1 else tuple(amounts)
 
 
 def read_bound(text: str | None) -> Fraction | list[Fraction | None] | None:
-    """Return what an action costs at most: a number, or one for each action, "none" for one that is forbidden.
+    """Return upper bounds on the cost of actions: one number, or one per action with "none" for a forbidden action.
 
     Examples
     --------
@@ -88,12 +88,12 @@ def read_bound(text: str | None) -> Fraction | list[Fraction | None] | None:
     try:
         amounts = [None if part == "none" else exact(part) for part in parts]
     except ModelError:
-        raise ModelError("--cost-bound", "a number, or one for each action, such as 0,1,none", quote(text)) from None
+        raise ModelError("--cost-bound", "a number, or one per action, such as 0,1,none", quote(text)) from None
     return amounts[0] if len(amounts) == 1 else amounts
 
 
 def read_arguments(texts: Sequence[str] | None) -> dict[str, Any]:
-    """Return arguments of an environment by name: numbers, true, false and lists as JSON has them, else text.
+    """Return keyword arguments of an environment: numbers, true, false and lists in JSON syntax, anything else text.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def _read_value(text: str) -> Any:
 
 
 def read_range(text: str | None) -> tuple[float, float] | None:
-    """Return the least and the greatest reward, typed as `-1..5`.
+    """Return the least and the greatest reward, written `-1..5`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`paper`: the figures of the paper, made again."""
+"""`paper`: reproduce the figures of the paper."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from solvent.cli.complete import complete_figure
-from solvent.cli.failures import stop
-from solvent.cli.session import Code, Session
+from solvent.cli.completion import complete_figure
+from solvent.cli.exits import stop
+from solvent.cli.session import ExitCode, Session
 
 
 def paper(
@@ -19,29 +19,28 @@ def paper(
         list[str] | None,
         typer.Argument(
             metavar="FIGURE",
-            help="value, scale, approximation, never-over, precision, far, average or smoothed; all, if none is named.",
+            help="value, scale, approximation, never-over, precision, far, average or smoothed. Default: all.",
             autocompletion=complete_figure,
             show_default=False,
         ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where to write.")] = Path("solvent-paper"),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Output folder.")] = Path("solvent-paper"),
     jobs: Annotated[
         int | None,
         typer.Option(
-            "--jobs", "-j", metavar="N", help="How many processes; one per core, if not given.", show_default=False
+            "--jobs", "-j", metavar="N", help="Number of processes. Default: one per core.", show_default=False
         ),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Small sizes, to see that it works.", show_default=False)
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use small sizes, as a test.", show_default=False)] = False,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Measure anew what an earlier run has measured.", show_default=False)
+        bool, typer.Option("--fresh", help="Discard the measurements of earlier runs.", show_default=False)
     ] = False,
 ) -> int:
-    """Make the paper's figures again, and those of the average case.
+    """Reproduce the paper's figures.
 
-    Rows are kept as they are measured: a run that was stopped goes on where it was. Each figure is written as data
-    (.csv), picture (.png) and facts (.json), and all of them together give a table of what the paper claims.
+    The figures average and smoothed are on the average case. Measurements are saved as they are made: the same command
+    continues a run that was stopped. Each figure is written as data (.csv), plot (.png) and summary (.json); if all
+    figures are made, so is a table of the paper's claims.
     """
     from solvent.experiments import report
     from solvent.experiments.paper import Reproduced, choose, reproduce, write_claims
@@ -55,12 +54,12 @@ def paper(
         for each in reproduce(names, out, jobs=workers, quick=quick, fresh=fresh, progress=session.progress):
             made.append(each)
             if not session.as_json:
-                session.say(report.figure_text(each))
+                session.print_text(report.figure_text(each))
         claims = write_claims(made, out, quick=quick)
     except KeyboardInterrupt:
         return stop(
-            session, f"interrupted: what was measured is kept in {out}, and the same command goes on from there"
+            session, f"interrupted: measurements so far are saved in {out}; the same command continues from there"
         )
     seconds = time.perf_counter() - began
-    session.answer(report.closing_text(made, claims, seconds), report.paper_record(made, claims, seconds))
-    return Code.OK
+    session.print_result(report.closing_text(made, claims, seconds), report.paper_record(made, claims, seconds))
+    return ExitCode.OK

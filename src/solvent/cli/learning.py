@@ -1,4 +1,4 @@
-"""`learn`: policies when the model is unknown."""
+"""`learn`: learn a policy when the model is unknown."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solvent.cli.budgets import read_budget_options
-from solvent.cli.complete import complete_bonus, complete_replan, complete_support
+from solvent.cli.completion import complete_bonus, complete_replan, complete_support
 from solvent.cli.environments import (
     is_model_file,
     read_arguments,
     read_bound,
     read_environment_budget,
-    read_price,
     read_range,
+    read_step_cost,
 )
-from solvent.cli.failures import finish
+from solvent.cli.exits import finish
 from solvent.cli.models import read_model
 from solvent.cli.options import BudgetOption, MemoryLimit, SeedOption, TimeLimit
-from solvent.cli.outputs import Output, Writing, plan_output, refuse_doubles
-from solvent.cli.session import Code, Session
+from solvent.cli.outputs import Output, OutputFiles, plan_output, refuse_duplicates
+from solvent.cli.session import ExitCode, Session
 from solvent.errors import CheckpointWarning, ModelError, SolventError, quote
 from solvent.formats.registry import suffixes_text
 
@@ -33,55 +33,61 @@ if TYPE_CHECKING:
     from solvent.learning.learner import Callback
     from solvent.learning.result import LearnResult
     from solvent.model.cmdp import CMDP
-    from solvent.verification.report import Report
+    from solvent.verification.report import VerifyReport
 
-SubjectArgument = Annotated[
+ModelOrEnvArgument = Annotated[
     Path,
     typer.Argument(
         metavar="MODEL|ENV",
-        help="A model file, or the name of a registered Gymnasium environment.",
+        help="A model file, or the id of a registered Gymnasium environment.",
         show_default=False,
     ),
 ]
 
 
 @dataclass(frozen=True)
-class Subject:
-    """What is learned in, and what is known of it.
+class LearnTask:
+    """An environment to learn in, and what is known about it.
 
     Attributes
     ----------
     name : str
-    world : CMDP or environment
-    known : dict
-        Arguments of `solvent.learn` that say what is known.
-    truth : CMDP or None
-        What to check the policy with.
+    env : CMDP or gymnasium.Env
+    options : dict
+        Arguments of `solvent.learn` that state what is known.
+    true_model : CMDP or None
+        The model to verify the policy with.
     support : {"known", "bound", "learned"}
+        How it is known which costs are possible.
     """
 
     name: str
-    world: Any
-    known: dict[str, Any]
-    truth: CMDP | None
+    env: Any
+    options: dict[str, Any]
+    true_model: CMDP | None
     support: str
 
 
 def learn(
     session: Session,
-    model: SubjectArgument,
+    model: ModelOrEnvArgument,
     budget: BudgetOption = None,
     horizon: Annotated[
-        int | None, typer.Option("--horizon", metavar="N", help="Steps of an episode, for ENV.", show_default=False)
+        int | None,
+        typer.Option("--horizon", metavar="N", help="Steps per episode; required for ENV.", show_default=False),
     ] = None,
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", metavar="E", help="Stop this near to the best.")] = 0.1,
-    delta: Annotated[float, typer.Option("--delta", metavar="P", help="The chance of being wrong.")] = 0.05,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", "-e", metavar="E", help="Stop when the gap is at most E.")
+    ] = 0.1,
+    delta: Annotated[
+        float, typer.Option("--delta", metavar="P", help="Probability that a bound fails, with --bonus theory.")
+    ] = 0.05,
     support: Annotated[
         str | None,
         typer.Option(
             "--support",
-            metavar="KNOWN",
-            help="known (never over budget, the default) or learned (by going over).",
+            metavar="SUPPORT",
+            help="Possible costs: known (default; no episode exceeds the budget) or learned (episodes may exceed it).",
             autocompletion=complete_support,
             show_default=False,
         ),
@@ -91,7 +97,7 @@ def learn(
         typer.Option(
             "--cost",
             metavar="COST",
-            help="Of a step of ENV: a number, one for each action (0,1,1), or a key of info (cost, if not given).",
+            help="Cost of a step of ENV: a number, one per action (0,1,1), or a key of info. Default: key cost.",
             show_default=False,
         ),
     ] = None,
@@ -99,21 +105,24 @@ def learn(
         str | None,
         typer.Option(
             "--cost-bound",
-            metavar="MOST",
-            help="What a step of ENV costs at most, in the same way.",
+            metavar="BOUND",
+            help="Upper bound on the cost of a step of ENV: a number, or one per action.",
             show_default=False,
         ),
     ] = None,
     env_arg: Annotated[
         list[str] | None,
         typer.Option(
-            "--env-arg", metavar="NAME=VALUE", help="An argument of ENV; may be repeated.", show_default=False
+            "--env-arg", metavar="NAME=VALUE", help="Keyword argument of ENV; repeatable.", show_default=False
         ),
     ] = None,
     reward_range: Annotated[
         str | None,
         typer.Option(
-            "--reward-range", metavar="LOW..HIGH", help="Of rewards; as the model says, or 0..1.", show_default=False
+            "--reward-range",
+            metavar="LOW..HIGH",
+            help="Range of rewards. Default: from the model or table, else 0..1.",
+            show_default=False,
         ),
     ] = None,
     bonus: Annotated[
@@ -121,30 +130,40 @@ def learn(
         typer.Option(
             "--bonus",
             metavar="BONUS",
-            help="practical (bounds are estimates) or theory (proved, and slow).",
+            help="Exploration bonus: practical (bounds are estimates) or theory (bounds are proved; slow).",
             autocompletion=complete_bonus,
         ),
     ] = "practical",
     no_pool: Annotated[
-        bool, typer.Option("--no-pool", help="Count by node, as in the paper.", show_default=False)
+        bool, typer.Option("--no-pool", help="Keep counts per node, as in the paper.", show_default=False)
     ] = False,
     epsilon_cost: Annotated[
         str | None,
-        typer.Option("--epsilon-cost", metavar="E", help="Round costs; over by at most this.", show_default=False),
+        typer.Option(
+            "--epsilon-cost",
+            metavar="E",
+            help="Round costs down; the policy may exceed the budget by at most E.",
+            show_default=False,
+        ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="With --epsilon-cost: round so as to be never over.", show_default=False)
+        bool,
+        typer.Option(
+            "--strict", help="With --epsilon-cost: round costs up; never exceed the budget.", show_default=False
+        ),
     ] = False,
     replan: Annotated[
         str,
         typer.Option(
             "--replan",
             metavar="WHEN",
-            help="doubling (of some count) or episode (after each).",
+            help="When to solve again: doubling (when a visit count has doubled) or episode (after each episode).",
             autocompletion=complete_replan,
         ),
     ] = "doubling",
-    max_episodes: Annotated[int, typer.Option("--max-episodes", "-n", metavar="N", help="In all.")] = 1_000_000,
+    max_episodes: Annotated[
+        int, typer.Option("--max-episodes", "-n", metavar="N", help="Maximum number of episodes.")
+    ] = 1_000_000,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
     seed: SeedOption = 0,
@@ -153,23 +172,23 @@ def learn(
     ] = None,
     log: Annotated[
         Path | None,
-        typer.Option("--log", metavar="FILE", help="Write a line for each plan, as CSV.", show_default=False),
+        typer.Option("--log", metavar="FILE", help="Write one line per planning step as CSV.", show_default=False),
     ] = None,
     tensorboard: Annotated[
         Path | None,
-        typer.Option("--tensorboard", metavar="FOLDER", help="Write the same for TensorBoard.", show_default=False),
+        typer.Option("--tensorboard", metavar="FOLDER", help="Write a TensorBoard log.", show_default=False),
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option("--checkpoint", metavar="FILE", help="Write how far it is, to go on later.", show_default=False),
+        typer.Option("--checkpoint", metavar="FILE", help="Save the state of learning to a file.", show_default=False),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.", show_default=False)] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint.", show_default=False)] = False,
 ) -> int:
-    """Learn a policy by playing, never over budget.
+    """Learn a policy from episodes, without exceeding the budget.
 
     Plays episodes in a model as if its probabilities and rewards were unknown, or in a registered environment.
     """
-    from solvent.cli.text.learned import Told, learned_record, learned_text
+    from solvent.cli.text.learning import LearnSummary, learn_record, learn_text
     from solvent.learning.learn import learn as run
 
     inputs = (model,) if is_model_file(model) else ()
@@ -178,54 +197,54 @@ def learn(
         "--log": plan_output("--log", log, inputs=inputs),
         "--checkpoint": plan_output("--checkpoint", checkpoint, inputs=inputs),
     }
-    refuse_doubles(outputs)
-    session.will_write(policy=outputs["--out"], log=outputs["--log"], checkpoint=outputs["--checkpoint"])
+    refuse_duplicates(outputs)
+    session.plan_files(policy=outputs["--out"], log=outputs["--log"], checkpoint=outputs["--checkpoint"])
     if is_model_file(model):
         given = {"--horizon": horizon, "--cost": cost, "--cost-bound": cost_bound, "--env-arg": env_arg or None}
-        subject = _of_file(session, model, budget, support, read_range(reward_range), given)
+        task = _task_of_file(session, model, budget, support, read_range(reward_range), given)
     else:
-        subject = _of_environment(session, model, budget, horizon, support, cost, cost_bound, env_arg, reward_range)
-    if no_pool and subject.support != "known":
-        raise ModelError("--no-pool", "no such option unless it is known what can happen", "it")
+        task = _task_of_env(session, model, budget, horizon, support, cost, cost_bound, env_arg, reward_range)
+    if no_pool and task.support != "known":
+        raise ModelError("--no-pool", "a known support", f"support {quote(task.support)}", "leave out --no-pool")
     with _logs(outputs["--log"], tensorboard) as callback, _warnings(session):
         learned = run(
-            subject.world, epsilon=epsilon, delta=delta, bonus=bonus, pool=not no_pool, replan=replan,  # type: ignore[arg-type]
+            task.env, epsilon=epsilon, delta=delta, bonus=bonus, pool=not no_pool, replan=replan,  # type: ignore[arg-type]
             epsilon_cost=epsilon_cost, strict=strict, max_episodes=max_episodes, time_limit=time_limit,
             memory_limit=memory_limit, seed=seed, callback=callback, checkpoint=checkpoint, resume=resume,
-            progress=session.progress, **subject.known,
+            progress=session.progress, **task.options,
         )  # fmt: skip
-    report, unchecked = _check(session, subject, learned, time_limit=time_limit, memory_limit=memory_limit)
+    report, unchecked = _verify(session, task, learned, time_limit=time_limit, memory_limit=memory_limit)
     rounded = epsilon_cost is not None and not strict
-    told = Told(
-        subject.name, subject.truth, learned, subject.support, report, unchecked, rounded, epsilon, delta, bonus, seed
+    summary = LearnSummary(
+        task.name, task.true_model, learned, task.support, report, unchecked, rounded, epsilon, delta, bonus, seed
     )
-    writing = _write(session, learned, outputs)
-    text = learned_text(told, verbose=session.verbose, written=writing.files)
-    record = learned_record(told) | {"written": writing.files, "interrupted": session.interrupted}
-    code = Code.INFEASIBLE if not told.kept else Code.LIMIT if learned.limit_reached else Code.OK
-    return finish(session, text, record, code, writing.error)
+    output_files = _write(session, learned, outputs)
+    text = learn_text(summary, verbose=session.verbose, written=output_files.files)
+    record = learn_record(summary) | {"written": output_files.files, "interrupted": session.interrupted}
+    code = ExitCode.INFEASIBLE if not summary.feasible else ExitCode.LIMIT if learned.limit_reached else ExitCode.OK
+    return finish(session, text, record, code, output_files.error)
 
 
-def _of_file(
+def _task_of_file(
     session: Session,
     path: Path,
     budget: list[str] | None,
     support: str | None,
     rewards: tuple[float, float] | None,
     given: dict[str, Any],
-) -> Subject:
+) -> LearnTask:
     for option, value in given.items():
         if value is not None:
-            raise ModelError(option, "no such option beside a model file, which says it itself", quote(value))
+            raise ModelError(option, "no such option for a model file", quote(value), "it is for environments only")
     loaded = read_model(session, path)
     if rewards is None and loaded.n_rows:
         rewards = float(loaded.row_reward.min()), float(loaded.row_reward.max())
-    known: dict[str, Any] = {"budget": read_budget_options(budget, loaded), "cost_support": support}
-    known["reward_range"] = rewards or (0.0, 1.0)
-    return Subject(loaded.name or path.name, loaded, known, loaded, "learned" if support == "learned" else "known")
+    options: dict[str, Any] = {"budget": read_budget_options(budget, loaded), "cost_support": support}
+    options["reward_range"] = rewards or (0.0, 1.0)
+    return LearnTask(loaded.name or path.name, loaded, options, loaded, "learned" if support == "learned" else "known")
 
 
-def _of_environment(
+def _task_of_env(
     session: Session,
     path: Path,
     budget: list[str] | None,
@@ -235,36 +254,36 @@ def _of_environment(
     cost_bound: str | None,
     env_arg: list[str] | None,
     reward_range: str | None,
-) -> Subject:
-    limits, price, arguments = read_environment_budget(budget), read_price(cost), read_arguments(env_arg)
+) -> LearnTask:
+    limits, step_cost, arguments = read_environment_budget(budget), read_step_cost(cost), read_arguments(env_arg)
     bound, rewards = read_bound(cost_bound), read_range(reward_range)
     if horizon is None:
-        hint = f"name a file ending in {suffixes_text()} if a model is meant"
+        hint = f"for a model, name a file ending in {suffixes_text()}"
         raise ModelError("--horizon", "a number of steps for an environment", "none", hint)
-    from solvent.gym.registered import read_registered
+    from solvent.gym.registered import make_registered
     from solvent.model.validation import check_horizon
 
     with session.working(f"making {path}"):
-        found = read_registered(str(path), arguments, check_horizon(horizon), price, limits, session.note)
+        found = make_registered(str(path), arguments, check_horizon(horizon), step_cost, limits, session.note)
     if support != "learned" and found.table is None and bound is None:
         raise ModelError(
-            str(path), "an environment with a table P and a --cost in numbers, or --cost-bound", "neither",
-            "--support learned finds out by going over budget",
+            str(path), "an environment with a table P and numbers for --cost, or --cost-bound", "neither",
+            "--support learned learns the costs from episodes that exceed the budget",
         )  # fmt: skip
-    known = {"horizon": found.horizon, "budget": found.budget, "cost": found.cost, "cost_support": support}
-    known["reward_range"] = rewards or found.reward_range or (0.0, 1.0)
+    options = {"horizon": found.horizon, "budget": found.budget, "cost": found.cost, "cost_support": support}
+    options["reward_range"] = rewards or found.reward_range or (0.0, 1.0)
     if bound is not None:
-        known["cost_bound"] = bound
-        return Subject(str(path), found.env, known, found.table, "bound")
+        options["cost_bound"] = bound
+        return LearnTask(str(path), found.env, options, found.table, "bound")
     if found.table is not None and support != "learned":
-        known["support"] = found.table
-        return Subject(str(path), found.env, known, found.table, "known")
-    return Subject(str(path), found.env, known, found.table, "learned")
+        options["support"] = found.table
+        return LearnTask(str(path), found.env, options, found.table, "known")
+    return LearnTask(str(path), found.env, options, found.table, "learned")
 
 
 @contextmanager
 def _warnings(session: Session) -> Iterator[None]:
-    """Note checkpoints that cannot be written, in place of Python's way to warn."""
+    """Print warnings about checkpoints as notes."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", CheckpointWarning)
         show = warnings.showwarning
@@ -281,7 +300,7 @@ def _warnings(session: Session) -> Iterator[None]:
 
 @contextmanager
 def _logs(log: Output | None, tensorboard: Path | None) -> Iterator[Callback | None]:
-    """Keep the logs that are asked for."""
+    """Return a callback that writes the requested logs; None if there are none."""
     from solvent.learning.callbacks import CsvLog, TensorBoardLog
 
     with ExitStack() as stack:
@@ -289,52 +308,52 @@ def _logs(log: Output | None, tensorboard: Path | None) -> Iterator[Callback | N
         if tensorboard is not None:
             logs.append(stack.enter_context(TensorBoardLog(tensorboard)))
         if log is not None:
-            logs.append(CsvLog(log.path))  # written whole at the end, with what was before a checkpoint
+            logs.append(CsvLog(log.path))  # written again at the end, including the history before a checkpoint
 
-        def tell(moment: Any) -> None:
+        def callback(progress: Any) -> None:
             for each in logs:
-                each(moment)
+                each(progress)
 
-        yield tell if logs else None
+        yield callback if logs else None
 
 
-def _check(session: Session, subject: Subject, learned: LearnResult, **limits: Any) -> tuple[Report | None, str]:
-    """Return the report of what was learned in the true model, or why there is none."""
+def _verify(session: Session, task: LearnTask, learned: LearnResult, **limits: Any) -> tuple[VerifyReport | None, str]:
+    """Return the report of verifying the learned policy in the true model, or None and the reason."""
     from solvent.errors import LimitError, PolicyError
     from solvent.verification.verify import verify
 
     if learned.status.value == "infeasible":
         return None, "there is no policy"
-    if subject.truth is None:
-        return None, "there is no model of it to check with"
+    if task.true_model is None:
+        return None, "there is no model to verify it with"
     try:
         with session.working("verifying"):
-            policy = learned.policy if subject.support == "known" else learned.policy_for(subject.truth)
-            return verify(subject.truth, policy, **limits), ""
+            policy = learned.policy if task.support == "known" else learned.policy_for(task.true_model)
+            return verify(task.true_model, policy, **limits), ""
     except LimitError as error:
         return None, str(error)
     except PolicyError as error:
-        return None, f"not all that can happen was seen, and nothing is decided at {error.where}"
+        return None, f"some outcomes were never observed, and the policy has no action at {error.where}"
 
 
-def _write(session: Session, learned: LearnResult, outputs: dict[str, Output | None]) -> Writing:
+def _write(session: Session, learned: LearnResult, outputs: dict[str, Output | None]) -> OutputFiles:
     from solvent.learning.callbacks import CsvLog
 
-    writing = Writing()
+    output_files = OutputFiles()
 
     def write_log(path: Path) -> None:
         with CsvLog(path, every=len(learned.history) + 1) as log:
-            for moment in learned.history:
-                log(moment)
+            for progress in learned.history:
+                log(progress)
 
     with session.working("writing"):
         if learned.status.value != "infeasible":
-            writing.put("policy", outputs["--out"], lambda path: learned.policy.save(path))
+            output_files.write("policy", outputs["--out"], lambda path: learned.policy.save(path))
         elif outputs["--out"] is not None:
-            session.note("no policy was written, as there is none")
-        writing.put("log", outputs["--log"], write_log)
+            session.note("no policy was written: there is none")
+        output_files.write("log", outputs["--log"], write_log)
         if not learned.checkpoint_error:
-            writing.put("checkpoint", outputs["--checkpoint"], lambda path: None)
-        elif writing.error is None:
-            writing.error = SolventError(f"the checkpoint could not be written: {learned.checkpoint_error}")
-    return writing
+            output_files.write("checkpoint", outputs["--checkpoint"], lambda path: None)
+        elif output_files.error is None:
+            output_files.error = SolventError(f"the checkpoint could not be written: {learned.checkpoint_error}")
+    return output_files

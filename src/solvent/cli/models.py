@@ -1,4 +1,4 @@
-"""`info`, `convert` and `schema`: model files."""
+"""`info`, `convert` and `schema`: inspect and convert model files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from solvent.cli.options import ModelArgument
 from solvent.cli.outputs import plan_output
-from solvent.cli.session import Code, Session
+from solvent.cli.session import ExitCode, Session
 from solvent.errors import ModelError
 from solvent.formats.registry import model_suffixes, suffixes_text
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def read_any_model(session: Session, path: Path) -> CMDP | DiscountedCMDP:
-    """Load a model, saying so if it takes a while."""
+    """Load a model, showing progress if it takes long."""
     from solvent.formats.files import load_model
 
     with session.working(f"reading {path.name}"):
@@ -27,31 +27,31 @@ def read_any_model(session: Session, path: Path) -> CMDP | DiscountedCMDP:
 
 
 def read_model(session: Session, path: Path) -> CMDP:
-    """Load a model that has a last step.
+    """Load a model with a finite horizon.
 
     Raises
     ------
     ModelError
-        If it goes on for ever.
+        If the model is discounted, with an infinite horizon.
     """
     from solvent.model.discounted import DiscountedCMDP
 
     loaded = read_any_model(session, path)
     if isinstance(loaded, DiscountedCMDP):
         raise ModelError(
-            str(path), "a model with a last step", "one that goes on for ever, with a discount",
+            str(path), "a model with a finite horizon", "a discounted model with an infinite horizon",
             "solve it in Python: solvent.solve(solvent.load_model(path, discounted=True), epsilon=...)",
         )  # fmt: skip
     return loaded
 
 
 def info(session: Session, model: ModelArgument) -> int:
-    """Show what a model holds: size, costs, budget."""
-    from solvent.cli.text import answers, records
+    """Show the size, costs and budget of a model."""
+    from solvent.cli.text import records, results
 
     loaded = read_any_model(session, model)
-    session.answer(answers.model_text(loaded, verbose=session.verbose), records.model_record(loaded))
-    return Code.OK
+    session.print_result(results.model_text(loaded, verbose=session.verbose), records.model_record(loaded))
+    return ExitCode.OK
 
 
 def convert(
@@ -60,17 +60,19 @@ def convert(
     target: Annotated[Path, typer.Argument(help=f"The model file to write: {suffixes_text()}.", show_default=False)],
 ) -> int:
     """Write a model in another format."""
-    from solvent.cli.text import answers
+    from solvent.cli.text import results
 
-    output = plan_output("TARGET", target, inputs=(source,), endings=model_suffixes())
+    output = plan_output("TARGET", target, inputs=(source,), suffixes=model_suffixes())
     assert output is not None
-    session.will_write(model=output)
+    session.plan_files(model=output)
     loaded = read_any_model(session, source)
     with session.working(f"writing {target.name}"):
         loaded.save(output.path)
-    files = {"model": output.written()}
-    session.answer(f"wrote {answers.file_text(files['model'])}", {"written": files, "fingerprint": loaded.fingerprint})
-    return Code.OK
+    files = {"model": output.record()}
+    session.print_result(
+        f"wrote {results.file_text(files['model'])}", {"written": files, "fingerprint": loaded.fingerprint}
+    )
+    return ExitCode.OK
 
 
 def schema(
@@ -84,14 +86,14 @@ def schema(
 
     text = files("solvent.formats").joinpath("model.schema.json").read_text(encoding="utf-8")
     output = plan_output("--out", out)
-    session.will_write(schema=output)
+    session.plan_files(schema=output)
     if output is None:
         print(text.rstrip())
-        return Code.OK
-    from solvent.cli.text import answers
+        return ExitCode.OK
+    from solvent.cli.text import results
     from solvent.core.files import write_atomically
 
     write_atomically(output.path, text.encode())
-    written = {"schema": output.written()}
-    session.answer(f"wrote {answers.file_text(written['schema'])}", {"written": written})
-    return Code.OK
+    written = {"schema": output.record()}
+    session.print_result(f"wrote {results.file_text(written['schema'])}", {"written": written})
+    return ExitCode.OK

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take."""
+"""Arguments and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import Annotated
 
 import typer
 
-from solvent.cli.complete import complete_budget, complete_method, complete_resource
+from solvent.cli.completion import complete_approximation, complete_budget, complete_method, complete_resource
 from solvent.formats.registry import suffixes_text
+from solvent.solvers import registry
 
 ModelArgument = Annotated[Path, typer.Argument(help=f"A model file: {suffixes_text()}.", show_default=False)]
-PolicyArgument = Annotated[Path, typer.Argument(help="A policy file, as solve --out writes it.", show_default=False)]
+PolicyArgument = Annotated[Path, typer.Argument(help="A policy file, written by solve --out.", show_default=False)]
 BudgetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--budget", "-b",
         metavar="[NAME=]LIMITS",
-        help="A limit: fuel=30, fuel=0..30, fuel=10,20,30 (by step), fuel=final:30, fuel=none. May be given for each "
-        "resource; without the name if there is only one. Others keep the model's own.",
+        help="Limit of a resource: fuel=30, fuel=0..30, fuel=10,20,30 (per step), fuel=final:30, fuel=none. Repeat for "
+        "several resources; the name is optional if there is only one. Default: the model's own limits.",
         autocompletion=complete_budget,
         show_default=False,
     ),
@@ -28,7 +29,7 @@ ResourceOption = Annotated[
     typer.Option(
         "--resource", "-r",
         metavar="NAME",
-        help="Whose budget; the only one, if not given.",
+        help="Resource whose budget varies. Required if the model has several.",
         autocompletion=complete_resource,
         show_default=False,
     ),
@@ -38,20 +39,31 @@ MethodOption = Annotated[
     typer.Option(
         "--method", "-m",
         metavar="METHOD",
-        help="auto, if not given; reduction, frontier, additive or relative.",
+        help=f"Algorithm: {', '.join((registry.AUTO, *registry.names()))}. Default: auto, the one expected to be "
+        "fastest.",
         autocompletion=complete_method,
         show_default=False,
     ),
 ]  # fmt: skip
+ApproximationOption = Annotated[
+    str | None,
+    typer.Option(
+        "--approximation", "-a",
+        metavar="SCHEME",
+        help="Round costs: additive (by an amount) or relative (by a share of the budget). Needs --epsilon.",
+        autocompletion=complete_approximation,
+        show_default=False,
+    ),
+]  # fmt: skip
 TimeLimit = Annotated[
-    float | None, typer.Option("--time-limit", metavar="SECONDS", help="Stop after so long.", show_default=False)
+    float | None, typer.Option("--time-limit", metavar="SECONDS", help="Stop after this time.", show_default=False)
 ]
 MemoryLimit = Annotated[
     str | None,
-    typer.Option("--memory-limit", metavar="SIZE", help="Stop before taking more, such as 8GB.", show_default=False),
+    typer.Option("--memory-limit", metavar="SIZE", help="Use at most this memory, such as 8GB.", show_default=False),
 ]
 PlotOption = Annotated[
     Path | None,
-    typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.", show_default=False),
+    typer.Option("--plot", metavar="FILE", help="Write a plot: .png, .svg or .pdf.", show_default=False),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Of the draws; the same seed, the same episodes.")]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.")]

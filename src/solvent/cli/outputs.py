@@ -1,4 +1,4 @@
-"""Places to write to: looked at before any long work, written whole or not at all."""
+"""Output files: checked before any long computation, and written atomically."""
 
 from __future__ import annotations
 
@@ -10,53 +10,53 @@ from pathlib import Path
 
 from solvent.errors import ModelError, SolventError, did_you_mean, quote
 
-PICTURES = (".png", ".svg", ".pdf")
+PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
 class Output:
-    """A file to be written.
+    """A file that will be written.
 
     Attributes
     ----------
     path : Path
     replaces : bool
-        Whether there was one of this name before.
+        Whether a file of this name existed before.
     before : tuple of int or None
-        What tells that one from any other.
+        Device, inode, modification time and size of that file.
     """
 
     path: Path
     replaces: bool
     before: tuple[int, ...] | None = None
 
-    def is_there(self) -> bool:
-        """Whether the file was written since it was planned."""
+    def is_written(self) -> bool:
+        """Whether the file was written since this object was made."""
         found = _identity(self.path)
         return found is not None and found != self.before
 
-    def written(self) -> dict[str, str | int | bool]:
-        """Return what to tell of it once it is there."""
+    def record(self) -> dict[str, str | int | bool]:
+        """Return the path, the size in bytes, and whether a file was replaced."""
         return {"path": str(self.path), "bytes": self.path.stat().st_size, "replaced": self.replaces}
 
 
 @dataclass
-class Writing:
-    """What was written so far; an answer is not lost because a file of it could not be written.
+class OutputFiles:
+    """Files written so far; a result is printed even if one of its files could not be written.
 
     Attributes
     ----------
-    files : dict
-        By what they hold, what to tell of each.
+    files : dict of str to dict
+        `Output.record` of each file, by content ("policy", "plot", ...).
     error : SolventError or None
-        Why one of them is not there; nothing more is written then.
+        The first failure; no more files are written after it.
     """
 
     files: dict[str, dict[str, str | int | bool]] = field(default_factory=dict)
     error: SolventError | None = None
 
-    def put(self, what: str, output: Output | None, write: Callable[[Path], None]) -> None:
-        """Write one file, if it is asked for and none failed before."""
+    def write(self, content: str, output: Output | None, write: Callable[[Path], None]) -> None:
+        """Write one file, unless it is None or an earlier one failed."""
         if output is None or self.error is not None:
             return
         try:
@@ -64,67 +64,67 @@ class Writing:
         except SolventError as error:
             self.error = error
         else:
-            self.files[what] = output.written()
+            self.files[content] = output.record()
 
 
 def plan_output(
-    option: str, path: Path | None, *, inputs: tuple[Path, ...] = (), endings: tuple[str, ...] = ()
+    option: str, path: Path | None, *, inputs: tuple[Path, ...] = (), suffixes: tuple[str, ...] = ()
 ) -> Output | None:
-    """Return where to write, having made sure that it can be done; None if nothing is asked for.
+    """Return the output file after checking that it can be written; None if `path` is None.
 
     Parameters
     ----------
     option : str
-        What asked for it.
+        The command-line option, for error messages.
     path : Path or None
     inputs : tuple of Path
-        Files that are read, and so must not be written.
-    endings : tuple of str
-        Those that the name may have; any, if empty.
+        Files that are read and must not be overwritten.
+    suffixes : tuple of str
+        Allowed suffixes; empty for any.
 
     Raises
     ------
     ModelError
-        If the place cannot be written, the ending is not among them, or the file is one of those read.
+        If the file cannot be written, its suffix is not allowed, or it is one of the inputs.
     """
     if path is None:
         return None
     where = f"{option} {path}"
-    if endings and path.suffix.lower() not in endings:
-        found = quote(path.suffix) if path.suffix else "no ending"
-        hint = did_you_mean(path.suffix, endings) if path.suffix else ""
-        raise ModelError(where, f"a name ending in {_either(endings)}", found, hint)
-    _refuse_place(where, path)
+    if suffixes and path.suffix.lower() not in suffixes:
+        found = quote(path.suffix) if path.suffix else "no suffix"
+        hint = did_you_mean(path.suffix, suffixes) if path.suffix else ""
+        raise ModelError(where, f"a name ending in {_either(suffixes)}", found, hint)
+    _check_writable(where, path)
     if any(_same(path, other) for other in inputs):
-        raise ModelError(where, "a file other than those that are read", "one of them")
+        raise ModelError(where, "a file other than the inputs", "an input file")
     return Output(path, path.exists(), _identity(path))
 
 
-def refuse_doubles(outputs: dict[str, Output | None]) -> None:
-    """Raise a `ModelError` if two outputs are one file."""
+def refuse_duplicates(outputs: dict[str, Output | None]) -> None:
+    """Raise a `ModelError` if two outputs are the same file."""
     seen: dict[str, str] = {}
     for option, output in outputs.items():
         if output is None:
             continue
-        key = os.path.abspath(output.path)  # noqa: PTH100  # a file that is not there yet cannot be resolved further
+        key = os.path.abspath(output.path)  # noqa: PTH100  # a file that does not exist yet cannot be resolved further
         if key in seen:
-            raise ModelError(f"{option} {output.path}", "a file of its own", f"that of {seen[key]}")
+            raise ModelError(f"{option} {output.path}", "a different file", f"the same as {seen[key]}")
         seen[key] = option
 
 
-def _refuse_place(where: str, path: Path) -> None:
+def _check_writable(where: str, path: Path) -> None:
     expected = "a place that can be written"
     if path.is_dir():
-        raise ModelError(where, expected, "a folder", "add the name of a file")
+        raise ModelError(where, expected, "a folder", "add a file name")
     if path.exists() and not path.is_file():
-        raise ModelError(where, expected, "no plain file", "a device or a pipe would be replaced by a file")
+        raise ModelError(where, expected, "not a regular file", "a device or a pipe would be replaced by a file")
     try:
         with tempfile.TemporaryFile(dir=path.resolve().parent, prefix=".solvent-"):
             pass
     except FileNotFoundError as error:
         if path.parent.is_dir():
-            raise ModelError(where, expected, f"a folder that takes no files ({error.strerror})") from None
-        hint = f"make the folder first: mkdir -p {path.parent}"
+            raise ModelError(where, expected, f"a folder in which no file can be made ({error.strerror})") from None
+        hint = f"create the folder first: mkdir -p {path.parent}"
         raise ModelError(where, expected, f"no folder {quote(str(path.parent))}", hint) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -132,7 +132,7 @@ def _refuse_place(where: str, path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
-    """Return what tells a file from those that replace it; None if there is none."""
+    """Return device, inode, modification time and size of a file; None if there is no such file."""
     try:
         found = path.stat()
     except OSError:
@@ -143,7 +143,7 @@ def _identity(path: Path) -> tuple[int, ...] | None:
 def _same(path: Path, other: Path) -> bool:
     try:
         return path.samefile(other)
-    except OSError:  # one of them is not there
+    except OSError:  # one of them does not exist
         return False
 
 

@@ -1,6 +1,6 @@
-"""One run of a command: where its answer goes, what is said beside it, and how it ends.
+"""One run of a command: its output streams, shared options, output files and interrupts.
 
-The answer goes to standard output, everything else (progress, notes, errors) to standard error.
+The result goes to standard output, everything else (progress, notes, errors) to standard error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, partial
@@ -22,57 +22,56 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from solvent.cli.outputs import Output
-    from solvent.core.progress import Progress
+    from solvent.core.progress import ProgressSink
 
-#: Seconds after which an interrupt that got lost is raised again.
-_LATER = 0.02
-#: Columns of output that nobody watches and whose width nobody asked for.
-_PLAIN_WIDTH = 120
+#: Seconds after which a lost interrupt is raised again.
+_RETRY_DELAY = 0.02
+#: Columns of output that is not a terminal, unless COLUMNS is set.
+_DEFAULT_WIDTH = 120
 
 
-class Code(IntEnum):
-    """What a command ends with."""
+class ExitCode(IntEnum):
+    """Exit code of a command."""
 
     OK = 0
     INFEASIBLE = 1
     BAD_INPUT = 2
     LIMIT = 3
-    MISTAKE = 4
+    INTERNAL_ERROR = 4
     INTERRUPTED = 130
     TERMINATED = 143
 
 
 def console_for(stream: Any) -> Console:
-    """Return a console that prints text to the letter, no colors that nobody asked for."""
+    """Return a console that prints text literally, with colors only on a terminal."""
     import os
 
     from solvent.core.terminal import make_console
 
-    watched = stream.isatty()
-    width = None if watched or os.environ.get("COLUMNS", "").isdigit() else _PLAIN_WIDTH
+    width = None if stream.isatty() or os.environ.get("COLUMNS", "").isdigit() else _DEFAULT_WIDTH
     return make_console(file=stream, width=width, soft_wrap=False)
 
 
 @dataclass
 class Session:
-    """What the options that all commands share ask for.
+    """One run of a command, with the options that all commands share.
 
     Attributes
     ----------
     command : str
-        The name of the command.
+        Name of the command.
     as_json : bool
-        Print one JSON object in place of text.
+        Print one JSON object instead of text.
     quiet, verbose : bool
-        Say less or more beside the answer.
+        Print fewer notes, or more details.
     debug : bool
         Show the traceback of an error.
     interrupted : bool
-        Whether Ctrl-C was pressed, or the process was asked to end (SIGTERM).
-    interrupted_code : Code
-        The exit code of a run that is interrupted before there is an answer.
+        Whether the run received Ctrl-C (SIGINT) or SIGTERM.
+    interrupted_code : ExitCode
+        Exit code if the run is interrupted before there is a result.
     planned : dict of str to Output
-        The files that are to be written, by what they hold.
+        Files that will be written, by content.
     """
 
     command: str
@@ -81,39 +80,39 @@ class Session:
     verbose: bool = False
     debug: bool = False
     interrupted: bool = False
-    interrupted_code: Code = Code.INTERRUPTED
+    interrupted_code: ExitCode = ExitCode.INTERRUPTED
     planned: dict[str, Output] = field(default_factory=dict)
 
     @cached_property
     def out(self) -> Console:
-        """Where the answer goes."""
+        """Console for the result (standard output)."""
         return console_for(sys.stdout)
 
     @cached_property
     def err(self) -> Console:
-        """Where everything else goes."""
+        """Console for progress, notes and errors (standard error)."""
         return console_for(sys.stderr)
 
     @property
     def progress(self) -> bool:
-        """Whether to show how far the work has come; on a terminal only, which `Progress` looks at."""
+        """Whether to show progress; `open_progress` shows it on a terminal only."""
         return not self.quiet
 
-    def working(self, what: str) -> Progress:
-        """Return a context that names the work once it takes longer than a second."""
-        from solvent.core.progress import Progress
+    def working(self, what: str) -> AbstractContextManager[ProgressSink]:
+        """Return a context that shows what is being done if it takes longer than a second."""
+        from solvent.core.progress import open_progress
 
-        return Progress(show=self.progress, waiting=what)
+        return open_progress(self.progress, what)
 
-    def answer(self, text: RenderableType, record: dict[str, Any]) -> None:
-        """Print the answer, as text or as one JSON object."""
+    def print_result(self, text: RenderableType, record: dict[str, Any]) -> None:
+        """Print the result, as text or as one JSON object."""
         if self.as_json:
             self.print_json(record)
         else:
-            self.say(text)
+            self.print_text(text)
 
-    def say(self, text: RenderableType) -> None:
-        """Print a part of the answer; where nobody watches, without blanks at the ends of lines."""
+    def print_text(self, text: RenderableType) -> None:
+        """Print a part of the result, without trailing blanks if the output is not a terminal."""
         if self.out.is_terminal:
             self.out.print(text)
             return
@@ -122,7 +121,7 @@ class Session:
         print("\n".join(line.rstrip() for line in captured.get().splitlines()), file=sys.stdout)
 
     def print_json(self, record: dict[str, Any]) -> None:
-        """Print one JSON object, the command and the version first."""
+        """Print one JSON object that starts with the command and the version."""
         from solvent._version import __version__
         from solvent.core.terminal import escape_json
 
@@ -131,50 +130,50 @@ class Session:
         print(escape_json(text), file=sys.stdout)
 
     def note(self, text: str) -> None:
-        """Say something beside the answer, unless asked to be quiet."""
+        """Print a note to standard error, unless `quiet`."""
         if not self.quiet:
             self.err.print(text, style="dim")
 
-    def will_write(self, **outputs: Output | None) -> None:
-        """Note the files that are to be written, so that a run that is interrupted can tell which of them are there."""
-        self.planned |= {what: output for what, output in outputs.items() if output is not None}
+    def plan_files(self, **outputs: Output | None) -> None:
+        """Register the files that will be written, so that an interrupted run can report which of them exist."""
+        self.planned |= {content: output for content, output in outputs.items() if output is not None}
 
     def written(self) -> dict[str, dict[str, str | int | bool]]:
-        """Return those of the planned files that are there by now, by what they hold."""
-        return {what: output.written() for what, output in self.planned.items() if output.is_there()}
+        """Return records of the planned files that have been written, by content."""
+        return {content: output.record() for content, output in self.planned.items() if output.is_written()}
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Note Ctrl-C and SIGTERM, so that a result found before it is told apart from one that took its time."""
+    def handle_interrupts(self) -> Iterator[None]:
+        """Turn SIGINT and SIGTERM into `Interrupted` and record them in `interrupted`."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         from solvent.core.interrupt import Interrupted
 
-        watching = True
+        active = True
 
         def again(number: int) -> None:
-            if watching:  # not from here, where it would be lost once more
-                Timer(_LATER, _thread.interrupt_main, (number,)).start()
+            if active:  # from another thread: raised here, it would be lost once more
+                Timer(_RETRY_DELAY, _thread.interrupt_main, (number,)).start()
 
         def stop(number: int, frame: Any) -> None:
             self.interrupted = True
-            self.interrupted_code = Code.TERMINATED if number == signal.SIGTERM else Code.INTERRUPTED
+            self.interrupted_code = ExitCode.TERMINATED if number == signal.SIGTERM else ExitCode.INTERRUPTED
             if not self.debug:
-                sys.unraisablehook = _ignore  # a compiler stopped halfway complains when it is cleared away
+                sys.unraisablehook = _ignore  # an interrupted compiler raises when its objects are deleted
             raise Interrupted(partial(again, number))
 
-        complain = sys.unraisablehook
+        hook = sys.unraisablehook
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            watching = False
+            active = False
             for number, handler in before.items():
                 signal.signal(number, handler)
-            sys.unraisablehook = complain
+            sys.unraisablehook = hook
 
 
 def _ignore(unraisable: Any) -> None:
-    """Say nothing of an exception that nobody could have caught."""
+    """Ignore an exception that no code can catch."""

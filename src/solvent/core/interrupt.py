@@ -1,13 +1,14 @@
-"""Ctrl-C between two pieces of work: an interrupt that arrives in compiled code is held back to a safe point.
+"""Interrupts (Ctrl-C) in compiled code: they are held back until a safe point.
 
 A Python exception that is raised while a compiled kernel is called, returns or is compiled can be lost or turn into a
-`SystemError`. So every call of a kernel from Python (see `solvent.core.jit`) runs within `held_back()`, where the
-handlers of SIGINT and SIGTERM only note what they would have raised. It is raised when the kernel has returned, by
-`check_interrupt` between two pieces of work, or when the outermost `held_back` ends. A second signal is not held back.
+`SystemError`. Therefore every call of a kernel from Python (see `solvent.core.jit`) runs within `held_back()`, where
+the handlers of SIGINT and SIGTERM only store the exception that they would have raised. It is raised when the kernel
+has returned, by `check_interrupt` between two pieces of work, or when the outermost `held_back` ends. A second signal
+is not held back.
 
-Functions that call many kernels enter `held_back` once for all of them, as replacing handlers takes longer than a small
-kernel. Handlers are replaced in the main thread only, where Python runs them, and put back by the outermost context.
-Those that are not Python functions (the default, which ends the process, or "ignore") are left alone.
+Functions that call many kernels enter `held_back` once for all of them, because replacing handlers takes longer than a
+small kernel. Handlers are replaced in the main thread only, where Python runs them, and restored by the outermost
+context. Handlers that are not Python functions (the default, which ends the process, or "ignore") are not replaced.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ T = TypeVar("T")
 
 _SIGNALS = (int(signal.SIGINT), int(signal.SIGTERM))
 try:
-    #: What `signal` wraps: the same without turning numbers into names, which takes longer than all else here.
+    #: The module that `signal` wraps: faster, as it does not convert numbers into enum members.
     _raw: Any = importlib.import_module("_signal")
-except ImportError:  # another Python
+except ImportError:  # another Python implementation
     _raw = signal
-#: Seconds between two looks at the signals while a function runs aside; a lock is not woken up on every system.
+#: Seconds between two checks for signals while a function runs aside; not every system wakes up a waiting lock.
 _PAUSE = 0.05
-#: What is set when a function that runs aside has returned, for each that has not.
+#: For each function of `run_aside` that is running, an event that is set when it returns.
 _aside: set[threading.Event] = set()
 
 
 class Interrupted(KeyboardInterrupt):
-    """An interrupt that cannot get lost: `again` is called if it is swallowed, as by a finalizer, before it is settled.
+    """An interrupt that cannot get lost: `again` is called if it is swallowed before it is settled.
 
-    Python code that is interrupted anywhere includes code that drops all exceptions.
+    An interrupt can be raised anywhere, also in code that ignores all exceptions, such as a finalizer.
 
     Examples
     --------
@@ -59,18 +60,18 @@ class Interrupted(KeyboardInterrupt):
         self._lost.atexit = False
 
     def settle(self) -> None:
-        """Note that somebody deals with it."""
+        """Mark the interrupt as handled."""
         self._lost.detach()
 
 
 def settle(error: BaseException | None) -> None:
-    """Note that an interrupt is dealt with, and may be forgotten."""
+    """Mark an interrupt as handled."""
     if isinstance(error, Interrupted):
         error.settle()
 
 
 class _Held:
-    """The handlers that were replaced, and the exception that is held back; of the main thread alone."""
+    """The handlers that were replaced, and the exception that is held back; used by the main thread only."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -79,23 +80,23 @@ class _Held:
         self.error: BaseException | None = None
 
     def replace(self) -> None:
-        """Put our handler in place of those that are Python functions; all of them, or none if one of those raises."""
+        """Replace all handlers that are Python functions by `note`; none of them if one raises an exception."""
         try:
             for number in _SIGNALS:
                 before = _raw.getsignal(number)
                 if callable(before) and before != self.note:
-                    self.handlers[number] = before  # first, as ours looks it up
+                    self.handlers[number] = before  # first, because `note` looks it up
                     _raw.signal(number, self.note)
-        except ValueError:  # not the main interpreter, which alone has handlers
+        except ValueError:  # only the main interpreter has handlers
             self.handlers = {}
         except BaseException:
             self.restore()
             raise
 
     def restore(self) -> None:
-        """Put the handlers back, except where somebody has set another one meanwhile.
+        """Restore the handlers, except where another one was set meanwhile.
 
-        One that is back may raise before the others are; they are put back all the same.
+        A restored handler may raise an exception before the others are restored; they are restored nevertheless.
         """
         raised: BaseException | None = None
         while self.handlers:
@@ -112,7 +113,7 @@ class _Held:
             raise raised
 
     def note(self, number: int, frame: FrameType | None) -> None:
-        """Call the handler that was there before, and keep what it raises; the second time, let it through."""
+        """Call the original handler and store the exception that it raises; a second exception is not held back."""
         try:
             self.handlers[number](number, frame)
         except BaseException as error:
@@ -121,17 +122,17 @@ class _Held:
             self.error = error.with_traceback(None)
 
     def take(self) -> BaseException | None:
-        """Return what is held back, which then is dealt with."""
+        """Return the exception that is held back, and forget it."""
         error, self.error = self.error, None
         return error
 
 
-#: The one there is; `error` is other than None while an interrupt is held back.
+#: The only instance; `error` is not None while an interrupt is held back.
 HELD = _Held()
 
 
 def _after_fork() -> None:
-    """Put the handlers back in a forked process: nothing there may ever reach a safe point of ours."""
+    """Restore the handlers in a forked process, which may never reach a safe point."""
     HELD.restore()
     HELD.error = None
     _aside.clear()
@@ -146,12 +147,12 @@ def _in_main_thread() -> bool:
 
 
 class held_back:  # noqa: N801  # reads like a function
-    """Hold interrupts back, within, to the end of a kernel, `check_interrupt`, or the end of the outermost context.
+    """Context in which interrupts are held back until a kernel returns, `check_interrupt`, or the outermost one ends.
 
     Parameters
     ----------
     polled : bool
-        Hold them back to calls of `take_interrupt` instead, for work that must not end between two kernels.
+        If True, hold them back until `take_interrupt` is called, for work that must not end between two kernels.
 
     Examples
     --------
@@ -174,7 +175,7 @@ class held_back:  # noqa: N801  # reads like a function
         if self._main:
             if HELD.depth == 0:
                 HELD.error = None
-                HELD.replace()  # an interrupt before that leaves everything as it was
+                HELD.replace()  # an interrupt before this changes nothing
             HELD.polled += self._polled
             HELD.depth += 1
         return self
@@ -188,18 +189,18 @@ class held_back:  # noqa: N801  # reads like a function
             return
         HELD.restore()
         waiting = HELD.take()
-        # another error may be the trace of a second interrupt in compiled code, and must not swallow the first
+        # another error may be caused by a second interrupt in compiled code, and must not replace the first one
         if waiting is not None and (kind is None or issubclass(kind, Exception)):
             raise waiting
 
 
 def is_interruptible() -> bool:
-    """Whether interrupts are held back here, so that long work should look for them."""
+    """Return whether interrupts are held back here, so that long work should check for them."""
     return HELD.depth > 0 and _in_main_thread()
 
 
 def check_interrupt() -> None:
-    """Raise what is held back, if anything is and nobody polls it; in the main thread only."""
+    """Raise the exception that is held back, if there is one and it is not polled; in the main thread only."""
     if HELD.error is not None and not HELD.polled and _in_main_thread():
         error = HELD.take()
         assert error is not None
@@ -207,7 +208,7 @@ def check_interrupt() -> None:
 
 
 def take_interrupt() -> bool:
-    """Return whether Ctrl-C was held back, for work that then ends early by itself; anything else is raised.
+    """Return whether Ctrl-C was held back, for work that then ends by itself; other exceptions are raised.
 
     Examples
     --------
@@ -227,10 +228,10 @@ def take_interrupt() -> bool:
 
 
 def run_aside(function: Callable[[], T]) -> T:
-    """Call a function of foreign compiled code that cannot be interrupted, so that Ctrl-C ends the wait for it.
+    """Call a function that cannot be interrupted, such as a solver library, so that Ctrl-C ends the wait for it.
 
-    In the main thread the function runs in a thread of its own. After an interrupt nobody waits for it any more before
-    the process ends. It must not change what others read.
+    When called from the main thread, the function runs in another thread. After an interrupt its result is ignored, and
+    it is waited for only when the process ends. It must not modify shared data.
 
     Examples
     --------
@@ -248,7 +249,7 @@ def run_aside(function: Callable[[], T]) -> T:
     def work() -> None:
         try:
             results.append(context.run(function))
-        except BaseException as error:  # raised where it is waited for
+        except BaseException as error:  # raised by the waiting thread
             errors.append(error)
         finally:
             _aside.discard(returned)
@@ -265,15 +266,15 @@ def run_aside(function: Callable[[], T]) -> T:
 
 
 def runs_aside() -> bool:
-    """Whether a function runs aside for which nobody waits any more, or not yet."""
+    """Return whether a function of `run_aside` is still running."""
     return bool(_aside)
 
 
 @atexit.register
 def _end_what_runs_aside() -> None:
-    """Wait, when the process ends, for functions that run aside: Python would end their threads, and they abort it.
+    """Wait for functions of `run_aside` when the process ends: if Python ended their threads, the process would abort.
 
-    If it ends by an interrupt that nobody has caught, or one comes while it waits, the signal ends it at once.
+    If the process ends by an uncaught interrupt, or is interrupted while it waits, the signal ends it at once.
     """
     interrupted = isinstance(getattr(sys, "last_value", None), KeyboardInterrupt)
     try:

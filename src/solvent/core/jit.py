@@ -1,7 +1,7 @@
-"""Numba, with kernels cached on disk where there is a place to write and compiled in memory where there is none.
+"""Numba kernels: cached on disk if a cache folder can be written, else compiled once per process.
 
-Preparing a kernel (waiting for the compiler, loading from the cache or compiling) is timed apart, so that limits on
-time hold for the work alone, and is announced on a terminal when it really is a compilation.
+Time spent on preparing a kernel (waiting for the compiler, loading it from the cache or compiling it) is measured
+separately, so that time limits apply to the computation alone. The first compilation is announced on the terminal.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ from typing import Any, TypeVar
 import numpy as np
 
 from solvent.core.interrupt import HELD, check_interrupt, held_back
+from solvent.core.logs import get_logger
 from solvent.core.memory import COMPILING, FIRST_LOADING, IMPORTS, LOADING, require_address_space
 from solvent.core.preparation import preparation_clock, preparation_seconds
 from solvent.core.progress import announce
 
 require_address_space(IMPORTS // 2, "importing Numba")
 
-import numba  # noqa: E402  # only where there is enough address space: else the process may end, or never return
+import numba  # noqa: E402  # with too little address space the import may hang or end the process
 
-#: Parts of numba that have no types.
+#: Parts of Numba without type annotations.
 _core: Any = numba.core
+_logger = get_logger(__name__)
 
 __all__ = ["KERNELS", "compiled_kernels", "jit", "preparation_seconds"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Every kernel of the modules imported so far, except those that only become part of others.
+#: All kernels of the modules imported so far, without those that are always inlined.
 KERNELS: list[Any] = []
-#: Without checks for divisions by zero, which no kernel makes, and without entry points for C, which nobody uses.
+#: No checks for division by zero, which no kernel performs, and no entry points for C, which are not used.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 _NOTICE = "Compiling kernels for this machine (once, a few seconds)..."
 
@@ -42,23 +44,22 @@ _NOTICE = "Compiling kernels for this machine (once, a few seconds)..."
 def jit(function: F | None = None, **options: Any) -> Any:
     """Compile a kernel: `@jit`, or `@jit(inner=True)` for one that only other kernels call.
 
-    A kernel that one other calls, in one place, takes least time to compile with `inline="always"`, and one that is
-    called in several places with `inner=True`. Pass numbers that are counted up as `np.int64(0)`: a plain 0 has a type
-    of its own, for which the called kernel is compiled once more.
+    A kernel that is called in a single place compiles fastest with `inline="always"`, and one that other kernels call
+    in several places with `inner=True`. Pass counters as `np.int64(0)`: a literal 0 has its own type, for which the
+    called kernel would be compiled once more.
 
-    Kernels are cached beside their source or, if that is read-only, in the user's cache folder; if neither can be
-    written, or the disk is full, they are compiled once per process.
+    Kernels are cached beside their source or, if that folder is read-only, in the user's cache folder. If neither can
+    be written, or the disk is full, they are compiled once per process.
     """
     if function is None:
         return lambda kernel: jit(kernel, **options)
     if _core.config.DISABLE_JIT:
-        return np.errstate(over="ignore")(
-            function
-        )  # hashes and random numbers overflow, and compiled code says nothing
+        # hashes and random numbers overflow, which compiled code ignores
+        return np.errstate(over="ignore")(function)
     if options.pop("inner", False):
         options["no_cpython_wrapper"] = True
     kernel = numba.njit(**(_OPTIONS | options))(function)
-    with contextlib.suppress(RuntimeError):  # numba found no folder to cache in
+    with contextlib.suppress(RuntimeError):  # Numba found no folder for the cache
         kernel._cache = _Cache(function)
     kernel.__class__ = _Kernel
     if options.get("inline") != "always":
@@ -67,7 +68,7 @@ def jit(function: F | None = None, **options: Any) -> Any:
 
 
 class _Kernel(_core.registry.CPUDispatcher):  # type: ignore[misc]
-    """A compiled function which, called from Python, holds interrupts back until it has returned."""
+    """A compiled function that, called from Python, holds interrupts back until it has returned."""
 
     def __call__(self, *arguments: Any) -> Any:
         if HELD.depth == 0:
@@ -80,19 +81,19 @@ class _Kernel(_core.registry.CPUDispatcher):  # type: ignore[misc]
 
 
 class _Cache(_core.caching.FunctionCache):  # type: ignore[misc]
-    """Numba's cache, in which a file that cannot be read or written is no error.
+    """Numba's cache, except that a file that cannot be read or written is not an error.
 
-    Numba's key of an entry is made of the kernel's signature, its code and the processor. Here it also says whether
-    array bounds are checked, and holds a digest of all kernels, as a kernel contains those that it calls.
+    Numba's key of an entry consists of the kernel's signature, its code and the processor. Here it also says whether
+    array bounds are checked, and contains a digest of all kernels, because a kernel contains those that it calls.
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return a cached kernel, or None."""
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # a damaged file can make the reader raise anything
+        except Exception:  # a damaged file can make the reader raise any error
             try:
-                self.flush()  # else it could not be written either
+                self.flush()  # otherwise the entry could not be written either
             except OSError:
                 self.disable()
             return None
@@ -110,7 +111,7 @@ class _Cache(_core.caching.FunctionCache):  # type: ignore[misc]
 
 @functools.cache
 def _digest_of_kernels() -> str:
-    """Return a digest of the source of all kernels and of the named tuples that they take."""
+    """Return a digest of the source code of all kernels and of the named tuples that they take."""
     digest = hashlib.sha256()
     package = Path(__file__).parents[1]
     for path in sorted([*package.rglob("*kernels.py"), *package.rglob("arrays.py")]):
@@ -119,12 +120,12 @@ def _digest_of_kernels() -> str:
 
 
 class _Preparation(_core.event.Listener):  # type: ignore[misc]
-    """Tells the clock of each thread when it prepares kernels; the compiler calls itself for kernels within kernels."""
+    """Starts and stops the clock of each thread that prepares kernels; calls are nested, as kernels call kernels."""
 
     _used = False
 
     def on_start(self, event: Any) -> None:
-        """Start the clock, unless there is too little address space: LLVM would end the process."""
+        """Start the clock; raise an error if there is too little address space, as LLVM would end the process."""
         require_address_space(LOADING if self._used else FIRST_LOADING, "loading compiled kernels")
         self._used = True
         preparation_clock().begin()
@@ -135,10 +136,10 @@ class _Preparation(_core.event.Listener):  # type: ignore[misc]
 
 
 class _Compilation(_core.event.Listener):  # type: ignore[misc]
-    """Notes kernels that are compiled, announces the first, and keeps the garbage collector from the compiler.
+    """Records and logs compiled kernels, announces the first one, and pauses the garbage collector meanwhile.
 
-    The collector would take a tenth of the time and find little. The compiler holds its lock meanwhile, so this is one
-    thread at a time.
+    The collector would take a tenth of the time and find little. The compiler holds a lock, so that only one thread at
+    a time gets here.
     """
 
     def __init__(self) -> None:
@@ -147,21 +148,22 @@ class _Compilation(_core.event.Listener):  # type: ignore[misc]
         self._depth = 0
 
     def on_start(self, event: Any) -> None:
-        """Note a kernel, and announce the first."""
-        check_interrupt()  # a kernel and those that it calls may take long
+        """Record and log a kernel, and announce the first one."""
+        check_interrupt()  # a kernel and those that it calls may take a long time
         require_address_space(COMPILING, "compiling kernels")
         if self._depth == 0:
             self._collecting = gc.isenabled()
             gc.disable()
         self._depth += 1
-        if event.data["dispatcher"] not in KERNELS:  # a part of numba's own, or somebody else's
+        if event.data["dispatcher"] not in KERNELS:  # a kernel of Numba itself, or of another package
             return
         self.kernels.append(event.data["dispatcher"])
+        _logger.debug("compiling kernel %s", event.data["dispatcher"].py_func.__qualname__)
         if not self._announced:
             self._announced = announce(_NOTICE)
 
     def on_end(self, event: Any) -> None:
-        """Let the collector go on after the outermost kernel, whether it could be compiled or not."""
+        """Resume garbage collection after the outermost kernel, whether it could be compiled or not."""
         self._depth -= 1
         if self._depth == 0 and self._collecting:
             gc.enable()
@@ -173,5 +175,5 @@ _core.event.register("numba:compile", _compilation)
 
 
 def compiled_kernels() -> list[Any]:
-    """Return the kernels that this process has compiled, each as often as there were other types of arguments."""
+    """Return the kernels that this process has compiled, once for each combination of argument types."""
     return list(_compilation.kernels)

@@ -1,4 +1,7 @@
-"""Time and memory limits: one object that is asked before each piece of work and before each allocation."""
+"""Time and memory limits: one object that is asked before each piece of work and before each allocation.
+
+Time in which kernels are loaded or compiled does not count.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import math
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -16,36 +19,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.interrupt import HELD, check_interrupt, is_interruptible
-from solvent.core.memory import LOADING, AddressSpaceError, free_memory, hard_memory, process_memory, trim_memory
+from solvent.core.logs import get_logger
+from solvent.core.memory import LOADING, free_memory, hard_memory, process_memory, trim_memory
 from solvent.core.preparation import PreparationClock, preparation_clock
-from solvent.errors import ModelError, quote
+from solvent.core.progress import NO_PROGRESS, NoProgress, ProgressSink
+from solvent.errors import AddressSpaceError, ModelError, quote
 
 T = TypeVar("T")
 
+_logger = get_logger(__name__)
+
 _SCALE = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+#: Share of the free memory that may be reserved.
 _SHARE_OF_FREE = 0.7
-#: Nodes that are worked on between two looks at the clock.
+#: Nodes that are processed between two readings of the clock.
 _PIECE = 1 << 18
-#: No machine evaluates more outcomes in a second than this.
+#: More outcomes than any machine evaluates in a second.
 _FASTEST = 4e9
-#: Freed memory is given back whenever it adds up to this part of a memory limit.
+#: Freed memory is returned to the system whenever it adds up to the memory limit divided by this.
 _SHARE_KEPT = 8
-#: Below this nobody need ask what is free.
-_NO_MATTER = 64_000_000
+#: Bytes that can be reserved without asking how much memory is free.
+_ALWAYS_FREE = 64_000_000
 
 
 class LimitReached(Exception):  # noqa: N818  # caught by every public function; a status, or a `LimitError`
-    """The time or memory allowed is used up."""
+    """The allowed time or memory is used up."""
 
 
-#: What libraries raise when they can load nothing, start no thread or map no file any more.
+#: What libraries raise when there is no address space left to load a module, start a thread or map a file.
 _STARVED = (SystemError, ImportError, OSError, RuntimeError)
-#: What ends a piece of work when a limit is reached: one that was set, or all the memory there is.
+#: What ends a computation when a limit is reached: one that was set, or all memory.
 REACHED = (LimitReached, MemoryError)
 
 
 def reason_of(error: BaseException) -> str:
-    """Return which limit was reached, for a message."""
+    """Return the limit that was reached, for a message."""
     return str(error) if isinstance(error, LimitReached) else out_of_memory(error)
 
 
@@ -90,13 +98,13 @@ def _megabytes(size: int) -> str:
 
 
 class _Alarm:
-    """Raises a flag that kernels look at, once the time of a monitor is up.
+    """Raises a flag that kernels read when the time of a monitor is up.
 
-    It waits in a thread of its own, which asks the monitor again when it wakes, as time in which kernels were compiled
-    does not count. Where no thread can be started, only the clock between pieces of work is left.
+    It waits in its own thread, which asks the monitor again when it wakes up, because time in which kernels were
+    compiled does not count. If no thread can be started, the clock is only read between pieces of work.
     """
 
-    #: No wait is longer, so that no time is too long for the system.
+    #: Longest wait in seconds; systems limit how long a wait may be.
     _LONGEST = 3600.0
 
     def __init__(self, monitor: ResourceMonitor, flag: NDArray[np.bool_]) -> None:
@@ -113,7 +121,7 @@ class _Alarm:
             if left <= 0:
                 self._flag[0] = True
                 return
-            del monitor  # else waiting would keep it alive
+            del monitor  # waiting must not keep it alive
             if self._canceled.wait(min(left, self._LONGEST)):
                 return
 
@@ -121,25 +129,29 @@ class _Alarm:
         self._canceled.set()
 
 
-#: The flag of monitors without a clock: never raised.
+#: The flag of monitors without a time limit: never raised.
 _NEVER = np.zeros(1, bool)
 
 
 @dataclass
 class ResourceMonitor:
-    """Time and memory limits of one call: how much of both is left.
+    """Time and memory limits of one call, and how much of each is left.
 
-    Used as a context, it stops its clock at the end and turns a `MemoryError` into `LimitReached`, and so every other
-    error that comes of having no address space left.
+    As a context, it stops its clock at the end, and turns a `MemoryError`, or any other error caused by a lack of
+    address space, into `LimitReached`.
 
     Attributes
     ----------
     seconds : float or None
-        Time allowed in all, not counting the time in which kernels are loaded or compiled.
+        Time limit, without the time in which kernels are loaded or compiled.
     bytes : int or None
-        Memory allowed at any one time; most of what is free, if None.
-    report : callable or None
-        Told how far the work has come: (phase, done, total, facts).
+        Memory limit at any one time; if None, most of the free memory.
+    sink : ProgressSink
+        Receives the reports of `tell`.
+    began : float
+        When the computation began, by `time.perf_counter`.
+    used, peak : int
+        Bytes that are reserved now, and the most that were.
 
     Examples
     --------
@@ -153,7 +165,7 @@ class ResourceMonitor:
 
     seconds: float | None = None
     bytes: int | None = None
-    report: Callable[[str, int, int, dict[str, Any]], None] | None = None
+    sink: ProgressSink = NO_PROGRESS
     began: float = field(default_factory=time.perf_counter)
     used: int = 0
     peak: int = 0
@@ -175,7 +187,11 @@ class ResourceMonitor:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
         if isinstance(error, MemoryError) or (isinstance(error, _STARVED) and is_starved()):
-            raise LimitReached(out_of_memory(error)) from None
+            reached = LimitReached(out_of_memory(error))
+            _logger.info("limit reached: %s", reached)
+            raise reached from None
+        if isinstance(error, LimitReached):
+            _logger.info("limit reached: %s", error)
 
     def close(self) -> None:
         """Stop the clock's thread."""
@@ -185,24 +201,24 @@ class ResourceMonitor:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the work began, without those in which kernels were loaded or compiled."""
+        """Seconds since the computation began, without those in which kernels were loaded or compiled."""
         return time.perf_counter() - self.began - (self.clock.seconds - self.prepared)
 
     @property
     def left(self) -> float | None:
-        """Seconds left; negative if they are used up, None if there is no limit."""
+        """Seconds that are left; negative if the time is up, None if there is no time limit."""
         return None if self.seconds is None else self.seconds - self.elapsed
 
     @property
     def watched(self) -> bool:
-        """Whether there is a clock to watch, somebody to tell, or Ctrl-C to listen for."""
-        return self.seconds is not None or self.report is not None or is_interruptible()
+        """Whether work must be cut into pieces: for a time limit, reports of progress, or Ctrl-C."""
+        return self.seconds is not None or not isinstance(self.sink, NoProgress) or is_interruptible()
 
     @property
     def halt(self) -> NDArray[np.bool_]:
-        """A flag for kernels, shape (1,): raised once time is up. A kernel that sees it returns at once.
+        """A flag for kernels, shape (1,), raised when the time is up. A kernel that sees it raised returns at once.
 
-        What such a kernel has written is of no use: `check_time` must follow every kernel that is given the flag.
+        The output of such a kernel is incomplete: call `check_time` after every kernel that takes the flag.
         """
         if self.seconds is None or self.seconds == math.inf:
             return _NEVER
@@ -212,32 +228,32 @@ class ResourceMonitor:
         return self._flag
 
     def within(self, size: int | None) -> ResourceMonitor:
-        """Return a monitor of the same clock for a part of the work, with a memory limit and an account of its own."""
+        """Return a monitor with the same clock and sink for a part of the work, with its own memory limit (bytes)."""
         part = ResourceMonitor(
-            self.seconds, size, self.report, self.began, clock=self.clock, prepared=self.prepared, _flag=self.halt
+            self.seconds, size, self.sink, self.began, clock=self.clock, prepared=self.prepared, _flag=self.halt
         )
         if self.seconds is None:
-            # the clock is read all the same, so that no piece of work is long
+            # so that the clock is read, and no piece of work is long
             part.seconds = math.inf
         return part
 
     def pieces(self, count: int, *, always: bool = False) -> list[tuple[int, int]]:
-        """Cut work on so many nodes into pieces between which the clock is read and Ctrl-C is heard.
+        """Cut work on `count` nodes into ranges between which the clock is read and interrupts are raised.
 
-        One piece if there is no clock, unless `always`: where work runs on several threads a piece has too few states.
+        One range if there is no time limit, unless `always`; on several threads a range would have too few states.
         """
         size = _PIECE if always or self.seconds is not None else count
         return [(begin, min(begin + size, count)) for begin in range(0, count, max(size, 1))] or [(0, 0)]
 
     def check_time(self) -> None:
-        """Raise `LimitReached` once time is up, or an interrupt that was held back."""
+        """Raise `LimitReached` if the time is up, or an interrupt that was held back."""
         if HELD.error is not None:
             check_interrupt()
         if self.seconds is not None and (self.elapsed > self.seconds or (self._flag is not None and self._flag[0])):
             raise LimitReached(f"the time limit of {self.seconds:g} s was reached")
 
     def each(self, items: Iterable[T], every: int = 256) -> Iterable[T]:
-        """Return the same items; with a clock, it is read before every so many of them."""
+        """Return the same items; with a time limit, the clock is read before each `every` of them."""
         return items if self.seconds is None else self._timed(items, every)
 
     def _timed(self, items: Iterable[T], every: int) -> Iterator[T]:
@@ -247,27 +263,27 @@ class ResourceMonitor:
             yield item
 
     def has_time_for(self, evaluations: float, rate: float) -> bool:
-        """Whether so many evaluations, at so many a second, fit into the time that is left."""
+        """Whether `evaluations` fit into the time that is left, at `rate` of them per second."""
         if self.seconds is None:
             return True
         return evaluations <= rate * max(self.seconds - self.elapsed, 0.0)
 
     def expect(self, evaluations: float, what: str) -> None:
-        """Raise `LimitReached` if work that cannot be interrupted would surely take longer than what is left."""
+        """Raise `LimitReached` if uninterruptible work would take longer than the time that is left on any machine."""
         if not self.has_time_for(evaluations, _FASTEST):
             raise LimitReached(f"{what} would take longer than is left of the time limit of {self.seconds:g} s")
 
     def reserve(self, size: int, what: str) -> None:
         """Reserve memory before it is allocated, or raise `LimitReached`.
 
-        Without a memory limit, or beyond what is left by a container or `ulimit -v`, free memory is the limit.
+        Free memory is the limit if there is no memory limit, or if a container or `ulimit -v` leaves less.
         """
         total = self.used + size
         if self.bytes is not None and total > self.bytes:
             raise LimitReached(
                 f"{what} would need {_megabytes(total)}, more than the memory limit of {_megabytes(self.bytes)}"
             )
-        if total > max(_NO_MATTER, 2 * self._asked_at):
+        if total > max(_ALWAYS_FREE, 2 * self._asked_at):
             self._ask(total)
         if self._free is not None and total > self._free:
             self._ask(total)
@@ -279,21 +295,21 @@ class ResourceMonitor:
         self.peak = max(self.peak, self.used)
 
     def _ask(self, total: int) -> None:
-        """Find out how much memory is free; asked again when twice as much is wanted."""
+        """Find out how much memory is free; called again when twice as much is needed."""
         self._asked_at = total
         free = free_memory() if self.bytes is None else hard_memory()
         self._free = None if free is None else int(_SHARE_OF_FREE * free) + self.used
 
     @property
     def room(self) -> int:
-        """How many more bytes can be reserved, as far as is known."""
+        """Bytes that can still be reserved, as far as known."""
         ends = [end for end in (self.bytes, self._free) if end is not None]
         return min(ends, default=2**62) - self.used
 
     def release(self, size: int) -> None:
         """Release reserved memory.
 
-        Under a memory limit, what the C library keeps of it for later is given back to the system now and then.
+        Under a memory limit, freed memory that the C library keeps is returned to the system from time to time.
         """
         self.used -= size
         if self.bytes is not None:
@@ -312,19 +328,18 @@ class ResourceMonitor:
             self.release(size)
 
     def tell(self, phase: str, done: int, total: int, **facts: Any) -> None:
-        """Report progress, if anyone listens."""
-        if self.report is not None:
-            self.report(phase, done, total, facts)
+        """Report progress to the sink; see `ProgressSink.report`."""
+        self.sink.report(phase, done, total, facts)
 
 
 def is_starved() -> bool:
-    """Whether the limits of the process (`ulimit -v`) leave so little that libraries fail in whatever way they do."""
+    """Whether the limits of the process (`ulimit -v`) leave so little address space that libraries may fail."""
     left = process_memory()
     return left is not None and left < LOADING
 
 
 def out_of_memory(error: BaseException) -> str:
-    """Return what to say when memory ran out although it was reserved, or could not be."""
+    """Return the message for an allocation that failed."""
     if isinstance(error, AddressSpaceError):
         return str(error)
     left = process_memory()

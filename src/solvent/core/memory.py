@@ -1,4 +1,4 @@
-"""How much memory there is: what the system, the container and the limits of the process leave.
+"""How much memory is available: what the system, the container and the limits of the process leave.
 
 system       MemAvailable of /proc/meminfo
 container    limit - usage + inactive file cache of every control group from that of the process up to the root,
@@ -13,29 +13,29 @@ import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from solvent.errors import LimitError
+from solvent.errors import AddressSpaceError
 
-#: Assumed where the system does not tell.
+#: Free memory, in bytes, that is assumed if the system does not report it.
 _UNKNOWN = 2 * 10**9
-#: Address space that Numba, NumPy and SciPy take when they are imported, as measured, with something to spare.
+#: Address space that importing Numba, NumPy and SciPy takes, as measured, with a margin.
 IMPORTS = 360_000_000
-#: Address space without which no compiled kernel is loaded, and none compiled: LLVM ends the process if it finds less.
-#: The first one takes most of it, for LLVM itself.
+#: Address space that loading and compiling a kernel needs: LLVM ends the process if there is less. The first kernel
+#: needs most, for LLVM itself.
 FIRST_LOADING, LOADING, COMPILING = 150_000_000, 48_000_000, 128_000_000
-#: What control groups of version 1 say if there is no limit is a little less than 2**63.
+#: Control groups of version 1 without a limit report a little less than 2**63.
 _NO_LIMIT = 2**60
-#: Files of a control group by version: limit, usage, and the entry of memory.stat that counts as free.
+#: Files of a control group by version: limit, usage, and the entry of memory.stat that can be reclaimed.
 _V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 _V2 = ("memory.max", "memory.current", "inactive_file")
 
 
 def free_memory(root: str | Path = "/") -> int:
-    """Return how many bytes can be had without swapping or breaking a limit; 2 GB where the system does not tell.
+    """Return the bytes that can be allocated without swapping or reaching a limit; 2 GB if the system does not tell.
 
     Parameters
     ----------
     root : path
-        Where `proc` and `sys` are.
+        Folder that contains `proc` and `sys`.
     """
     root = Path(root)
     known = [each for each in (_available(root), container_memory(root), process_memory(root)) if each is not None]
@@ -43,7 +43,7 @@ def free_memory(root: str | Path = "/") -> int:
 
 
 def hard_memory() -> int | None:
-    """Return how many bytes the container and the limits of the process leave; None if they set no limit."""
+    """Return the bytes that the container and the limits of the process leave; None if there is no such limit."""
     root = Path("/")
     known = [each for each in (container_memory(root), process_memory(root)) if each is not None]
     return max(min(known), 0) if known else None
@@ -60,7 +60,7 @@ def _available(root: Path) -> int | None:
 
 
 def container_memory(root: Path) -> int | None:
-    """Return what the control groups of this process leave, the tightest of them; None if none has a limit."""
+    """Return the least that a control group of this process leaves, in bytes; None if none has a limit."""
     left = [
         limit - usage + cache
         for folder, names in _groups(root)
@@ -94,14 +94,14 @@ def _groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
 def _number(path: Path) -> int | None:
     try:
         text = path.read_text().strip()
-        # "max", or a number beyond all memory, says that there is no limit
+        # "max", or a huge number, means that there is no limit
         return int(text) if text.isdigit() and int(text) < _NO_LIMIT else None
     except OSError:
         return None
 
 
 def _stat(path: Path, name: str) -> int | None:
-    """Return an entry of a file of statistics; 0 if there is none."""
+    """Return an entry of a file of statistics; 0 if it is missing."""
     try:
         for line in path.read_text().splitlines():
             key, _, value = line.partition(" ")
@@ -113,13 +113,13 @@ def _stat(path: Path, name: str) -> int | None:
 
 
 def process_memory(root: Path = Path("/")) -> int | None:
-    """Return what RLIMIT_AS and RLIMIT_DATA leave to this process; None if neither is set."""
+    """Return the bytes that RLIMIT_AS and RLIMIT_DATA leave to this process; None if neither is set."""
     left = [limit - used for limit, used in _process_limits(root)]
     return min(left, default=None)
 
 
 def _process_limits(root: Path) -> Iterator[tuple[int, int]]:
-    """Yield each limit on the memory of this process that is set, and how much of it is used."""
+    """Yield each memory limit of this process that is set, and how much of it is used, in bytes."""
     try:
         import resource
     except ImportError:  # not a Unix system
@@ -139,15 +139,11 @@ def _process_limits(root: Path) -> Iterator[tuple[int, int]]:
             yield limits[name], int(value.split()[0]) * 1024
 
 
-class AddressSpaceError(LimitError, MemoryError):
-    """The limits of the process (`ulimit -v`) leave too little to go on safely."""
-
-
 def require_address_space(size: int, what: str) -> None:
-    """Raise an `AddressSpaceError` if limits of the process (`ulimit -v`) leave less than so many bytes.
+    """Raise an `AddressSpaceError` if the limits of the process (`ulimit -v`) leave less than `size` bytes.
 
-    Libraries that run out of address space in the middle of loading or compiling end the whole process, or never
-    return, so that this has to be asked before.
+    Libraries that run out of address space while loading or compiling end the process or hang, so that this must be
+    checked before.
     """
     left = process_memory()
     if left is not None and left < size:
@@ -166,7 +162,7 @@ def _trimmer() -> Callable[[int], int] | None:
 
 
 def trim_memory() -> None:
-    """Give freed memory that the C library keeps back to the system, where that can be asked for."""
+    """Return freed memory that the C library keeps to the system, if the library supports it."""
     trim = _trimmer()
     if trim is not None:
         trim(0)

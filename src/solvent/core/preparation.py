@@ -1,6 +1,6 @@
-"""Time that each thread spends on preparing kernels, which limits on time do not count.
+"""Time that each thread spends on preparing kernels, which does not count towards time limits.
 
-`core.jit` adds to these clocks and `core.limits` reads them, so that limits can be used without importing Numba.
+`core.jit` runs these clocks and `core.limits` reads them, so that limits can be used without importing Numba.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from contextlib import contextmanager
 
 
 class PreparationClock:
-    """The seconds that one thread has spent on loading, compiling or waiting for kernels."""
+    """Seconds that one thread has spent on loading, compiling or waiting for kernels."""
 
     def __init__(self) -> None:
         self._seconds, self._began, self._depth = 0.0, 0.0, 0
 
     @property
     def seconds(self) -> float:
-        """Seconds so far, those of a preparation under way included; any thread may ask."""
+        """Seconds so far, including a preparation in progress; any thread may read it."""
         return self._seconds + (time.perf_counter() - self._began if self._depth else 0.0)
 
     def begin(self) -> None:
-        """Note that a preparation begins; one may begin within another."""
+        """Start the clock; preparations may be nested."""
         if self._depth == 0:
             self._began = time.perf_counter()
         self._depth += 1
 
     def end(self) -> None:
-        """Note that it ends; the outermost one counts."""
+        """Stop the clock at the end of the outermost preparation."""
         if self._depth == 1:
             self._seconds += time.perf_counter() - self._began
         self._depth -= 1
@@ -49,13 +49,13 @@ def preparation_clock() -> PreparationClock:
 
 
 def preparation_seconds() -> float:
-    """Return how long this thread has loaded, compiled or waited for kernels since it began."""
+    """Return the seconds that this thread has spent on loading, compiling or waiting for kernels."""
     return _local.clock.seconds
 
 
 @contextmanager
 def preparing() -> Iterator[None]:
-    """Count the time within as preparation."""
+    """Count the time within this context as preparation."""
     clock = _local.clock
     clock.begin()
     try:

@@ -1,4 +1,4 @@
-"""Tables that stay readable where they do not fit: one line for each row, every cell with its heading."""
+"""Tables for narrow consoles: where a table does not fit, each row is one line of headings and cells."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fitting:
-    """A table whose words are never cut: its rows as lines, where the console is too narrow for that."""
+    """A table whose words are never cut; if the console is too narrow, its rows are printed as lines."""
 
     table: Table
 
@@ -22,7 +22,7 @@ class Fitting:
         from rich.text import Text
 
         columns = self.table.columns
-        # a blank on either side of each cell, and a line between any two
+        # each cell has a space on both sides, and there is a line between columns
         widths = fit_widths(columns, options.max_width - 3 * len(columns) - 1)
         if widths is not None:
             for column, width in zip(columns, widths, strict=True):
@@ -37,8 +37,8 @@ class Fitting:
             yield Padding(Text(", ".join(pairs)), (0, 0, 0, 2))
 
 
-def fit_widths(columns: list[Column], room: int) -> list[int] | None:
-    """Return a width for each column, so that no word is cut; None if there is not enough room.
+def fit_widths(columns: list[Column], width: int) -> list[int] | None:
+    """Return the widths of columns within a total `width` such that no word is cut; None if that is impossible.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def fit_widths(columns: list[Column], room: int) -> list[int] | None:
     texts = [[str(cell) for cell in (column.header, *column.cells)] for column in columns]
     wanted = [max(map(len, cells)) for cells in texts]
     widths = [max((len(word) for cell in cells for word in cell.split()), default=1) for cells in texts]
-    left = room - sum(widths)
+    left = width - sum(widths)
     if left < 0:
         return None
     for i, most in enumerate(wanted):
@@ -61,7 +61,7 @@ def fit_widths(columns: list[Column], room: int) -> list[int] | None:
 
 
 def fitted(item: Any) -> RenderableType:
-    """Return something to print with all tables in it made to fit.
+    """Return a renderable in which all tables are printed as lines where they do not fit.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def fitted(item: Any) -> RenderableType:
 
 
 def facts_grid(rows: Iterable[tuple[str, str]]) -> Table:
-    """Return labels and what they stand for, side by side."""
+    """Return a grid of labels and values."""
     from rich.table import Table
     from rich.text import Text
 
@@ -100,7 +100,7 @@ def facts_grid(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def group(*parts: RenderableType | None) -> RenderableType:
-    """Return parts one below the other, those that are None left out, with tables that fit."""
+    """Return parts one below the other, without those that are None, with tables that fit."""
     from rich.console import Group
 
     return Group(*(fitted(part) for part in parts if part is not None))

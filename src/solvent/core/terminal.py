@@ -1,4 +1,4 @@
-"""Consoles that show text and obey none of it: names come from files, and terminals take orders from text."""
+"""Consoles that escape control characters: names come from files, and terminals execute control characters."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from solvent.errors import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: What JSON leaves as it is and terminals do not: DEL, C1, separators, marks of direction, halves of surrogate pairs.
+#: Characters that JSON does not escape and terminals may execute: DEL, C1, separators, marks of direction, surrogates.
 _NOT_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def make_console(**options: Any) -> Console:
-    r"""Return a console of rich that prints text to the letter: no markup, and control characters as escapes.
+    r"""Return a rich console that prints text literally: no markup, and control characters as escapes.
 
     Parameters
     ----------
     **options
-        Those of `rich.console.Console`.
+        Options of `rich.console.Console`.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def _console_class() -> Any:
     from rich.segment import Segment
 
     class PlainConsole(Console):
-        """Escapes the text of each segment; those that control the terminal come from rich itself."""
+        """Escapes the text of each segment, except control segments, which come from rich itself."""
 
         def render(self, renderable: Any, options: Any = None) -> Any:
             for segment in super().render(renderable, options):
@@ -51,7 +51,7 @@ def _console_class() -> Any:
 
 
 def escape_json(text: str) -> str:
-    r"""Return JSON text in which no character controls a terminal.
+    r"""Return JSON text in which characters that control a terminal are escaped.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Kernels on several threads: each is given a range of states, and releases Python's lock while it runs."""
+"""Kernels on several threads: each processes a range of states, without Python's global lock."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-#: Ranges per thread: several, so that a thread that is done early takes over from one that is late.
+#: Ranges per thread: several, so that a thread that finishes early takes over work of the others.
 _PARTS_PER_THREAD = 4
-#: The most work of a part, about a tenth of a second: between two parts Ctrl-C is heard.
+#: Greatest work of a part, about a tenth of a second: interrupts are raised between two parts.
 _WORK_OF_PART = 2e7
 
 _pool: ThreadPoolExecutor | None = None
@@ -23,7 +23,7 @@ _lock = threading.Lock()
 
 
 def _available() -> int:
-    """Return how many threads to use: as many as NUMBA_NUM_THREADS says, else one for each processor we may use."""
+    """Return the number of threads: NUMBA_NUM_THREADS if it is set, else one per processor that we may use."""
     asked = os.environ.get("NUMBA_NUM_THREADS", "")
     if asked.isdigit() and int(asked) > 0:
         return int(asked)
@@ -34,19 +34,19 @@ _threads = _available()
 
 
 def thread_count() -> int:
-    """Return how many threads kernels run on."""
+    """Return the number of threads that kernels run on."""
     return _threads
 
 
 def set_thread_count(count: int) -> None:
-    """Let kernels run on so many threads."""
+    """Set the number of threads that kernels run on."""
     global _threads
     _threads = count
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let kernels run on one thread, within."""
+    """Let kernels run on one thread within this context."""
     before = thread_count()
     set_thread_count(1)
     try:
@@ -56,7 +56,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _forget_pool() -> None:
-    """Start anew in a forked process, which has none of the threads."""
+    """Discard the pool in a forked process, which has none of its threads."""
     global _pool, _lock
     _pool, _lock = None, threading.Lock()
 
@@ -66,14 +66,14 @@ if hasattr(os, "register_at_fork"):
 
 
 def run_by_states(kernel: Callable[[int, int], object], work_S: NDArray[np.float64]) -> None:
-    """Call `kernel(begin, end)` for ranges of states that together cover all of them, on all threads.
+    """Call `kernel(begin, end)` for ranges that together cover all states, on all threads.
 
     Parameters
     ----------
     kernel : callable
-        Safe to run for several ranges at once.
+        Must be safe to run for several ranges at the same time.
     work_S : ndarray
-        About how much work each state is, in outcomes that are evaluated.
+        Approximate work of each state, in evaluated outcomes.
 
     Examples
     --------
@@ -103,14 +103,14 @@ def run_by_states(kernel: Callable[[int, int], object], work_S: NDArray[np.float
         work()
     finally:
         with taking:
-            parts = iter(())  # after an error nothing more is begun
+            parts = iter(())  # after an error, no further part is started
         wait(others)
     for other in others:
         other.result()
 
 
 def split(work_S: NDArray[np.float64], n_parts: int) -> list[tuple[int, int]]:
-    """Split states into at most so many ranges of about the same work.
+    """Split states into at most `n_parts` ranges of about equal work.
 
     Examples
     --------

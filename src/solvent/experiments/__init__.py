@@ -1,1 +1,1 @@
-"""Experiments: the figures of the paper, made again, and what runs them. `solvent paper` is their command line."""
+"""Experiments: the figures of the paper, reproduced, and what runs them. `solvent paper` is their command line."""

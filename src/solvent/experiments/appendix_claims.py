@@ -18,7 +18,7 @@ from solvent.experiments.verdicts import (
 )
 from solvent.model import instances
 
-#: Each claim: who makes it, what it says, and the function that checks it.
+#: Claims: the section, the text, and the function that checks it.
 CHECKS: list[tuple[Section, str, Check]] = []
 
 
@@ -28,10 +28,10 @@ CHECKS: list[tuple[Section, str, Check]] = []
 def _conjecture(facts: AllFacts) -> tuple[str, str]:
     fixed, growing = facts["far"]["fixed"], facts["far"]["growing"]
     parts = [
-        f"{each['name']}: {percent(each['approximate']['off'])} above and {percent(each['never over']['off'])} below"
+        f"{each['name']}: {percent(each['approximate']['off'])} above and {percent(each['strict']['off'])} below"
         for each in (fixed, growing)
     ]
-    within = [each[m]["off"] <= 0.05 for each in (fixed, growing) for m in ("approximate", "never over")]
+    within = [each[m]["off"] <= 0.05 for each in (fixed, growing) for m in ("approximate", "strict")]
     small = facts["value"]["small"]
     measured = (
         f"at H = {facts['far']['horizon']}, {'; '.join(parts)} the optimum; at b = {small['budget']:g} up to "
@@ -81,8 +81,8 @@ def _upper_bound(facts: AllFacts) -> tuple[str, str]:
     large = facts["approximation"]["large"]
     measured = (
         f"an upper bound, yes, as no reward and no cost is above 1; b = {large['budget']:g} is "
-        f"{percent(large['budget'] / large['horizon'])} of H = {large['horizon']}, and more than the H / 2 that all "
-        "costs together come to"
+        f"{percent(large['budget'] / large['horizon'])} of H = {large['horizon']}, and more than the sum of all "
+        "costs, about H / 2"
     )
     return measured, verdict(large["most_per_step"] <= 1, large["budget"] >= 0.9 * large["horizon"])
 
@@ -103,9 +103,9 @@ def much_larger() -> tuple[float, float]:
 def _much_larger(facts: AllFacts) -> tuple[str, str]:
     rough, optimum = much_larger()
     measured = (
-        f"of the approximate value, what is above the optimum is at most "
+        f"the share of the approximate value above the optimum is at most "
         f"{by_budget(facts['value'], lambda f: percent(f['above']))} (H up to {facts['value']['large']['horizon']}); "
-        f"but where the only item worth anything costs 1.04 B, it is {rough:g} and the optimum {optimum:g}"
+        f"but if the only item of positive value costs 1.04 B, it is {rough:g} and the optimum is {optimum:g}"
     )
     return measured, verdict(rough > 2 * optimum)
 
@@ -127,7 +127,7 @@ def _many(facts: AllFacts) -> tuple[str, str]:
     took = large["seconds"]["plain exact"]
     measured = (
         f"{large['nodes']:,} nodes and {duration(took)} at H = {large['horizon']}; in {large['all_subsets']} trials "
-        "there is a node for every subset of the actions: the budget has ruled out none"
+        "there is a node for every subset of the actions: the budget excludes none"
     )
     return measured, verdict(took > 10 * small["seconds"]["plain exact"])
 
@@ -177,7 +177,7 @@ def _matched(facts: AllFacts) -> tuple[str, str]:
 def _indicates(facts: AllFacts) -> tuple[str, str]:
     found = facts["approximation"]
     shown = by_budget(found, lambda f: f"in {f['over']} of {f['trials']} trials, by up to {percent(f['worst_over'])}")
-    return f"over {shown}", verdict(*(found[name]["over"] == 0 for name in PAPER))
+    return f"over budget {shown}", verdict(*(found[name]["over"] == 0 for name in PAPER))
 
 
 @claim(CHECKS, "appendix", "of which the no-violation results are further evidence")
@@ -185,7 +185,7 @@ def _further(facts: AllFacts) -> tuple[str, str]:
     rough, safe = facts["approximation"], facts["never-over"]
     shown = by_budget(safe, lambda f: f"{f['optimal']} of {f['trials']}")
     over = by_budget(rough, lambda f: f"{f['over']} of {f['trials']}")
-    measured = f"that scheme is optimal in {shown}; the approximation, which is another policy, is over in {over}"
+    measured = f"that scheme is optimal in {shown}; the approximation, a different policy, is over budget in {over}"
     return measured, verdict(*(rough[name]["over"] == 0 for name in PAPER))
 
 
@@ -194,7 +194,7 @@ def _suboptimal(facts: AllFacts) -> tuple[str, str]:
     found = facts["never-over"]
     shown = by_budget(found, lambda f: f"in {f['trials'] - f['optimal']} of {f['trials']} trials")
     below = any(found[name]["optimal"] < found[name]["trials"] for name in PAPER)
-    return f"below the optimum {shown}; it can be, which is what is meant", verdict(below)
+    return f"below the optimum {shown}; the claim is that it can be", verdict(below)
 
 
 @claim(CHECKS, "appendix", "the no-violation scheme gets the optimal value in nearly every trial (H up to 14)")
@@ -213,9 +213,9 @@ def _faster(facts: AllFacts) -> tuple[str, str]:
     found = facts["never-over"]
 
     def shown(each: Facts) -> str:
-        return f"{duration(each['seconds']['plain never over'])} against {duration(each['seconds']['plain exact'])}"
+        return f"{duration(each['seconds']['plain strict'])} against {duration(each['seconds']['plain exact'])}"
 
-    quick = [found[name]["seconds"]["plain exact"] > 3 * found[name]["seconds"]["plain never over"] for name in PAPER]
+    quick = [found[name]["seconds"]["plain exact"] > 3 * found[name]["seconds"]["plain strict"] for name in PAPER]
     return f"{by_budget(found, shown)} (plain, H = {found['large']['horizon']})", verdict(*quick)
 
 
@@ -225,7 +225,7 @@ def _too_slow(facts: AllFacts) -> tuple[str, str]:
     layers, exact = (beyond["seconds"][method] for method in ("reduction", "exact"))
     measured = (
         f"H = {beyond['horizon']}: {duration(layers)} for the same {beyond['nodes']:,} nodes in compiled code, "
-        f"{duration(exact)} for Solvent's exact method; what is too slow depends on the machine"
+        f"{duration(exact)} for Solvent's exact method; the meaning of too slow depends on the machine"
     )
     return measured, NOT_COMPARABLE
 
@@ -247,7 +247,7 @@ def _evidence(facts: AllFacts) -> tuple[str, str]:
 
 @claim(CHECKS, "appendix", "both schemes scale roughly quadratically in H (H up to 50)")
 def _quadratic(facts: AllFacts) -> tuple[str, str]:
-    value, methods = facts["value"], ("plain approximate", "plain never over")
+    value, methods = facts["value"], ("plain approximate", "plain strict")
     parts = []
     for name in ("large", "binding", "small"):
         nodes, times = (
@@ -256,7 +256,7 @@ def _quadratic(facts: AllFacts) -> tuple[str, str]:
         parts.append(f"b = {value[name]['budget']:g}: nodes {nodes}, time {times}")
     measured = (
         f"approximation and scheme, {'; '.join(parts)}. Nodes at the first budget decide; at the last there are too "
-        "few to grow. A fit over three horizons says little"
+        "few for a fit. A fit over three horizons is weak evidence"
     )
     return measured, verdict(*(grows_like(value["large"]["growth_nodes"][method], 2) for method in methods))
 
@@ -282,8 +282,8 @@ def _finer_seconds(facts: AllFacts) -> tuple[str, str]:
 @claim(CHECKS, "appendix", "the no-violation scheme could equivalently handle instances as large (H = 100)")
 def _equivalently(facts: AllFacts) -> tuple[str, str]:
     large, far = facts["value"]["large"], facts["far"]["growing"]
-    rough, safe = (large["seconds"][method] for method in ("plain approximate", "plain never over"))
-    ours = [duration(far[method]["seconds"]) for method in ("approximate", "never over")]
+    rough, safe = (large["seconds"][method] for method in ("plain approximate", "plain strict"))
+    ours = [duration(far[method]["seconds"]) for method in ("approximate", "strict")]
     measured = (
         f"the scheme takes {ratio(safe, rough)} as long, both plain, at b = {large['budget']:g} and H = "
         f"{large['horizon']}, the largest at which both were run plain; Solvent's take {ours[0]} and {ours[1]} at H = "
@@ -326,8 +326,8 @@ def _precision(facts: AllFacts) -> tuple[str, str]:
     ]
     few, many = precision["cuts"][0], precision["cuts"][-1]
     measured = (
-        f"b = {precision['budget']:g}, nodes at H = {precision['horizon']} and how far the value is off in the worst "
-        f"trial of all H up to that: {'; '.join(parts)}. Solvent has at most "
-        f"{max(cut['nodes']['exact'] for cut in precision['cuts']):,} points with any"
+        f"b = {precision['budget']:g}, nodes at H = {precision['horizon']} and the largest deviation of the value over "
+        f"all trials up to that H: {'; '.join(parts)}. Solvent has at most "
+        f"{max(cut['nodes']['exact'] for cut in precision['cuts']):,} points at any precision"
     )
     return measured, verdict(few["nodes"]["plain exact"] < many["nodes"]["plain exact"] / 2)

@@ -1,8 +1,8 @@
 """The paper's figure `fig: approx`: its approximation against its exact method, for small horizons.
 
-With a budget of 10 and at most 16 costs below 1 there is little to constrain; a budget of 3, which binds, is set beside
-it. So are Solvent's exact method, the same layers as the paper's in compiled code, and the instance with H = B = 15 of
-which the paper's text gives the time.
+With a budget of 10 and at most 16 costs below 1 the budget hardly binds; a budget of 3, which binds, is added for
+comparison. So are Solvent's exact method, the paper's layers in compiled code, and the instance with H = B = 15 whose
+time the paper's text states.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ _EXACT = ("plain exact", "reduction", "exact")
 
 @dataclass(frozen=True)
 class Approximation(ByBudget):
-    """Its arguments, besides those of `ByBudget`.
+    """The figure and its arguments, besides those of `ByBudget`.
 
     Attributes
     ----------
     most : int
         The largest horizon; all from 1 are tried.
     text_horizon : int
-        The horizon, and the budget, of the instance whose time the paper's text gives.
+        The horizon and the budget of the instance whose time the paper's text states.
     beyond : int
-        A horizon that the paper calls too large for its exact method; with the paper's layers in compiled code only.
+        A horizon that the paper calls too large for its exact method; run only with the paper's layers in compiled
+        code.
     number : int
         Trials for each horizon and budget.
     """
@@ -48,7 +49,7 @@ class Approximation(ByBudget):
 
     @classmethod
     def quick(cls) -> Approximation:
-        """Return it in a size for tests."""
+        """Return the figure in a size for tests."""
         return cls(most=6, large=6, binding=1, text_horizon=5, beyond=10, number=2)
 
     @property
@@ -66,7 +67,7 @@ class Approximation(ByBudget):
         yield from all_trials(beyond, [self.beyond], self.large, self.epsilon, self.number, self.seed)
 
     def facts(self, results: Results) -> Facts:
-        """Return what the results show, as numbers."""
+        """Return the facts that the results show, as numbers."""
         facts: Facts = {name: self._facts_of(results, budget) for name, budget in self.budgets.items()}
         text, beyond = self.text_horizon, self.beyond
         facts["text"] = {
@@ -111,7 +112,7 @@ class Approximation(ByBudget):
         }
 
     def _agree(self, results: Results, budget: float) -> bool:
-        """Return whether all exact methods find one value, and both approximations one."""
+        """Return whether all exact methods agree on the value, and both approximations do."""
         for horizon in self.horizons:
             for names in (_EXACT, ("plain approximate", "approximate")):
                 columns = [
@@ -122,7 +123,7 @@ class Approximation(ByBudget):
         return True
 
     def finding(self, facts: Facts) -> str:
-        """Return what they show, as one line."""
+        """Return one sentence that states the facts."""
         large, binding = facts["large"], facts["binding"]
         plain, rough, ours = (
             duration(large["seconds"][method]) for method in ("plain exact", "plain approximate", "exact")
@@ -135,7 +136,7 @@ class Approximation(ByBudget):
         )
 
     def draw(self, results: Results) -> Figure:
-        """Return the picture: values of the closest trial above, times below, a column for each budget."""
+        """Return the figure: values of the closest trial above, times below, a column for each budget."""
         from solvent.experiments import plots
         from solvent.plot import style
 

@@ -1,7 +1,7 @@
-"""Every claim of the paper's sections on experiments, beside what was measured and whether it holds.
+"""Every claim of the paper's sections on experiments, with the measurements and a verdict.
 
-Verdicts are computed from the facts of the figures; the bounds that decide them stand in the functions of `main_claims`
-and `appendix_claims`.
+Verdicts are computed from the facts of the figures, with the thresholds in the functions of `main_claims` and
+`appendix_claims`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from solvent.experiments.verdicts import AllFacts, Claim
 
 
 def claims(facts: AllFacts) -> list[Claim]:
-    """Return all claims with what the facts of all figures, by their names, say about them."""
+    """Return all claims with their verdicts, from the facts of all figures by name."""
     listed = [*main_claims.CHECKS, *appendix_claims.CHECKS]
     return [Claim(section, says, *check(facts)) for section, says, check in listed]
 
 
-#: The first line of a table that was made at small sizes.
-TOY = "**Small sizes (`--quick`), to see that it works: these verdicts say nothing about the paper.**"
+#: First line of a table that was computed at small sizes.
+TOY = "**Small sizes (`--quick`), for a test of the installation: these verdicts do not apply to the paper.**"
 
 
 def table(listed: list[Claim]) -> str:

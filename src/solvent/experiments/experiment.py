@@ -1,4 +1,4 @@
-"""What every figure has: arguments, trials, facts found in the results, one line that says them, and a picture."""
+"""Base classes of figures: arguments, trials, facts computed from the results, a sentence that states them, a plot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from solvent.experiments.trials import Measured, Results, Trial, measure, prepar
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Facts of a figure: numbers and text by name, nested at will, as JSON holds them.
+#: Facts of a figure: numbers and text by name, possibly nested, as in JSON.
 Facts = dict[str, Any]
 
 
@@ -25,9 +25,9 @@ class Exhibit(ABC):
     Attributes
     ----------
     name : str
-        Of its files, and on the command line.
+        Name of its files, and on the command line.
     description : str
-        What it is, with the paper's labels.
+        Title, with the paper's labels.
     """
 
     name: ClassVar[str]
@@ -36,27 +36,27 @@ class Exhibit(ABC):
     @classmethod
     @abstractmethod
     def quick(cls) -> Self:
-        """Return it in a size for tests."""
+        """Return the figure in a size for tests."""
 
     @abstractmethod
     def study(self) -> Study[Any, Any]:
-        """Return what is to be run."""
+        """Return the measurements to run."""
 
     @abstractmethod
     def results(self, rows: list[Row[Any, Any]]) -> Any:
-        """Return the rows of the study in the form that the others take."""
+        """Return the rows of the study in the form that `facts` and `draw` take."""
 
     @abstractmethod
     def facts(self, results: Any) -> Facts:
-        """Return what the results show, as numbers."""
+        """Return the facts that the results show, as numbers."""
 
     @abstractmethod
     def finding(self, facts: Facts) -> str:
-        """Return what they show, as one line."""
+        """Return one sentence that states the facts."""
 
     @abstractmethod
     def draw(self, results: Any) -> Figure:
-        """Return the picture."""
+        """Return the figure as drawn by matplotlib."""
 
 
 class Experiment(Exhibit):
@@ -67,11 +67,11 @@ class Experiment(Exhibit):
         """Yield the configurations of its trials."""
 
     def study(self) -> Study[Trial, Measured]:
-        """Return what is to be run."""
+        """Return the measurements to run."""
         return Study(self.name, tuple(self.trials()), measure, Measured, prepare)
 
     def results(self, rows: list[Row[Trial, Measured]]) -> Results:
-        """Return the rows of the study, to be picked from."""
+        """Return the rows of the study by configuration."""
         return Results(rows)
 
 
@@ -84,10 +84,11 @@ class ByBudget(Experiment):
     small, large : float
         The paper's budgets.
     binding : float
-        Ours, which binds.
+        A budget that binds, added for comparison.
     epsilon : float
+        Relative error of the schemes.
     seed : int
-        The first.
+        Seed of the first trial.
     """
 
     small: float = 0.1
@@ -103,7 +104,7 @@ class ByBudget(Experiment):
 
     @property
     def budgets(self) -> dict[str, float]:
-        """All budgets, by what they are for."""
+        """All budgets by name."""
         return {"small": self.small, "large": self.large, "binding": self.binding}
 
     def slowest(self, results: Results, method: str, budget: float) -> list[float]:
@@ -111,19 +112,19 @@ class ByBudget(Experiment):
         return [results.slowest(method, h, budget, epsilon_of(method, self.epsilon)) for h in self.horizons]
 
     def heading(self, name: str) -> str:
-        """Return what stands above the column of a budget."""
+        """Return the title of the column of a budget."""
         return f"b = {self.budgets[name]:g}" + (", binding" if name == "binding" else "")
 
 
 def epsilon_of(method: str, epsilon: float) -> float | None:
-    """Return the epsilon of a method's trials: exact methods have none."""
+    """Return the epsilon of a method's trials, None for exact methods."""
     return None if method in ("exact", "plain exact", "reduction") else epsilon
 
 
 def all_trials(
     methods: Iterable[str], horizons: Iterable[int], budget: float, epsilon: float, number: int, seed: int
 ) -> Iterator[Trial]:
-    """Yield a trial of each method, horizon and number with one budget; exact methods have no epsilon."""
+    """Yield `number` trials of each method and horizon with one budget."""
     for horizon in horizons:
         for method in methods:
             for i in range(number):
@@ -131,7 +132,7 @@ def all_trials(
 
 
 def share(part: float, whole: float) -> float:
-    """Return part / whole, and 0 where there is nothing to share."""
+    """Return part / whole, or 0 if the whole is 0."""
     return part / whole if whole else 0.0
 
 
@@ -142,7 +143,7 @@ def growth_fact(sizes: Sequence[float], amounts: Sequence[float]) -> Facts:
 
 
 def power(growth: Facts) -> str:
-    """Return such a fact as a power of H.
+    """Return a result of `growth_fact` as a power of H.
 
     Examples
     --------
@@ -154,14 +155,14 @@ def power(growth: Facts) -> str:
 
 
 def percent_off(value: float, optimum: float) -> float:
-    """Return how far a value is off the optimum, in percent of it; NaN where the optimum is 0 and the value is not."""
+    """Return the deviation of a value from the optimum in percent; NaN if only the optimum is 0."""
     if value == optimum:
         return 0.0
     return 100 * (value - optimum) / optimum if optimum else math.nan
 
 
 def percent(part: float) -> str:
-    """Return a share in percent, with as many decimals as make sense.
+    """Return a share in percent, to three significant digits.
 
     Examples
     --------
@@ -173,7 +174,7 @@ def percent(part: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in a unit that fits, to two digits.
+    """Return a time in seconds or milliseconds, to two significant digits.
 
     Examples
     --------
@@ -186,7 +187,7 @@ def duration(seconds: float) -> str:
 
 
 def ratio(slow: float, fast: float) -> str:
-    """Return how many times longer, to two digits.
+    """Return the ratio of two times, to two significant digits.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Random families of problems for the average case, drawn so that their frontiers are counted without error.
+"""Random families of problems for the average case, drawn so that the points of their frontiers are counted exactly.
 
-Costs are whole multiples of 2**-40. Luck is always a fair coin. Where it is tossed k times in an episode, rewards are
-multiples of 2**(k - 38), so that values are multiples of 2**-38. That is more than the tolerance within which
-`solvent.solvers.frontier.frontiers` takes values for equal, and every sum is exact in a double. So no two points that
-differ are ever merged, and none is told from another by rounding: the count is the true one.
+Costs are integer multiples of 2**-40. Random outcomes are decided by a fair coin. If it is tossed k times in an
+episode, rewards are multiples of 2**(k - 38), so that values are multiples of 2**-38. That is more than the tolerance
+within which `solvent.solvers.frontier` treats values as equal, and every sum is exact in a double. So
+distinct points are never merged, and rounding never separates equal ones: the count is exact.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from solvent.model.cmdp import CMDP
 
 #: Costs are multiples of 2**-COST_BITS, and values of 2**-VALUE_BITS.
 COST_BITS, VALUE_BITS = 40, 38
-#: With more tosses of a coin than this, too few bits would be left for rewards.
+#: With more coin tosses than this, too few bits would be left for rewards.
 MOST_TOSSES = 20
-#: How much of a reward of the family "near" is noise and not its cost; by how much one of "strong" exceeds its cost.
+#: The share of noise in a reward of the family "near"; the difference of reward and cost in the family "strong".
 NEAR, BONUS = 0.1, 1.0
 #: States of the family "states".
 N_STATES = 4
 
-#: What a family draws for one step: its reward and so many costs.
+#: Draws the reward and n costs of one step.
 Draw = Callable[[np.random.Generator, int], tuple[float, np.ndarray]]
 
 
@@ -69,25 +69,25 @@ DRAWS: dict[str, Draw] = {
 }
 
 
-def draw(family: str, horizon: int, seed: int, *, luck: bool = False) -> CMDP:
-    """Return a problem of one state in which each step offers something for its reward and cost, or rest.
+def draw(family: str, horizon: int, seed: int, *, random: bool = False) -> CMDP:
+    """Return a problem of one state in which each step offers a reward for a cost, or rest.
 
     Parameters
     ----------
     family : str
-        One of `DRAWS`, or "states": uniform rewards and costs in four states, from each of which either action leads on
-        to a random one.
+        One of `DRAWS`, or "states": uniform rewards and costs in four states, from each of which either action leads to
+        a random state.
     horizon : int
-        Number of steps; at most 20 with luck.
+        Number of steps; at most 20 with random outcomes.
     seed : int
-        Of the draws. Other families and horizons have other draws.
-    luck : bool
-        Whether a coin decides between two costs, each drawn by the family; in "states", between two next states.
+        Random seed. Draws also depend on the family and the horizon.
+    random : bool
+        If True, a fair coin decides between two costs, each drawn by the family; in "states", between two next states.
 
     Raises
     ------
     ModelError
-        If there is no such family, or more steps have luck than can be counted without error.
+        If there is no such family, or more steps have random outcomes than can be counted exactly.
 
     Examples
     --------
@@ -96,28 +96,28 @@ def draw(family: str, horizon: int, seed: int, *, luck: bool = False) -> CMDP:
     (1, 2, 100)
     >>> draw("uniform", 50, seed=1) == model
     True
-    >>> draw("uniform", 10, seed=1, luck=True).n_outcomes
+    >>> draw("uniform", 10, seed=1, random=True).n_outcomes
     30
     """
     if family not in DRAWS and family != "states":
         raise ModelError("family", f"one of {', '.join([*DRAWS, 'states'])}", quote(family))
-    _check_tosses(horizon if luck else 0)
+    _check_tosses(horizon if random else 0)
     place = [*DRAWS, "states"].index(family)
-    rng = np.random.default_rng([place, horizon, seed, luck])
+    rng = np.random.default_rng([place, horizon, seed, random])
     if family == "states":
-        return _states(horizon, rng, luck)
+        return _states(horizon, rng, random)
     b = _one_state(horizon, f"{family}({horizon}, seed={seed})")
     for step in range(horizon):
-        reward, costs = DRAWS[family](rng, 2 if luck else 1)
-        _offer(b, step, reward, costs, horizon if luck else 0)
+        reward, costs = DRAWS[family](rng, 2 if random else 1)
+        _offer(b, step, reward, costs, horizon if random else 0)
     return b.build()
 
 
-def powers(horizon: int, noise: float, seed: int, *, lucky: int = 0) -> CMDP:
+def powers(horizon: int, noise: float, seed: int, *, random_steps: int = 0) -> CMDP:
     """Return the instance in which every subset is a point of the frontier, with noise.
 
-    Item h has reward and cost 2**-h, h = 1..H, so that all 2**H subsets cost and earn differently, and the dearer earns
-    more. Each number x then becomes (1 - noise) * x + noise * u with its own u, uniform in [0, 1]: its density is
+    Item h has reward and cost 2**-h, h = 1..H, so that all 2**H subsets have different costs and rewards, in the same
+    order. Each number x then becomes (1 - noise) * x + noise * u with its own u, uniform in [0, 1]: its density is
     1 / noise. Without noise that is the worst case, with noise 1 the family "uniform".
 
     Parameters
@@ -127,15 +127,15 @@ def powers(horizon: int, noise: float, seed: int, *, lucky: int = 0) -> CMDP:
     noise : float
         Between 0 and 1.
     seed : int
-        Of the draws.
-    lucky : int
-        At so many steps, drawn at random, a coin decides whether an item costs what it does or half of another draw
-        (whose density is 2 / noise).
+        Random seed.
+    random_steps : int
+        Number of steps, drawn at random, at which a coin decides between the cost of the item and half of another draw
+        (of density 2 / noise).
 
     Raises
     ------
     ModelError
-        If the noise is not between 0 and 1, or more steps have luck than there are, or than can be counted exactly.
+        If the noise is not between 0 and 1, or `random_steps` is more than the horizon, or than can be counted exactly.
 
     Examples
     --------
@@ -143,26 +143,26 @@ def powers(horizon: int, noise: float, seed: int, *, lucky: int = 0) -> CMDP:
     0.875
     """
     _check_noise(noise)
-    _check_tosses(lucky)
-    if lucky > horizon:
-        raise ModelError("lucky", f"at most the number of steps, {horizon}", quote(lucky))
-    rng = np.random.default_rng([horizon, lucky, seed])
-    tossed = set(rng.permutation(horizon)[:lucky].tolist())
+    _check_tosses(random_steps)
+    if random_steps > horizon:
+        raise ModelError("random_steps", f"at most the number of steps, {horizon}", quote(random_steps))
+    rng = np.random.default_rng([horizon, random_steps, seed])
+    tossed = set(rng.permutation(horizon)[:random_steps].tolist())
     b = _one_state(horizon, f"powers({horizon}, noise={noise}, seed={seed})")
     for step in range(horizon):
         reward, first, second = _noisy(2.0 ** -(step + 1), noise, rng.random(3))
         costs = np.array([first, second / 2]) if step in tossed else np.array([first])
-        _offer(b, step, float(reward), costs, lucky)
+        _offer(b, step, float(reward), costs, random_steps)
     return b.build()
 
 
 def prize(horizon: int, noise: float, seed: int) -> CMDP:
     """Return the instance whose frontier stays exponential under noise of density H / noise on its costs.
 
-    At each step but the last a coin decides whether c_h must be paid or nothing, with c_h in [0, 1 / H]. At the last
-    step a prize can be had for a cost between 1 - 1 / H and 1. With n to spend, the prize can be had if the sum of what
-    was paid is small enough: the value is the prize times the distribution function of that sum, which has a step for
-    each of the 2**(H - 1) subsets. Numbers are those of `powers`, scaled, with the same noise.
+    At each step but the last a coin decides between a cost c_h in [0, 1 / H] and no cost. At the last step a prize is
+    available for a cost between 1 - 1 / H and 1. Under a budget n, the prize is affordable if the sum of the earlier
+    costs is small enough: the value is the prize times the distribution function of that sum, which has a step for each
+    of the 2**(H - 1) subsets. Numbers are those of `powers`, scaled, with the same noise.
 
     Examples
     --------
@@ -187,17 +187,17 @@ def _one_state(horizon: int, name: str, rest: list[int] | None = None) -> Builde
     return b
 
 
-def _states(horizon: int, rng: np.random.Generator, luck: bool) -> CMDP:
-    """Return a problem of several states; all that is drawn for a step is drawn even where it is never used."""
+def _states(horizon: int, rng: np.random.Generator, random: bool) -> CMDP:
+    """Return a problem of several states; numbers are drawn for every state, reachable or not."""
     b = Builder(horizon=horizon, start=0, resources=["cost"], states=range(N_STATES), name=f"states({horizon})")
-    chances = [Fraction(1, 2)] * 2 if luck else [Fraction(1)]
+    chances = [Fraction(1, 2)] * 2 if random else [Fraction(1)]
     for step in range(horizon):
         for state in range(N_STATES):
             for action in ("rest", "take"):
                 after = rng.permutation(N_STATES)[: len(chances)].tolist()
                 reward, cost = (0.0, 0.0) if action == "rest" else rng.random(2)
                 outcomes = [(p, s, _ticks(cost)) for p, s in zip(chances, after, strict=True)]
-                b.add(state, action, reward=_reward(reward, horizon if luck else 0), outcomes=outcomes, steps=[step])
+                b.add(state, action, reward=_reward(reward, horizon if random else 0), outcomes=outcomes, steps=[step])
     return b.build()
 
 
@@ -228,5 +228,5 @@ def _check_noise(noise: float) -> None:
 
 def _check_tosses(tosses: int) -> None:
     if tosses > MOST_TOSSES:
-        most = f"at most {MOST_TOSSES} steps of luck, beyond which points lie too close to be counted"
-        raise ModelError("luck", most, quote(tosses))
+        most = f"at most {MOST_TOSSES}, beyond which points lie too close to be counted"
+        raise ModelError("number of random steps", most, quote(tosses))

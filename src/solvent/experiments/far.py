@@ -1,6 +1,6 @@
-"""Past the paper: the same problems up to a horizon of 1000, solved exactly and by both schemes.
+"""Beyond the paper: the same problems up to a horizon of 1000, solved exactly and by both schemes.
 
-The paper's reduction, whose layers double with each step, stops near the left edge.
+The paper's reduction, whose layers double with each step, ends at a horizon of 16.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from solvent.experiments.trials import Results, Trial
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_METHODS = ("exact", "approximate", "never over")
+_METHODS = ("exact", "approximate", "strict")
 
 
 @dataclass(frozen=True)
 class Far(Experiment):
-    """Its arguments.
+    """The figure and its arguments.
 
     Attributes
     ----------
     horizons : tuple of int
     plain_horizons : tuple of int
-        Those of the paper's reduction, with the fixed budget.
+        Horizons of the paper's reduction, with the fixed budget.
     budget : float
-        A fixed one, as in the paper.
+        The fixed budget, as in the paper.
     steps_per_unit : int
-        A budget that grows: the horizon divided by this, a quarter of what everything costs if it is 8.
+        Divisor of the horizon that gives the growing budget: 8 gives a quarter of the sum of all costs.
     epsilon : float
     number : int
         Trials for each horizon and budget.
     seed : int
-        The first.
+        Seed of the first trial.
     """
 
     name: ClassVar[str] = "far"
-    description: ClassVar[str] = "all of it carried to a horizon of 1000"
+    description: ClassVar[str] = "all methods up to a horizon of 1000"
 
     horizons: tuple[int, ...] = (10, 20, 50, 100, 200, 500, 1000)
     plain_horizons: tuple[int, ...] = (10, 12, 14, 15, 16)
@@ -62,7 +62,7 @@ class Far(Experiment):
 
     @classmethod
     def quick(cls) -> Far:
-        """Return it in a size for tests."""
+        """Return the figure in a size for tests."""
         return cls(horizons=(8, 16, 32, 64), plain_horizons=(4, 8), budget=5, number=1)
 
     def trials(self) -> Iterator[Trial]:
@@ -79,7 +79,7 @@ class Far(Experiment):
         return {"fixed": f"b = {self.budget:g}", "growing": f"b = H / {self.steps_per_unit}"}
 
     def facts(self, results: Results) -> Facts:
-        """Return what the results show, as numbers."""
+        """Return the facts that the results show, as numbers."""
         facts: Facts = {"horizon": self.horizons[-1]}
         for kind, (key, name) in enumerate(self._names().items()):
             facts[key] = {"name": name, **self._facts_of(results, kind)}
@@ -105,20 +105,20 @@ class Far(Experiment):
         return facts
 
     def finding(self, facts: Facts) -> str:
-        """Return what they show, as one line."""
+        """Return one sentence that states the facts."""
         last, parts = self.horizons[-1], []
         for key, name in self._names().items():
             exact, rough, safe = (facts[key][method] for method in _METHODS)
             parts.append(
                 f"at {name} the optimum in {duration(exact['seconds'])} (time grows as {power(exact['growth'])}), the "
                 f"approximation in {duration(rough['seconds'])}, {percent(rough['off'])} too high and "
-                f"{percent(rough['over'])} over budget, the scheme that is never over in {duration(safe['seconds'])}, "
+                f"{percent(rough['over'])} over budget, the strict scheme in {duration(safe['seconds'])}, "
                 f"{percent(safe['off'])} below"
             )
         return f"H = {last}: {'; '.join(parts)}"
 
     def draw(self, results: Results) -> Figure:
-        """Return the picture: values, distances from the optimum and times, for a fixed and a growing budget."""
+        """Return the figure: values, distances from the optimum and times, for a fixed and a growing budget."""
         from solvent.experiments import plots
         from solvent.plot import style
 

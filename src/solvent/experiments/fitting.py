@@ -1,7 +1,7 @@
-"""How fast something grows: an exponent fitted by least squares, with its uncertainty.
+"""Growth rates: an exponent fitted by least squares, with its standard error.
 
-If y = a * x**p, then log y = log a + p log x: a line of slope p. Small sizes are ruled by what does not grow (calls,
-memory that is taken once), so only the larger half of the sizes is fitted.
+If y = a * x**p, then log y = log a + p log x: a line of slope p. Constant overhead (calls, allocations) dominates small
+sizes, so only the larger half of the sizes is fitted.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Growth:
     exponent : float
         The slope on logarithmic axes.
     error : float
-        Its standard error, from how far the points are off the line; NaN for a line through two points.
+        Its standard error, from the residuals; NaN for a line through two points.
     factor : float
-        What the power is multiplied by.
+        Coefficient of the power.
     points : int
-        How many points were fitted.
+        Number of points fitted.
     """
 
     exponent: float
@@ -67,7 +67,9 @@ def fit_growth(sizes: Sequence[float], amounts: Sequence[float], *, larger_half:
     x, y = np.asarray(sizes, np.float64), np.asarray(amounts, np.float64)
     distinct = np.unique(x)
     if len(distinct) < 2 or x.shape != y.shape:
-        raise ModelError("sizes", "two or more distinct ones, and an amount for each", f"{len(x)} and {len(y)}")
+        raise ModelError(
+            "sizes", "two or more distinct ones, and an amount for each", f"{len(x)} sizes and {len(y)} amounts"
+        )
     if not (np.isfinite(x) & np.isfinite(y) & (x > 0) & (y > 0)).all():
         raise ModelError("sizes and amounts", "positive finite numbers", "others")
     if larger_half:
@@ -85,7 +87,7 @@ def fit_growth(sizes: Sequence[float], amounts: Sequence[float], *, larger_half:
 
 
 def fit_factor(steps: Sequence[float], amounts: Sequence[float]) -> float:
-    """Return by what factor amounts grow with each step, by least squares over the larger half of the steps.
+    """Return the factor by which amounts grow per step, by least squares over the larger half of the steps.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from solvent.experiments.verdicts import (
 )
 from solvent.model import instances
 
-#: Each claim: who makes it, what it says, and the function that checks it.
+#: Claims: the section, the text, and the function that checks it.
 CHECKS: list[tuple[Section, str, Check]] = []
 
 
@@ -60,7 +60,7 @@ def _at_least(facts: AllFacts) -> tuple[str, str]:
     found = [facts["value"][name] for name in BUDGETS]
     held = all(each["never_below_optimum"] for each in found)
     trials = sum(each["trials"] for each in found)
-    return f"{'in all of' if held else 'not in all of'} {trials} trials, against the exact optimum", verdict(held)
+    return f"{'in all of' if held else 'not in all of'} {trials} trials, compared with the exact optimum", verdict(held)
 
 
 @claim(CHECKS, "both", "the feasibility (no-violation) scheme is feasible, and at most optimal")
@@ -70,7 +70,7 @@ def _feasible(facts: AllFacts) -> tuple[str, str]:
     below = all(each.get("never_above_optimum", True) for each in found)
     trials = sum(each["trials"] for each in found)
     who = "all" if kept and below else "not all"
-    return f"never over, never above the optimum: {who} of {trials} trials", verdict(kept, below)
+    return f"never over budget, never above the optimum: {who} of {trials} trials", verdict(kept, below)
 
 
 @claim(CHECKS, "both", "both values are consistently close even in the worst case (ε = .1, b in {.1, 10}, H up to 50)")
@@ -81,7 +81,7 @@ def _close(facts: AllFacts) -> tuple[str, str]:
 
 
 def close_and_over() -> tuple[float, float]:
-    """Return how far apart both schemes are, and by how much the approximation is over, where that is no sign of it.
+    """Return the distance of both schemes and the excess of the approximation, in an instance with a larger excess.
 
     Two steps, epsilon = .1 and a budget of 100: one item costs 90 and is worth 10,000, the other 104 and 10,001.
 
@@ -111,9 +111,9 @@ def _closeness(facts: AllFacts) -> tuple[str, str]:
     apart, over = close_and_over()
     shown = by_budget(value, lambda f: f"in {f['close_over']} of {f['close']}, by up to {percent(f['close_worst'])},")
     measured = (
-        f"values within ε, and over budget all the same: {shown}; that it is never more than ε is proved whatever the "
-        f"values, and closeness adds nothing: with H = 2 and items of cost .9 B and 1.04 B, worth 1 and 1.0001, values "
-        f"are within {percent(apart)} and the approximation is {percent(over)} over"
+        f"values within ε, and nevertheless over budget: {shown}; that the excess is at most ε is proved regardless of "
+        f"the values, and closeness adds nothing: with H = 2 and items of cost .9 B and 1.04 B, worth 1 and 1.0001, "
+        f"values are within {percent(apart)} and the approximation is {percent(over)} over"
     )
     within = all(value[name]["close_worst"] <= value[name]["epsilon"] for name in PAPER)
     return measured, verdict(within, all(value[name]["close_over"] == 0 for name in PAPER) and over <= apart)
@@ -140,11 +140,11 @@ def _diversity(facts: AllFacts) -> tuple[str, str]:
     loose = scale["fine"]["plain accumulate"]["nodes"]
     binding = scale["binding"]["plain approximate"]["nodes"]
     measured = (
-        f"as defined, of exact layers, yes: all costs together reach {scale['most_spent']:.3g}, so that b = "
-        f"{scale['budget']:g} rules out no sum (as b = {layers['budget']:g} at H = {layers['horizon']}: every subset a "
-        f"node in {layers['all_subsets']} trials); of the layers that this test builds, no: b makes the length ε b / H "
-        f"large, {loose:,} nodes at H = {scale['horizon']} against {binding:,} with b = H / {scale['steps_per_unit']}; "
-        f"with f as written, {scale['fine']['plain approximate']['nodes']:,}"
+        f"as defined, for exact layers, yes: all costs together reach {scale['most_spent']:.3g}, so that b = "
+        f"{scale['budget']:g} rules out no sum (as b = {layers['budget']:g} at H = {layers['horizon']}: every subset "
+        f"is a node in {layers['all_subsets']} trials); for the layers that this test builds, no: b makes the length ε "
+        f"b / H large, {loose:,} nodes at H = {scale['horizon']} against {binding:,} with b = H / "
+        f"{scale['steps_per_unit']}; with f as written, {scale['fine']['plain approximate']['nodes']:,}"
     )
     return measured, verdict(scale["most_spent"] <= scale["budget"], loose >= binding)
 
@@ -207,7 +207,7 @@ def _coarse(facts: AllFacts) -> tuple[str, str]:
 def _twice(facts: AllFacts) -> tuple[str, str]:
     scale = facts["scale"]
     measured = (
-        f"at worst over by {percent(scale['worst_over'])}; as all costs together reach {scale['most_spent']:.3g}, a "
-        f"budget of {scale['budget']:g} could not be broken by anybody"
+        f"at worst over budget by {percent(scale['worst_over'])}; as all costs together reach "
+        f"{scale['most_spent']:.3g}, no policy can exceed a budget of {scale['budget']:g}"
     )
     return measured, verdict(scale["worst_over"] <= 1)

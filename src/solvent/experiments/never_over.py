@@ -1,7 +1,7 @@
 """The paper's figure `fig: no_violation`: its feasibility scheme against its exact method, for small horizons.
 
-For each horizon, the trial in which the scheme is farthest below the optimum. A budget of 3, which binds, and Solvent's
-own scheme, which takes the better of two, are set beside it.
+For each horizon, the figure shows the trial in which the scheme is farthest below the optimum. A budget of 3, which
+binds, and Solvent's strict policies, the better of two schemes, are added for comparison.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from solvent.experiments.trials import Results, Trial, same
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_METHODS = ("plain exact", "plain never over", "exact", "never over")
+_METHODS = ("plain exact", "plain strict", "exact", "strict")
 
 
 @dataclass(frozen=True)
 class NeverOver(ByBudget):
-    """Its arguments, besides those of `ByBudget`.
+    """The figure and its arguments, besides those of `ByBudget`.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class NeverOver(ByBudget):
 
     @classmethod
     def quick(cls) -> NeverOver:
-        """Return it in a size for tests."""
+        """Return the figure in a size for tests."""
         return cls(most=5, large=5, binding=1, number=2)
 
     @property
@@ -53,14 +53,14 @@ class NeverOver(ByBudget):
             yield from all_trials(_METHODS, self.horizons, budget, self.epsilon, self.number, self.seed)
 
     def facts(self, results: Results) -> Facts:
-        """Return what the results show, as numbers."""
+        """Return the facts that the results show, as numbers."""
         return {name: self._facts_of(results, budget) for name, budget in self.budgets.items()}
 
     def _facts_of(self, results: Results, budget: float) -> Facts:
         plain, ours, exact = [], [], []
         for horizon in self.horizons:
-            plain += [m.value for m in results.pick("plain never over", horizon, budget, self.epsilon)]
-            ours += results.pick("never over", horizon, budget, self.epsilon)
+            plain += [m.value for m in results.pick("plain strict", horizon, budget, self.epsilon)]
+            ours += results.pick("strict", horizon, budget, self.epsilon)
             exact += [m.value for m in results.pick("plain exact", horizon, budget)]
         return {
             "budget": budget,
@@ -75,21 +75,21 @@ class NeverOver(ByBudget):
         }
 
     def finding(self, facts: Facts) -> str:
-        """Return what they show, as one line."""
+        """Return one sentence that states the facts."""
         parts = []
         for name, budget in self.budgets.items():
             found = facts[name]
             worst = percent(found["below"])
             parts.append(f"{found['optimal']} of {found['trials']} trials at b = {budget:g} (worst {worst} below)")
         seconds = facts["large"]["seconds"]
-        scheme, ours = (ratio(seconds["plain exact"], seconds[method]) for method in ("plain never over", "exact"))
+        scheme, ours = (ratio(seconds["plain exact"], seconds[method]) for method in ("plain strict", "exact"))
         return (
             f"the feasibility scheme is optimal in {', '.join(parts)}; at H = {self.most} and b = {self.large:g} the "
             f"plain reduction takes {scheme} as long as it, and {ours} as long as Solvent's exact method"
         )
 
     def draw(self, results: Results) -> Figure:
-        """Return the picture: values of the trial farthest below above, times below, a column for each budget."""
+        """Return the figure: values of the trial farthest below above, times below, a column for each budget."""
         from solvent.experiments import plots
         from solvent.plot import style
 
@@ -100,13 +100,13 @@ class NeverOver(ByBudget):
                 worst = []
                 for horizon in self.horizons:
                     trios = zip(
-                        results.pick("plain never over", horizon, budget, self.epsilon),
-                        results.pick("never over", horizon, budget, self.epsilon),
+                        results.pick("plain strict", horizon, budget, self.epsilon),
+                        results.pick("strict", horizon, budget, self.epsilon),
                         results.pick("exact", horizon, budget),
                         strict=True,
                     )
                     worst.append(max(trios, key=lambda trio: trio[2].value - trio[0].value))
-                for i, method in enumerate(("plain never over", "never over", "exact")):
+                for i, method in enumerate(("plain strict", "strict", "exact")):
                     plots.line(values, method, self.horizons, [trio[i].value for trio in worst], linewidth=0.8)
                 for method in _METHODS:
                     plots.line(times, method, self.horizons, self.slowest(results, method, budget))

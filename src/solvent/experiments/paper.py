@@ -1,4 +1,4 @@
-"""Every figure of the paper's experiments, made again: `reproduce` runs them, draws them and says what they show."""
+"""Every figure of the paper's experiments, reproduced: `reproduce` measures, draws and summarizes them."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ from solvent.experiments.scale import Scale
 from solvent.experiments.smoothed import Smoothed
 from solvent.experiments.value import Value
 
-#: By name, in the order of the paper.
+#: Figures of the paper by name, in its order.
 FIGURES: dict[str, type[Experiment]] = {
     each.name: each for each in (Value, Scale, Approximation, NeverOver, Precision, Far)
 }
-#: What goes past the paper.
+#: Figures beyond the paper.
 PAST: dict[str, type[Exhibit]] = {each.name: each for each in (Average, Smoothed)}
 ALL: dict[str, type[Exhibit]] = {**FIGURES, **PAST}
 
 
 @dataclass(frozen=True)
 class Reproduced:
-    """A figure that was made.
+    """A figure that was reproduced.
 
     Attributes
     ----------
     name, description : str
-        Which it is.
+        Name and title of the figure.
     finding : str
-        What it shows, in one line.
+        One sentence that states the facts.
     facts : dict
-        The same in numbers.
+        The facts that the results show, as numbers.
     files : dict
-        For "data", "figure" and "facts", the path of the file.
+        Paths of the files "data", "figure" and "facts".
     rows : int
-        Rows of data that it stands on.
+        Number of rows of data.
     seconds : float
-        How long it took this time; rows of an earlier run take none.
+        Wall time of this run, without rows that were measured before.
     """
 
     name: str
@@ -65,12 +65,12 @@ class Reproduced:
 
 
 def choose(names: Iterable[str] = ()) -> list[str]:
-    """Return the figures that are meant, in the order of the paper and each once; all, if none is named.
+    """Return the names of the chosen figures, in the order of the paper and without duplicates; by default all.
 
     Raises
     ------
     ModelError
-        If there is no figure of a name.
+        If a name is unknown.
 
     Examples
     --------
@@ -94,27 +94,27 @@ def reproduce(
     fresh: bool = False,
     progress: bool = False,
 ) -> Iterator[Reproduced]:
-    """Make figures of the paper's experiments, and yield each as it is done.
+    """Reproduce figures of the paper's experiments, and yield each when it is done.
 
     Parameters
     ----------
     names : iterable of str
-        Names of `ALL`; all, if there are none.
+        Names of figures, keys of `ALL`; by default all.
     folder : str or Path
-        Where rows (.csv), pictures (.png) and facts (.json) go. Rows that are there already are not measured again.
+        Folder for rows (.csv), figures (.png) and facts (.json). Rows that exist already are not measured again.
     jobs : int
-        How many processes measure at a time.
+        Number of processes.
     quick : bool
-        Small sizes, to see that it works.
+        If True, use small sizes, for a test of the installation.
     fresh : bool
-        Forget rows of earlier runs.
+        If True, discard rows of earlier runs.
     progress : bool
-        Show how far it is, on a terminal.
+        If True, show progress on a terminal.
 
     Raises
     ------
     ModelError
-        If there is no figure of a name, or the folder cannot be written.
+        If a name is unknown, or the folder cannot be written.
 
     Examples
     --------
@@ -147,9 +147,9 @@ def _write(experiment: Exhibit, results: Any, folder: Path, rows: int) -> Reprod
 
 
 def write_claims(made: Iterable[Reproduced], folder: str | Path, *, quick: bool = False) -> Path | None:
-    """Write the table of the paper's claims into a folder, if all its figures were made, and return its path.
+    """Write the table of the paper's claims into a folder, if all its figures were reproduced, and return its path.
 
-    With `quick`, its first line says that sizes were small and verdicts mean nothing.
+    With `quick`, its first line says that sizes were small and that the verdicts are meaningless.
     """
     facts = {each.name: each.facts for each in made}
     if not set(FIGURES) <= set(facts):
@@ -164,7 +164,7 @@ _ENDINGS = {"data": "csv", "figure": "png", "facts": "json"}
 
 
 def made_with() -> dict[str, Any]:
-    """Return the version, the day and the machine, for the record."""
+    """Return the version, the date and the machine."""
     return {
         "solvent": __version__,
         "python": platform.python_version(),

@@ -1,4 +1,4 @@
-"""Panels of lines against the horizon, one color and marker for each method in all pictures."""
+"""Panels of lines against the horizon; a method has the same color and marker in all figures."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from solvent.experiments.trials import METHODS
 from solvent.plot import style
 
 _WIDTH, _HEIGHT = 3.4, 2.7
-#: An axis that spans more than this has ticks at powers of ten only.
+#: Ratio of its ends above which an axis has ticks at powers of ten only.
 _WIDE = 200
 
-#: How each method is drawn: what is the paper's in open markers, what is Solvent's in full ones.
+#: Style of each method: the paper's have open markers, Solvent's filled ones.
 _LOOKS: dict[str, dict[str, Any]] = {
     "plain exact": {"color": style.BLACK, "marker": "o"},
     "plain approximate": {"color": style.ORANGE, "marker": "^"},
     "plain accumulate": {"color": style.GRAY, "marker": "s"},
-    "plain never over": {"color": style.GREEN, "marker": "v"},
+    "plain strict": {"color": style.GREEN, "marker": "v"},
     "reduction": {"color": style.SKY, "marker": "D"},
     "exact": {"color": style.BLUE, "marker": "o"},
     "approximate": {"color": style.VERMILLION, "marker": "^"},
-    "never over": {"color": style.PURPLE, "marker": "v"},
+    "strict": {"color": style.PURPLE, "marker": "v"},
 }
 
 
 def panels(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
-    """Return a figure of rows and columns of axes in the one look; draw on them within `style.look()`."""
+    """Return a figure with rows and columns of axes in the common style; draw on them within `style.look()`."""
     size = (_WIDTH * columns, _HEIGHT * rows + 0.5)
     with style.look():
         figure = Figure(figsize=size, layout="constrained")
@@ -53,9 +53,9 @@ def line(axes: Axes, method: str, x: Sequence[float], y: Sequence[float], **chan
 
 
 def name_axes(axes: Axes, title: str, label: str, *, bottom: bool, log: Literal["", "seconds", "counts"] = "") -> None:
-    """Put a title and labels, the horizon below the lowest row, and a logarithmic axis for times or counts.
+    """Set the title and labels, the horizon below the lowest row, and a logarithmic axis for times or counts.
 
-    To be called when the lines are there: what they span decides the ticks.
+    Call this after the lines are drawn: their range determines the ticks.
     """
     axes.set_title(title)
     axes.set_ylabel(label)
@@ -71,7 +71,7 @@ def name_axes(axes: Axes, title: str, label: str, *, bottom: bool, log: Literal[
 
 
 def _log_ticks(axis: Axis, span: Sequence[float], show: Callable[[float], str]) -> None:
-    """Put words such as "10 ms" at the powers of ten, and between them where there are few."""
+    """Put labels such as "10 ms" at the powers of ten, and between them if there are few."""
     wide = span[0] > 0 and span[1] / span[0] > _WIDE
     axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(lambda x, _: show(x)))
@@ -83,7 +83,7 @@ def _count(x: float) -> str:
 
 
 def legend_below(figure: Figure, columns: int = 2) -> None:
-    """Put one legend below all panels, each line in it once."""
+    """Put one legend below all panels, with each line once."""
     handles: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):

@@ -1,4 +1,4 @@
-"""How many points a frontier has: all that the exact method on frontiers does is proportional to it."""
+"""The number of points of a frontier, to which the work of the frontier method is proportional."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ import numpy as np
 from solvent.core.limits import ResourceMonitor
 from solvent.experiments import families
 from solvent.model.cmdp import CMDP
-from solvent.solvers.frontier import frontiers
+from solvent.solvers.frontier.bounds import FrontierBounds, settled_need
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.resource import SingleResource
 
 K = TypeVar("K", bound=Hashable)
 
-#: Points of all trials, by what is drawn as one line and by where on the line they are.
+#: Points of all trials, by line of the figure and by position on the line.
 Lines = dict[K, dict[int, list[int]]]
 
 
 @dataclass(frozen=True)
 class Points:
-    """How many points a frontier has.
+    """Number of points of a frontier.
 
     Attributes
     ----------
     points : int
-        At the first step, in the first state: where the optimal value rises, as a function of the budget.
+        At the first step, in the start state: budgets at which the optimal value rises.
     total : int
-        At all steps, in all states.
+        At all steps and states.
     """
 
     points: int
@@ -36,7 +38,7 @@ class Points:
 
 
 def count(model: CMDP) -> Points:
-    """Count the points of the frontiers of a model of one resource, over all budgets that can matter.
+    """Count the points of the frontiers of a model with one resource, over all budgets that can matter.
 
     Examples
     --------
@@ -45,16 +47,16 @@ def count(model: CMDP) -> Points:
     Points(points=7, total=13)
     """
     cost = np.ascontiguousarray(model.cost[0].ticks, np.int64)
-    most = max(0, frontiers.settled_need(model, cost, ResourceMonitor()))
-    purse = frontiers.Purse(cost, np.zeros(model.horizon, np.int64), None, most)
-    found = frontiers.build(model, purse, ResourceMonitor())
+    most = max(0, settled_need(model, cost, ResourceMonitor()))
+    resource = SingleResource(cost, np.zeros(model.horizon, np.int64))
+    found = build(FrontierBounds(model, resource, ResourceMonitor(), None, most), ResourceMonitor())
     return Points(len(found.start_need), sum(found.layer_sizes))
 
 
 def prepare() -> None:
-    """Compile, or load, what counts."""
+    """Compile or load the kernels that `count` uses."""
     count(families.draw("uniform", 2, seed=0))
-    count(families.draw("uniform", 2, seed=0, luck=True))
+    count(families.draw("uniform", 2, seed=0, random=True))
 
 
 def lines(trials: Iterable[tuple[K, int, int]]) -> Lines[K]:

@@ -1,9 +1,9 @@
-"""Precision against speed and value: costs cut to k decimals (`lem: precision`, `thm: fpt`).
+"""The effect of precision on speed and value: costs truncated to k decimals (`lem: precision`, `thm: fpt`).
 
-The paper's lemma bounds the layers of its reduction by the precision of the costs. Here costs are cut to 2, 4, 8 and 32
-decimals, and the exact methods are timed on them. Sums of 32 decimals do not fit 64 bits: the transcription counts in
-Python's integers, which have no end, and Solvent rounds up and down until the two bounds meet (`gap=0`), which proves
-the optimum.
+The paper's lemma bounds the layers of its reduction by the precision of the costs. Here costs are truncated to 2, 4, 8
+and 32 decimals, and the exact methods are timed on them. Sums of 32 decimals do not fit into 64 bits: the transcription
+uses Python's unbounded integers, and Solvent rounds up and down until the two bounds meet (`gap=0`), which proves the
+optimum.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _METHODS = ("plain exact", "exact")
 
 @dataclass(frozen=True)
 class Precision(Experiment):
-    """Its arguments.
+    """The figure and its arguments.
 
     Attributes
     ----------
@@ -31,15 +31,15 @@ class Precision(Experiment):
         The largest horizon; all from 1 are tried.
     budget : float
     digits : tuple of int
-        To how many decimals costs are cut.
+        Numbers of decimals to which costs are truncated.
     number : int
         Trials for each horizon and number of decimals.
     seed : int
-        The first.
+        Seed of the first trial.
     """
 
     name: ClassVar[str] = "precision"
-    description: ClassVar[str] = "costs cut to k decimals (lem: precision)"
+    description: ClassVar[str] = "costs truncated to k decimals (lem: precision)"
 
     most: int = 12
     budget: float = 4
@@ -49,7 +49,7 @@ class Precision(Experiment):
 
     @classmethod
     def quick(cls) -> Precision:
-        """Return it in a size for tests."""
+        """Return the figure in a size for tests."""
         return cls(most=6, budget=2, digits=(2, 32), number=1)
 
     @property
@@ -58,7 +58,7 @@ class Precision(Experiment):
         return range(1, self.most + 1)
 
     def trials(self) -> Iterator[Trial]:
-        """Yield the configurations of its trials: for each cut, and for the doubles as drawn."""
+        """Yield the configurations of its trials: for each number of decimals, and for the doubles as drawn."""
         for digits in (*self.digits, None):
             for horizon in self.horizons:
                 for method in _METHODS:
@@ -70,7 +70,7 @@ class Precision(Experiment):
         return results.pick(method, horizon, self.budget, None, digits)
 
     def facts(self, results: Results) -> Facts:
-        """Return what the results show, as numbers."""
+        """Return the facts that the results show, as numbers."""
         facts: Facts = {"budget": self.budget, "horizon": self.most, "cuts": []}
         for digits in self.digits:
             pairs = [
@@ -99,7 +99,7 @@ class Precision(Experiment):
         return facts
 
     def finding(self, facts: Facts) -> str:
-        """Return what they show, as one line."""
+        """Return one sentence that states the facts."""
         few, many = facts["cuts"][0], facts["cuts"][-1]
         return (
             f"at H = {self.most} the plain reduction has {few['nodes']['plain exact']:,} nodes with {few['digits']} "
@@ -110,7 +110,7 @@ class Precision(Experiment):
         )
 
     def draw(self, results: Results) -> Figure:
-        """Return the picture: nodes, times and how far the value is off, a color for each number of decimals."""
+        """Return the figure: nodes, times and the deviation of the value, with a color for each number of decimals."""
         from solvent.experiments import plots
         from solvent.plot import style
 

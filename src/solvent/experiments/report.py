@@ -1,4 +1,4 @@
-"""What `solvent paper` prints: text for a terminal, and the same as JSON."""
+"""Output of `solvent paper`: text for a terminal, and the same as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def figure_text(made: Reproduced) -> RenderableType:
-    """Return what there is to tell of a figure."""
+    """Return the summary of a figure."""
     from rich.text import Text
 
     files = ", ".join(str(path) for path in made.files.values())
@@ -27,14 +27,14 @@ def figure_text(made: Reproduced) -> RenderableType:
 
 
 def closing_text(made: Sequence[Reproduced], claims: Path | None, seconds: float) -> RenderableType:
-    """Return the last lines: the table of claims, and how long it took."""
-    rows = [] if claims is None else [("wrote", f"{claims}: what the paper says, what was measured, and what holds")]
+    """Return the last lines: the table of claims, and the total time."""
+    rows = [] if claims is None else [("wrote", f"{claims}: the paper's claims, the measurements and the verdicts")]
     figures = "1 figure" if len(made) == 1 else f"{len(made)} figures"
     return facts_grid([*rows, ("total", f"{figures} in {seconds:.2f} s")])
 
 
 def paper_record(made: Sequence[Reproduced], claims: Path | None, seconds: float) -> dict[str, Any]:
-    """Return the same as JSON."""
+    """Return the same as a JSON record."""
     figures = [
         {
             "name": each.name,

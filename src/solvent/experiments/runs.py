@@ -1,8 +1,8 @@
-"""Runs of an experiment: many small measurements whose rows are kept, so that a run that was killed goes on.
+"""Runs of an experiment: many small measurements whose rows are saved, so that an interrupted run can be resumed.
 
-A `Study` is a name, a tuple of cases and a function that measures one of them. A case and what is measured are frozen
-dataclasses of plain fields (int, float, str, bool, or one of these or None). `run` measures what is not there yet and
-returns a `Row` for each case, in the order of the cases:
+A `Study` is a name, a tuple of cases and a function that measures one of them. A case and its result are frozen
+dataclasses of plain fields (int, float, str, bool, or one of these or None). `run` measures the cases that have no row
+yet and returns a `Row` for each case, in the order of the cases:
 
     @dataclass(frozen=True)
     class Case:
@@ -20,14 +20,14 @@ returns a `Row` for each case, in the order of the cases:
     rows[0].case.horizon, rows[0].result.points
 
 The rows are in `folder/growth.csv`: the version of Solvent, the fields of the case, those of the result. The first two
-are the key, so that rows of other arguments or another version are never taken for one another; they stay in the file.
-Each row is written in one piece as soon as it is measured. A last line without its end was cut off by a kill, and is
-dropped. A file that holds something else is refused. An exception in `measure` ends the run and says in which case;
-so does Ctrl-C. All rows measured before are kept.
+are the key, so that rows of other arguments or another version are never confused; they stay in the file. Each row is
+written in a single operation as soon as it is measured. An incomplete last line, left by a killed process, is dropped.
+A file with other content is refused. An exception in `measure` ends the run with a note that names the case; Ctrl-C
+ends it too. All rows measured before are kept.
 
-With `jobs` above 1, each worker is a fresh process that calls `study.prepare` before it measures anything: there the
-kernels are loaded (from numba's cache on disk, which the first call of `prepare`, in this process, fills), so that no
-time measured is that of a compiler. Numba's threads are shared out among the workers.
+With `jobs` above 1, each worker is a new process that calls `study.prepare` before it measures anything. This loads the
+kernels (from Numba's cache on disk, which the first call of `prepare`, in this process, fills), so that no measured
+time contains compilation. Numba's threads are divided among the workers.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from solvent._version import __version__
-from solvent.core.progress import Progress
+from solvent.core.progress import open_progress
 from solvent.errors import ModelError, SolventError, quote
 
 C = TypeVar("C")
@@ -58,11 +58,11 @@ R = TypeVar("R")
 #: The first column of every file.
 _VERSION = "solvent"
 _PLAIN = (int, float, str, bool)
-_ANEW = "name another folder, or forget these rows with --fresh (fresh=True)"
+_ANEW = "name another folder, or discard these rows with --fresh (fresh=True)"
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -74,14 +74,14 @@ def nothing_to_prepare() -> None:
 
 @dataclass(frozen=True)
 class Study(Generic[C, R]):
-    """What is to be measured.
+    """A set of measurements.
 
     Attributes
     ----------
     name : str
-        Of its file: the rows are in `<name>.csv`.
+        Name of the file: the rows are in `<name>.csv`.
     cases : tuple
-        Frozen dataclasses of one type, whose fields are plain; a case that stands twice is measured once.
+        Frozen dataclasses of one type with plain fields; duplicates are measured once.
     measure : callable
         Takes a case and returns a `result`.
     result : type
@@ -99,7 +99,7 @@ class Study(Generic[C, R]):
 
 @dataclass(frozen=True)
 class Row(Generic[C, R]):
-    """One case and what was measured there."""
+    """One case and its result."""
 
     case: C
     result: R
@@ -114,20 +114,20 @@ def run(
     ----------
     study : Study
     folder : str or Path
-        Where its file is, or will be; it is made if it is not there.
+        Folder of the file; created if it does not exist.
     jobs : int
-        How many processes measure at a time; with 1, this one does.
+        Number of processes; 1 measures in this process.
     progress : bool
-        Show how far it is, on a terminal.
+        If True, show progress on a terminal.
     fresh : bool
-        Forget all rows of earlier runs first.
+        If True, discard all rows of earlier runs first.
 
     Raises
     ------
     ModelError
-        If the file holds something else, the folder cannot be written, or `jobs` is no positive number.
+        If the file has other content, the folder cannot be written, or `jobs` is not a positive integer.
     SolventError
-        If a worker process ended without an answer.
+        If a worker process ended without a result.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def run(
     144
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise ModelError("jobs", "a whole number of at least 1", quote(jobs))
+        raise ModelError("jobs", "an integer of at least 1", quote(jobs))
     if not study.cases:
         return []
     _check_folder(Path(folder))
@@ -160,10 +160,10 @@ def run(
     wanted = dict.fromkeys(study.cases)
     missing = [case for case in wanted if table.key(case) not in known]
     if missing:
-        with Progress(show=progress, waiting=f"{study.name}: preparing") as bar, table:
+        with open_progress(progress, waiting=f"{study.name}: preparing") as bar, table:
             measured = _here(study, missing) if jobs == 1 else _elsewhere(study, missing, min(jobs, len(missing)))
             kept = len(wanted) - len(missing)
-            with closing(measured):  # ends the workers, whatever ends this
+            with closing(measured):  # ends the workers even after an exception
                 for done, (case, result) in enumerate(measured, 1):
                     table.append(case, result)
                     known[table.key(case)] = result
@@ -172,10 +172,10 @@ def run(
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder that is a file, or that would be in one."""
+    """Raise an error if the folder, or one of its parents, is a file."""
     there = next((place for place in (folder, *folder.parents) if place.exists()), None)
     if there is not None and not there.is_dir():
-        raise ModelError(str(there), "a folder", "a file", "name a folder; it is made if it is not there")
+        raise ModelError(str(there), "a folder", "a file", "name a folder; it is created if it does not exist")
 
 
 def _here(study: Study[C, R], cases: list[C]) -> Generator[tuple[C, R]]:
@@ -193,8 +193,8 @@ def _measure(measure: Callable[[C], R], case: C) -> R:
 
 
 def _elsewhere(study: Study[C, R], cases: list[C], jobs: int) -> Generator[tuple[C, R]]:
-    """Yield results as they come from worker processes, and end those when the reader goes away."""
-    study.prepare()  # once, before several processes would compile the same kernels at a time
+    """Yield results as worker processes finish them, and end the workers when the generator is closed."""
+    study.prepare()  # once, so that several processes do not compile the same kernels at the same time
     others = set(multiprocessing.active_children())
     threads = max(1, available_cores() // jobs)
     pool = ProcessPoolExecutor(
@@ -207,11 +207,11 @@ def _elsewhere(study: Study[C, R], cases: list[C], jobs: int) -> Generator[tuple
                 yield waiting.pop(future), future.result()
     except BrokenProcessPool:
         raise SolventError(
-            f"{study.name}: a worker process ended without an answer, perhaps for want of memory; the rows so far are "
-            "kept, and the same run with fewer jobs goes on from there"
+            f"{study.name}: a worker process ended without a result, possibly because memory ran out; the rows "
+            "measured so far are kept, and running again with fewer jobs continues from there"
         ) from None
     finally:
-        if waiting:  # whoever reads has seen enough: Ctrl-C, or an error
+        if waiting:  # stopped early, by Ctrl-C or an error
             pool.shutdown(wait=False, cancel_futures=True)
             for child in set(multiprocessing.active_children()) - others:
                 child.terminate()
@@ -219,7 +219,7 @@ def _elsewhere(study: Study[C, R], cases: list[C], jobs: int) -> Generator[tuple
 
 
 def _start_worker(prepare: Callable[[], None], threads: int) -> None:
-    """Leave Ctrl-C to the process that started this one, end with it, take a share of the threads, load kernels."""
+    """Ignore Ctrl-C, which the parent handles, exit with the parent, limit the threads, and load kernels."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     from solvent.core.threads import set_thread_count, thread_count
@@ -229,7 +229,7 @@ def _start_worker(prepare: Callable[[], None], threads: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """Wait until the process that started this one is gone, and go too: nobody would read what is measured."""
+    """Wait until the parent process has ended, then exit: no process would read the results."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -244,15 +244,15 @@ class _Table(Generic[C, R]):
         self._case_kinds, self._result_kinds = _kinds(case), _kinds(result)
         self._header = [_VERSION, *self._case_kinds, *self._result_kinds]
         if len(set(self._header)) < len(self._header):
-            raise ModelError(path.name, "fields of other names in case and result", quote(self._header))
+            raise ModelError(path.name, "different names for the fields of case and result", quote(self._header))
         self._file: io.FileIO | None = None
 
     def key(self, case: C) -> tuple[str, ...]:
-        """Return the cells that tell a case from all others."""
+        """Return the cells that identify a case."""
         return (__version__, *_cells(case, self._case_kinds))
 
     def read(self) -> dict[tuple[str, ...], R]:
-        """Return what is there, by key; of two rows with one key, the first."""
+        """Return the rows by key; of two rows with one key, the first."""
         try:
             content = self._path.read_bytes()
         except FileNotFoundError:
@@ -270,7 +270,7 @@ class _Table(Generic[C, R]):
             try:
                 result = self._result(*map(_parse, cells[width:], self._result_kinds.values()))
             except ValueError as error:
-                raise self._foreign(number, "what this experiment measures", str(error)) from None
+                raise self._foreign(number, "a row of this experiment", str(error)) from None
             found.setdefault(tuple(cells[:width]), result)
         return found
 
@@ -282,7 +282,7 @@ class _Table(Generic[C, R]):
         return ModelError(f"{self._path}, line {line}", expected, quote(found), _ANEW)
 
     def remove(self) -> None:
-        """Forget all rows."""
+        """Remove all rows."""
         self._path.unlink(missing_ok=True)
 
     def __enter__(self) -> _Table[C, R]:
@@ -291,10 +291,10 @@ class _Table(Generic[C, R]):
             content = self._path.read_bytes() if self._path.exists() else b""
             self._file = self._path.open("ab", buffering=0)
         except OSError as error:
-            raise ModelError(str(self._path), "a place that can be written", error.strerror or str(error)) from None
+            raise ModelError(str(self._path), "a writable place", error.strerror or str(error)) from None
         end = content.rfind(b"\n") + 1
         if end < len(content):
-            self._file.truncate(end)  # what a kill left of the last line
+            self._file.truncate(end)  # an incomplete last line
         if not end:
             self._file.write(_line(self._header))
         return self
@@ -304,21 +304,21 @@ class _Table(Generic[C, R]):
             self._file.close()
 
     def append(self, case: C, result: R) -> None:
-        """Write a row, in one piece."""
+        """Write a row in a single operation."""
         assert self._file is not None
         cells = [*self.key(case), *_cells(result, self._result_kinds)]
         try:
             self._file.write(_line(cells))
         except OSError as error:
-            raise ModelError(str(self._path), "a place that can be written", error.strerror or str(error)) from None
+            raise ModelError(str(self._path), "a writable place", error.strerror or str(error)) from None
 
 
 def _whole_lines(content: bytes, path: Path) -> Iterator[list[str]]:
-    """Yield the cells of each line that has its end."""
+    """Yield the cells of each complete line."""
     try:
         text = content[: content.rfind(b"\n") + 1].decode()
     except UnicodeDecodeError:
-        raise ModelError(str(path), "a file of rows", "bytes that are no text", _ANEW) from None
+        raise ModelError(str(path), "a file of rows", "bytes that are not UTF-8 text", _ANEW) from None
     try:
         yield from csv.reader(io.StringIO(text, newline=""))
     except csv.Error as error:
@@ -350,7 +350,7 @@ def _cells(record: Any, kinds: dict[str, tuple[type, bool]]) -> list[str]:
 
 
 def _format(value: Any, kind: type, optional: bool) -> str:
-    """Return a value as a cell, which `_parse` reads back to the last bit; 1 in a field of floats is 1.0."""
+    """Return a value as a cell, which `_parse` reads back exactly; 1 in a float field is written as 1.0."""
     if value is None and optional:
         return ""
     text = value if kind is str else repr(kind(value))

@@ -1,9 +1,9 @@
 """The paper's figures `fig: scale` and `fig: approx_scale`: how the time of the approximation grows with the horizon.
 
-The paper's budget of 100 is more than everything costs, so that the problem it measures is not constrained. Its
-projection f, taken at its word, notices at once (its second case: one node a layer). The growth that the paper shows
-appears without that case, which the authors' notebook leaves out. A budget of H / 8, which binds, is set beside it, and
-the epsilon of .01 that one sentence of the paper has.
+The paper's budget of 100 is more than the sum of all costs, so that the problem is not constrained. With its projection
+f as written, every layer has one node (the second case of f). The growth that the paper reports appears without that
+case, which the authors' notebook omits. A budget of H / 8, which binds, and the epsilon of .01 that one sentence of the
+paper states are added for comparison.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _BINDING = ("plain approximate", "approximate", "exact")
 
 @dataclass(frozen=True)
 class Scale(Experiment):
-    """Its arguments.
+    """The figure and its arguments.
 
     Attributes
     ----------
     horizons : tuple of int
     budget : float
-        The paper's.
+        The paper's budget.
     steps_per_unit : int
-        Ours: a budget of the horizon divided by this, which binds.
+        Divisor of the horizon that gives a budget that binds.
     fine, coarse : float
-        The paper's epsilons; the first is also that of the budget that binds.
+        The paper's epsilons; the first is also used with the budget that binds.
     finer : float
-        What one sentence of the paper has in place of the first.
+        The epsilon that one sentence of the paper states instead of the first.
     number : int
         Trials for each horizon, budget and epsilon.
     finer_number : int
-        Trials with the epsilon of that sentence.
+        Trials with `finer`.
     seed : int
-        The first.
+        Seed of the first trial.
     """
 
     name: ClassVar[str] = "scale"
@@ -61,7 +61,7 @@ class Scale(Experiment):
 
     @classmethod
     def quick(cls) -> Scale:
-        """Return it in a size for tests."""
+        """Return the figure in a size for tests."""
         return cls(horizons=(8, 16, 24), budget=24, number=2, finer_number=1)
 
     def trials(self) -> Iterator[Trial]:
@@ -85,7 +85,7 @@ class Scale(Experiment):
         return horizon / self.steps_per_unit if binding else self.budget
 
     def facts(self, results: Results) -> Facts:
-        """Return what the results show, as numbers."""
+        """Return the facts that the results show, as numbers."""
         lines = {
             "fine": (_LOOSE, self.fine, False),
             "coarse": (_LOOSE, self.coarse, False),
@@ -114,20 +114,20 @@ class Scale(Experiment):
         }
 
     def finding(self, facts: Facts) -> str:
-        """Return what they show, as one line."""
+        """Return one sentence that states the facts."""
         loose, literal = (facts["fine"][method] for method in ("plain accumulate", "plain approximate"))
         binding, last = facts["binding"]["plain approximate"], self.horizons[-1]
         exact = facts["binding"]["exact"]["seconds"]
         return (
             f"with b = {self.budget:g}, of which at most {facts['most_spent']:.3g} is ever spent, nodes grow as "
-            f"{power(loose['growth_nodes'])} and time as {power(loose['growth'])} if f is only its first case, and "
-            f"{literal['nodes']} nodes do at H = {last} with f as written; with b = H / {self.steps_per_unit}, nodes "
-            f"grow as {power(binding['growth_nodes'])} and time as {power(binding['growth'])}; at H = {last} the "
+            f"{power(loose['growth_nodes'])} and time as {power(loose['growth'])} if f has only its first case, and "
+            f"{literal['nodes']} nodes suffice at H = {last} with f as written; with b = H / {self.steps_per_unit}, "
+            f"nodes grow as {power(binding['growth_nodes'])} and time as {power(binding['growth'])}; at H = {last} the "
             f"optimum takes {duration(exact)}"
         )
 
     def draw(self, results: Results) -> Figure:
-        """Return the picture: nodes above and times below, the paper's budget and one that binds."""
+        """Return the figure: nodes above and times below, the paper's budget and one that binds."""
         from solvent.experiments import plots
         from solvent.plot import style
 

@@ -1,4 +1,4 @@
-"""How a count grows with the number of steps: like a power, like an exponential, or like something in between.
+"""Growth of a count with the number of steps: as a power, an exponential, or in between.
 
 Each shape is a line through the logarithm of the mean count N(H):
 
@@ -6,9 +6,9 @@ Each shape is a line through the logarithm of the mean count N(H):
     root         log N = a + q sqrt(H)      the parameter is q, N growing like exp(q sqrt(H))
     exponential  log N = a + b H            the parameter is exp(b), the factor per step
 
-The shape that leaves the least squares is chosen, over all horizons. Its parameter is then fitted to the larger half of
-them, where the beginning matters less. How sure either is, resampling tells: trials are drawn anew with replacement at
-each horizon, and all is done again.
+The shape with the smallest sum of squared residuals over all horizons is chosen. Its parameter is then fitted to the
+larger half of them, where lower-order terms matter less. The uncertainty of both is estimated by resampling the trials
+of each horizon with replacement.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from solvent.errors import ModelError
 
 SHAPES = ("power", "root", "exponential")
-#: Resamples, and the share of them that an interval leaves out on each side.
+#: Number of resamples, and the share of them outside the interval on each side.
 _RESAMPLES, _TAIL = 1000, 0.025
 
 
@@ -37,9 +37,9 @@ class Shape:
     parameter : float
         The exponent of a power, the coefficient of a root, the factor per step of an exponential.
     low, high : float
-        Between which the parameter lies in 95 of 100 resamples.
+        The 95 % interval of the parameter over resamples.
     sure : float
-        In what share of resamples this shape is chosen.
+        The share of resamples in which this shape is chosen.
     since : int
         The shortest horizon that the parameter was fitted to.
     """
@@ -62,7 +62,7 @@ def fit_shape(horizons: Sequence[int], counts: Sequence[Sequence[int]], *, name:
     counts : sequence of sequences of int
         The counts of the trials at each horizon.
     name : str, optional
-        Which shape to fit; the one that fits best, if not given.
+        Shape to fit; by default the one that fits best.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def _slopes(x: NDArray[np.float64], y_R: NDArray[np.float64]) -> NDArray[np.floa
 
 
 def _squares(x: NDArray[np.float64], y_R: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sum of squares that a line leaves, for each resample."""
+    """Return the sum of squared residuals of a fitted line, for each resample."""
     rest = y_R - y_R.mean(axis=1, keepdims=True) - np.outer(_slopes(x, y_R), x - x.mean())
     squares: NDArray[np.float64] = (rest**2).sum(axis=1)
     return squares

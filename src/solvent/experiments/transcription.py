@@ -1,4 +1,4 @@
-"""The paper's algorithms, word for word, on Python sets and dictionaries: a plain reference for values and times.
+"""The paper's algorithms, transcribed literally to Python sets and dictionaries: a reference for values and times.
 
 Algorithm 5 (`alg: cost-states`) builds the layers of pairs (state, spent) that safe exploration reaches, from
 
@@ -10,10 +10,10 @@ backward induction. Algorithm 3 (`alg: approx-reduction`) does both with f_h(spe
     f_h(spent, c) = spent + floor(c / l) * l          if spent + c >= B - (H - h) * cmax,
                     floor((B - (H - h) * cmax) / l) * l  otherwise.
 
-Nothing is pruned, merged or shared with `solvent.plan`. What the paper leaves open is done as follows. Amounts are
-whole numbers, of the unit of the costs or of the length l, so that nothing is rounded that the paper does not round;
-Python's own integers have any number of digits. Outcomes of probability 0 are not there. A state without actions ends
-the episode. As the paper does without loss of generality, cmax is taken to be at least 0.
+Nothing is pruned, merged or shared with `solvent.solvers`. Details that the paper leaves open are as follows. Amounts
+are integer multiples of the unit of the costs or of the length l, so that nothing is rounded that the paper does not
+round; Python's integers are unbounded. Outcomes of probability 0 do not exist. A state without actions ends the
+episode. As in the paper, without loss of generality, cmax is at least 0.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from solvent.errors import BudgetError, ModelError, quote
 from solvent.model.budget import BudgetLike, resolve
 from solvent.model.cmdp import CMDP
 
-#: What was spent: a whole number, or one for each resource.
+#: Amount spent: an integer, or one for each resource.
 Spent = Any
 Node = tuple[int, Spent]
-#: The outcomes of an action: probability, next state, and what is spent there in the form that `add` takes.
+#: The reward and the outcomes of an action: probability, next state, and the cost in the form that `add` takes.
 Action = tuple[float, list[tuple[float, int, Any]]]
 
 
 class Plain(NamedTuple):
-    """What a plain algorithm found.
+    """Result of a plain algorithm.
 
     Attributes
     ----------
     value : float
-        Of the best policy; minus infinity if there is none.
+        Value of the best policy; minus infinity if there is none.
     nodes : int
         Pairs of state and spent, in all layers together.
     """
@@ -66,14 +66,14 @@ def solve_exact(model: CMDP, budget: BudgetLike | None = None) -> Plain:
     Parameters
     ----------
     model : CMDP
-        Any; its costs must be plain numbers.
+        A model without continuous costs.
     budget : number, Budget or mapping, optional
-        One upper limit for all steps for each limited resource; the model's own, if not given.
+        One upper limit for all steps for each limited resource; by default the model's own.
 
     Raises
     ------
     ModelError
-        If the budget has other limits, or costs are continuous.
+        If the budget has other kinds of limits, or costs are continuous.
 
     Examples
     --------
@@ -98,20 +98,20 @@ def solve_approximate(
     Parameters
     ----------
     model : CMDP
-        Any; its costs must be plain numbers.
+        A model without continuous costs.
     budget : number, Budget, mapping or None
         One upper limit for all steps for each limited resource; None for the model's own.
     length : number or mapping
         The paper's l, or one for each limited resource by name: epsilon / H for its additive scheme, epsilon * |B| / H
         for its relative scheme (`relative_length`).
     truncate : bool
-        Whether f has its second case. Without it the value is the same, and where no cost is negative (`cor: improved`)
-        the bounds on its work hold all the same.
+        If False, f has only its first case. The value is the same, and if no cost is negative (`cor: improved`) so are
+        the bounds on the work.
 
     Raises
     ------
     ModelError
-        If the budget has other limits, costs are continuous, or a length is not positive.
+        If the budget has other kinds of limits, costs are continuous, or a length is not positive.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def solve_approximate(
     >>> solve_approximate(instances.knapsack([60, 100, 120], [10, 20, 30]), 49, length=8)
     Plain(value=280.0, nodes=5)
 
-    Counted in lengths of 8 the weights are 8, 16 and 24, so that all three fit, and weigh 60.
+    Rounded down to multiples of 8 the weights are 8, 16 and 24, so that all three fit; their true weight is 60.
     """
     limits, costs = _read(model, budget)
     named = [model.resources[r] for r in costs]
@@ -148,8 +148,8 @@ def relative_length(epsilon: Number, budget: Number, horizon: int) -> Fraction:
 def smaller_budget(epsilon: Number, budget: Number) -> Fraction:
     """Return the budget of the paper's relative feasibility scheme, B / (1 + epsilon) (`prop: feasible-scheme`).
 
-    Its length must be `relative_length(epsilon, smaller_budget(epsilon, budget), horizon)`. With epsilon * |B| / H, as
-    the proposition can be read too, a policy may spend B / (1 + epsilon) + epsilon * B, which is more than B.
+    Its length must be `relative_length(epsilon, smaller_budget(epsilon, budget), horizon)`. With epsilon * |B| / H,
+    another reading of the proposition, a policy may spend B / (1 + epsilon) + epsilon * B, which is more than B.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def smaller_budget(epsilon: Number, budget: Number) -> Fraction:
 
 
 def _solve(problem: _Problem) -> Plain:
-    """Run Algorithm 5 forward, then backward induction on what it found."""
+    """Run Algorithm 5 forward, then backward induction on its layers."""
     horizon = len(problem.add)
     layers: list[set[Node]] = [{problem.start}]
     for h in range(horizon - 1):
@@ -188,13 +188,15 @@ def _solve(problem: _Problem) -> Plain:
 
 
 def _read(model: CMDP, budget: BudgetLike | None) -> tuple[list[Fraction], list[int]]:
-    """Return the limits that are there, and the index of the resource of each."""
+    """Return the limits, and the index of the resource of each."""
     if model.distribution_DO is not None:
-        raise ModelError("model", "costs that are plain numbers", "continuous ones")
+        raise ModelError("model", "costs without distributions", "continuous costs")
     limits = resolve(model, budget)
     for name, upper, lower in zip(limits.resources, limits.upper, limits.lower, strict=True):
         if len(set(upper)) != 1 or upper[0] is None or any(x is not None for x in lower):
-            raise BudgetError(f"budget, {name}", "one upper limit for all steps, as in the paper", "other limits")
+            raise BudgetError(
+                f"budget, {name}", "one upper limit for all steps, as in the paper", "other kinds of limits"
+            )
     return [upper[0] for upper in limits.upper if upper[0] is not None], list(
         map(model.resource_index, limits.resources)
     )
@@ -212,7 +214,7 @@ def _start(model: CMDP, resources: int) -> Node:
 
 
 def _actions(model: CMDP, costs: list[Any]) -> list[list[list[Action]]]:
-    """Return what can be done at each step in each state."""
+    """Return the actions of each step and state."""
 
     def at(row: int) -> Action:
         outcomes = range(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1]))
@@ -234,22 +236,22 @@ def _below(highest: list[int]) -> Callable[[Spent], bool]:
 
 
 class _Projection:
-    """The paper's f for one resource, on whole multiples of its length."""
+    """The paper's f for one resource, on integer multiples of its length."""
 
     def __init__(self, model: CMDP, resource: int, limit: Fraction, length: Fraction) -> None:
         column = model.cost[resource]
         self._costs = [column.value(o) for o in range(len(column))]
         self._floors = [cost // length for cost in self._costs]
         self._limit, self._length, self._horizon = limit, length, model.horizon
-        self._dearest = max([*self._costs, Fraction(0)])
+        self._largest = max([*self._costs, Fraction(0)])
 
     def accumulate(self, spent: int, outcome: int) -> int:
-        """Return the first case of f, from what is spent and the number of an outcome."""
+        """Return the first case of f, from the amount spent and the index of an outcome."""
         return spent + self._floors[outcome]
 
     def at(self, h: int, outcomes: list[int]) -> Callable[[int, int], int]:
-        """Return f at step h, counted from 0, for the outcomes that there are at that step."""
-        least = self._limit - (self._horizon - 1 - h) * self._dearest
+        """Return f at step h, counted from 0, for the outcomes of that step."""
+        least = self._limit - (self._horizon - 1 - h) * self._largest
         bottom, floors = least // self._length, self._floors
         # spent * l + c >= least, solved for spent
         bars = {o: math.ceil((least - self._costs[o]) / self._length) for o in outcomes}

@@ -1,8 +1,8 @@
-"""One trial: a member of the paper's family, one method, what it found and how long it took.
+"""One trial: an instance of the paper's family, one method, its result and its time.
 
 Methods named "plain" are the transcription of the paper's algorithms; the others are those of `solvent.solve`. A time
-is processor time on one thread, so that other work on the machine counts little, and the shortest of a few repetitions,
-the model having been built before.
+is processor time on one thread, which is little affected by other work on the machine: the shortest of a few
+repetitions, without building the model.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from solvent.model.cmdp import CMDP
 from solvent.solvers.solution import Solution
 from solvent.solvers.solve import solve
 
-#: What each method is called in pictures and text.
+#: Title of each method in figures and text.
 METHODS = {
     "plain exact": "the paper's reduction, plain",
     "plain approximate": "the paper's approximation, plain",
     "plain accumulate": "the paper's approximation, f without its second case",
-    "plain never over": "the paper's feasibility scheme, plain",
+    "plain strict": "the paper's feasibility scheme, plain",
     "reduction": "Solvent, the paper's layers",
     "exact": "Solvent, exact",
     "approximate": "Solvent, approximation",
-    "never over": "Solvent, never over",
+    "strict": "Solvent, strict",
 }
 
-#: Repetitions go on until so many seconds are spent on them, or there are so many.
+#: Repeat until this many seconds are spent, or this many repetitions are made.
 _PATIENCE, _MOST_REPETITIONS = 0.03, 20
-#: Values that differ by less than this, relatively, differ by the order of additions.
+#: Relative difference of values below which they are taken as equal: the order of additions differs.
 SAME = 1e-9
 
 
@@ -51,13 +51,13 @@ class Trial:
         One of `METHODS`.
     horizon : int
     budget : float
-        Read as people write it: 0.1 is a tenth.
+        Read as a decimal number: 0.1 is one tenth.
     seed : int
-        Of the draws.
+        Random seed.
     epsilon : float or None
         Of the relative schemes; None for exact methods.
     digits : int or None
-        Decimals that costs are cut to; None for the doubles as drawn.
+        Number of decimals to which costs are truncated; None for the doubles as drawn.
     """
 
     method: str
@@ -70,7 +70,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of a trial.
+    """Result of a trial.
 
     Attributes
     ----------
@@ -81,9 +81,9 @@ class Measured:
     nodes : int
         Nodes, or points of frontiers, in all layers.
     spent : float or None
-        The most that the policy ever spends; None for plain methods.
+        The largest amount that the policy can have spent; None for plain methods.
     over : float or None
-        By how much that is over the budget, found without rounding; None for plain methods.
+        The amount by which that exceeds the budget, computed exactly; None for plain methods.
     """
 
     value: float
@@ -94,7 +94,7 @@ class Measured:
 
 
 def seed_of(first: int, horizon: int, number: int) -> int:
-    """Return the seed of a trial, so that no two horizons share draws."""
+    """Return the seed of a trial: different horizons have different seeds."""
     return first + 1000 * horizon + number
 
 
@@ -104,7 +104,7 @@ def measure(trial: Trial) -> Measured:
     Raises
     ------
     ModelError
-        If there is no such method, or it lacks its epsilon.
+        If there is no such method, or its epsilon is missing.
 
     Examples
     --------
@@ -123,11 +123,11 @@ def measure(trial: Trial) -> Measured:
 
 
 def prepare() -> None:
-    """Load, or compile, every kernel that a trial uses."""
+    """Load or compile every kernel that a trial uses."""
     for method in METHODS:
         if method.startswith("plain"):
             continue
-        epsilon = 0.1 if method in ("approximate", "never over") else None
+        epsilon = 0.1 if method in ("approximate", "strict") else None
         for horizon, budget in ((4, 1.0), (12, 4.0), (30, 5.0)):
             if method != "reduction" or horizon < 30:
                 _solve(instances.paper(horizon, 0, budget=budget), Trial(method, horizon, budget, 0, epsilon))
@@ -145,23 +145,23 @@ def _timed(call: Callable[[], Any], least: int) -> tuple[float, Any]:
 
 def _solve(model: CMDP, trial: Trial) -> Solution:
     if trial.method == "exact":
-        # where sums do not fit 64 bits, costs are rounded both ways until the bounds meet: a proof as well
+        # if sums do not fit into 64 bits, costs are rounded both ways until the bounds meet, which proves the optimum
         solution = solve(model) if model.cost[0].fits else solve(model, gap=0)
         if solution.status != "optimal":
             raise ModelError(f"{trial}", "an optimum", str(solution))
         return solution
     if trial.method == "reduction":
         return solve(model, method="reduction", prune=False)
-    if trial.method in ("approximate", "never over"):
-        return solve(model, approximation="relative", epsilon=_epsilon(trial), strict=trial.method == "never over")
+    if trial.method in ("approximate", "strict"):
+        return solve(model, approximation="relative", epsilon=_epsilon(trial), strict=trial.method == "strict")
     raise _unknown(trial)
 
 
 def _plain(model: CMDP, trial: Trial) -> Plain:
     if trial.method == "plain exact":
         return solve_exact(model)
-    budget = smaller_budget(_epsilon(trial), trial.budget) if trial.method == "plain never over" else trial.budget
-    if trial.method in ("plain approximate", "plain accumulate", "plain never over"):
+    budget = smaller_budget(_epsilon(trial), trial.budget) if trial.method == "plain strict" else trial.budget
+    if trial.method in ("plain approximate", "plain accumulate", "plain strict"):
         length = relative_length(_epsilon(trial), budget, trial.horizon)
         return solve_approximate(model, budget, length, truncate=trial.method != "plain accumulate")
     raise _unknown(trial)
@@ -178,7 +178,7 @@ def _unknown(trial: Trial) -> ModelError:
 
 
 class Results:
-    """The rows of a study of trials, to be picked from.
+    """The rows of a study of trials, by configuration.
 
     Examples
     --------
@@ -203,19 +203,19 @@ class Results:
     def pick(
         self, method: str, horizon: int, budget: float, epsilon: float | None = None, digits: int | None = None
     ) -> list[Measured]:
-        """Return what a method measured in one place, trials in the order of their seeds."""
+        """Return the results of a method for one configuration, in the order of the seeds."""
         by_seed = self._found.get((method, horizon, float(budget), epsilon, digits), {})
         return [by_seed[seed] for seed in sorted(by_seed)]
 
     def slowest(self, method: str, horizon: int, budget: float, epsilon: float | None = None) -> float:
-        """Return the longest time of a trial, as the paper reports."""
+        """Return the longest time of all trials, as the paper reports it."""
         return max(each.seconds for each in self.pick(method, horizon, budget, epsilon))
 
     def largest(self, method: str, horizon: int, budget: float, epsilon: float | None = None) -> int:
-        """Return the most nodes of a trial."""
+        """Return the largest number of nodes of all trials."""
         return max(each.nodes for each in self.pick(method, horizon, budget, epsilon))
 
 
 def same(a: float, b: float) -> bool:
-    """Return whether two values are equal but for the order of additions."""
+    """Return whether two values are equal up to the order of additions."""
     return abs(a - b) <= SAME * max(1.0, abs(a), abs(b))

@@ -1,7 +1,7 @@
 """The paper's figures `fig: value` and `fig: noviol_approx`: its approximation against its feasibility scheme.
 
-For each horizon, the trial in which the two are farthest apart. The optimum, which the paper could not have here, is
-set beside them, and a budget that binds at every horizon.
+For each horizon, the figure shows the trial in which the two are farthest apart. The optimum, which the paper could not
+compute here, and a budget that binds at every horizon are added for comparison.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from solvent.experiments.trials import Measured, Results, Trial, same
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_METHODS = ("plain approximate", "plain never over", "exact", "approximate", "never over")
+_METHODS = ("plain approximate", "plain strict", "exact", "approximate", "strict")
 
 
 @dataclass(frozen=True)
 class Value(ByBudget):
-    """Its arguments, besides those of `ByBudget`.
+    """The figure and its arguments, besides those of `ByBudget`.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Value(ByBudget):
 
     @classmethod
     def quick(cls) -> Value:
-        """Return it in a size for tests."""
+        """Return the figure in a size for tests."""
         return cls(horizons=(6, 12, 18), large=3, binding=1, number=2)
 
     def trials(self) -> Iterator[Trial]:
@@ -57,13 +57,13 @@ class Value(ByBudget):
             yield from all_trials(_METHODS, self.horizons, budget, self.epsilon, self.number, self.seed)
 
     def _trios(self, results: Results, horizon: int, budget: float, *, plain: bool) -> list[tuple[Measured, ...]]:
-        """Return for each trial the approximation, the scheme that is never over, and the optimum."""
-        names = ("plain approximate", "plain never over") if plain else ("approximate", "never over")
+        """Return for each trial the approximation, the feasibility scheme and the optimum."""
+        names = ("plain approximate", "plain strict") if plain else ("approximate", "strict")
         columns = [results.pick(name, horizon, budget, self.epsilon) for name in names]
         return list(zip(*columns, results.pick("exact", horizon, budget), strict=True))
 
     def facts(self, results: Results) -> Facts:
-        """Return what the results show, as numbers."""
+        """Return the facts that the results show, as numbers."""
         return {name: self._facts_of(results, budget) for name, budget in self.budgets.items()}
 
     def _facts_of(self, results: Results, budget: float) -> Facts:
@@ -104,18 +104,18 @@ class Value(ByBudget):
         }
 
     def finding(self, facts: Facts) -> str:
-        """Return what they show, as one line."""
+        """Return one sentence that states the facts."""
         parts = [f"{percent(facts[name]['apart'])} at b = {budget:g}" for name, budget in self.budgets.items()]
         last = facts["large"]
         return (
-            f"approximation and feasibility scheme are at worst apart by {', '.join(parts)}; the approximation is over "
+            f"approximation and feasibility scheme differ by at most {', '.join(parts)}; the approximation is over "
             f"budget in {last['over']} of {last['trials']} trials at b = {self.large:g}, by up to "
             f"{percent(last['worst_over'])}; the optimum itself takes {duration(last['seconds']['exact'])} at H = "
             f"{self.horizons[-1]}"
         )
 
     def draw(self, results: Results) -> Figure:
-        """Return the picture: values, distances from the optimum and times, a column for each budget."""
+        """Return the figure: values, distances from the optimum and times, a column for each budget."""
         from solvent.experiments import plots
         from solvent.plot import style
 
@@ -127,11 +127,11 @@ class Value(ByBudget):
                     for h in self.horizons
                 ]
                 values, distances, times = (row[column] for row in grid)
-                approximate, never_over, exact = zip(*worst, strict=True)
+                approximate, strict, exact = zip(*worst, strict=True)
                 plots.line(values, "plain approximate", self.horizons, [m.value for m in approximate])
-                plots.line(values, "plain never over", self.horizons, [m.value for m in never_over])
+                plots.line(values, "plain strict", self.horizons, [m.value for m in strict])
                 plots.line(values, "exact", self.horizons, [m.value for m in exact], linewidth=0.8)
-                for method, found in (("plain approximate", approximate), ("plain never over", never_over)):
+                for method, found in (("plain approximate", approximate), ("plain strict", strict)):
                     off = [percent_off(m.value, e.value) for m, e in zip(found, exact, strict=True)]
                     plots.line(distances, method, self.horizons, off)
                 distances.axhline(0, color=style.BLUE, linewidth=0.8)

@@ -10,22 +10,22 @@ from solvent.experiments.experiment import Facts
 
 #: Facts by the name of the figure.
 AllFacts = Mapping[str, Facts]
-#: Who makes a claim: the section on experiments, that on additional experiments, both, or a lemma.
+#: Source of a claim: the section on experiments, the one on additional experiments, both, or a lemma.
 Section = Literal["main", "appendix", "both", "lemma"]
-#: What was measured, and whether the claim holds, from the facts of all figures.
+#: Returns the measurement and the verdict, from the facts of all figures.
 Check = Callable[[AllFacts], tuple[str, str]]
 
-#: The budgets of figures that have three of them; the last is ours.
+#: The budgets of figures with three of them; the last is not in the paper.
 BUDGETS = ("small", "large", "binding")
-#: Those of the paper, which alone decide what it says of them.
+#: The paper's budgets, which alone decide its claims about them.
 PAPER = ("small", "large")
-#: The verdict on seconds of another machine and another program.
+#: The verdict on times of another machine and another program.
 NOT_COMPARABLE = "not comparable"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim and what became of it.
+    """A claim and its verdict.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Claim:
 
 
 def claim(checks: list[tuple[Section, str, Check]], section: Section, says: str) -> Callable[[Check], Check]:
-    """Put a claim and the function below it on a list."""
+    """Add a claim and the decorated function to a list."""
 
     def register(check: Check) -> Check:
         checks.append((section, says, check))
@@ -56,7 +56,7 @@ def claim(checks: list[tuple[Section, str, Check]], section: Section, says: str)
 
 
 def verdict(*held: bool) -> str:
-    """Return whether a claim holds, from its parts.
+    """Return the verdict on a claim, from its parts.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def verdict(*held: bool) -> str:
 
 
 def grows_like(growth: Facts, exponent: float) -> bool:
-    """Return whether a fitted exponent is within 0.5 of another.
+    """Return whether a fitted exponent is within 0.5 of a given one.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def grows_like(growth: Facts, exponent: float) -> bool:
 
 
 def by_budget(facts: Facts, show: Callable[[Facts], Any]) -> str:
-    """Return something for each of the three budgets."""
+    """Return a formatted fact for each of the three budgets."""
     small, large, binding = (facts[name] for name in BUDGETS)
     return (
         f"{show(small)} at b = {small['budget']:g}, {show(large)} at b = {large['budget']:g}; {show(binding)} at b = "

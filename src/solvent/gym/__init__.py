@@ -1,4 +1,4 @@
-"""Gymnasium: models as environments, and a wrapper that keeps any environment within its budget.
+"""Gymnasium: models as environments, and a wrapper that keeps an environment within a budget.
 
 Importing this module registers `solvent/Model-v0`:
 

@@ -1,4 +1,4 @@
-"""Actions: from what an agent hands over to a position in the mask, and what stands in for one that is masked."""
+"""Actions: conversion to positions in the mask, and replacement of masked actions."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from numpy.typing import NDArray
 
 from solvent.errors import ModelError, PolicyError, quote
 
-#: What replaces a masked action: nothing (None: it is refused), the first safe one, one action, or a function
-#: of (observation, mask).
+#: What replaces a masked action: None (the action raises an error), "first" (the first safe action), an action, or a
+#: function of (observation, mask).
 Fallback = None | str | int | Callable[[Any, NDArray[np.bool_]], Any]
 
 
 def check_discrete(space: Any, where: str) -> gymnasium.spaces.Discrete:
-    """Return an action space that is `Discrete`; any other is a `ModelError`."""
+    """Return the action space if it is `Discrete`; raise a `ModelError` otherwise."""
     if not isinstance(space, gymnasium.spaces.Discrete):
-        hint = "masks speak of single numbered actions; wrap the environment so that it has those"
+        hint = "masks need numbered actions; wrap the environment so that its action space is Discrete"
         raise ModelError(where, "a Discrete action space", quote(space), hint)
     return space
 
 
 def check_fallback(fallback: Any, space: gymnasium.spaces.Discrete) -> Fallback:
-    """Return a fallback that can be used with an action space; a `ModelError` for any other."""
+    """Return the fallback if it is valid for an action space; raise a `ModelError` otherwise."""
     if fallback is None or fallback == "first" or callable(fallback):
         return fallback  # type: ignore[no-any-return]
     if isinstance(fallback, int | np.integer) and not isinstance(fallback, bool) and space.contains(int(fallback)):
@@ -36,7 +36,7 @@ def check_fallback(fallback: Any, space: gymnasium.spaces.Discrete) -> Fallback:
 
 
 def position(action: Any, space: gymnasium.spaces.Discrete, where: str) -> int:
-    """Return the position of an action in masks; a `PolicyError` if the space has no such action.
+    """Return the position of an action in masks; raise a `PolicyError` if the space has no such action.
 
     Examples
     --------
@@ -55,18 +55,18 @@ def position(action: Any, space: gymnasium.spaces.Discrete, where: str) -> int:
 def replacement(
     fallback: Fallback, observation: Any, mask: NDArray[np.bool_], space: gymnasium.spaces.Discrete, where: str
 ) -> int:
-    """Return the position that stands in for a masked one; a `PolicyError` if the fallback is masked itself."""
+    """Return the position of the action that replaces a masked one; raise a `PolicyError` if it is masked as well."""
     if fallback == "first":
         return int(np.argmax(mask))
     wanted = fallback(observation, mask.copy()) if callable(fallback) else fallback
     found = position(wanted, space, f"{where}, fallback")
     if not mask[found]:
-        raise PolicyError(f"{where}, fallback", allowed(mask, space), f"{quote(wanted)}, which is masked as well")
+        raise PolicyError(f"{where}, fallback", allowed(mask, space), f"{quote(wanted)}, which is also masked")
     return found
 
 
 def allowed(mask: NDArray[np.bool_], space: gymnasium.spaces.Discrete) -> str:
-    """Return the actions a mask allows, for messages."""
+    """Return the actions that a mask allows, as text for messages."""
     actions = (np.flatnonzero(mask) + int(space.start)).tolist()
-    shown = ", ".join(map(str, actions[:8])) + (f", ... ({len(actions)} in all)" if len(actions) > 8 else "")
+    shown = ", ".join(map(str, actions[:8])) + (f", ... ({len(actions)} in total)" if len(actions) > 8 else "")
     return f"an action the mask allows ({shown or 'none'})"

@@ -1,35 +1,37 @@
-"""Where costs come from: a meter, `info`, a sixth value of `step`, or a function of the transition."""
+"""Sources of costs: a meter, `info`, a sixth value of `step`, or a function of the transition."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
 
+from solvent.core.exact import Number
 from solvent.errors import ModelError, quote
 from solvent.gym.layout import own_copy
 from solvent.model.build import read_costs
 from solvent.model.metering import Spent, Tape, check_wrappers, find_meter, kind_of, pick_costs
 
-#: A key of `info`, a function of (observation, action, next observation), or what each step costs.
-CostLike = str | Callable[[Any, Any, Any], Any] | Mapping[str, Any] | Any
+#: A key of `info`, a function of (observation, action, next observation), or the constant cost of a step.
+CostLike = str | Callable[[Any, Any, Any], Any] | Mapping[str, Number] | Sequence[Number] | Number
 
 
 class CostInInfo(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
-    """Puts the cost that `step` returns as a value of its own into `info`, as Gymnasium's other wrappers expect.
+    """Move the cost from the sixth value of `step` into `info`, as Gymnasium's own wrappers expect.
 
-    Safety-Gymnasium's `step` returns (observation, reward, cost, terminated, truncated, info). `BudgetWrapper` takes
-    that as it is; this adapter is for wrappers that come between the two, such as `TimeLimit`.
+    Safety-Gymnasium's `step` returns (observation, reward, cost, terminated, truncated, info). `BudgetWrapper` accepts
+    that directly; this adapter is for wrappers between the two, such as `TimeLimit`.
 
     Parameters
     ----------
     env : gymnasium.Env
+        Environment whose `step` returns six values.
     key : str
-        Where in `info` the cost is put.
+        Key of the cost in `info`.
     """
 
-    #: Each action is taken once and as it is (`solvent.model.metering`).
+    #: Each action is executed once and unchanged (see `solvent.model.metering`).
     passes_actions = True
 
     def __init__(self, env: gymnasium.Env[Any, Any], key: str = "cost") -> None:
@@ -38,7 +40,7 @@ class CostInInfo(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCo
         self._key = key
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; nothing has been spent."""
+        """Start an episode; the cost in `info` is 0."""
         observation, info = self.env.reset(seed=seed, options=options)
         return observation, {**info, self._key: 0.0}
 
@@ -50,12 +52,12 @@ class CostInInfo(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCo
         return observation, reward, terminated, truncated, {**info, self._key: cost}
 
 
-#: The step had no cost of its own.
+#: Stands for the missing cost of a `step` that returns five values.
 NO_COST = object()
 
 
 def split_step(result: Any) -> tuple[Any, Any, bool, bool, dict[str, Any], Any]:
-    """Return (observation, reward, terminated, truncated, info, cost) of a step of five values or six."""
+    """Return (observation, reward, terminated, truncated, info, cost) from the five or six values of `step`."""
     if isinstance(result, tuple) and len(result) == 6:
         observation, reward, cost, terminated, truncated, info = result
         return observation, reward, bool(terminated), bool(truncated), dict(info), cost
@@ -67,42 +69,41 @@ def split_step(result: Any) -> tuple[Any, Any, bool, bool, dict[str, Any], Any]:
 
 
 class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
-    """Measures costs where they arise, for a `BudgetWrapper` or `solvent.learn` further out.
+    """Record costs at the environment itself, for a `BudgetWrapper` or `solvent.learn` further out.
 
     Wrappers between an environment and its budget may replace or repeat actions (`StickyAction`, `RepeatAction`), so
-    that what a step costs cannot be told from the outside. A meter directly around the environment sees what was really
-    done: it notes the cost of every step, and whoever keeps the budget reads it there.
+    that the cost of a step cannot be computed from outside. A meter directly around the environment sees the executed
+    actions and records the cost of each; `BudgetWrapper` and `solvent.learn` read it from there.
 
     Parameters
     ----------
     env : gymnasium.Env
         The environment itself, or the adapter that reports its costs.
     cost : str, function, mapping or number, optional
-        What a step costs: a key of `info`, a function of (observation, action, next observation) as they are here, or
-        the same each time. If not given: what `step` returns as a sixth value, or else `info["costs"]` or
-        `info["cost"]`.
+        Cost of a step: a key of `info`, a function of (observation, action, next observation) as seen by the meter, or
+        a constant. Default: the sixth value of `step`, or else `info["costs"]` or `info["cost"]`.
 
     Raises
     ------
     ModelError
-        If a wrapper inside can make the cost differ from what arises.
+        If a wrapper inside may replace or repeat actions.
 
     Examples
     --------
     >>> from gymnasium.wrappers import StickyAction
     >>> from solvent.gym import BudgetWrapper
     >>> lake = CostMeter(gymnasium.make("FrozenLake-v1"), cost=lambda state, action, after: action)
-    >>> env = BudgetWrapper(StickyAction(lake, 0.5), budget=12, cost_bound=3)  # whatever is taken costs at most 3
+    >>> env = BudgetWrapper(StickyAction(lake, 0.5), budget=12, cost_bound=3)  # every action costs at most 3
     >>> _ = env.reset(seed=1)
     >>> _ = env.step(3), env.step(0)
     >>> env.spent
     {'cost': Fraction(6, 1)}
     """
 
-    #: Each action is taken once and as it is.
+    #: Each action is executed once and unchanged.
     passes_actions = True
 
-    def __init__(self, env: gymnasium.Env[Any, Any], cost: CostLike = None) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], cost: CostLike | None = None) -> None:
         gymnasium.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, cost=cost)
         gymnasium.Wrapper.__init__(self, env)
         check_wrappers(env, kind_of(cost), "CostMeter", adapted=True)
@@ -110,21 +111,21 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
         self._tapes: list[Tape] = []
 
     def meters(self, resources: tuple[str, ...]) -> bool:
-        """Whether it measures these resources: any, as its cost says."""
+        """Whether it can record these resources; always True, since `cost` defines them."""
         return True
 
     def attach(self, tape: Tape) -> None:
-        """Write on a tape from now on."""
+        """Write the cost of every step on a tape from now on."""
         self._tapes.append(tape)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._before = own_copy(observation)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take an action, and note what it cost."""
+        """Take an action and record its cost."""
         observation, reward, terminated, truncated, info, own = split_step(self.env.step(action))
         before, self._before = self._before, own_copy(observation)
         for tape in self._tapes:
@@ -133,24 +134,23 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
 
 
 class CostReader:
-    """Finds what a step cost, per resource, as it was reported.
+    """Read the reported cost of a step, per resource.
 
     Parameters
     ----------
     env : gymnasium.Env
     resources : tuple of str
     cost : str, function, mapping, number or None
-        A key of `info`; a function of (observation, action, next observation); what each step costs; or None for what
-        a meter inside measures, or else `step` returns as a value of its own, or else `info["costs"]`, or else
-        `info["cost"]`.
+        A key of `info`; a function of (observation, action, next observation); a constant; or None for the first
+        available of: a meter inside, the sixth value of `step`, `info["costs"]`, `info["cost"]`.
 
     Raises
     ------
     ModelError
-        If a wrapper inside can make the cost differ from what arises, and no meter measures it.
+        If a wrapper inside may replace or repeat actions and no meter records the cost.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], resources: tuple[str, ...], cost: CostLike = None) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], resources: tuple[str, ...], cost: CostLike | None = None) -> None:
         self._resources, self._cost = resources, cost
         self._tape: Tape | None = None
         meter = find_meter(env, resources) if cost is None else None
@@ -161,18 +161,18 @@ class CostReader:
             meter.attach(self._tape)
 
     def begin(self) -> None:
-        """Forget what was spent; before the environment begins an episode."""
+        """Discard recorded costs; called before the environment is reset."""
         if self._tape is not None:
             self._tape.rewind()
 
-    def begun(self) -> Spent:
-        """Return what beginning the episode cost, if a meter saw that: a wrapper may take steps in its `reset`."""
+    def started(self) -> Spent:
+        """Return the cost of starting the episode, as seen by a meter: a wrapper may take steps in its `reset`."""
         return Spent(0, [0] * len(self._resources), None, None) if self._tape is None else self._tape.take()
 
     def __call__(
         self, observation: Any, action: Any, next_observation: Any, info: Mapping[str, Any], own: Any
     ) -> Spent:
-        """Return one entry per resource; a `ModelError` if there is none or they do not fit."""
+        """Return one cost per resource; raise a `ModelError` if there is none or it does not match the resources."""
         if self._tape is not None:
             return self._tape.take()
         found = find_cost(self._cost, self._resources, observation, action, next_observation, info, own)
@@ -180,7 +180,7 @@ class CostReader:
 
 
 def find_cost(
-    cost: CostLike,
+    cost: CostLike | None,
     resources: tuple[str, ...],
     observation: Any,
     action: Any,
@@ -188,7 +188,7 @@ def find_cost(
     info: Mapping[str, Any],
     own: Any,
 ) -> Any:
-    """Return what a step cost, as it was reported; a `ModelError` if there is nothing where it should be."""
+    """Return the reported cost of a step; raise a `ModelError` if there is none."""
     if callable(cost):
         return cost(observation, action, next_observation)
     if isinstance(cost, str):

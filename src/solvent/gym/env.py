@@ -1,8 +1,8 @@
 """`ModelEnv`: any CMDP as a Gymnasium environment.
 
-The observation is the position of the state in `model.states`, an action a position in `model.actions`. Rewards are the
-model's expected ones; next state and costs are drawn. An episode ends in a terminal state or after the horizon, both
-`terminated`: the horizon is a part of the problem, not a limit on top of it.
+Observations are indices into `model.states`, actions indices into `model.actions`. Rewards are the model's expected
+rewards; next states and costs are sampled. An episode ends in a terminal state or at the horizon. Both count as
+`terminated`, since the horizon is part of the problem and not an external time limit.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from solvent.model.cmdp import CMDP, check_model
 from solvent.model.distributions import CostDistribution
 from solvent.model.metering import Tape
 
-#: What `gymnasium.make` knows it by, once `solvent.gym` was imported.
+#: Id for `gymnasium.make`, registered when `solvent.gym` is imported.
 ENV_ID = "solvent/Model-v0"
 
 
 class ModelEnv(gymnasium.Env[Any, Any]):
-    """A model to act in, one step at a time.
+    """A model as a Gymnasium environment.
 
     Parameters
     ----------
     model : CMDP or path
-        The model, or a file of one.
+        The model, or the path of a model file.
     render_mode : {"ansi"}, optional
-        `render()` then returns a line of text.
+        With "ansi", `render()` returns a line of text.
     fallback : None, "first", int or function
-        What happens on an action that the state does not offer: None refuses it with a `PolicyError`; "first" takes the
-        first that is offered, a number that action, and a function of (observation, mask) chooses one. `info["action"]`
-        says what was done.
+        What to do with an action that is not available in the state. None raises a `PolicyError`; "first" takes the
+        first available action, a number takes that action, and a function of (observation, mask) returns the action to
+        take. `info["action"]` is the action taken.
 
     Notes
     -----
-    `info` has, after `reset` and every `step`: "cost" (float: of the only resource, or the sum over several), "costs"
-    (a dict of floats by resource), "step" (the coming one) and "action_mask" (int8: the actions the state offers). It
-    knows no budget; `BudgetWrapper` does.
+    After `reset` and every `step`, `info` has "cost" (float: the cost, summed over resources), "costs" (dict of floats
+    by resource), "step" (the coming step) and "action_mask" (int8: the available actions). There is no budget; use
+    `BudgetWrapper` for that.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class ModelEnv(gymnasium.Env[Any, Any]):
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  # as Gymnasium declares it
     action_space: gymnasium.spaces.Discrete
-    #: Tells `solvent.learn` that it may be played as its model; read off this very class, as derived ones may differ.
+    #: Tells `solvent.learn` that episodes follow the model exactly; looked up on this class only, not on subclasses.
     plays_its_model = True
 
     def __init__(self, model: CMDP | str | Path, *, render_mode: str | None = None, fallback: Fallback = None) -> None:
@@ -78,11 +78,11 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         self._rewind()
 
     def meters(self, resources: tuple[str, ...]) -> bool:
-        """Whether it measures these resources exactly: those of its model."""
+        """Whether it can record these resources: those of its model."""
         return set(resources) <= set(self.model.resources)
 
     def attach(self, tape: Tape) -> None:
-        """Write what steps cost on a tape from now on."""
+        """Write the cost of every step on a tape from now on."""
         self._tapes.append(tape)
 
     def _rewind(self) -> None:
@@ -92,26 +92,26 @@ class ModelEnv(gymnasium.Env[Any, Any]):
 
     @property
     def state(self) -> Hashable:
-        """Where it is, by name."""
+        """Name of the current state."""
         return self.model.states[self._state]
 
     @property
     def last_cost(self) -> dict[str, Fraction]:
-        """What the last step cost, exactly."""
+        """Exact cost of the last step, by resource."""
         return dict(zip(self.model.resources, self._cost, strict=True))
 
     @property
     def spent(self) -> dict[str, Fraction]:
-        """What was spent since the episode began, exactly."""
+        """Exact amount spent since the start of the episode, by resource."""
         return dict(zip(self.model.resources, self._spent, strict=True))
 
     @property
     def done(self) -> bool:
-        """Whether the episode is over: all steps taken, or a terminal state reached."""
+        """Whether the episode has ended: at the horizon, or in a terminal state."""
         return self._step >= self.model.horizon or self.model.is_terminal(self._step, self._state)
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return which actions the state offers; a new array each time, all False when the episode is over."""
+        """Return which actions are available, as a new array; all False when the episode has ended."""
         mask: NDArray[np.bool_] = np.zeros(int(self.action_space.n), np.bool_)
         if not self.done:
             rows = self.model.rows(self._step, self._state)
@@ -119,19 +119,19 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         return mask
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-        """Go back to the start; the same seed gives the same episodes."""
+        """Start an episode; the same seed gives the same episodes."""
         super().reset(seed=seed)
         self._begun = True
         self._rewind()
         return self._state, self._info()
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        """Take an action and draw what comes of it.
+        """Take an action and sample its outcome.
 
         Raises
         ------
         PolicyError
-            If the episode is over or was not begun, or the state does not offer the action and there is no fallback.
+            If there is no episode or it has ended, or if the action is not available and there is no fallback.
         """
         where = f"step {self._step}, state {quote(self.state)}"
         if not self._begun or self.done:
@@ -173,7 +173,7 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         }
 
     def render(self) -> str | None:
-        """Return where the episode stands as a line of text; None without a render mode.
+        """Return the step, state and amounts spent as a line of text; None without a render mode.
 
         Examples
         --------

@@ -1,12 +1,12 @@
-"""Masks from a model: an action is allowed if and only if some policy can keep every limit to the end after it.
+"""Exact masks from a model: an action is allowed if and only if some policy keeps every later limit after it.
 
-With one resource limited on one side, spending less is never worse, so each row (step, state, action) has one most, or
-least, amount that may have been spent before it. These come from one backward pass over the model:
+With one resource limited on one side, spending less is never worse, so each row (step, state, action) has a threshold:
+the greatest (or least) amount that may have been spent before it. One backward pass computes all thresholds:
 
     high(h, s, a) = min over outcomes of  min(limit_h, high(h + 1, s')) - c,     high(h, s) = max over a.
 
-With several resources, or limits on both sides, no such amounts exist, and the masks are the rows of the pruned
-augmented MDP, whose every action is safe to take and to continue from.
+With several resources, or limits on both sides, there are no such thresholds. The masks then come from the pruned
+augmented MDP, in which every action is safe.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory
 from solvent.errors import LimitError, ModelError, UnmodeledOutcome, quote
-from solvent.gym.account import Account
+from solvent.gym.tracker import BudgetTracker
 from solvent.model.budget import BudgetLike, Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
@@ -33,38 +33,38 @@ from solvent.solvers.bounds.bounds import bounds_of
 from solvent.solvers.bounds.kernels import DOWN, UP
 
 
-class Judge(Protocol):
-    """Says which actions of the model are safe where an episode stands."""
+class SafetyRule(Protocol):
+    """Decides which actions of the model are safe at the current node of an episode."""
 
     def begin(self) -> None:
-        """Go to the model's start."""
+        """Go to the start of the model."""
 
     def safe_actions(self, step: int, state: int, spent: list[Fraction]) -> Sequence[int]:
-        """Return the safe actions, by position in the model."""
+        """Return the safe actions, as indices into the model's actions."""
 
     def follow(self, step: int, action: int, state: int, spent: list[Fraction]) -> None:
-        """Go where a safe action led: the state it led to at the step after, and what was spent by then."""
+        """Go to the state that a safe action led to; `spent` includes its cost."""
 
 
-class OneSided:
-    """Judges by the most or the least that may have been spent before each row; one resource at most."""
+class ThresholdRule:
+    """Decides by the threshold of each row; for at most one limited resource."""
 
     def __init__(self, model: CMDP, limits: Limits, memory_limit: int | str | None = None) -> None:
         self._model, self._lattice = model, Lattice.fit(model, limits)
         try:
             self._bounds = bounds_of(model, self._lattice, ResourceMonitor(bytes=read_memory(memory_limit)))
         except LimitReached as reached:
-            raise LimitError(f"the masks were not made: {reached}; raise memory_limit") from None
+            raise LimitError(f"the masks were not computed: {reached}; raise memory_limit") from None
         self._known: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
 
     def begin(self) -> None:
-        """Nothing to do: it remembers nothing of an episode."""
+        """Do nothing: this rule has no state."""
 
     def follow(self, step: int, action: int, state: int, spent: list[Fraction]) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def safe_actions(self, step: int, state: int, spent: list[Fraction]) -> Sequence[int]:
-        """Return the actions whose rows may be taken after having spent so much."""
+        """Return the actions whose thresholds allow the amount spent."""
         if not spent:
             return [int(self._model.row_action[r]) for r in self._model.rows(step, state)]
         ticks = spent[0] / self._lattice.units[0]
@@ -73,7 +73,7 @@ class OneSided:
         return [action for action, low, high in self._known[step, state] if low <= ticks <= high]
 
     def _row(self, step: int, row: int) -> tuple[int, int, int]:
-        """Return the action of a row, and the least and most that may have been spent before it."""
+        """Return the action of a row, and the least and the greatest amount (ticks) that may have been spent before."""
         model, lattice, bounds = self._model, self._lattice, self._bounds
         low, high = DOWN, UP
         for o in range(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1])):
@@ -85,27 +85,27 @@ class OneSided:
         return int(model.row_action[row]), int(low), int(high)
 
 
-class Nodes:
-    """Judges by the nodes of a pruned augmented MDP, along which it follows an episode."""
+class NodeRule:
+    """Decides by the nodes of a pruned augmented MDP, following the episode from node to node."""
 
     def __init__(self, mdp: AugmentedMDP) -> None:
         if mdp.stationary or mdp.settled_low is None or mdp.settled_high is None:
             hint = "solvent.augment(model, budget) makes one"
-            raise ModelError("model", "an augmented MDP that is pruned and has steps", quote(mdp), hint)
+            raise ModelError("model", "a pruned augmented MDP with a finite horizon", quote(mdp), hint)
         self._mdp, self._low, self._high = mdp, mdp.settled_low, mdp.settled_high
         self.begin()
 
     def begin(self) -> None:
-        """Go to the start."""
+        """Go to the start node."""
         self._node = self._mdp.start
 
     def safe_actions(self, step: int, state: int, spent: list[Fraction]) -> Sequence[int]:
-        """Return the actions of the node."""
+        """Return the actions of the current node."""
         rows = slice(int(self._mdp.row_indptr[self._node]), int(self._mdp.row_indptr[self._node + 1]))
         return self._mdp.row_action[rows].tolist()  # type: ignore[no-any-return]
 
     def follow(self, step: int, action: int, state: int, spent: list[Fraction]) -> None:
-        """Go to the node that the action led to; where it stands, if the start was a dead end already."""
+        """Go to the node that the action led to; stay if the node has no such action (a dead start)."""
         mdp, first, last = self._mdp, int(self._mdp.row_indptr[self._node]), int(self._mdp.row_indptr[self._node + 1])
         row = next((r for r in range(first, last) if mdp.row_action[r] == action), None)
         if row is None:
@@ -124,16 +124,16 @@ class Nodes:
         self._node = int(reached[np.argmax(same)])
 
 
-def judge_of(model: CMDP, limits: Limits, budget: BudgetLike | None, memory_limit: int | str | None) -> Judge:
-    """Return who can judge a problem exactly: per-row amounts where they exist, or else nodes."""
+def choose_rule(model: CMDP, limits: Limits, budget: BudgetLike | None, memory_limit: int | str | None) -> SafetyRule:
+    """Return an exact rule for a problem: thresholds where they exist, otherwise nodes."""
     for name in limits.resources:
         _refuse_distributions(model, name)
     one_sided = len(limits.resources) == 1 and any(
         all(limit is None for limit in side[0]) for side in (limits.upper, limits.lower)
     )
     if one_sided or not limits.resources:
-        return OneSided(model, limits, memory_limit)
-    return Nodes(augment(model, budget, memory_limit=memory_limit))
+        return ThresholdRule(model, limits, memory_limit)
+    return NodeRule(augment(model, budget, memory_limit=memory_limit))
 
 
 def _refuse_distributions(model: CMDP, name: str) -> None:
@@ -144,24 +144,24 @@ def _refuse_distributions(model: CMDP, name: str) -> None:
     if len(used):
         raise ModelError(
             f"{model.place_of(int(used[0]))}, cost of {name}",
-            "costs of finite support, from which exact masks are made",
+            "costs with finitely many values, which exact masks need",
             str(model.cost_of(resource, int(used[0]))),
-            "leave the model out and pass cost_bound=...",
+            "pass cost_bound=... instead of a model",
         )
 
 
 class ModelMasks:
-    """Masks of an environment from its model, which the environment is held to.
+    """Masks of an environment from its model; outcomes that the model excludes raise an error.
 
     Parameters
     ----------
     model : CMDP
-    judge : Judge
-    account : Account
+    rule : SafetyRule
+    tracker : BudgetTracker
     action_names : sequence of hashables
-        What the model calls the environment's actions, in order; one it does not know is never allowed.
+        The model's names of the environment's actions, in order; an action unknown to the model is never allowed.
     state_name : function of an observation
-        What the model calls the state.
+        Returns the model's name of the state.
     """
 
     learns = False
@@ -169,41 +169,41 @@ class ModelMasks:
     def __init__(
         self,
         model: CMDP,
-        judge: Judge,
-        account: Account,
+        rule: SafetyRule,
+        tracker: BudgetTracker,
         action_names: Sequence[Hashable],
         state_name: Callable[[Any], Hashable],
     ) -> None:
-        self._model, self._judge, self._account, self._state_name = model, judge, account, state_name
+        self._model, self._rule, self._tracker, self._state_name = model, rule, tracker, state_name
         known = {name: i for i, name in enumerate(model.actions)}
         self._action_of = [known.get(name) for name in action_names]
         if all(action is None for action in self._action_of):
             names = f"names of the model's actions ({', '.join(map(quote, model.actions[:6]))})"
             raise ModelError("actions", names, quote(list(action_names)[:6]), "pass actions=[...], in order")
         self._position_of = {action: i for i, action in enumerate(self._action_of) if action is not None}
-        self._tracked = [model.resource_index(name) for name in account.resources]
+        self._tracked = [model.resource_index(name) for name in tracker.resources]
         self._step, self._state = 0, model.start_index
 
     @property
     def over(self) -> bool:
-        """Whether the model's episode is over: the horizon is reached, or a terminal state."""
+        """Whether the model's episode has ended: at the horizon, or in a terminal state."""
         return self._step >= self._model.horizon or self._model.is_terminal(self._step, self._state)
 
     def begin(self, observation: Any) -> None:
-        """Begin an episode where the environment says; an `UnmodeledOutcome` if the model does not begin there."""
+        """Start an episode at an observation; raise `UnmodeledOutcome` if the model cannot start there."""
         model = self._model
-        self._judge.begin()
+        self._rule.begin()
         self._step, self._state = 0, model.start_index
         name = self._state_name(observation)
         if name == model.start:
             return
-        # a model whose start is drawn has one row at its first step, which costs nothing and leads to where it begins
+        # a random start is modeled as one row at step 0, without cost, whose outcomes are the starting states
         rows = model.rows(0, self._state)
         if len(rows) == 1 and model.horizon > 1:
             free = [Reading(Fraction(0), None)] * model.n_resources
             state = self._find(name)
             if state is not None and find_matches(model, rows[0], state, free):
-                self._judge.follow(0, int(model.row_action[rows[0]]), state, [Fraction(0)] * len(self._tracked))
+                self._rule.follow(0, int(model.row_action[rows[0]]), state, [Fraction(0)] * len(self._tracked))
                 self._step, self._state = 1, state
                 return
             possible = possible_texts(model, rows[0])
@@ -212,15 +212,15 @@ class ModelMasks:
         raise UnmodeledOutcome(0, model.start, "reset", f"state {quote(name)}", possible)
 
     def mask(self) -> NDArray[np.bool_]:
-        """Return which of the environment's actions are safe to take and to continue from."""
+        """Return which of the environment's actions are safe."""
         mask = np.zeros(len(self._action_of), bool)
         if not self.over:
-            safe = self._judge.safe_actions(self._step, self._state, self._account.amounts)
+            safe = self._rule.safe_actions(self._step, self._state, self._tracker.amounts)
             mask[[self._position_of[action] for action in safe if action in self._position_of]] = True
         return mask
 
     def took(self, position: int, next_observation: Any, spent: Spent, terminated: bool) -> list[Fraction]:
-        """Take in what came of an action and return its exact costs; the model must allow it."""
+        """Record the outcome of an action and return its exact costs; raise `UnmodeledOutcome` if it is impossible."""
         costs = spent.reported
         model, action = self._model, self._action_of[position]
         assert action is not None
@@ -244,8 +244,8 @@ class ModelMasks:
             place = model.states[self._state]
             raise UnmodeledOutcome(self._step, place, model.actions[action], found, possible_texts(model, row))
         tracked = [amounts[d] for d in self._tracked]
-        amounts_after = [a + b for a, b in zip(self._account.amounts, tracked, strict=True)]
-        self._judge.follow(self._step, action, following, amounts_after)
+        amounts_after = [a + b for a, b in zip(self._tracker.amounts, tracked, strict=True)]
+        self._rule.follow(self._step, action, following, amounts_after)
         self._step, self._state = self._step + 1, following
         return tracked
 
@@ -257,7 +257,7 @@ class ModelMasks:
 
 
 def plain_name(observation: Any) -> Hashable:
-    """Return what a model is likely to call an observation: a number, or a tuple of numbers.
+    """Return the default state name of an observation: a number, or a tuple of numbers.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What agents see: the environment's observation, what remains of each resource, the step, and the mask if asked."""
+"""Observations of the wrapper: the environment's observation, the remaining amounts, the step, optionally the mask."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from solvent.errors import ModelError, did_you_mean, quote
 
 _PARTS = ("observation", "remaining", "step", "action_mask")
-#: Layouts: whether what is seen is flattened into one Box, whether the mask is in it, and its keys and dtype.
+#: Layouts: whether to flatten into one Box, whether to include the mask, renamed keys, and the mask's dtype.
 _LAYOUTS: dict[str, tuple[bool, bool, dict[str, str], Any]] = {
     "dict": (False, False, {}, np.int8),
     "flat": (True, False, {}, np.int8),
@@ -24,24 +24,25 @@ _LAYOUTS: dict[str, tuple[bool, bool, dict[str, str], Any]] = {
 
 
 class Layout:
-    """Arranges what an agent sees.
+    """Arranges the parts of an observation.
 
     Parameters
     ----------
     inner : gymnasium.Space
-        The environment's observations.
+        Observation space of the environment.
     remaining : Box, shape (D,)
     step : Box, shape (1,)
     n_actions : int
     kind : {"dict", "flat", "rllib", "pettingzoo"}
     mask : bool, optional
-        Whether the action mask is in the observation; as the layout has it, if not given.
+        Whether the action mask is in the observation. Default: as defined by the layout.
     keys : mapping, optional
         Other names for "observation", "remaining", "step" and "action_mask".
 
     Attributes
     ----------
     space : gymnasium.Space
+        Observation space of the wrapper.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Layout:
         return spaces.Dict(named)
 
     def __call__(self, observation: Any, remaining: list[float], step: int, mask: NDArray[np.bool_]) -> Any:
-        """Return what the agent sees, in new arrays."""
+        """Return the observation, in new arrays."""
         amounts, steps = np.array(remaining, np.float32), np.array([step], np.float32)
         masked = {self._keys["action_mask"]: mask.astype(self._dtype)} if self._with_mask else {}
         if self._flat:
@@ -111,7 +112,7 @@ def _read_keys(keys: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def own_copy(observation: Any) -> Any:
-    """Return an observation that nobody else can change: environments and agents may write into arrays they share.
+    """Return a copy of an observation, since environments and agents may write into shared arrays.
 
     Examples
     --------
@@ -127,17 +128,17 @@ def own_copy(observation: Any) -> Any:
 
 
 def remaining_space(lows: list[float], highs: list[float]) -> spaces.Box:
-    """Return the space of what remains, as float32."""
+    """Return the space of the remaining amounts, as float32."""
     low, high = np.array(lows, np.float32), np.array(highs, np.float32)
     return spaces.Box(low, high, dtype=np.float32)
 
 
 def step_space(env: gymnasium.Env[Any, Any], horizon: int | None) -> spaces.Box:
-    """Return the space of the step: up to the horizon, or a time limit inside, if there is one."""
+    """Return the space of the step, bounded by the horizon and by a `TimeLimit` inside, if any."""
     most = np.inf if horizon is None else float(horizon)
     layer: Any = env
     while isinstance(layer, gymnasium.Wrapper):
-        # a spec also names limits that nobody enforces, so only a wrapper that does counts
+        # a spec may name a limit that is not enforced, so only the wrapper itself counts
         if isinstance(layer, gymnasium.wrappers.TimeLimit):
             most = min(most, float(layer._max_episode_steps))
         layer = layer.env

@@ -1,25 +1,25 @@
-"""Masks from bounds: what an action can cost at most, stated or learned.
+"""Masks from upper bounds on the cost of actions, stated or learned.
 
 With `spent` so far, an action a at observation o is allowed if, for every resource,
 
     spent + bound(o, a) + max(reserve(o, a), 0) <= limit,
 
-in exact numbers. Such a mask is safe to take, as far as the bound holds. It is safe to continue from only if the
-reserve covers what may come after; without one, an episode may run into a dead end, where no action is allowed.
+in exact numbers. If the bound holds, the next step keeps the limit. Later steps can be continued safely only if the
+reserve covers them; without a reserve, an episode may reach a dead end, where no action is allowed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import exact
+from solvent.core.exact import Number, exact
 from solvent.errors import PolicyError
-from solvent.gym.account import Account
+from solvent.gym.tracker import BudgetTracker
 from solvent.model.amounts import short_amount
 from solvent.model.cost_bounds import Bound, BoundLike, CostBounds
 from solvent.model.metering import Spent
@@ -27,35 +27,35 @@ from solvent.model.metering import Spent
 
 @runtime_checkable
 class CostSupport(Protocol):
-    """What the costs of actions can be, learned while acting: pass one as `cost_bound`.
+    """Protocol of cost bounds that are learned while acting; pass an instance as `cost_bound`.
 
-    Costs above the bound are no error then, since that is how it learns. If one breaks the budget, the episode ends
-    with `info["violation"]`, and the wrapper counts it.
+    A cost above the bound is not an error then, since the bound is updated from it. If it breaks the budget, the
+    episode ends with `info["violation"]` set, and the wrapper counts the violation.
     """
 
     def bound(self, step: int, observation: Any, action: int) -> Any:
-        """Return the most an action can cost: a number, one per resource in order or by name, or None for never."""
+        """Return an upper bound on the cost: a number, one per resource in order or by name, or None to forbid it."""
 
     def observe(
         self, step: int, observation: Any, action: int, cost: Mapping[str, Fraction], next_observation: Any
     ) -> None:
-        """Take in what a step cost, exactly."""
+        """Record the exact cost of a step, by resource."""
 
 
 def _by_action(observation: Any, action: int) -> Hashable:
-    """Return the action, as what shares one memory."""
+    """Return the default key: the action."""
     return action
 
 
 class EmpiricalCostBound:
-    """A support learned by remembering the greatest cost seen.
+    """Cost bound learned from data: the greatest cost observed so far.
 
     Parameters
     ----------
     unseen : number, sequence or mapping
-        The bound of what was never tried. A true bound keeps violations out; 0 lets everything be tried.
+        Bound for what was never tried. A true bound avoids all violations; 0 allows everything to be tried once.
     key : function of (observation, action), optional
-        What shares one memory: by default the action, so that a mistake made anywhere is repeated nowhere.
+        Observations are grouped by this key. Default: the action, so that a violation is not repeated in another state.
 
     Examples
     --------
@@ -65,66 +65,75 @@ class EmpiricalCostBound:
     ({'fuel': Fraction(3, 2)}, 0)
     """
 
-    def __init__(self, unseen: Any, key: Callable[[Any, int], Hashable] | None = None) -> None:
+    def __init__(
+        self,
+        unseen: Number | Sequence[Number] | Mapping[str, Number],
+        key: Callable[[Any, int], Hashable] | None = None,
+    ) -> None:
         self._unseen, self._key = unseen, key or _by_action
         self._most: dict[Hashable, dict[str, Fraction]] = {}
 
     def bound(self, step: int, observation: Any, action: int) -> Any:
-        """Return the greatest cost seen, or `unseen`."""
+        """Return the greatest cost observed, or `unseen`."""
         seen = self._most.get(self._key(observation, action))
         return self._unseen if seen is None else dict(seen)
 
     def observe(
         self, step: int, observation: Any, action: int, cost: Mapping[str, Fraction], next_observation: Any
     ) -> None:
-        """Remember the cost if it is the greatest so far."""
+        """Update the greatest cost observed."""
         seen = self._most.setdefault(self._key(observation, action), dict(cost))
         for name, amount in cost.items():
             seen[name] = max(seen[name], amount)
 
 
 class BoundMasks:
-    """Masks from what actions can cost at most.
+    """Masks from upper bounds on the cost of actions.
 
     Parameters
     ----------
-    account : Account
+    tracker : BudgetTracker
     n_actions : int
     first_action : int
-        The number of the first action.
+        Number of the first action.
     cost_bound : CostSupport, function of (observation, action), or numbers
         Numbers: one for all actions, by resource, or an array of shape (A,), (A, D), (S, A) with one resource or
         (S, A, D). Infinity or None forbids an action.
     reserve : function of (observation, action), or numbers, optional
-        What must be left after the action.
+        Amount that must remain after the action.
     """
 
     def __init__(
-        self, account: Account, n_actions: int, first_action: int, cost_bound: BoundLike, reserve: BoundLike = None
+        self,
+        tracker: BudgetTracker,
+        n_actions: int,
+        first_action: int,
+        cost_bound: BoundLike,
+        reserve: BoundLike = None,
     ) -> None:
-        self._account, self._n, self._first = account, n_actions, first_action
+        self._tracker, self._n, self._first = tracker, n_actions, first_action
         self._support = cost_bound if isinstance(cost_bound, CostSupport) else None
-        shape = account.resources, n_actions, first_action
+        shape = tracker.resources, n_actions, first_action
         self._bound: Callable[[Any, int], Bound] = self._from_support
         if self._support is None:
             self._bound = CostBounds(cost_bound, *shape)
-        nothing = np.zeros((n_actions, len(account.resources)), int)
+        nothing = np.zeros((n_actions, len(tracker.resources)), int)
         self._reserve = CostBounds(nothing if reserve is None else reserve, *shape, where="reserve")
         self._observation: Any = None
-        self._offered: list[Bound] = [None] * n_actions  # by which the last mask was made
+        self._last_bound: list[Bound] = [None] * n_actions  # the bounds behind the last mask
 
     @property
     def learns(self) -> bool:
-        """Whether bounds are learned, so that they may be wrong."""
+        """Whether bounds are learned, and so may be wrong."""
         return self._support is not None
 
     @property
     def over(self) -> bool:
-        """Whether the episode is over for reasons of its own: never."""
+        """Whether the masks end the episode: never."""
         return False
 
     def begin(self, observation: Any) -> None:
-        """Begin an episode."""
+        """Start an episode."""
         self._observation = observation
 
     def mask(self) -> NDArray[np.bool_]:
@@ -132,38 +141,38 @@ class BoundMasks:
         return np.array([self._fits(position) for position in range(self._n)], bool)
 
     def _fits(self, position: int) -> bool:
-        bound, account = self._bound(self._observation, position), self._account
-        self._offered[position] = bound
+        bound, tracker = self._bound(self._observation, position), self._tracker
+        self._last_bound[position] = bound
         if bound is None:
             return False
         kept = self._reserve(self._observation, position)
         if kept is None:
             return False
-        for d, amount in enumerate(account.amounts):
-            limit = account.upper(d, account.step)
+        for d, amount in enumerate(tracker.amounts):
+            limit = tracker.upper(d, tracker.step)
             if limit is not None and amount + bound[d] + max(kept[d], Fraction(0)) > limit:
                 return False
         return True
 
     def took(self, position: int, next_observation: Any, spent: Spent, terminated: bool) -> list[Fraction]:
-        """Take in what came of an action and return its exact costs; a `PolicyError` if they are above the bound."""
-        account, where = self._account, f"step {self._account.step}, action {position + self._first}"
-        pairs = zip(spent.reported, account.resources, strict=True)
+        """Record the outcome of an action and return its exact costs; raise `PolicyError` if they exceed the bound."""
+        tracker, where = self._tracker, f"step {self._tracker.step}, action {position + self._first}"
+        pairs = zip(spent.reported, tracker.resources, strict=True)
         exactly = [exact(cost, f"{where}, cost of {name}") for cost, name in pairs]
         if self._support is not None:
-            named = dict(zip(account.resources, spent.high or exactly, strict=True))
-            self._support.observe(account.step, self._observation, position + self._first, named, next_observation)
+            named = dict(zip(tracker.resources, spent.high or exactly, strict=True))
+            self._support.observe(tracker.step, self._observation, position + self._first, named, next_observation)
         else:
-            bound = self._offered[position]  # not as a function would say it now, with the step behind it
-            assert bound is not None  # or it would have been masked
-            # of several steps the most on the way counts: that is what must fit
-            for cost, most, name in zip(spent.high or exactly, bound, account.resources, strict=True):
+            bound = self._last_bound[position]  # a function may return another bound after the step
+            assert bound is not None  # otherwise the action would have been masked
+            # within several steps of the environment, the greatest cumulative cost must not exceed the bound
+            for cost, most, name in zip(spent.high or exactly, bound, tracker.resources, strict=True):
                 if cost > most:
                     raise PolicyError(
                         f"{where}, cost of {name}",
                         f"at most {short_amount(most)}, as cost_bound says",
                         short_amount(cost),
-                        "the bound must hold for every outcome, or nothing is promised",
+                        "cost_bound must hold for every outcome",
                     )
         self._observation = next_observation
         return exactly
@@ -171,5 +180,5 @@ class BoundMasks:
     def _from_support(self, observation: Any, position: int) -> Bound:
         assert self._support is not None
         action = position + self._first
-        given = self._support.bound(self._account.step, observation, action)
+        given = self._support.bound(self._tracker.step, observation, action)
         return self._reserve.read(given, f"bound of action {action}")

@@ -1,4 +1,4 @@
-"""Registered environments by name, to be learned in: made, guarded, and with what their tables say of them."""
+"""Registered environments for learning: made by id, with readable errors and the model in their table, if any."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ from solvent.model.budget import Budget, limits_of
 from solvent.model.cmdp import CMDP
 from solvent.model.gymnasium_tables import from_gymnasium
 
-#: What a step costs: of each action, the same for all, a key of `info`, or None for `info["cost"]`.
-Price = tuple[Fraction, ...] | Fraction | str | None
+#: Cost of a step: one per action, a constant, a key of `info`, or None for `info["cost"]`.
+StepCost = tuple[Fraction, ...] | Fraction | str | None
 
 
 @dataclass(frozen=True)
 class Registered:
-    """A registered environment and what is known of it.
+    """A registered environment and what is known about it.
 
     Attributes
     ----------
     env : gymnasium.Env
-        To be learned in.
     horizon : int
-        One step more than asked for, if the first state is drawn.
-    budget : dict of Budget
-        By resource; nothing is limited after a step that only draws the first state.
+        The requested horizon, plus one step if the start is random.
+    budget : dict of str to Budget
+        Budget by resource, shifted by one step if the start is random.
     cost : function or str or None
-        As `solvent.learn` takes it.
+        Argument `cost` of `solvent.learn`.
     table : CMDP or None
-        What its table says, if it has one and costs are numbers.
+        The model in the environment's table `P`, if it has one and costs are numbers.
     reward_range : (float, float) or None
-        Of the table.
+        Range of the rewards in the table.
     """
 
     env: Any
@@ -50,11 +49,11 @@ class Registered:
     reward_range: tuple[float, float] | None
 
 
-def read_registered(
+def make_registered(
     name: str,
     arguments: Mapping[str, Any],
     horizon: int,
-    price: Price,
+    step_cost: StepCost,
     budget: Mapping[str, Budget],
     note: Callable[[str], None],
 ) -> Registered:
@@ -63,29 +62,29 @@ def read_registered(
     Parameters
     ----------
     name : str
-        As `gymnasium.make` takes it, which imports the module before a colon.
+        Id for `gymnasium.make`, which imports the module before a colon.
     arguments : mapping
-        Of the environment.
+        Keyword arguments of the environment.
     horizon : int
-        Takes the place of its own limit on steps.
-    price : Price
-    budget : mapping of Budget
-        By resource.
-    note : function
-        Told what Gymnasium warns of.
+        Number of steps; replaces the environment's own time limit.
+    step_cost : StepCost
+    budget : mapping of str to Budget
+        Budget by resource.
+    note : function of a str
+        Receives Gymnasium's warnings.
 
     Raises
     ------
     ModelError
-        If it cannot be made.
+        If the environment cannot be made.
     """
-    env: Any = Guarded(_make(name, arguments, horizon, note), name)
+    env: Any = ErrorReporter(_make(name, arguments, horizon, note), name)
     base = env.unwrapped
     drawn = int(np.count_nonzero(getattr(base, "initial_state_distrib", [1]))) > 1
     if drawn:
-        env = RandomStart(env, key=price if isinstance(price, str) else "cost")
+        env = RandomStart(env, key=step_cost if isinstance(step_cost, str) else "cost")
         budget = {key: _later(each, horizon, key) for key, each in budget.items()}
-    cost = _cost(price, env, env.first if drawn else None)
+    cost = _cost(step_cost, env, env.first if drawn else None)
     found, model = getattr(base, "P", None), None
     if found is not None and callable(cost):
         model = from_gymnasium(env, cost, horizon, resources=tuple(budget), budget=budget)
@@ -96,14 +95,14 @@ def read_registered(
 
 def _make(name: str, arguments: Mapping[str, Any], horizon: int, note: Callable[[str], None]) -> Any:
     if name == ENV_ID:
-        raise ModelError(name, "the model's own file in place of an environment", quote(name), "solvent learn MODEL")
+        raise ModelError(name, "a model file instead of an environment", quote(name), "solvent learn MODEL")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
             env = gymnasium.make(name, max_episode_steps=horizon, disable_env_checker=True, **arguments)
         except gymnasium.error.UnregisteredEnv as error:
-            raise ModelError(name, "a model file, or the name of a registered environment", _line(error)) from error
-        except Exception as error:  # of anybody's code
+            raise ModelError(name, "a model file, or the id of a registered environment", _line(error)) from error
+        except Exception as error:  # third-party code may raise anything
             found = f"{type(error).__name__}: {_line(error)}"
             raise ModelError(name, "an environment that can be made", found) from error
     for warning in said:
@@ -112,22 +111,22 @@ def _make(name: str, arguments: Mapping[str, Any], horizon: int, note: Callable[
 
 
 def _line(message: object) -> str:
-    """Return what somebody else's message says, on one line and without its colors."""
+    """Return a third-party message on one line, without color codes."""
     text = " ".join(str(message).split()).replace("\x1b[33m", "").replace("\x1b[0m", "")
     return text.removeprefix("WARN: ") or "no reason given"
 
 
-def _cost(price: Price, env: Any, first: int | None) -> Callable[[Any, Any, Any], Any] | str | None:
-    if price is None or isinstance(price, str):
-        return price
+def _cost(step_cost: StepCost, env: Any, first: int | None) -> Callable[[Any, Any, Any], Any] | str | None:
+    if step_cost is None or isinstance(step_cost, str):
+        return step_cost
     begin = int(env.action_space.start)
-    if isinstance(price, tuple) and len(price) != env.action_space.n:
-        raise ModelError("cost", f"a cost for each of {env.action_space.n} actions", f"{len(price)}")
+    if isinstance(step_cost, tuple) and len(step_cost) != env.action_space.n:
+        raise ModelError("cost", f"one cost for each of {env.action_space.n} actions", f"{len(step_cost)} costs")
 
     def cost(before: Any, action: Any, after: Any) -> Fraction:
         if first is not None and before == first:
             return Fraction(0)
-        return price[int(action) - begin] if isinstance(price, tuple) else price
+        return step_cost[int(action) - begin] if isinstance(step_cost, tuple) else step_cost
 
     return cost
 
@@ -142,7 +141,7 @@ def _rewards(table: Any, drawn: bool) -> tuple[float, float] | None:
 
 
 def _later(budget: Budget, horizon: int, where: str) -> Budget:
-    """Return a budget for episodes with a step before the first, after which nothing is limited."""
+    """Return a budget for episodes with one extra first step, after which there is no limit."""
     fixed = budget.over(horizon, where)
     if isinstance(fixed.upper, Fraction) and fixed.upper >= 0 and fixed.lower is None:
         return fixed
@@ -157,7 +156,7 @@ def _later(budget: Budget, horizon: int, where: str) -> Budget:
 
 
 def _renumbered(model: CMDP, env: RandomStart) -> CMDP:
-    """Return the model of a table with the environment's numbers for the draw of the first state."""
+    """Return the model of a table with the environment's numbers for the state and action of the random start."""
     actions = tuple(name for name in model.actions if name != "reset")
     place = {name: i for i, name in enumerate(actions)}
     of_draw = place[int(env.action_space.start)]  # type: ignore[attr-defined]
@@ -171,10 +170,10 @@ def _renumbered(model: CMDP, env: RandomStart) -> CMDP:
     )
 
 
-class Guarded(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Turns what goes wrong inside an environment into a `SolventError` that names it."""
+class ErrorReporter(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Turn exceptions inside an environment into a `SolventError` that names the environment."""
 
-    #: Each action is taken once and as it is.
+    #: Each action is executed once and unchanged.
     passes_actions = True
 
     def __init__(self, env: gymnasium.Env[Any, Any], name: str) -> None:
@@ -182,18 +181,18 @@ class Guarded(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._name = name
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
-        return self._guarded("reset", lambda: self.env.reset(seed=seed, options=options))  # type: ignore[no-any-return]
+        """Start an episode."""
+        return self._call("reset", lambda: self.env.reset(seed=seed, options=options))  # type: ignore[no-any-return]
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take an action."""
-        return self._guarded("step", lambda: self.env.step(action))  # type: ignore[no-any-return]
+        return self._call("step", lambda: self.env.step(action))  # type: ignore[no-any-return]
 
-    def _guarded(self, what: str, call: Callable[[], Any]) -> Any:
+    def _call(self, method: str, call: Callable[[], Any]) -> Any:
         try:
             return call()
         except SolventError:
             raise
-        except Exception as error:  # of anybody's code
+        except Exception as error:  # third-party code may raise anything
             found = f"{type(error).__name__}: {_line(error)}"
-            raise SolventError(f"the environment {self._name} failed in its {what}: {found}") from error
+            raise SolventError(f"environment {self._name} failed in {method}(): {found}") from error

@@ -1,4 +1,4 @@
-"""Reading what a `BudgetWrapper` is given: limits, an account of them, and where its masks come from."""
+"""Reads the arguments of a `BudgetWrapper`: its limits, their tracker, and the source of its masks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.errors import BudgetError, ModelError, quote
-from solvent.gym.account import Account, read_limits
 from solvent.gym.env import ModelEnv
-from solvent.gym.exact_masks import Judge, ModelMasks, Nodes, judge_of, plain_name
+from solvent.gym.exact_masks import ModelMasks, NodeRule, SafetyRule, choose_rule, plain_name
 from solvent.gym.masks import BoundMasks
+from solvent.gym.tracker import BudgetTracker, read_limits
 from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.model.cost_bounds import BoundLike
@@ -25,42 +25,42 @@ from solvent.solvers.curve import Curve
 
 
 class Masks(Protocol):
-    """Where masks come from; one object follows one environment."""
+    """Source of masks, which follows the episodes of one environment."""
 
     @property
     def learns(self) -> bool:
-        """Whether masks may be wrong while they are learned."""
+        """Whether the masks are learned, and so may be wrong."""
 
     @property
     def over(self) -> bool:
-        """Whether the episode is over, whatever the environment says."""
+        """Whether the episode has ended, even if the environment continues."""
 
     def begin(self, observation: Any) -> None:
-        """Begin an episode."""
+        """Start an episode."""
 
     def mask(self) -> NDArray[np.bool_]:
-        """Return which actions are allowed now, in a new array."""
+        """Return which actions are allowed now, as a new array."""
 
     def took(self, position: int, next_observation: Any, spent: Spent, terminated: bool) -> Any:
-        """Take in what came of an action and return what it cost of each limited resource, exactly."""
+        """Record the outcome of an action and return its exact cost for each limited resource."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a wrapper works with.
+    """The parts from which a wrapper is built.
 
     Attributes
     ----------
-    account : Account
+    tracker : BudgetTracker
     masks : Masks
     resources : tuple of str
-        Those whose costs are read; the account may track fewer.
+        Resources whose costs are read; the tracker may track fewer.
     horizon : int or None
     lows, highs : list of float
-        Between what values `remaining` of each limited resource lies.
+        Bounds on `remaining` of each limited resource.
     """
 
-    account: Account
+    tracker: BudgetTracker
     masks: Masks
     resources: tuple[str, ...]
     horizon: int | None
@@ -79,32 +79,32 @@ def find_source(
     actions: Sequence[Hashable] | None,
     memory_limit: int | str | None,
 ) -> Source:
-    """Return the source of masks that the arguments of a `BudgetWrapper` ask for."""
+    """Return the source of masks for the arguments of a `BudgetWrapper`."""
     base = env.unwrapped
     if model is None and cost_bound is None and isinstance(base, ModelEnv):
         model = base.model
     if model is not None:
         for name, given in (("cost_bound", cost_bound), ("reserve", reserve)):
             if given is not None:
-                raise ModelError(name, "nothing beside a model, whose masks are exact", quote(given))
+                raise ModelError(name, "None if there is a model, whose masks are exact", quote(given))
         return _from_model(base, space, budget, model, state, actions, memory_limit)
     if cost_bound is None:
         raise ModelError(
             "BudgetWrapper",
-            "a model, or a bound on what actions cost",
+            "a model, or a bound on the cost of actions",
             "neither",
-            "pass model=... for exact masks, or cost_bound=..., without which nothing can be promised",
+            "pass model=... for exact masks, or cost_bound=...",
         )
-    account = Account(read_limits(budget))
-    masks = BoundMasks(account, int(space.n), int(space.start), cost_bound, reserve)
-    limits = [float(account.limit_range(d)[0]) for d in range(len(account.resources))]
+    tracker = BudgetTracker(read_limits(budget))
+    masks = BoundMasks(tracker, int(space.n), int(space.start), cost_bound, reserve)
+    limits = [float(tracker.limit_range(d)[0]) for d in range(len(tracker.resources))]
     lows = [-math.inf if masks.learns else min(0.0, limit) for limit in limits]
-    return Source(account, masks, account.resources, None, lows, [math.inf] * len(lows))
+    return Source(tracker, masks, tracker.resources, None, lows, [math.inf] * len(lows))
 
 
 @dataclass(frozen=True)
 class _NameOfState:
-    """The state that an observation of a model's own environment is the number of."""
+    """Returns the name of the state whose index is the observation of a `ModelEnv`."""
 
     model: CMDP
 
@@ -121,50 +121,50 @@ def _from_model(
     actions: Sequence[Hashable] | None,
     memory_limit: int | str | None,
 ) -> Source:
-    judge: Judge
+    rule: SafetyRule
     if isinstance(given, AugmentedMDP):
         if budget is not None:
-            raise BudgetError("budget", "None, as an augmented MDP carries its own", quote(budget))
-        model, limits, judge = given.model, given.limits, Nodes(given)
+            raise BudgetError("budget", "None, since an augmented MDP has its own budget", quote(budget))
+        model, limits, rule = given.model, given.limits, NodeRule(given)
     else:
         model = given.model if isinstance(given, Curve) else given
         if isinstance(given, Curve):
             budget = {**dict.fromkeys(model.resources), **_of_curve(given, budget)}
         check_model(model)
         limits = resolve(model, budget)
-        judge = judge_of(model, limits, budget, memory_limit)
+        rule = choose_rule(model, limits, budget, memory_limit)
     if not limits.resources:
         raise BudgetError("budget", "a limit on at least one resource", quote(budget))
-    account = Account(limits)
+    tracker = BudgetTracker(limits)
     first = int(space.start)
     own = isinstance(base, ModelEnv) and base.model is model
     names = list(model.actions if own else range(first, first + int(space.n))) if actions is None else list(actions)
     if len(names) != space.n:
         raise ModelError("actions", f"{space.n} names, one for each action of the environment", f"{len(names)}")
     name_of = state or (_NameOfState(model) if own else plain_name)
-    masks = ModelMasks(model, judge, account, names, name_of)
-    lows, highs = _range(model, account)
-    return Source(account, masks, model.resources, model.horizon, lows, highs)
+    masks = ModelMasks(model, rule, tracker, names, name_of)
+    lows, highs = _range(model, tracker)
+    return Source(tracker, masks, model.resources, model.horizon, lows, highs)
 
 
 def _of_curve(curve: Curve, budget: Any) -> dict[str, Any]:
     if budget is None:
-        raise BudgetError("budget", f"a budget of {curve.resource}", "none", "a curve speaks of every budget")
+        raise BudgetError("budget", f"a budget of {curve.resource}", "none", "a curve has a value for every budget")
     if isinstance(budget, dict):
         if set(budget) != {curve.resource}:
-            raise BudgetError("budget", f"a budget of {curve.resource} only, as the curve's", quote(budget))
+            raise BudgetError("budget", f"a budget of {curve.resource} only, as in the curve", quote(budget))
         return budget
     return {curve.resource: budget}
 
 
-def _range(model: CMDP, account: Account) -> tuple[list[float], list[float]]:
-    """Return between what values what remains of each limited resource lies."""
+def _range(model: CMDP, tracker: BudgetTracker) -> tuple[list[float], list[float]]:
+    """Return lower and upper bounds on the remaining amount of each limited resource."""
     lows, highs = [], []
-    for d, name in enumerate(account.resources):
+    for d, name in enumerate(tracker.resources):
         resource = model.resource_index(name)
         up, down = (ticks * model.cost[resource].unit for ticks in model.cost_sums[resource])
-        least, most = account.limit_range(d)
-        ends = (least - up, most + down) if account.counts_down(d) else (-down - most, up - least)
+        least, most = tracker.limit_range(d)
+        ends = (least - up, most + down) if tracker.counts_down(d) else (-down - most, up - least)
         lows.append(float(ends[0]))
         highs.append(float(ends[1]))
     return lows, highs

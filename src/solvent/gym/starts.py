@@ -1,4 +1,4 @@
-"""`RandomStart`: episodes that begin in one state, by making the draw of the first one a step of its own."""
+"""`RandomStart`: a fixed initial state, whose first step leads to the environment's random initial state."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from solvent.errors import ModelError, quote
 
 
 class RandomStart(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
-    """Begins every episode in one state more, from which the first step, whatever the action, leads to the true start.
+    """Start every episode in an additional state, from which any action leads to the random initial state.
 
-    `solvent.learn` asks for episodes that all begin in the same state; Taxi's do not. The first step earns and costs
-    nothing, so a horizon needs to be one longer.
+    `solvent.learn` needs episodes that all start in the same state; those of Taxi, for example, do not. The first step
+    has no reward and no cost, so the horizon must be one step longer.
 
     Parameters
     ----------
     env : gymnasium.Env
-        With a `Discrete` observation space.
+        Environment with a `Discrete` observation space.
     key : str
-        Where in `info` the cost of the first step, 0, is put.
+        Key of the cost of the first step, 0, in `info`.
 
     Attributes
     ----------
     first : int
-        The state that was added, after all others.
+        Number of the additional state: the last one.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class RandomStart(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordC
     (True, 0.0, 0)
     """
 
-    #: Each action is taken once and as it is.
+    #: Each action is executed once and unchanged.
     passes_actions = True
 
     def __init__(self, env: gymnasium.Env[Any, Any], key: str = "cost") -> None:
@@ -53,12 +53,12 @@ class RandomStart(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordC
         self._given: dict[str, Any] = {}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; what is inside begins it with the first step."""
+        """Start an episode in the additional state; the environment itself is reset by the first step."""
         self._waiting, self._given = True, {"seed": seed, "options": options}
         return self.first, {self._key: 0}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take an action; the first one only draws the state in which the episode truly begins."""
+        """Take an action; the first one is ignored and samples the initial state."""
         if not self._waiting:
             return self.env.step(action)
         self._waiting = False

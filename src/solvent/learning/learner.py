@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from solvent.core.interrupt import HELD, held_back, take_interrupt
 from solvent.core.limits import ResourceMonitor
-from solvent.core.progress import Progress
+from solvent.core.progress import open_progress
 from solvent.errors import CheckpointWarning, LimitError, ModelError
 from solvent.learning.bonus import Bonus, BonusName
 from solvent.learning.counts import Counts
@@ -142,7 +142,7 @@ class Learner:
         """
         closed, stopped, limited, unsaved = False, "", "", ""
         saved = self.episodes
-        with Progress(show=progress) as bar, held_back(polled=True):
+        with open_progress(progress) as bar, held_back(polled=True):
             while self.graph.feasible:
                 if self.due:
                     plan = self._plan()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from solvent.core.exact import exact
-from solvent.core.progress import Progress
+from solvent.core.progress import open_progress
 from solvent.errors import ModelError, quote
 from solvent.model.budget import BudgetLike
 from solvent.model.build import Builder
@@ -68,7 +68,7 @@ def explore(
     reward = reward or (lambda *_: 0.0)
     seen: dict[Hashable, None] = {_hashable(start, "start"): None}
     layer: list[Hashable] = [start]
-    with Progress(show=progress) as bar:
+    with open_progress(progress) as bar:
         for step in range(horizon):
             at = () if stationary else (step,)
             reached: dict[Hashable, None] = {}

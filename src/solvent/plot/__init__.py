@@ -1,8 +1,7 @@
-"""Pictures: of curves, spending, policies and solves, on matplotlib Axes, in files and in the terminal.
+"""Plots of frontiers, spending, policies and solver progress: on matplotlib Axes, in files and in the terminal.
 
-Every function that draws takes Axes, or makes a figure of its own if given none, and returns the Axes. Figures are
-made without pyplot: no display is needed, the user's backend and settings stay as they are, and nothing has to be
-closed.
+Every plotting function draws on the given Axes, or on a new figure, and returns the Axes. Figures are made without
+pyplot: they need no display, leave the user's backend and settings unchanged, and need not be closed.
 
 Examples
 --------
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from solvent.plot.terminal import frontier_table, terminal_frontier, terminal_plot
     from solvent.plot.value import frontier
 
-#: Where each name lives. No module is called like a function: importing it would put it in the function's place.
+#: The module of each name. No module has the name of a function: importing it would replace the function.
 _HOME = {
     "arrows": "solvent.plot.grid",
     "bounds": "solvent.plot.progress",

@@ -1,4 +1,4 @@
-"""A policy as a picture: which action it takes in one state, by step and by what is left of the budget."""
+"""Plot of a policy: the action that it takes in one state, by step and remaining budget."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from solvent.errors import ModelError, PolicyError, quote
-from solvent.plot.style import CATEGORIES, HATCHES, MOST_CATEGORIES, NOTHING, WIDE, beside, drawing, whole_steps
-from solvent.plot.words import amount, pick_resource, plot_name
+from solvent.plot.labels import amount, choose_resource, plot_name
+from solvent.plot.style import CATEGORIES, HATCHES, MOST_CATEGORIES, NOTHING, WIDE, legend_right, step_axis, styled_axes
 from solvent.policy.choices import spread
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.nodes import NodeTable
 from solvent.policy.table import AugmentedPolicy
 
-#: Ends of intervals beyond this many ticks are no ends.
+#: Ends of intervals beyond this many ticks count as infinite.
 _FAR = 2**61
-#: No cell is lower than this share of the height, or it could not be seen.
+#: Minimum height of a cell, as a share of the height of the plot.
 _LOWEST_CELL = 1 / 120
 _MOST_ROWS_OF_LEGEND = 13
 _OTHERS = -1
@@ -33,15 +33,15 @@ _OTHERS = -1
 
 @dataclass(frozen=True)
 class Cells:
-    """What is decided in one state: rectangles of (step, amounts), each with shares of actions.
+    """Actions in one state, as rectangles over (step, amount), C of them.
 
     Attributes
     ----------
     step : ndarray of int64, shape (C,)
     low, high : ndarray of float64, shape (C,)
-        Ends of the amounts, infinite where open; equal for a single amount.
+        Range of amounts, infinite where open; equal for a single amount.
     left, right : ndarray of float64, shape (C,)
-        Ends within the step, from 0 to 1: the share of the action.
+        Range within the step, from 0 to 1: the probability of the action.
     action : ndarray of int64, shape (C,)
     """
 
@@ -60,28 +60,28 @@ def policy(
     ax: Axes | None = None,
     resource: str | None = None,
 ) -> Axes:
-    """Draw which action a policy takes in one state, by step and by what is left of the budget.
+    """Plot which action a policy takes in one state, by step and remaining budget.
 
-    Where the resource has no upper limit, the vertical axis has what was spent instead. Gray is where nothing is
-    decided: the policy never leads there, or nothing is safe there. Where the action also hangs on another resource, or
-    on chance, a cell is divided among the actions.
+    If the resource has no upper limit, the vertical axis shows the amount spent instead. In the gray area the policy
+    makes no decision: it never gets there, or no action is safe. If the action also depends on another resource, or is
+    randomized, a cell is divided among the actions.
 
     Parameters
     ----------
     policy : AugmentedPolicy, RandomizedPolicy or MarkovPolicy
     state : hashable, optional
-        Which; the start if not given.
+        Default: the start.
     ax : Axes, optional
-        Where to draw; a new figure if not given.
+        Axes to draw on. Default: those of a new figure.
     resource : str, optional
-        Which; the only one that the policy tracks, if not given.
+        Resource on the vertical axis. Required if the policy tracks several.
 
     Raises
     ------
     PolicyError
-        If it is no such policy, there is no such state, or the policy decides nothing in it.
+        If the policy is of another type, the state is unknown, or the policy makes no decision in it.
     ModelError
-        If the policy tracks several resources and none is named, or has none of that name.
+        If the resource is unknown, or missing and the policy tracks several.
 
     Examples
     --------
@@ -89,47 +89,47 @@ def policy(
     >>> model = solvent.instances.fuel_grid(3)
     >>> axes = policy(solvent.solve(model).policy, (1, 1))
     >>> axes.get_ylabel(), [text.get_text() for text in axes.get_legend().get_texts()]
-    ('remaining fuel', ['east', 'south', 'stay', 'nothing decided'])
+    ('remaining fuel', ['east', 'south', 'stay', 'no decision'])
     """
     if not isinstance(policy, NodeTable | MarkovPolicy):
         hint = "solution.policy is one" if hasattr(policy, "stats") else ""
         raise PolicyError("policy", "an AugmentedPolicy, RandomizedPolicy or MarkovPolicy", quote(policy), hint)
     owner: Any = policy.model if isinstance(policy, MarkovPolicy) else policy
     name = owner.start if state is None else state
-    where = pick_resource(policy.resources, resource) if policy.resources else None
+    where = choose_resource(policy.resources, resource) if policy.resources else None
     if where is None and resource is not None:
-        raise ModelError("resource", "none, since the policy looks at nothing that is spent", quote(resource))
+        raise ModelError("resource", "None, since the policy does not depend on what was spent", quote(resource))
     axis = _Axis(policy, owner.horizon, where)
     cells = _markov_cells(policy, name) if isinstance(policy, MarkovPolicy) else _node_cells(policy, name, axis)
     if not len(cells.step):
         raise PolicyError(
             f"state {quote(name)}",
-            "a state in which the policy decides something",
-            "one that is terminal or never reached",
+            "a state in which the policy makes a decision",
+            "a state that is terminal or never reached",
         )
-    with drawing(ax, WIDE) as axes:
+    with styled_axes(ax, WIDE) as axes:
         low, high = axis.ends(cells, is_start=name == owner.start)
         _draw_cells(axes, _close(cells, low, high), owner.actions)
         axes.set_facecolor(NOTHING)
         axes.set_ylim(low, high)
-        whole_steps(axes, owner.horizon - 1, "step")
+        step_axis(axes, owner.horizon - 1, "step")
         axes.set_ylabel(axis.label)
         if where is None:
             axes.set_yticks([])
-        axes.set_title(f"in state {plot_name(name)}", fontsize=9)
-        handles = [*axes.get_legend_handles_labels()[0], Patch(color=NOTHING, label="nothing decided")]
-        beside(axes, columns=1 + len(handles) // _MOST_ROWS_OF_LEGEND, handles=handles)
+        axes.set_title(f"Actions in state {plot_name(name)}", fontsize=9)
+        handles = [*axes.get_legend_handles_labels()[0], Patch(color=NOTHING, label="no decision")]
+        legend_right(axes, columns=1 + len(handles) // _MOST_ROWS_OF_LEGEND, handles=handles)
     return axes
 
 
 class _Axis:
-    """The vertical axis: what remains of one resource, or what was spent of it where it has no upper limit."""
+    """The vertical axis: the remaining amount of one resource, or the amount spent if it has no upper limit."""
 
     def __init__(self, policy: NodeTable | MarkovPolicy, horizon: int, resource: str | None) -> None:
         self.d: int | None = None
         self.unit, self.remaining = Fraction(1), False
         self.limits: list[Fraction | None] = [None] * horizon
-        self.label = "whatever was spent"
+        self.label = "any amount spent"
         if resource is None or not isinstance(policy, NodeTable):
             return
         self.d = policy.resources.index(resource)
@@ -137,12 +137,13 @@ class _Axis:
         self.limits = _coming(policy.limits.upper[place])
         self.remaining = None not in self.limits
         way = policy.counting[self.d]
-        counted = "" if way == "exact" else f", counted in {amount(policy.units[self.d])} rounded {way}"
-        self.label = f"{'remaining' if self.remaining else 'spent of'} {plot_name(resource)}{counted}"
+        counted = "" if way == "exact" else f", costs rounded {way} to multiples of {amount(policy.units[self.d])}"
+        name = plot_name(resource)
+        self.label = (f"remaining {name}" if self.remaining else f"{name} spent") + counted
         self.unit = policy.units[self.d]
 
     def amounts(self, step: int, low: list[float | int], high: list[float | int]) -> tuple[list[float], list[float]]:
-        """Return the ends of intervals of spent ticks as heights."""
+        """Return intervals of spent ticks as intervals of the vertical axis."""
         limit = self.limits[step] if self.remaining else None
         if limit is None:
             return [self._amount(end) for end in low], [self._amount(end) for end in high]
@@ -155,7 +156,7 @@ class _Axis:
         return -ticks if isinstance(ticks, float) else float(limit - ticks * self.unit)
 
     def ends(self, cells: Cells, is_start: bool) -> tuple[float, float]:
-        """Return the least and the greatest height to show."""
+        """Return the limits of the vertical axis."""
         if self.d is None:
             return 0.0, 1.0
         known = np.concatenate([cells.low, cells.high])
@@ -169,7 +170,7 @@ class _Axis:
 
 
 def _coming(limits: tuple[Fraction | None, ...]) -> list[Fraction | None]:
-    """Return for each step the next limit to come, its own included."""
+    """Return for each step the first limit at or after it."""
     coming: list[Fraction | None] = []
     for limit in reversed(limits):
         coming.append(limit if limit is not None else (coming[-1] if coming else None))
@@ -205,7 +206,7 @@ def _node_cells(policy: NodeTable, state: Hashable, axis: _Axis) -> Cells:
 
 
 def _choices(policy: NodeTable, group: int, d: int | None) -> tuple[list[int], Any, Any, Any]:
-    """Return the distinct amounts of a group, and for each choice of an action its amount, action and weight."""
+    """Return the distinct amounts of a group, and the amount (index), action and weight of each choice."""
     nodes = np.arange(int(policy.node_indptr[group]), int(policy.node_indptr[group + 1]))
     ticks = np.zeros(len(nodes), np.int64) if d is None else policy.spent_ND[nodes, d]
     keys, cell = np.unique(ticks, return_inverse=True)
@@ -217,7 +218,7 @@ def _choices(policy: NodeTable, group: int, d: int | None) -> tuple[list[int], A
 
 
 def _intervals(policy: NodeTable, group: int, d: int, keys: list[int]) -> tuple[list[float | int], list[float | int]]:
-    """Return the ends, in ticks, of the amounts that each key of a group answers for."""
+    """Return the range of amounts, in ticks, to which each key of a group applies."""
     if policy.lookup == "at_most":
         return [-math.inf, *keys[:-1]], list(keys)
     if policy.lookup == "at_least":
@@ -234,7 +235,7 @@ def _intervals(policy: NodeTable, group: int, d: int, keys: list[int]) -> tuple[
 
 
 def _shares(cell: Any, action: Any, weight: Any, n_cells: int) -> tuple[Any, Any, Any, Any]:
-    """Return for each (cell, action) the part of the cell's width that is its share."""
+    """Return for each (cell, action) its share of the cell's width."""
     most = int(action.max()) + 1
     pairs, place = np.unique(cell * most + action, return_inverse=True)
     owner, chosen = np.divmod(pairs, most)
@@ -254,7 +255,7 @@ def _join(parts: list[tuple[Any, ...]]) -> Cells:
 
 
 def _close(cells: Cells, bottom: float, top: float) -> Cells:
-    """Return the cells with open ends at the edge of the picture, and single amounts as high as can be seen."""
+    """Return the cells with open ends clipped to the plot, and single amounts with a visible height."""
     single = np.isfinite(cells.low) & (cells.low == cells.high)
     apart = np.diff(np.unique(cells.low[single]))
     apart = apart[apart > 1e-9 * (top - bottom)]
@@ -280,7 +281,7 @@ def _draw_cells(axes: Axes, cells: Cells, names: tuple[Hashable, ...]) -> None:
         verts: Any = np.stack([np.stack(corner, -1) for corner in corners], 1)
         color, hatch = CATEGORIES[place % len(CATEGORIES)], HATCHES[place // len(CATEGORIES)]
         label = f"{len(actions) - len(shown) + 1} others" if action == _OTHERS else plot_name(names[action])
-        # an edge of the same color leaves no seams between cells
+        # an edge of the same color avoids seams between cells
         edge: dict[str, Any] = (
             {"edgecolor": "white", "linewidth": 0} if hatch else {"edgecolor": color, "linewidth": 0.4}
         )

@@ -1,4 +1,4 @@
-"""Pictures as files: PNG, SVG and PDF, written whole or not at all, the same picture always as the same bytes."""
+"""Saves figures as PNG, SVG and PDF, atomically and reproducibly: the same figure gives the same bytes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from solvent.core.files import write_atomically
 from solvent.errors import ModelError, quote
 from solvent.plot.style import look
 
-#: How often a layout is drawn to let it settle, when it has, and to how many decimals of the figure it is kept.
+#: Maximum number of drawings until the layout converges, tolerance of convergence, and decimals of the result.
 _MOST_DRAWINGS, _STILL, _DECIMALS = 10, 1e-9, 6
-#: What each kind of file would say about when and by what it was made, and must not.
+#: Metadata on time and software that matplotlib would write, by file type; None leaves it out.
 _METADATA: dict[str, dict[str, Any]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
@@ -27,22 +27,22 @@ _METADATA: dict[str, dict[str, Any]] = {
 }
 
 
-def save(picture: Axes | FigureBase, path: str | Path) -> None:
-    """Write a picture to a .png, .svg or .pdf file, whole or not at all.
+def save(figure: Axes | FigureBase, path: str | Path) -> None:
+    """Write a figure to a .png, .svg or .pdf file, atomically.
 
-    The file says neither when nor by what version it was made, so that the same picture gives the same file.
+    The file contains no date and no version, so that the same figure gives the same file.
 
     Parameters
     ----------
-    picture : Axes or Figure
-        For Axes, the whole figure they are in is written.
+    figure : Axes or Figure
+        For Axes, their whole figure is written.
     path : str or Path
-        The ending decides the format.
+        The suffix determines the format.
 
     Raises
     ------
     ModelError
-        If it is neither Axes nor a figure, the ending is none of these, or the place cannot be written.
+        If `figure` is neither Axes nor a figure, the suffix is not supported, or the file cannot be written.
 
     Examples
     --------
@@ -54,25 +54,25 @@ def save(picture: Axes | FigureBase, path: str | Path) -> None:
     ...     b"<svg" in file.read_bytes()
     True
     """
-    figure = _figure(picture)
+    whole = _whole_figure(figure)
     if not isinstance(path, str | Path):
-        raise ModelError("save", "the path of a picture file", quote(path))
+        raise ModelError("save", "the path of a .png, .svg or .pdf file", quote(path))
     path = Path(path)
     kind = path.suffix.lower()
     if kind not in _METADATA:
         raise ModelError(str(path), "a name ending in .png, .svg or .pdf", quote(path.suffix))
     content = io.BytesIO()
-    with look(), _settled(figure):
-        figure.savefig(content, format=kind[1:], metadata=_METADATA[kind], bbox_inches="tight", pad_inches=0.06)
+    with look(), _settled(whole):
+        whole.savefig(content, format=kind[1:], metadata=_METADATA[kind], bbox_inches="tight", pad_inches=0.06)
     write_atomically(path, content.getvalue())
 
 
 @contextmanager
 def _settled(figure: Figure) -> Iterator[None]:
-    """Within, the parts of a figure stand still.
+    """Return a context in which the layout of a figure is fixed.
 
-    A layout engine moves them a little further with each drawing, so that a figure drawn twice would not look the same.
-    It is let run until they stop, to the millionth of the figure, and rests until the file is made.
+    A layout engine moves the axes slightly with each drawing, so that two drawings of a figure would differ. It runs
+    here until the positions converge, to a millionth of the figure's size, and is then disabled within the context.
     """
     engine = figure.get_layout_engine()
     if engine is None:
@@ -88,7 +88,7 @@ def _settled(figure: Figure) -> Iterator[None]:
         managed = axes.get_in_layout()
         left, bottom, width, height = place.round(_DECIMALS).tolist()
         axes.set_position((left, bottom, width, height))
-        axes.set_in_layout(managed)  # giving it a place took it out of the layout
+        axes.set_in_layout(managed)  # set_position has removed it from the layout
     figure.set_layout_engine("none")
     try:
         yield
@@ -96,10 +96,11 @@ def _settled(figure: Figure) -> Iterator[None]:
         figure.set_layout_engine(engine)
 
 
-def _figure(picture: Any) -> Figure:
-    owner = picture.figure if isinstance(picture, Axes) else picture
+def _whole_figure(given: Any) -> Figure:
+    """Return the top-level figure of Axes, a subfigure or a figure."""
+    owner = given.figure if isinstance(given, Axes) else given
     while isinstance(owner, FigureBase) and not isinstance(owner, Figure):
         owner = owner.figure  # the figure of a subfigure
     if not isinstance(owner, Figure):
-        raise ModelError("save", "matplotlib Axes or a Figure", quote(picture))
+        raise ModelError("save", "matplotlib Axes or a Figure", quote(given))
     return owner

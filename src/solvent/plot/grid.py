@@ -1,4 +1,4 @@
-"""A policy on a map, where the states of a model are cells of a grid: arrows for moves, letters for other actions."""
+"""Plot of a policy on a grid, for models whose states are cells: arrows for moves, letters for other actions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from solvent.errors import PolicyError, quote
 from solvent.model.amounts import format_amount
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION, check_model
-from solvent.plot.cells import Map, heading, lay_out, letters
-from solvent.plot.style import BLACK, GRAY, GREEN, NOTHING, SQUARE, VALUE, WALL, YELLOW, beside, drawing
-from solvent.plot.words import plot_name
+from solvent.plot.grid_states import GridLayout, arrow_direction, grid_layout, letters
+from solvent.plot.labels import plot_name
+from solvent.plot.style import BLACK, GRAY, GREEN, NOTHING, SQUARE, VALUE, WALL, YELLOW, legend_right, styled_axes
 from solvent.policy.choices import NO_ROW, find_rows
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.nodes import NO_NODE, NodeTable
@@ -32,7 +32,7 @@ _LINES = "#C8C8C8"
 
 @dataclass
 class _Plan:
-    """What is to be drawn: arrows (column, row, across, down), letters, and the step shown for each cell."""
+    """What to draw: arrows (column, row, across, down), letters (state, action), and the step shown for each state."""
 
     step: dict[int, int] = field(default_factory=dict)
     arrow: list[tuple[float, float, float, float]] = field(default_factory=list)
@@ -47,30 +47,31 @@ def arrows(
     spent: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a policy as arrows on a map, for a model whose states are cells.
+    """Plot a policy as arrows on a grid, for a model whose states are cells.
 
-    States are cells if they are pairs of whole numbers or text such as "2,5". Which way the numbers count is taken from
-    moves that are named (north, up, left, E, ...). Other actions point to where they most likely lead, and those that
-    lead nowhere are letters. Where the policy chooses at random, arrows are as long as they are likely.
+    States are cells if they are pairs of integers or text such as "2,5". The orientation of the grid is inferred from
+    actions named after directions (north, up, left, E, ...). Other actions point to their most likely next cell, and
+    actions that do not move are drawn as letters. If the policy is randomized, the length of an arrow is proportional
+    to its probability.
 
     Parameters
     ----------
     model : CMDP
     policy : AugmentedPolicy, RandomizedPolicy or MarkovPolicy
     step : int, optional
-        Which step; if not given, for each cell the first at which the policy decides there, written in its corner.
+        Step to show. Default: for each cell the first step at which the policy can be there, shown in its corner.
     spent : number, sequence or mapping, optional
-        What was spent, as for `policy.action`; if not given, the least that the policy knows of at each cell (of the
-        first resource, and then of the next).
+        Amount spent, as for `policy.action`. Default: the least amount possible at each cell (of the first resource,
+        then of the next).
     ax : Axes, optional
-        Where to draw; a new figure if not given.
+        Axes to draw on. Default: those of a new figure.
 
     Raises
     ------
     ModelError
-        If some state is no cell.
+        If a state is not a cell.
     PolicyError
-        If it is no such policy, one for another model, or decides nothing at this step with that spent.
+        If the policy is of another type or for another model, or makes no decision at this step with this amount spent.
 
     Examples
     --------
@@ -88,23 +89,23 @@ def arrows(
         policy.check_model(model)
     elif policy.model is not model and policy.model.fingerprint != model.fingerprint:
         raise PolicyError("policy", "a policy for this model", "one for another")
-    chart = lay_out(model)
-    plan = _Reader(model, policy, spent).read(chart, step)
+    layout = grid_layout(model)
+    plan = _Reader(model, policy, spent).read(layout, step)
     if not plan.step:
         when = "any step" if step is None else f"step {step}"
-        raise PolicyError("arrows", f"a cell in which the policy decides at {when}", "none, with that spent")
-    with drawing(ax, SQUARE) as axes:
-        _dress(axes, chart)
-        ground = _draw_ground(axes, model, chart, plan)
-        handles = [*_draw_marks(axes, model, chart), *ground]
-        handles += _draw_plan(axes, model, chart, plan, numbered=step is None)
+        raise PolicyError("arrows", f"a cell in which the policy makes a decision at {when}", "none, with that spent")
+    with styled_axes(ax, SQUARE) as axes:
+        _label_axes(axes, layout)
+        ground = _draw_ground(axes, model, layout, plan)
+        handles = [*_draw_marks(axes, model, layout), *ground]
+        handles += _draw_plan(axes, model, layout, plan, numbered=step is None)
         axes.set_title(_title(policy, step, spent), fontsize=9)
-        beside(axes, handles=handles)
+        legend_right(axes, handles=handles)
     return axes
 
 
 class _Reader:
-    """Asks a policy about cells."""
+    """Reads the actions of a policy for the cells of a grid."""
 
     def __init__(self, model: CMDP, policy: NodeTable | MarkovPolicy, spent: Any) -> None:
         self.model, self.policy = model, policy
@@ -112,30 +113,30 @@ class _Reader:
         if spent is not None and isinstance(policy, NodeTable):
             self.ticks = [_ticks(policy, d, amount) for d, amount in enumerate(policy.read_spent(spent))]
 
-    def read(self, chart: Map, step: int | None) -> _Plan:
+    def read(self, layout: GridLayout, step: int | None) -> _Plan:
         horizon = self.model.horizon
         if step is not None and (isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < horizon):
             raise PolicyError("step", f"a step from 0 to {horizon - 1}", quote(step))
-        plan, waiting = _Plan(), sorted(chart.place)
+        plan, waiting = _Plan(), sorted(layout.place)
         for now in range(horizon) if step is None else [step]:
             present = self._present(now)
             for state in [state for state in waiting if present is None or state in present]:
                 chosen = self.choices(now, state)
                 if chosen:
                     plan.step[state] = now
-                    self._enter(plan, chart, now, state, chosen)
+                    self._enter(plan, layout, now, state, chosen)
             waiting = [state for state in waiting if state not in plan.step]
         return plan
 
     def _present(self, step: int) -> set[int] | None:
-        """Return the states for which anything is decided at a step; None where only asking each of them tells."""
+        """Return the states in which the policy makes a decision at a step; None if each state must be looked up."""
         if isinstance(self.policy, MarkovPolicy):
             return None
         first, last = (int(self.policy.step_indptr[h]) for h in (step, step + 1))
         return set(self.policy.group_state[first:last].tolist())
 
     def choices(self, step: int, state: int) -> list[tuple[int, float]]:
-        """Return the actions taken in a state, by position, with their probabilities."""
+        """Return the actions taken in a state (by index) with their probabilities."""
         policy = self.policy
         if isinstance(policy, MarkovPolicy):
             actions, weights = policy.choices(step, state)
@@ -156,14 +157,14 @@ class _Reader:
         states = policy.group_state[first : int(policy.step_indptr[step + 1])]
         return int(policy.node_indptr[first + int(np.searchsorted(states, state))])
 
-    def _enter(self, plan: _Plan, chart: Map, step: int, state: int, chosen: list[tuple[int, float]]) -> None:
-        column, down = chart.place[state]
+    def _enter(self, plan: _Plan, layout: GridLayout, step: int, state: int, chosen: list[tuple[int, float]]) -> None:
+        column, down = layout.place[state]
         for action, weight in chosen:
             row = int(find_rows(self.model, step, np.array([state]), np.array([action]))[0])
             if row == NO_ROW:
                 place = f"step {step}, state {quote(self.model.states[state])}"
                 raise PolicyError(place, "an action that is available", quote(self.model.actions[action]))
-            way = heading(self.model, chart, row, state)
+            way = arrow_direction(self.model, layout, row, state)
             if way is None:
                 plan.letter.append((state, action))
             else:
@@ -171,7 +172,7 @@ class _Reader:
 
 
 def _ticks(policy: NodeTable, d: int, spent: Fraction) -> int:
-    """Return an amount in the policy's ticks, rounded only where any amount between two of them is answered."""
+    """Return an amount in the policy's ticks, rounded if the policy applies to amounts between ticks."""
     ticks = spent / policy.units[d]
     if policy.lookup == "at_least":
         return math.floor(ticks)
@@ -181,19 +182,19 @@ def _ticks(policy: NodeTable, d: int, spent: Fraction) -> int:
     return math.ceil(ticks)
 
 
-def _draw_ground(axes: Axes, model: CMDP, chart: Map, plan: _Plan) -> list[Artist]:
-    """Draw the cells: white where something is decided, grey where not; return what the legend has to say."""
+def _draw_ground(axes: Axes, model: CMDP, layout: GridLayout, plan: _Plan) -> list[Artist]:
+    """Draw the cells, white if the policy makes a decision there and gray otherwise; return the legend entries."""
     axes.set_facecolor(WALL)
     handles: list[Artist] = []
     for color, decided in (("white", True), (NOTHING, False)):
-        squares = [_square(place) for state, place in chart.place.items() if (state in plan.step) == decided]
+        squares = [_square(place) for state, place in layout.place.items() if (state in plan.step) == decided]
         if squares:
             axes.add_collection(PolyCollection(squares, facecolor=color, edgecolor=_LINES, linewidth=0.8))
-    if len(plan.step) < len(chart.place):
-        handles.append(Patch(facecolor=NOTHING, edgecolor=_LINES, label="nothing decided"))
+    if len(plan.step) < len(layout.place):
+        handles.append(Patch(facecolor=NOTHING, edgecolor=_LINES, label="no decision"))
     giving = {model.resources[d]: states for d, states in enumerate(_giving(model)) if states}
     for name, states in giving.items():
-        squares = [_square(chart.place[state], 0.46) for state in states if state in chart.place]
+        squares = [_square(layout.place[state], 0.46) for state in states if state in layout.place]
         axes.add_collection(PolyCollection(squares, facecolor="none", edgecolor=GREEN, linewidth=1.6))
         label = f"gives {plot_name(name)} back"
         handles.append(Line2D([], [], linestyle="", marker="s", mfc="none", mec=GREEN, mew=1.6, ms=8, label=label))
@@ -206,7 +207,7 @@ def _square(place: tuple[int, int], half: float = 0.5) -> list[tuple[float, floa
 
 
 def _giving(model: CMDP) -> list[set[int]]:
-    """Return for each resource the states that have an action which gives some of it back whatever happens."""
+    """Return for each resource the states with an action whose cost is negative under every outcome."""
     state_R = np.repeat(np.arange(model.n_tables * model.n_states), np.diff(model.row_indptr)) % model.n_states
     giving = []
     for d, column in enumerate(model.cost):
@@ -215,48 +216,48 @@ def _giving(model: CMDP) -> list[set[int]]:
             if model.distribution_DO is None
             else np.where(model.distribution_DO[d] == NO_DISTRIBUTION, column.ticks, 0)
         )
-        dearest = np.maximum.reduceat(plain, model.outcome_indptr[:-1]) if model.n_rows else np.zeros(0)
-        giving.append({int(state) for state in state_R[np.flatnonzero(dearest < 0)]})
+        largest = np.maximum.reduceat(plain, model.outcome_indptr[:-1]) if model.n_rows else np.zeros(0)
+        giving.append({int(state) for state in state_R[np.flatnonzero(largest < 0)]})
     return giving
 
 
-def _draw_marks(axes: Axes, model: CMDP, chart: Map) -> list[Artist]:
-    """Mark the start, terminal cells, and those of the greatest reward, if that is not to be had everywhere."""
+def _draw_marks(axes: Axes, model: CMDP, layout: GridLayout) -> list[Artist]:
+    """Mark the start, terminal cells, and the cells with the greatest reward (unless these are more than half)."""
     state_R = np.repeat(np.arange(model.n_tables * model.n_states), np.diff(model.row_indptr)) % model.n_states
     best = set(state_R[model.row_reward == model.row_reward.max()].tolist()) if model.n_rows else set()
     has_rows = set(state_R.tolist())
     prized = best if 2 * len(best) <= len(has_rows) else set()
     groups: list[tuple[str, set[int], float, dict[str, Any]]] = [
         ("start", {model.start_index}, 0.95, {"marker": "o", "mfc": "none", "mec": BLACK, "mew": 1.2}),
-        ("terminal", set(chart.place) - has_rows, 0.55, {"marker": "s", "mfc": GRAY, "mec": GRAY}),
+        ("terminal", set(layout.place) - has_rows, 0.55, {"marker": "s", "mfc": GRAY, "mec": GRAY}),
         ("greatest reward", prized, 0.9, {"marker": "*", "mfc": YELLOW, "mec": BLACK, "mew": 0.7}),
     ]
     handles: list[Artist] = []
-    for label, states, share, look in groups:
-        places = [chart.place[state] for state in sorted(states) if state in chart.place]
+    for label, states, share, style in groups:
+        places = [layout.place[state] for state in sorted(states) if state in layout.place]
         if places:
-            size = share * _points_per_cell(axes, chart)
+            size = share * _points_per_cell(axes, layout)
             columns, rows = zip(*places, strict=True)
-            axes.plot(columns, rows, linestyle="", ms=size, zorder=2, label=label, **look)
-            handles.append(Line2D([], [], linestyle="", ms=8, label=label, **look))
+            axes.plot(columns, rows, linestyle="", ms=size, zorder=2, label=label, **style)
+            handles.append(Line2D([], [], linestyle="", ms=8, label=label, **style))
     return handles
 
 
-def _points_per_cell(axes: Axes, chart: Map) -> float:
-    """Return about how many points wide a cell will be, for the sizes of markers."""
-    columns, rows = _extent(chart)
+def _points_per_cell(axes: Axes, layout: GridLayout) -> float:
+    """Return the approximate width of a cell in points, for the sizes of markers."""
+    columns, rows = _extent(layout)
     box = axes.get_window_extent()
     return float(min(box.width / columns, box.height / rows) * 72 / axes.figure.dpi * 0.8)
 
 
-def _draw_plan(axes: Axes, model: CMDP, chart: Map, plan: _Plan, numbered: bool) -> list[Artist]:
+def _draw_plan(axes: Axes, model: CMDP, layout: GridLayout, plan: _Plan, numbered: bool) -> list[Artist]:
     if plan.arrow:
         column, row, across, down = np.array(plan.arrow).T
         axes.quiver(
             column, row, 0.62 * across, 0.62 * down, angles="xy", scale_units="xy", scale=1, pivot="mid", units="xy",
             width=0.075, headwidth=4, headlength=4, headaxislength=3.6, color=VALUE, zorder=3,
         )  # fmt: skip
-    size = _points_per_cell(axes, chart)
+    size = _points_per_cell(axes, layout)
     actions = sorted({action for _, action in plan.letter})
     sign = dict(zip(actions, letters([model.actions[action] for action in actions]), strict=True))
     by_state: dict[int, list[str]] = {}
@@ -266,11 +267,11 @@ def _draw_plan(axes: Axes, model: CMDP, chart: Map, plan: _Plan, numbered: bool)
         text = " ".join(signs)
         font = min(11.0, 0.5 * size) / max(1.0, 0.5 * len(text))
         axes.text(
-            *chart.place[state], text, ha="center", va="center", weight="bold", color=BLACK, fontsize=font, zorder=4
+            *layout.place[state], text, ha="center", va="center", weight="bold", color=BLACK, fontsize=font, zorder=4
         )
-    if numbered and max(_extent(chart)) <= _MOST_NUMBERED:
+    if numbered and max(_extent(layout)) <= _MOST_NUMBERED:
         for state, step in plan.step.items():
-            column, row = chart.place[state]
+            column, row = layout.place[state]
             axes.text(
                 column + 0.41,
                 row + 0.42,
@@ -283,20 +284,20 @@ def _draw_plan(axes: Axes, model: CMDP, chart: Map, plan: _Plan, numbered: bool)
     return [Line2D([], [], linestyle="", label=f"{sign[a]}: {plot_name(model.actions[a])}") for a in actions]
 
 
-def _extent(chart: Map) -> tuple[int, int]:
-    columns, rows = (max(each) - min(each) + 1 for each in zip(*chart.place.values(), strict=True))
+def _extent(layout: GridLayout) -> tuple[int, int]:
+    columns, rows = (max(each) - min(each) + 1 for each in zip(*layout.place.values(), strict=True))
     return columns, rows
 
 
-def _dress(axes: Axes, chart: Map) -> None:
-    """Put the numbers of the names on the axes, whichever way they count."""
-    columns, rows = zip(*chart.place.values(), strict=True)
+def _label_axes(axes: Axes, layout: GridLayout) -> None:
+    """Label the axes with the numbers of the names, in their orientation."""
+    columns, rows = zip(*layout.place.values(), strict=True)
     axes.set(xlim=(min(columns) - 0.5, max(columns) + 0.5), ylim=(max(rows) + 0.5, min(rows) - 0.5), aspect="equal")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(nbins=12, steps=[1, 2, 5, 10], integer=True))
-    first, grows_down = chart.frame
+    first, grows_down = layout.frame
     if not grows_down:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda row, _: f"{-row:g}"))
     names = ("first number", "second number")
@@ -304,7 +305,7 @@ def _dress(axes: Axes, chart: Map) -> None:
 
 
 def _title(policy: NodeTable | MarkovPolicy, step: int | None, spent: Any) -> str:
-    when = "at the first step it can be there" if step is None else f"at step {step}"
+    when = "Actions at the first possible step" if step is None else f"Actions at step {step}"
     if isinstance(policy, MarkovPolicy) or not policy.resources:
         return when
-    return f"{when}, " + ("as little spent as can be" if spent is None else f"spent {plot_name(spent)}")
+    return f"{when}, " + ("least amount spent" if spent is None else f"{plot_name(spent)} spent")

@@ -1,4 +1,4 @@
-"""Several pictures in one: what a policy spends of each resource, one panel below the other."""
+"""Figures with several panels: what a policy spends of each resource."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP
 from solvent.plot.spent import spending
 from solvent.plot.style import look
-from solvent.verification.verify import PolicyLike, limits_of
+from solvent.verification.policies import PolicyLike, limits_of
 
 _WIDTH, _HEIGHT = 6.4, 3.4
 
@@ -17,7 +17,7 @@ _WIDTH, _HEIGHT = 6.4, 3.4
 def spending_panels(
     model: CMDP, policy: PolicyLike, budget: BudgetLike | None = None, *, episodes: int = 10_000, seed: int = 0
 ) -> Figure:
-    """Draw what a policy spends over time, with a panel for each limited resource, or for each if none is.
+    """Plot what a policy spends over time, with one panel per limited resource (per resource if none is limited).
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def spending_panels(
     """
     names = limits_of(model, policy, budget).resources or model.resources
     if not names:
-        raise ModelError("spending", "a model with resources to draw", "one that spends nothing")
+        raise ModelError("spending", "a model with resources", "a model without resources")
     with look():
         figure = Figure(figsize=(_WIDTH, _HEIGHT * len(names)), layout="constrained")
         panels = figure.subplots(len(names), squeeze=False)[:, 0]

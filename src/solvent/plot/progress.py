@@ -1,4 +1,4 @@
-"""How a solve went, as pictures: bounds closing over time, and the sizes of its layers."""
+"""Plots of a solver run: bounds over time, and the sizes of layers."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from solvent.errors import ModelError, quote
-from solvent.plot.style import GRAY, NOTHING, UPPER_BOUND, VALUE, drawing, faint_grid, whole_steps
-from solvent.plot.words import number
+from solvent.plot.labels import number
+from solvent.plot.style import GRAY, NOTHING, UPPER_BOUND, VALUE, faint_grid, step_axis, styled_axes
 
-#: Beyond these ratios of largest to smallest an axis is logarithmic.
+#: Ratios of largest to smallest value beyond which an axis is logarithmic.
 _WIDE_TIMES, _WIDE_SIZES = 100, 2000
 
 
 def bounds(solution: Any, ax: Axes | None = None) -> Axes:
-    """Draw the lower and the upper bound of each round of a solve against the time it ended.
+    """Plot the lower and the upper bound after each round of `solve(gap=...)` against time.
 
     Parameters
     ----------
     solution : Solution
-        With `rounds`: each has `lower`, `upper`, `gap` and `seconds`.
+        Solution with `rounds`, each of which has `lower`, `upper`, `gap` and `seconds`.
     ax : Axes, optional
-        Where to draw; a new figure if not given.
+        Axes to draw on. Default: those of a new figure.
 
     Raises
     ------
     ModelError
-        If it is no solution, or was not found in rounds.
+        If it is not a solution, or has no rounds.
     """
     rounds = tuple(getattr(solution, "rounds", None) or ())
     if not rounds:
@@ -38,12 +38,12 @@ def bounds(solution: Any, ax: Axes | None = None) -> Axes:
         if method is None:
             raise ModelError("solution", "a Solution", quote(solution), "solvent.solve(model, gap=...) makes one")
         raise ModelError(
-            "solution", "one found in rounds of bounds", f"one of method {method!r}, which has none",
-            "solve with gap=... to have bounds that close",
+            "solution", "a solution with rounds", f"a solution of method {method!r} without rounds",
+            "solve with gap=... to compute bounds in rounds",
         )  # fmt: skip
     seconds = np.array([each.seconds for each in rounds], np.float64)
     lower, upper = (_finite([getattr(each, side) for each in rounds]) for side in ("lower", "upper"))
-    with drawing(ax) as axes:
+    with styled_axes(ax) as axes:
         axes.set(xlabel="seconds", ylabel="value")
         axes.fill_between(seconds, lower, upper, step="post", color=NOTHING, linewidth=0)
         marker: dict[str, Any] = {"marker": "o", "markersize": 3.5, "drawstyle": "steps-post", "linewidth": 1.6}
@@ -60,18 +60,18 @@ def bounds(solution: Any, ax: Axes | None = None) -> Axes:
 
 
 def layers(solution: Any, ax: Axes | None = None) -> Axes:
-    """Draw how large each layer of a solve was: nodes, or points of frontiers.
+    """Plot the size of each layer: the number of nodes, or of points of frontiers.
 
     Parameters
     ----------
     solution : Solution
     ax : Axes, optional
-        Where to draw; a new figure if not given.
+        Axes to draw on. Default: those of a new figure.
 
     Raises
     ------
     ModelError
-        If it is no solution, or has no layers: it ended before the first was made.
+        If it is not a solution, or has no layers.
 
     Examples
     --------
@@ -86,10 +86,11 @@ def layers(solution: Any, ax: Axes | None = None) -> Axes:
     sizes = [int(size) for size in stats.layer_sizes]
     if not any(sizes):
         status = getattr(solution, "status", "unknown")
-        raise ModelError("solution", "one that has layers", f"none, with status {str(status)!r}")
-    with drawing(ax) as axes:
-        whole_steps(axes, len(sizes) - 1, "step")
-        axes.set_ylabel("points" if stats.representation == "arrays" else stats.representation)
+        raise ModelError("solution", "a solution with layers", f"none, with status {str(status)!r}")
+    unit = "points" if stats.representation == "arrays" else stats.representation
+    with styled_axes(ax) as axes:
+        step_axis(axes, len(sizes) - 1, "step")
+        axes.set_ylabel(unit)
         edges = np.arange(len(sizes) + 1) - 0.5
         wide = max(sizes) > _WIDE_SIZES * max(1, min(size for size in sizes if size))
         base = 0.5 if wide else 0.0
@@ -109,7 +110,7 @@ def layers(solution: Any, ax: Axes | None = None) -> Axes:
             ha="left" if share < 0.05 and len(sizes) > 1 else "right" if share > 0.95 and len(sizes) > 1 else "center",
             fontsize=8.5,
         )  # fmt: skip
-        axes.set_title(f"{sum(sizes):,} in all", color=GRAY, fontsize=9)
+        axes.set_title(f"{sum(sizes):,} {unit} in total", color=GRAY, fontsize=9)
     return axes
 
 

@@ -1,4 +1,4 @@
-"""Spending over time as a picture: what roll-outs spent, what any history can spend, and what is allowed."""
+"""Plot of spending over time: quantiles of simulated episodes, exact extremes, and limits."""
 
 from __future__ import annotations
 
@@ -10,13 +10,25 @@ from numpy.typing import NDArray
 
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP, check_model
-from solvent.plot.style import LEAST, LIMIT, MEDIAN, OVER, QUANTILES, WORST, beside, drawing, faint_grid, whole_steps
-from solvent.plot.words import amount, number, pick_resource, plot_name
-from solvent.verification.report import PerStep, Report
+from solvent.plot.labels import amount, choose_resource, number, plot_name
+from solvent.plot.style import (
+    LEAST,
+    LIMIT,
+    MEDIAN,
+    OVER,
+    QUANTILES,
+    WORST,
+    faint_grid,
+    legend_right,
+    step_axis,
+    styled_axes,
+)
+from solvent.verification.policies import PolicyLike
+from solvent.verification.report import PerStep, VerifyReport
 from solvent.verification.simulate import Simulation, simulate
-from solvent.verification.verify import PolicyLike, verify
+from solvent.verification.verify import verify
 
-#: Quantiles between which the bands lie, and how dark each is.
+#: Lower quantile, upper quantile and opacity of each band.
 _BANDS = ((0.05, 0.95, 0.30), (0.25, 0.75, 0.55))
 _MOST_MARKERS = 40
 
@@ -31,31 +43,31 @@ def spending(
     seed: int = 0,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw what a policy spends over time: quantiles of roll-outs between the exact extremes, and the limits.
+    """Plot what a policy spends over time: quantiles of simulated episodes, the exact extremes, and the limits.
 
-    The bands are estimates from `solvent.simulate`. The worst case and the least are exact, from `solvent.verify`: no
-    history ever leaves them. Where the worst case breaks a limit, it is marked.
+    The bands are estimates from `solvent.simulate`. The greatest and the least amount are exact, from `solvent.verify`:
+    no history lies outside them. Steps at which a limit can be broken are marked.
 
     Parameters
     ----------
     model : CMDP
     policy : AugmentedPolicy, RandomizedPolicy, MarkovPolicy, array or callable
-        As for `solvent.verify`.
+        Any policy that `solvent.verify` accepts.
     budget : number, Budget or mapping, optional
-        The limits to show; the policy's own if not given, or else the model's.
+        Limits to show. Default: the policy's own, or else the model's.
     resource : str, optional
-        Whose spending; the only one, or the only one with a limit, if not given.
+        Resource to show. Default: the only one, or the only one with a limit.
     episodes : int
-        How many to roll out.
+        Number of simulated episodes.
     seed : int
-        Of the roll-outs.
+        Random seed.
     ax : Axes, optional
-        Where to draw; a new figure if not given.
+        Axes to draw on. Default: those of a new figure.
 
     Raises
     ------
     ModelError
-        If it is not clear which resource is meant, or there is no such one.
+        If the resource is unknown, or missing and ambiguous.
     PolicyError
         As for `solvent.verify`.
 
@@ -65,34 +77,34 @@ def spending(
     >>> model = solvent.instances.fuel_grid(3)
     >>> axes = spending(model, solvent.solve(model).policy, episodes=100)
     >>> [text.get_text() for text in axes.get_legend().get_texts()]
-    ['worst case', '5–95 % of runs', '25–75 %', 'median', 'least', 'limit']
+    ['worst case', '5–95 % of episodes', '25–75 %', 'median', 'least', 'limit']
     """
     check_model(model)
     if resource is not None or model.n_resources == 1:
-        pick_resource(model.resources, resource)  # before the work, not after it
+        choose_resource(model.resources, resource)  # raises an error before the long computations
     report = verify(model, policy, budget)
-    name = pick_resource(model.resources, resource, preferred=list(report.upper))
+    name = choose_resource(model.resources, resource, preferred=list(report.upper))
     runs = simulate(model, policy, episodes, seed, budget)
-    with drawing(ax) as axes:
-        whole_steps(axes, model.horizon, "steps taken")
-        axes.set_ylabel(f"spent of {plot_name(name)}")
+    with styled_axes(ax) as axes:
+        step_axis(axes, model.horizon, "steps taken")
+        axes.set_ylabel(f"{plot_name(name)} spent")
         _draw_extremes(axes, report, runs, name)
         _draw_limits(axes, report, name)
         _draw_breaks(axes, report, name)
         faint_grid(axes)
         axes.margins(y=0.08)
-        beside(axes)
+        legend_right(axes)
     return axes
 
 
-def _draw_extremes(axes: Axes, report: Report, runs: Simulation, name: str) -> None:
-    worst, least = _line(report.worst_spent[name]), _line(report.least_spent[name])
+def _draw_extremes(axes: Axes, report: VerifyReport, runs: Simulation, name: str) -> None:
+    worst, least = _line(report.worst_spent_by_step[name]), _line(report.least_spent_by_step[name])
     steps = np.arange(len(worst))
     marker = "." if len(worst) <= _MOST_MARKERS else ""
     axes.plot(steps, worst, color=WORST, linewidth=1.5, marker=marker, label="worst case", zorder=3)
     for low, high, alpha in _BANDS:
         bottom, top = (np.concatenate([[0.0], runs.quantile(name, level)]) for level in (low, high))
-        label = f"{round(100 * low)}–{round(100 * high)} %" + (" of runs" if low == _BANDS[0][0] else "")
+        label = f"{round(100 * low)}–{round(100 * high)} %" + (" of episodes" if low == _BANDS[0][0] else "")
         axes.fill_between(steps, bottom, top, color=QUANTILES, alpha=alpha, linewidth=0, label=label)
     median = np.concatenate([[0.0], runs.quantile(name, 0.5)])
     axes.plot(steps, median, color=MEDIAN, linewidth=1.6, label="median", zorder=3)
@@ -101,16 +113,16 @@ def _draw_extremes(axes: Axes, report: Report, runs: Simulation, name: str) -> N
 
 
 def _line(amounts: PerStep) -> NDArray[np.float64]:
-    """Return amounts from before the first step on; not a number where there is none."""
+    """Return 0 (before the first step) followed by the amounts; NaN where an amount is unbounded."""
     return np.array([0.0, *(np.nan if each is None else float(each) for each in amounts)])
 
 
-def _draw_limits(axes: Axes, report: Report, name: str) -> None:
+def _draw_limits(axes: Axes, report: VerifyReport, name: str) -> None:
     for side, word in ((report.upper, "limit"), (report.lower, "lower limit")):
         limits = side.get(name, ())
         style = "-" if word == "limit" else (0, (5, 2))
         for place, (first, last) in enumerate(_stretches(limits)):
-            # a limit holds after a step: it is drawn over half a step on both sides of that moment
+            # a limit holds after a step: draw it half a step to either side
             edges = np.arange(first, last + 2) + 0.5
             heights = [float(each) for each in limits[first : last + 1] if each is not None]
             axes.stairs(
@@ -127,7 +139,7 @@ def _draw_limits(axes: Axes, report: Report, name: str) -> None:
 
 
 def _stretches(limits: PerStep) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last step of each run of steps that have a limit."""
+    """Yield the first and the last step of each range of consecutive steps with a limit."""
     first = None
     for step, limit in enumerate((*limits, None)):
         if limit is None and first is not None:
@@ -137,11 +149,11 @@ def _stretches(limits: PerStep) -> Iterator[tuple[int, int]]:
             first = step
 
 
-def _draw_breaks(axes: Axes, report: Report, name: str) -> None:
-    """Mark where the worst case or the least breaks a limit, compared exactly."""
+def _draw_breaks(axes: Axes, report: VerifyReport, name: str) -> None:
+    """Mark the steps at which the greatest or the least amount breaks a limit, compared exactly."""
     broken = []
-    for step in range(len(report.worst_spent[name])):
-        worst, least = report.worst_spent[name][step], report.least_spent[name][step]
+    for step in range(len(report.worst_spent_by_step[name])):
+        worst, least = report.worst_spent_by_step[name][step], report.least_spent_by_step[name][step]
         upper = report.upper[name][step] if name in report.upper else None
         lower = report.lower[name][step] if name in report.lower else None
         if upper is not None and worst is not None and worst > upper:

@@ -1,7 +1,7 @@
-"""The one look of all pictures: sizes, fonts, and colors by what they stand for.
+"""Style of all plots: sizes, fonts, and colors by role.
 
-The colors are those of Okabe and Ito, which people with any of the common kinds of color blindness can tell apart.
-Where there are more categories than colors, hatches tell them apart.
+The colors are those of Okabe and Ito, which can be distinguished with all common kinds of color blindness. If there are
+more categories than colors, hatches distinguish them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOTHING = "#ECECEC"
 WALL = "#8C8C8C"
 GRID = "#E4E4E4"
 
-#: Colors of categories, most easily told apart first; each hatch begins another round of them.
+#: Colors of categories, the most distinct first; each hatch starts another cycle of colors.
 CATEGORIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GRAY)
 HATCHES = ("", "////", "....")
 MOST_CATEGORIES = len(CATEGORIES) * len(HATCHES)
@@ -72,7 +72,7 @@ LOOK: dict[str, Any] = {
 
 @contextmanager
 def look() -> Iterator[None]:
-    """Within, matplotlib has the one look; afterwards, the settings it had before.
+    """Return a context in which matplotlib uses Solvent's style; the previous settings are restored afterwards.
 
     Examples
     --------
@@ -89,13 +89,13 @@ def look() -> Iterator[None]:
 
 
 @contextmanager
-def drawing(ax: Axes | None, size: tuple[float, float] = WIDE) -> Iterator[Axes]:
-    """Give Axes to draw on, in the one look: those of the user, or those of a new figure that pyplot knows nothing of.
+def styled_axes(ax: Axes | None, size: tuple[float, float] = WIDE) -> Iterator[Axes]:
+    """Return a context with Axes in Solvent's style: `ax`, or those of a new figure that is not managed by pyplot.
 
     Raises
     ------
     ModelError
-        If `ax` is something else.
+        If `ax` is neither Axes nor None.
     """
     if ax is not None and not isinstance(ax, Axes):
         raise ModelError("ax", "matplotlib Axes, or None for a new figure", quote(ax))
@@ -106,20 +106,20 @@ def drawing(ax: Axes | None, size: tuple[float, float] = WIDE) -> Iterator[Axes]
         yield axes
 
 
-def whole_steps(axes: Axes, horizon: int, label: str) -> None:
-    """Put whole numbers of steps from 0 to `horizon` on the horizontal axis."""
+def step_axis(axes: Axes, horizon: int, label: str) -> None:
+    """Set up the horizontal axis for integer steps from 0 to `horizon`."""
     axes.xaxis.set_major_locator(MaxNLocator(nbins=10, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
     axes.set_xlabel(label)
     axes.set_xlim(-0.5, horizon + 0.5)
 
 
 def faint_grid(axes: Axes) -> None:
-    """Draw thin lines at the heights of the ticks."""
+    """Draw thin horizontal grid lines."""
     axes.grid(axis="y", color=GRID, linewidth=0.6)
 
 
-def beside(axes: Axes, columns: int = 1, handles: list[Artist] | None = None) -> None:
-    """Put the legend to the right of the axes, where it hides nothing."""
+def legend_right(axes: Axes, columns: int = 1, handles: list[Artist] | None = None) -> None:
+    """Put the legend to the right of the axes."""
     shown = axes.get_legend_handles_labels()[0] if handles is None else handles
     axes.legend(
         handles=shown, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, ncols=columns, handlelength=1.6

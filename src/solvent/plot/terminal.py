@@ -1,4 +1,4 @@
-"""Pictures made of letters: step lines and tables for the terminal."""
+"""Plots and tables as text, for the terminal."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from solvent.core.exact import exact
 from solvent.errors import ModelError, quote
 from solvent.model.amounts import short_amount
-from solvent.plot.words import short_name
+from solvent.plot.labels import short_name
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from solvent.solvers.curve import Curve
 
-#: The bit of each dot of a braille letter, four rows of two, and where these letters begin.
+#: Bit of each dot of a braille character, shape (4, 2), and the first braille code point.
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 _BRAILLE = 0x2800
 _LEAST_WIDTH, _LEAST_HEIGHT = 30, 4
@@ -37,29 +37,29 @@ def terminal_plot(
     marks: Mapping[str, float] | None = None,
     ascii: bool = False,
 ) -> str:
-    """Return a step line as text.
+    """Return a plot of a step function as text.
 
     Parameters
     ----------
     x : sequence of float, length N
-        Never falling; `y[i]` holds from `x[i]` to `x[i + 1]`.
+        Nondecreasing; `y[i]` holds from `x[i]` to `x[i + 1]`.
     y : sequence of float, length N
-        Where one is not finite there is a gap.
+        Values; a value that is not finite leaves a gap.
     width : int
-        Of the whole text, in letters.
+        Total width, in characters.
     height : int
-        Of the field of the line, in lines.
+        Height of the plotting area, in lines.
     title : str
-        A line above.
+        Title line.
     marks : mapping of str to float, optional
-        Places on the horizontal axis to point out, by their labels.
+        Positions to mark on the horizontal axis, by label.
     ascii : bool
-        Draw with plain letters, at a lower resolution; for terminals that know no others.
+        Use ASCII characters only, at a lower resolution.
 
     Raises
     ------
     ModelError
-        If there is nothing to draw, the lengths differ, `x` falls, or the field is too small.
+        If no value is finite, the lengths differ, `x` decreases, or the plot is too small.
 
     Examples
     --------
@@ -112,19 +112,19 @@ def terminal_frontier(
     height: int = 13,
     ascii: bool = False,
 ) -> str:
-    """Return a frontier as text: the optimal value against the budget, with the least one pointed out.
+    """Return a plot of a frontier as text: the optimal value against the budget, with the least budget marked.
 
     Parameters
     ----------
     curve : Curve
     budget : number, optional
-        One more to point out.
+        Another budget to mark.
     width : int
-        Of the whole text, in letters.
+        Total width, in characters.
     height : int
-        Of the field of the line, in lines.
+        Height of the plotting area, in lines.
     ascii : bool
-        Draw with plain letters; see `terminal_plot`.
+        Use ASCII characters only, at a lower resolution.
 
     Examples
     --------
@@ -144,11 +144,11 @@ def terminal_frontier(
     if curve.least_budget is None:
         return f"no budget of {curve.resource} up to {short_amount(curve.max_budget)} is feasible"
     first, end = float(curve.budgets[0]), float(max(curve.max_budget, curve.budgets[-1]))
-    # where the last level goes on for ever, some of that should be seen
+    # if the last level extends to infinity, show a part of it
     x = [*map(float, curve.budgets), end + (end - first) / 12 if curve.flat_beyond else end]
     marks = {"least budget": float(curve.least_budget)}
     if budget is not None:
-        curve.value(budget)  # refuses budgets beyond the curve
+        curve.value(budget)  # raises an error for budgets beyond the curve
         marks["budget"] = float(exact(budget, "budget"))
     title = f"optimal value against budget of {curve.resource}"
     return terminal_plot(
@@ -158,13 +158,13 @@ def terminal_frontier(
 
 
 def frontier_table(curve: Curve, budgets: Sequence[Any] | None = None) -> Table:
-    """Return a table of budgets, their optimal values and what the next rise needs and adds.
+    """Return a table of budgets, optimal values, and the next budget at which the value increases.
 
     Parameters
     ----------
     curve : Curve
     budgets : sequence of numbers, optional
-        Which; some of those at which the value rises, evenly chosen, if not given.
+        Default: evenly spaced ones among the budgets at which the value increases.
 
     Examples
     --------
@@ -172,16 +172,16 @@ def frontier_table(curve: Curve, budgets: Sequence[Any] | None = None) -> Table:
     >>> from rich.console import Console
     >>> curve = solvent.frontier(solvent.instances.knapsack([60, 100], [10, 20]))
     >>> Console(width=60, color_system=None).print(frontier_table(curve, [5, 10]))
-    ┏━━━━━━━━┳━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━┓
-    ┃ budget ┃ optimal value ┃ next rise at ┃ adds ┃
-    ┡━━━━━━━━╇━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━┩
-    │      5 │             0 │           10 │   60 │
-    │     10 │            60 │           20 │   40 │
-    └────────┴───────────────┴──────────────┴──────┘
+    ┏━━━━━━━━┳━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━┳━━━━━━┓
+    ┃ budget ┃ optimal value ┃ next increase at ┃ gain ┃
+    ┡━━━━━━━━╇━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━╇━━━━━━┩
+    │      5 │             0 │               10 │   60 │
+    │     10 │            60 │               20 │   40 │
+    └────────┴───────────────┴──────────────────┴──────┘
     """
     from rich.table import Table
 
-    table = Table("budget", "optimal value", "next rise at", "adds")
+    table = Table("budget", "optimal value", "next increase at", "gain")
     for column in table.columns:
         column.justify = "right"
     if budgets is None:
@@ -201,18 +201,18 @@ def frontier_table(curve: Curve, budgets: Sequence[Any] | None = None) -> Table:
 def _read_line(x: Sequence[float], y: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     xs, ys = np.array(x, np.float64), np.array(y, np.float64)
     if xs.ndim != 1 or xs.shape != ys.shape:
-        raise ModelError("terminal_plot", "as many x as y", f"shapes {xs.shape} and {ys.shape}")
+        raise ModelError("terminal_plot", "x and y of the same length", f"shapes {xs.shape} and {ys.shape}")
     if not np.isfinite(ys).any():
-        raise ModelError("terminal_plot", "some y that is finite", quote(ys.tolist()))
+        raise ModelError("terminal_plot", "at least one finite y", quote(ys.tolist()))
     if not np.isfinite(xs).all() or (np.diff(xs) < 0).any():
-        raise ModelError("terminal_plot", "finite x that never fall", quote(xs.tolist()))
+        raise ModelError("terminal_plot", "finite x that never decrease", quote(xs.tolist()))
     return xs, ys
 
 
 def _check_size(width: int, height: int) -> None:
     for name, size, least in (("width", width, _LEAST_WIDTH), ("height", height, _LEAST_HEIGHT)):
         if isinstance(size, bool) or not isinstance(size, int) or size < least:
-            raise ModelError(name, f"a whole number of at least {least}", quote(size))
+            raise ModelError(name, f"an integer of at least {least}", quote(size))
 
 
 def _label(value: float) -> str:
@@ -235,7 +235,7 @@ def _rasterize(
     y_ends: tuple[float, float],
     shape: tuple[int, int],
 ) -> NDArray[np.bool_]:
-    """Return the dots of a step line, top row first: along each step, then up or down to the next."""
+    """Return the dots of a step function, top row first: along each step, then up or down to the next."""
     dots = np.zeros(shape, bool)
     rows, columns = shape
     above = None

@@ -1,4 +1,4 @@
-"""The frontier as a picture: the optimal value of every budget, the least one, and what a little more would add."""
+"""Plot of a frontier: the optimal value of every budget, the least feasible budget, and marginal values."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from numpy.typing import NDArray
 from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, quote
 from solvent.model.cmdp import CMDP
-from solvent.plot.style import GRAY, LEAST_BUDGET, MARGINAL, NOTHING, VALUE, drawing, faint_grid
-from solvent.plot.words import amount, number, plot_name
+from solvent.plot.labels import amount, number, plot_name
+from solvent.plot.style import GRAY, LEAST_BUDGET, MARGINAL, NOTHING, VALUE, faint_grid, styled_axes
 from solvent.solvers.curve import Curve
 
-#: The share of the height that the strip of marginal values takes, and where the lowest and highest value stand.
+#: Height of the strip of marginal values, and heights of the lowest and the highest value, as shares of the plot.
 _STRIP, _LOWEST, _HIGHEST = 0.22, 0.31, 0.91
-#: Marginal values of more than so many times the usual are cut.
+#: Marginal values beyond this multiple of the 90 % quantile are cut off.
 _TALL = 4
 
 
 def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = None) -> Axes:
-    """Draw the optimal value against the budget; the same as `curve.plot(ax, budget=...)`.
+    """Plot the optimal value against the budget; the same as `curve.plot(ax, budget=...)`.
 
-    The grey ground on the left is where no policy is feasible. The strip at the bottom has, for each budget, what a
-    stated bit more of it would add to the value.
+    In the gray area on the left no policy is feasible. The strip at the bottom shows, for each budget, how much the
+    value increases with a given amount of additional budget.
 
     Parameters
     ----------
     curve : Curve
-        Made by `solvent.frontier`.
+        Result of `solvent.frontier`.
     ax : Axes, optional
-        Where to draw; a new figure if not given. The strip is the last of its `child_axes`.
+        Axes to draw on. Default: those of a new figure. The strip is the last of its `child_axes`.
     budget : number, optional
         A budget to mark.
 
     Raises
     ------
     ModelError
-        If `curve` is no curve.
+        If `curve` is not a `Curve`.
     BudgetError
-        If the budget lies beyond what the curve speaks of.
+        If `budget` is beyond the range of the curve.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = No
         raise ModelError("curve", "a Curve", quote(curve), hint)
     mark = None if budget is None else exact(budget, "budget")
     worth = None if mark is None else curve.value(mark)
-    with drawing(ax) as axes:
+    with styled_axes(ax) as axes:
         axes.set(xlabel=f"budget of {plot_name(curve.resource)}", ylabel="optimal value")
         left, right = _ends(curve, mark)
         pad = 0.04 * (right - left)
@@ -74,7 +74,7 @@ def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = No
 
 
 def _ends(curve: Curve, mark: Fraction | None) -> tuple[float, float]:
-    """Return the least and the greatest budget to show."""
+    """Return the limits of the horizontal axis."""
     shown = [curve.max_budget, *curve.budgets[:1], *curve.budgets[-1:], *([] if mark is None else [mark])]
     if not curve.budgets:
         shown.append(Fraction(0))
@@ -82,7 +82,7 @@ def _ends(curve: Curve, mark: Fraction | None) -> tuple[float, float]:
     if low == high:
         room = 0.5 * max(abs(low), 1.0)
         return low - room / 2, high + room
-    # the last level goes on for ever, and some of that should be seen
+    # if the last level extends to infinity, show a part of it
     return low, high + 0.05 * (high - low) if curve.flat_beyond else high
 
 
@@ -123,7 +123,7 @@ def _draw_marginal(axes: Axes, curve: Curve) -> None:
     peak = int(np.argmax(worth))
     usual = _usual(worth, np.diff(edges))
     if worth[peak] > _TALL * usual > 0:
-        # a few steps far above all others would leave nothing to see of these: cut them, and name the tallest
+        # a few very tall steps would hide all others: cut them off, and label the tallest with its value
         top = _TALL / 2 * usual
         strip.set_ylim(0, top)
         after = peak + 1
@@ -135,20 +135,21 @@ def _draw_marginal(axes: Axes, curve: Curve) -> None:
         )  # fmt: skip
     else:
         strip.set_ylim(0, 1.05 * float(worth[peak]))
-    strip.set_ylabel(f"+{number(float(extra))} adds", fontsize=8)
+    strip.set_ylabel(f"gain of +{number(float(extra))}", fontsize=8)
 
 
 def _usual(worth: NDArray[np.float64], widths: NDArray[np.float64]) -> float:
-    """Return what nine tenths of the budgets do not exceed in marginal value."""
+    """Return the 90 % quantile of the marginal value over all budgets."""
     order = np.argsort(worth)
     total = np.cumsum(widths[order])
     return float(worth[order[np.searchsorted(total, 0.9 * total[-1])]])
 
 
 def step_of_interest(curve: Curve) -> Fraction:
-    """Return how much more budget the marginal value is shown for.
+    """Return the additional budget for which marginal values are shown.
 
-    That is 1 where it suits the range, else a round share of it; or what all rises are multiples of, if that is more.
+    That is 1 if the range of budgets is suitable, otherwise a round share of the range; or the greatest common divisor
+    of all increments, if that is larger.
 
     Examples
     --------
@@ -171,9 +172,9 @@ def step_of_interest(curve: Curve) -> Fraction:
 
 
 def marginal_steps(curve: Curve, extra: Fraction) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return what `extra` more budget adds, as steps: edges of shape (N + 1,) and values of shape (N,).
+    """Return the gain from `extra` more budget as a step function: edges of shape (N + 1,) and values of shape (N,).
 
-    Where each step begins and ends is found in whole numbers, so that none is a sliver of rounding.
+    The edges are computed in integers, so that rounding errors cannot produce spurious steps.
 
     Examples
     --------
@@ -218,7 +219,7 @@ def _draw_nothing(axes: Axes, curve: Curve) -> None:
     axes.axvspan(left, right, color=NOTHING, zorder=0, label="infeasible")
     axes.set_ylim(0, 1)
     axes.set_yticks([])
-    text = f"no policy is feasible\nwith any budget up to {amount(curve.max_budget)}"
+    text = f"no feasible policy\nfor any budget up to {amount(curve.max_budget)}"
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=LEAST_BUDGET)
 
 
@@ -236,7 +237,7 @@ def _draw_mark(axes: Axes, mark: Fraction, worth: float) -> None:
         )  # fmt: skip
         return
     axes.plot([at], [worth], "o", color=VALUE, markeredgecolor="white", markersize=6, zorder=3, label="marked budget")
-    # a curve that never falls leaves free what lies above its left and below its right
+    # the curve is nondecreasing, so there is space above it on the left and below it on the right
     axes.annotate(
         f"{number(worth)} at {amount(mark)}", (at, worth), xytext=(-6, 7) if late else (7, -7),
         textcoords="offset points", ha="right" if late else "left", va="bottom" if late else "top", fontsize=8.5,

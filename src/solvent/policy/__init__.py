@@ -1,1 +1,1 @@
-"""Using policies: tables of decisions, agents that follow them, and derandomization."""
+"""Policies: tables of decisions, agents that follow them, policy files, and derandomization."""

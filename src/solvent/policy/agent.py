@@ -1,7 +1,7 @@
-"""The interaction protocol: act, observe, and never lose count.
+"""Agents: follow a policy step by step, with an exact account of the amounts spent.
 
-The agent holds what the paper's Algorithm 2 holds, the state and what was spent of each resource, exactly. It compares
-what it is told with the model, since a guarantee that rests on the model ends where the world leaves it.
+An agent stores what Algorithm 2 of the paper stores: the state and the amount spent of each resource, exactly. It
+compares every observation with the model, because the guarantees of a policy hold for outcomes of the model only.
 """
 
 from __future__ import annotations
@@ -15,20 +15,15 @@ import numpy as np
 
 from solvent.errors import ModelError, PolicyError, SolventError, UnmodeledOutcome, printable, quote
 from solvent.model.amounts import format_amount
-from solvent.model.budget import Limits, resolve
 from solvent.model.build import read_costs
 from solvent.model.cmdp import CMDP
-from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
-from solvent.policy.nodes import NO_NODE, NodeTable
+from solvent.policy.choices import FollowedPolicy, Follower
 from solvent.policy.reading import Matches, Reading, find_matches, possible_texts
-from solvent.policy.table import AugmentedPolicy
-from solvent.policy.until_violation import UntilViolationPolicy
-
-_NO_LIMITS = Limits((), (), ())
+from solvent.policy.remaining import RemainingBudget
 
 
 class Event(NamedTuple):
-    """One step that has been taken: what was done where, what it cost, and where it led."""
+    """One step of an episode: step, state, action, cost by resource, and next state."""
 
     step: int
     state: Hashable
@@ -45,11 +40,12 @@ class Agent:
     model : CMDP
     policy : AugmentedPolicy, RandomizedPolicy or MarkovPolicy
     seed : int
-        Of its choices, if it makes any at random.
+        Random seed, for randomized policies.
 
     Examples
     --------
     >>> from solvent.model import instances
+    >>> from solvent.policy.markov import MarkovPolicy
     >>> model = instances.markov_gap()
     >>> agent = MarkovPolicy(model, [[0], [0]]).agent()
     >>> agent.act()
@@ -66,16 +62,13 @@ class Agent:
     cost 2
     """
 
-    def __init__(self, model: CMDP, policy: NodeTable | MarkovPolicy, *, seed: int = 0) -> None:
-        self.model, self.policy = model, policy
+    def __init__(self, model: CMDP, policy: FollowedPolicy, *, seed: int = 0) -> None:
+        self._follow(model, policy, policy.follower(model), seed)
+
+    def _follow(self, model: CMDP, policy: Any, follower: Follower, seed: int) -> None:
+        self.model, self.policy, self._follower = model, policy, follower
+        self._remaining = RemainingBudget(follower.limits)
         self._rng = np.random.default_rng(seed)
-        if isinstance(policy, NodeTable):
-            policy.check_model(model)
-            self._limits = policy.limits
-            self._tracked = [model.resource_index(name) for name in policy.resources]
-        else:
-            self._limits = resolve(model, None) if model.budget is not None else _NO_LIMITS
-            self._tracked = []
         self.reset()
 
     def reset(self) -> None:
@@ -83,60 +76,58 @@ class Agent:
         self._step = 0
         self._state = self.model.start_index
         self._spent = [Fraction(0)] * self.model.n_resources
-        self._counted = [0] * len(self._tracked)
-        self._lapsed = False
         self._history: list[Event] = []
         self._chosen: int | None = None
         self._broken: SolventError | None = None
+        self._follower.reset()
 
     @property
     def step(self) -> int:
-        """The coming step, from 0; the horizon when all are taken."""
+        """The coming step, from 0; the horizon after the last step."""
         return self._step
 
     @property
     def state(self) -> Hashable:
-        """Where it is."""
+        """The current state."""
         return self.model.states[self._state]
 
     @property
     def spent(self) -> dict[str, Fraction]:
-        """What was spent so far of every resource."""
+        """Amount spent so far of every resource."""
         return dict(zip(self.model.resources, self._spent, strict=True))
 
     @property
-    def remaining(self) -> dict[str, Fraction | None]:
-        """What may still be spent up to and including the coming step; None where it has no upper limit.
+    def remaining(self) -> dict[str, Fraction]:
+        """How much may still be spent of each limited resource before the next limit.
 
-        After the last step, what was left of that step's limit.
+        The first upper limit that applies after the coming step or later, minus the amount spent. For a resource with
+        lower limits only, the amount spent minus the first lower limit to come. When no limit is left, the last one
+        counts. `solvent.gym.BudgetWrapper.remaining` means the same.
         """
-        step = min(self._step, self.model.horizon - 1)
-        spent = self.spent
-        uppers = zip(self._limits.resources, self._limits.upper, strict=True)
-        return {name: None if upper[step] is None else upper[step] - spent[name] for name, upper in uppers}  # type: ignore[operator]
+        return self._remaining(self._step, self.spent)
 
     @property
     def done(self) -> bool:
-        """Whether the episode is over: all steps taken, or a terminal state reached."""
+        """Whether the episode is over: after the last step, or in a terminal state."""
         return self._step >= self.model.horizon or self.model.is_terminal(self._step, self._state)
 
     @property
     def history(self) -> list[Event]:
-        """The steps taken so far."""
+        """The steps of the episode so far."""
         return list(self._history)
 
     def act(self) -> Hashable:
-        """Return the action to take now; the same again until something is observed.
+        """Return the action to take now; the same one until an outcome is observed.
 
         Raises
         ------
         PolicyError
-            If the episode is over, the policy decides nothing here, or an outcome was observed that the model
-            excludes.
+            If the episode is over, the policy has no decision here, or an outcome was observed that is not in the
+            model.
         """
         self._refuse_if_broken("act")
         if self.done:
-            raise PolicyError("act", "an episode that goes on", f"one that is over after {self._step} steps")
+            raise PolicyError("act", "an episode that is not over", f"one that is over after {self._step} steps")
         if self._chosen is None:
             self._chosen = self._choose()
         return self.model.actions[self._chosen]
@@ -151,72 +142,63 @@ class Agent:
             )
 
     def _choose(self) -> int:
-        actions, weights = self._choices()
+        choices = self._follower.choices(self._step, self._state)
+        if choices is None:
+            raise self._follower.no_decision(self._step, self._state, self._place())
+        actions, weights = choices
         action = int(actions[0] if len(actions) == 1 else self._rng.choice(actions, p=weights))
         if self._row(action) is None:
-            offered = [self.model.actions[self.model.row_action[r]] for r in self.model.rows(self._step, self._state)]
-            raise PolicyError(self._place(), f"one of its actions, {quote(offered)}", quote(self.model.actions[action]))
+            offered = [self.model.actions[self.model.row_action[row]] for row in self._rows()]
+            raise PolicyError(
+                self._place(), f"one of the available actions, {quote(offered)}", quote(self.model.actions[action])
+            )
         return action
 
-    def _choices(self) -> tuple[Any, Any]:
-        policy: NodeTable | MarkovPolicy | None = self.policy
-        if self._lapsed and isinstance(policy, UntilViolationPolicy):
-            policy = policy.after
-        if policy is None or isinstance(policy, MarkovPolicy):
-            actions, weights = ((), ()) if policy is None else policy.choices(self._step, self._state)
-            if not len(actions):
-                reason = "none, as a limit was broken before" if self._lapsed else "none"
-                raise PolicyError(self._place(), "a decision", reason)
-            return actions, weights
-        node = policy.node(self._step, self._state, self._counted)
-        if node == NO_NODE:
-            raise policy.no_decision(self._step, self._state, self._place())
-        if isinstance(policy, RandomizedPolicy):
-            return policy.choices(node)
-        assert isinstance(policy, AugmentedPolicy)
-        return policy.action_N[node : node + 1], None
+    def _rows(self) -> range:
+        """Return the rows of the current step and state."""
+        return self.model.rows(self._step, self._state)
 
     def _row(self, action: int) -> int | None:
-        rows = self.model.rows(self._step, self._state)
-        return next((row for row in rows if self.model.row_action[row] == action), None)
+        return next((row for row in self._rows() if self.model.row_action[row] == action), None)
 
     def _place(self) -> str:
         spent = printable(", ".join(f"{name} {format_amount(amount)}" for name, amount in self.spent.items()))
         return f"step {self._step}, state {quote(self.state)}" + (f", spent {spent}" if spent else "")
 
     def observe(self, state: Hashable, cost: Any = 0) -> None:
-        """Take in what came of the last action.
+        """Take in the outcome of the last action.
 
         Parameters
         ----------
         state : hashable
-            Where it led.
+            The next state.
         cost : number, sequence or mapping
-            What it cost: a number for one resource, else one per resource in the model's order or by name (those not
-            named cost nothing). A float stands for the modeled cost it is the double of.
+            Cost of the step: a number if the model has one resource, else one per resource in the model's order, or a
+            mapping by name (resources that are not named cost nothing). A float matches the modeled cost that rounds to
+            it.
 
         Raises
         ------
         UnmodeledOutcome
-            If the model says this cannot happen; from then on `act` refuses until `reset`.
+            If this outcome is not in the model; `act` then raises an error until `reset`.
         ModelError
-            If the cost does not name the model's resources, or is not one for each; the agent is as it was.
+            If the cost does not name resources of the model, or is not one number per resource; the agent is unchanged.
         PolicyError
-            If no action was asked for.
+            If `act` was not called before.
         """
         self._refuse_if_broken("observe")
         if self._chosen is None:
-            raise PolicyError("observe", "act() first", "no action to which this could be the outcome")
+            raise PolicyError("observe", "act() first", "no action that this could be the outcome of")
         row = self._row(self._chosen)
         assert row is not None
         matches: Matches = {}
-        # costs of the wrong resources are a slip of the caller, not of the world: refused, and nothing is changed
+        # costs of unknown resources are a mistake of the caller, not an unmodeled outcome: the agent stays as it was
         given = read_costs(cost, self.model.resources, "observed")
         try:
             readings = [Reading.of(c, f"cost of {r}") for c, r in zip(given, self.model.resources, strict=True)]
             matches = find_matches(self.model, row, self.model.state_index(state), readings)
         except ModelError:
-            pass  # neither a state nor a cost of the model: an outcome it does not allow
+            pass  # not a state of the model, or not a number: an unmodeled outcome
         if len(matches) != 1:
             self._broken = self._unmodeled(row, state, cost, ambiguous=bool(matches))
             raise self._broken
@@ -231,13 +213,7 @@ class Agent:
             )
         )
         self._spent = [spent + c for spent, c in zip(self._spent, costs, strict=True)]
-        if isinstance(self.policy, NodeTable):
-            self._counted = [
-                counted + self.policy.count(d, costs[r])
-                for d, (r, counted) in enumerate(zip(self._tracked, self._counted, strict=True))
-            ]
-        if isinstance(self.policy, UntilViolationPolicy):
-            self._lapsed |= bool(self.policy.lapses(self._step, np.array([self._counted], np.int64))[0])
+        self._follower.observe(self._step, costs)
         self._step, self._state, self._chosen = self._step + 1, next_state, None
 
     def _unmodeled(self, row: int, state: Hashable, cost: Any, *, ambiguous: bool) -> UnmodeledOutcome:
@@ -249,11 +225,12 @@ class Agent:
         return UnmodeledOutcome(self._step, self.state, action, found, possible_texts(self.model, row))
 
     def __copy__(self) -> Agent:
-        """Return an agent that goes on from here by itself; the model and the policy never change and are shared."""
+        """Return an agent that continues from here independently; the model and the policy are shared."""
         twin = object.__new__(type(self))
         twin.__dict__ = dict(self.__dict__)
         twin._rng = copy.deepcopy(self._rng)
         twin._history = list(self._history)
+        twin._follower = copy.copy(self._follower)
         return twin
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Agent:

@@ -1,4 +1,4 @@
-"""Putting nodes in order: entries (state, spent) of each step, in any order, become the arrays of a `NodeTable`."""
+"""Sorting nodes: turns unordered entries (state, spent) of each step into the arrays of a `NodeTable`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from solvent.policy.nodes import Lookup, NodeTable
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Nodes put in order: the common fields of a `NodeTable`, and where each node came from.
+    """Sorted nodes: the common fields of a `NodeTable`, and the entries that each node came from.
 
     Attributes
     ----------
     parts : dict
         Keyword arguments of a `NodeTable`.
     order : list of ndarray of int64
-        Per step, the entries in order of their nodes.
+        Per step, the positions of the entries in the order of their nodes.
     node : list of ndarray of int64
-        Per step, the node, counted over all steps, of each of these.
+        Per step, the node of each of these entries, numbered over all steps.
     """
 
     parts: dict[str, Any]
@@ -44,7 +44,7 @@ def arrange(
     settled: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]] | None,
     lookup: Lookup,
 ) -> Arrangement:
-    """Sort entries (state, spent) of each step into nodes; entries of equal keys share one."""
+    """Sort the entries (state, spent) of each step into nodes; equal entries share a node."""
     n_tracked = len(lattice.resources)
     if len(entries) != model.horizon:
         raise PolicyError("layers", f"{model.horizon}, one per step", str(len(entries)))

@@ -1,13 +1,16 @@
-"""What the classes of policies have in common: choices for many nodes of a step at once, and the rows they mean."""
+"""What all policies have in common: choices at many nodes of a step at once, and following one episode."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.errors import PolicyError
+from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.policy.search import NOT_FOUND, find
 
@@ -16,15 +19,16 @@ NO_ROW = NOT_FOUND
 
 
 class Choices(NamedTuple):
-    """Supported actions of queried nodes; a node without any entry is one where nothing is decided.
+    """Actions of positive probability at queried nodes; a node without an entry has no decision.
 
     Attributes
     ----------
     node : ndarray of int64, shape (C,)
-        Which query; never falling.
+        Positions of the queries, in nondecreasing order.
     action : ndarray of int64, shape (C,)
+        Positions of actions.
     probability : ndarray of float64, shape (C,)
-        Positive.
+        Positive probabilities.
     """
 
     node: NDArray[np.int64]
@@ -33,22 +37,52 @@ class Choices(NamedTuple):
 
 
 class TabularPolicy(Protocol):
-    """A policy that can be asked about many nodes at once."""
+    """A policy that can be queried at many nodes at once."""
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """What it looks at, besides step and state."""
+        """The resources whose amounts it depends on."""
 
     @property
     def units(self) -> tuple[Fraction, ...]:
-        """What a tick of each is worth."""
+        """The amount of one tick of each of these resources."""
 
     def choices_at(self, step: int, states: NDArray[Any], ticks_MD: NDArray[np.int64]) -> Choices:
-        """Return its choices for states (by position) and what was spent, in ticks."""
+        """Return its choices for states (by position) and amounts spent, in ticks."""
+
+
+class Follower(Protocol):
+    """Follows a policy through one episode at a time, and stores what the policy needs to know of it."""
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the budget that the policy is for."""
+
+    def reset(self) -> None:
+        """Begin a new episode."""
+
+    def choices(self, step: int, state: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+        """Return positions and probabilities of the actions at a step and state; None if there is no decision."""
+
+    def no_decision(self, step: int, state: int, place: str) -> PolicyError:
+        """Return the error for a step and state without a decision; `place` describes them."""
+
+    def observe(self, step: int, costs: Sequence[Fraction]) -> None:
+        """Take in the costs of a step, one per resource of the model."""
+
+    def __copy__(self) -> Follower:
+        """Return a follower that continues from here independently."""
+
+
+class FollowedPolicy(Protocol):
+    """A policy that an `Agent` can follow."""
+
+    def follower(self, model: CMDP) -> Follower:
+        """Return a follower for episodes of a model."""
 
 
 def find_rows(model: CMDP, step: int, states: NDArray[Any], actions: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the row of each (state, action) of a step, or `NO_ROW`.
+    """Return the row of each (state, action) at a step, or `NO_ROW`.
 
     Examples
     --------
@@ -72,7 +106,7 @@ def is_terminal(model: CMDP, step: int, states: NDArray[Any]) -> NDArray[np.bool
 
 
 def spread(indptr: NDArray[np.int64], pieces: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return every entry of the pieces, one after another, and which of `pieces` each came from.
+    """Return the position in `pieces` and the index of each entry of some pieces of a CSR array.
 
     Examples
     --------

@@ -1,9 +1,10 @@
-"""Derandomization: anything a randomized policy can do, a deterministic one can do as well and as cheaply.
+"""Derandomization: for every randomized policy there is a deterministic one that is at least as good.
 
-Lemma 1 of the paper (`lem: derandomization`): at each node take, out of the actions the policy might take, one of the
-largest value. Every history of the result is a history of the policy, so no worst case grows; and by induction
-from the last step no value falls. The value here is that of the result from the next step on, which is at least the
-policy's, so the result is the best of all policies within the given one's support.
+Lemma 1 of the paper (`lem: derandomization`): at each node take, among the actions that the policy takes with positive
+probability, one of the greatest value. Every history of the result is a history of the policy, so that no worst case
+increases; and by induction from the last step no value decreases. The value used here is that of the result from the
+next step on, which is at least the policy's. The result is therefore the best policy that takes only actions which the
+given one takes with positive probability.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from solvent.policy.table import AugmentedPolicy
 from solvent.policy.until_violation import UntilViolationPolicy
 
 
-class _Layer(NamedTuple):
-    """The nodes of a step that the policy can lead to, with its choices and where they lead."""
+class _ReachedNodes(NamedTuple):
+    """The nodes of a step that the policy can lead to, with its choices and their outcomes."""
 
     states: NDArray[np.int64]
     ticks_ND: NDArray[np.int64]
@@ -52,17 +53,18 @@ def derandomize(
 def derandomize(
     model: CMDP, policy: Any, *, time_limit: float | None = None, memory_limit: int | str | None = None
 ) -> Any:
-    """Return a deterministic policy that never spends more at worst and is never worth less.
+    """Return a deterministic policy whose worst case is not greater, and whose value is not less.
 
     Parameters
     ----------
     model : CMDP
     policy : MarkovPolicy, RandomizedPolicy or AugmentedPolicy
-        Where it decides nothing, neither does the result.
+        Where it has no decision, neither has the result.
     time_limit : float, optional
-        Give up after so many seconds.
+        Time limit in seconds.
     memory_limit : int or str, optional
-        Bytes, or text such as "8GB"; most of what is free, if not given. It is checked before memory is used.
+        Memory limit in bytes, or text such as "8GB". If not given, most of the free memory. It is checked before memory
+        is allocated.
 
     Returns
     -------
@@ -74,7 +76,7 @@ def derandomize(
     PolicyError
         If the policy may take an action that is not available, is for another model, or tracks continuous costs.
     LimitError
-        If the time or memory allowed is not enough.
+        If the time or memory limit is reached.
 
     Notes
     -----
@@ -90,10 +92,12 @@ def derandomize(
     """
     if isinstance(policy, MarkovPolicy):
         if policy.model is not model and policy.model.fingerprint != model.fingerprint:
-            raise PolicyError("policy", "a policy for this model", "one for another")
+            raise PolicyError("policy", "a policy for this model", "one for another model")
         cost_OD = np.zeros((model.n_outcomes, 0), np.int64)
     elif isinstance(policy, UntilViolationPolicy):
-        raise PolicyError("policy", "one that looks at step, state and spent alone", "one that remembers broken limits")
+        raise PolicyError(
+            "policy", "one that depends on step, state and spent only", "one that depends on earlier violations"
+        )
     elif isinstance(policy, RandomizedPolicy | AugmentedPolicy):
         cost_OD = policy.cost_ticks(model)
     else:
@@ -118,8 +122,8 @@ def derandomize(
     return AugmentedPolicy.from_nodes(model, policy, policy.limits, layers=nodes, counting=policy.counting)
 
 
-def _explore(model: CMDP, policy: Any, cost_OD: NDArray[np.int64], monitor: ResourceMonitor) -> list[_Layer]:
-    """Return the layers of nodes the policy can lead to; terminal ones are left out, they are worth nothing."""
+def _explore(model: CMDP, policy: Any, cost_OD: NDArray[np.int64], monitor: ResourceMonitor) -> list[_ReachedNodes]:
+    """Return the nodes that the policy can lead to, by step, without terminal ones, whose value is 0."""
     states = np.array([model.start_index], np.int64)
     ticks = np.zeros((1, cost_OD.shape[1]), np.int64)
     layers = []
@@ -136,14 +140,14 @@ def _explore(model: CMDP, policy: Any, cost_OD: NDArray[np.int64], monitor: Reso
         monitor.check_time()
         per_outcome = 24 + 8 * cost_OD.shape[1]
         n_outcomes = int((model.outcome_indptr[rows + 1] - model.outcome_indptr[rows]).sum())
-        # places of outcomes are kept; next states, amounts, keys and their order are not
+        # positions of outcomes are kept; next states, amounts, keys and their order are temporary
         monitor.reserve(24 * n_outcomes + 40 * len(rows), f"the nodes of step {step}")
         monitor.reserve(3 * per_outcome * n_outcomes, f"the nodes of step {step}")
         owner, outcome = spread(model.outcome_indptr, rows)
         next_states = model.next_state[outcome].astype(np.int64)
         next_ticks = ticks[choices.node[owner]] + cost_OD[outcome]
         keys, following = compact(pack([next_states, *next_ticks.T]))
-        layers.append(_Layer(states, ticks, choices, rows, owner, outcome, following))
+        layers.append(_ReachedNodes(states, ticks, choices, rows, owner, outcome, following))
         example = np.zeros(len(keys), np.int64)
         example[following] = np.arange(len(following))
         states, ticks = next_states[example], next_ticks[example]
@@ -151,30 +155,30 @@ def _explore(model: CMDP, policy: Any, cost_OD: NDArray[np.int64], monitor: Reso
     return layers
 
 
-def _choose(model: CMDP, layers: list[_Layer], monitor: ResourceMonitor) -> list[NDArray[np.int64]]:
-    """Return, per layer, the best choice of each node that has any."""
+def _choose(model: CMDP, layers: list[_ReachedNodes], monitor: ResourceMonitor) -> list[NDArray[np.int64]]:
+    """Return, by step, the best choice of each node that has a decision."""
     chosen: list[NDArray[np.int64]] = []
     value = np.zeros(0)
     for step in range(len(layers) - 1, -1, -1):
         monitor.check_time()
         layer = layers[step]
         later = value[layer.following] if step < len(layers) - 1 else np.zeros(len(layer.following))
-        worth = model.row_reward[layer.rows] + np.bincount(
+        action_value = model.row_reward[layer.rows] + np.bincount(
             layer.owner, model.probability[layer.outcome] * later, len(layer.rows)
         )
-        order = np.lexsort((-worth, layer.choices.node))
+        order = np.lexsort((-action_value, layer.choices.node))
         node = layer.choices.node[order]
         first = np.ones(len(node), bool)
         np.not_equal(node[1:], node[:-1], out=first[1:])
         best = order[first]
         value = np.zeros(len(layer.states))
-        value[layer.choices.node[best]] = worth[best]
+        value[layer.choices.node[best]] = action_value[best]
         chosen.append(best)
     return chosen[::-1]
 
 
-def _restrict(layers: list[_Layer], chosen: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    """Return the choices at the nodes that these choices lead to."""
+def _restrict(layers: list[_ReachedNodes], chosen: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    """Return the choices at the nodes that the chosen actions lead to."""
     reached = np.ones(1, bool)
     kept = []
     for layer, best in zip(layers, chosen, strict=True):

@@ -1,20 +1,25 @@
-"""Policies for discounted models: so many planned steps, then a rule for ever; and the agent that follows them.
+"""Policies for discounted models: a number of planned steps, then a tail rule; and the agent that follows them.
 
-The planned steps are an `AugmentedPolicy` on the model that `close` makes: the first T steps, with discounted costs,
-and a last one in which it chooses the rule to hand over to.
+The planned steps are an `AugmentedPolicy` for the model that `close` returns: the first T steps, with discounted costs,
+and a last step in which it chooses the tail rule to follow from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError, printable, quote
+from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
 from solvent.policy.agent import Agent
@@ -31,14 +36,14 @@ class DiscountedPolicy:
     Attributes
     ----------
     finite : AugmentedPolicy
-        What is done in the first T steps, and at step T, which rule takes over; on `closed`.
+        The actions of the first T steps and, at step T, the choice of a tail rule; a policy for `closed`.
     rules : tuple of TailRule
-        What can be done from step T on.
+        The tail rules, one of which is followed from step T on.
     discount : Fraction
     limits : dict of str to (Fraction or None, Fraction or None)
-        The upper and the lower limit of each tracked resource, for all time.
+        The upper and the lower limit of each tracked resource, at all steps.
     model : DiscountedCMDP or None
-        The model itself, if it is at hand; no part of the saved policy.
+        The model itself, if known; not a part of the saved policy.
     """
 
     finite: AugmentedPolicy
@@ -53,7 +58,7 @@ class DiscountedPolicy:
 
     @property
     def steps(self) -> int:
-        """How many steps are planned before a rule takes over."""
+        """Number of planned steps T, after which a tail rule is followed."""
         return self.finite.horizon - 1
 
     def closed(self, model: DiscountedCMDP | None = None, monitor: ResourceMonitor | None = None) -> CMDP:
@@ -62,14 +67,14 @@ class DiscountedPolicy:
         Parameters
         ----------
         model : DiscountedCMDP, optional
-            The policy's own, if not given.
+            If not given, the policy's own.
         monitor : ResourceMonitor, optional
-            What time and memory there is for it.
+            Time and memory limits.
 
         Raises
         ------
         PolicyError
-            If `model` is not the one this policy was made for, or there is none.
+            If the policy was made for another model, or no model is known.
         """
         if model is None or model is self.model:
             if self.model is not None and "_closed" not in self.__dict__:
@@ -84,20 +89,20 @@ class DiscountedPolicy:
         return _closed(self, self.model)
 
     def agent(self, model: DiscountedCMDP | None = None, *, seed: int = 0) -> DiscountedAgent:
-        """Return an agent that follows this policy and keeps the account.
+        """Return an agent that follows this policy.
 
         Parameters
         ----------
         model : DiscountedCMDP, optional
-            What the world is held to; needed only if the policy was loaded without it.
+            The model that observations are compared with; needed only if the policy was loaded without it.
         seed : int
-            For the sake of agents of other policies; this one does nothing at random.
+            Random seed; not used, as the policy is deterministic.
         """
         return DiscountedAgent(self, model or self.model, seed=seed)
 
     def save(self, path: str | Path) -> None:
-        """Write the policy to a file of any name, whole or not at all; `load_policy` reads it back."""
-        from solvent.policy.discounted_files import save_discounted
+        """Write the policy to a file, atomically; `load_policy` reads it back."""
+        from solvent.policy.writing import save_discounted
 
         save_discounted(self, path)
 
@@ -112,51 +117,101 @@ class DiscountedPolicy:
 
     def __repr__(self) -> str:
         rules = printable(" or ".join(rule.name for rule in self.rules))
-        return f"DiscountedPolicy({len(self.finite):,} nodes over {self.steps} steps, then {rules} for ever)"
+        return f"DiscountedPolicy({len(self.finite):,} nodes over {self.steps} steps, then {rules})"
 
 
 def _closed(policy: DiscountedPolicy, model: Any, monitor: ResourceMonitor | None = None) -> CMDP:
-    if not isinstance(model, DiscountedCMDP):
-        raise PolicyError("model", "the DiscountedCMDP that the policy was made for", quote(model))
+    model = _check_kind(model)
     fits = model.discount == policy.discount and all(
         len(rule.action_S) == model.n_states and len(rule.most_DS) == model.n_resources for rule in policy.rules
     )
     closed = close(model, policy.steps, policy.rules, monitor) if fits else None
     if closed is None or closed.fingerprint != policy.finite.fingerprint:
-        raise PolicyError("policy", f"a policy for this model ({quote(model.name or 'unnamed')})", "one for another")
+        raise PolicyError(
+            "policy", f"a policy for this model ({quote(model.name or 'unnamed')})", "one for another model"
+        )
     return closed
 
 
-class DiscountedAgent(Agent):
-    """Follows a policy for a discounted model, for ever; made by `policy.agent()`.
+class DiscountedFollower:
+    """Follows the planned steps of a policy, then the tail rule that it chooses at their end.
 
-    It is told true costs, as they are at the step. `spent` is their discounted sum, exactly, so that its digits grow
-    with the steps; it is added up when asked for.
+    Parameters
+    ----------
+    policy : DiscountedPolicy
+    model : DiscountedCMDP
+        The model that the policy was made for.
     """
+
+    limits = Limits((), (), ())  # those of a discounted model hold at all steps, and are kept by the agent
+
+    def __init__(self, policy: DiscountedPolicy, model: DiscountedCMDP) -> None:
+        self._rules, self._steps, self._discount = policy.rules, policy.steps, model.discount
+        self._n_actions = model.base.n_actions
+        self._finite = policy.finite.follower(policy.closed(model))
+        self.rule: TailRule | None = None
+
+    def reset(self) -> None:
+        """Begin a new episode."""
+        self._finite.reset()
+        self.rule = None
+
+    def choices(self, step: int, state: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+        """Return position and probability of the action at the current node; None if there is no decision."""
+        if step < self._steps:
+            return self._finite.choices(step, state)
+        if self.rule is None:
+            chosen = self._finite.choices(self._steps, state)
+            if chosen is None:
+                return None
+            self.rule = self._rules[int(chosen[0][0]) - self._n_actions]
+        return self.rule.action_S[state : state + 1].astype(np.int64), np.ones(1)
+
+    def no_decision(self, step: int, state: int, place: str) -> PolicyError:
+        """Return the error for a node that is not in the table of planned steps."""
+        return self._finite.no_decision(min(step, self._steps), state, place)
+
+    def observe(self, step: int, costs: Sequence[Fraction]) -> None:
+        """Count the discounted costs of a planned step."""
+        if step < self._steps:
+            scale = self._discount**step
+            self._finite.observe(step, [scale * cost for cost in costs])
+
+    def __copy__(self) -> DiscountedFollower:
+        """Return a follower that continues from here independently."""
+        twin = object.__new__(type(self))
+        twin.__dict__ = {**self.__dict__, "_finite": copy.copy(self._finite)}
+        return twin
+
+
+class DiscountedAgent(Agent):
+    """Follows a policy for a discounted model, without end; made by `policy.agent()`.
+
+    It observes undiscounted costs. `spent` is their exact discounted sum, whose number of digits grows with the steps;
+    it is computed when asked for.
+    """
+
+    _follower: DiscountedFollower
 
     def __init__(self, policy: DiscountedPolicy, model: DiscountedCMDP | None, *, seed: int = 0) -> None:
         if model is None:
             raise PolicyError(
                 "agent", "the policy's model", "none", "use policy.agent(model), or load_policy(path, model)"
             )
-        self._rules, self._bounds, self._steps = policy.rules, policy.limits, policy.steps
-        self._finite = Agent(policy.closed(model), policy.finite, seed=seed)
-        # one step of the model says what can happen at any; the account of the planned steps is kept by `_finite`
-        self.model, self.policy, self._tracked = model.base, policy.finite, []
-        self._discount = model.discount
-        self.reset()
+        follower = DiscountedFollower(policy, _check_kind(model))
+        self._bounds, self._discount = policy.limits, model.discount
+        # one step of the model has the outcomes of all
+        self._follow(model.base, policy, follower, seed)
 
     def reset(self) -> None:
         """Go back to the start of an episode, with nothing spent."""
         super().reset()
-        self._finite.reset()
-        self._rule: TailRule | None = None
         self._sum = [Fraction(0)] * self.model.n_resources
         self._added_up, self._scale = 0, Fraction(1)
 
     @property
     def spent(self) -> dict[str, Fraction]:
-        """What was spent so far of every resource: the discounted sum of costs."""
+        """Amount spent so far of every resource: the discounted sum of costs."""
         for event in self._history[self._added_up :]:
             self._sum = [total + self._scale * cost for total, cost in zip(self._sum, event.cost.values(), strict=True)]
             self._scale *= self._discount
@@ -164,36 +219,31 @@ class DiscountedAgent(Agent):
         return dict(zip(self.model.resources, self._sum, strict=True))
 
     @property
-    def remaining(self) -> dict[str, Fraction | None]:
-        """What may still be spent, in amounts of step 0; None where there is no upper limit."""
-        spent = self.spent
-        return {name: None if upper is None else upper - spent[name] for name, (upper, _) in self._bounds.items()}
+    def remaining(self) -> dict[str, Fraction]:
+        """How much may still be spent of each limited resource, as an amount of step 0; see `Agent.remaining`."""
+        spent, result = self.spent, {}
+        for name, (upper, lower) in self._bounds.items():
+            if upper is not None:
+                result[name] = upper - spent[name]
+            elif lower is not None:
+                result[name] = spent[name] - lower
+        return result
 
     @property
     def tail_rule(self) -> str | None:
-        """Name of the rule that it follows for ever; None while steps are still planned."""
-        return None if self._rule is None else self._rule.name
+        """Name of the tail rule that it follows; None during the planned steps."""
+        return None if self._follower.rule is None else self._follower.rule.name
 
     @property
     def done(self) -> bool:
-        """Whether a terminal state is reached; nothing else ends an episode."""
+        """Whether the episode is over: only in a terminal state."""
         return self.model.is_terminal(0, self._state)
 
-    def _choose(self) -> int:
-        if self._step < self._steps:
-            return self.model.action_index(self._finite.act())
-        if self._rule is None:
-            handed_to = self._finite.model.action_index(self._finite.act())
-            self._rule = self._rules[handed_to - self.model.n_actions]
-        return int(self._rule.action_S[self._state])
+    def _rows(self) -> range:
+        return self.model.rows(0, self._state)
 
-    def _row(self, action: int) -> int | None:
-        return next((row for row in self.model.rows(0, self._state) if self.model.row_action[row] == action), None)
 
-    def observe(self, state: Hashable, cost: Any = 0) -> None:
-        """Take in what came of the last action; `cost` is the true one, not discounted. See `Agent.observe`."""
-        step = self._step
-        super().observe(state, cost)
-        if step < self._steps:
-            event, scale = self._history[-1], self._discount**step
-            self._finite.observe(event.next_state, {name: scale * c for name, c in event.cost.items()})
+def _check_kind(model: Any) -> DiscountedCMDP:
+    if not isinstance(model, DiscountedCMDP):
+        raise PolicyError("model", "the DiscountedCMDP that the policy was made for", quote(model))
+    return model

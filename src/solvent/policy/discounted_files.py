@@ -1,58 +1,25 @@
-"""Policies for discounted models as files: those of their planned steps, and beside them the rules for ever after."""
+"""Reading the file of a policy for a discounted model: that of the planned steps, with the tail rules in addition."""
 
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 
-from solvent.core.archives import Arrays, Header, check_array, check_names_of_arrays, check_positions, write_archive
+from solvent.core.archives import Arrays, Header, check_array, check_names_of_arrays, check_positions
 from solvent.core.exact import exact
-from solvent.core.files import write_atomically
 from solvent.core.loading import check_limit, check_time, current_limits, refuse
 from solvent.errors import PolicyError, quote
 from solvent.model.discounted import DiscountedCMDP, read_factor
 from solvent.model.validation import MAX_TOTAL_REWARD
 from solvent.policy.discounted import DiscountedPolicy
-from solvent.policy.files import KNOWN_ARRAYS, rebuild, to_parts
+from solvent.policy.finite_files import rebuild
+from solvent.policy.layout import KNOWN_ARRAYS, TAIL_ARRAYS, UNBOUNDED
 from solvent.policy.markov import UNDECIDED
 from solvent.policy.tail import TailRule
 
-_TAIL_ARRAYS = {"tail_action", "tail_value", "tail_most", "tail_least"}
-#: How many bits of powers are worked out in a second.
+#: Bits of powers of the discount that are computed in a second.
 _BITS_PER_SECOND = 1e9
-#: In `tail_least`: there is no such bound.
-_UNBOUNDED = ""
-
-
-def save_discounted(policy: DiscountedPolicy, path: str | Path) -> None:
-    """Write a policy to a file, whole or not at all; the same as `policy.save(path)`."""
-    write_atomically(Path(path), discounted_to_bytes(policy))
-
-
-def discounted_to_bytes(policy: DiscountedPolicy) -> bytes:
-    """Return a policy as the content of a file."""
-    arrays, header = to_parts(policy.finite)
-    header["discount"] = str(policy.discount)
-    header["limits"] = {name: [_text(side) for side in sides] for name, sides in policy.limits.items()}
-    header["rules"] = [rule.name for rule in policy.rules]
-    arrays["tail_action"] = np.stack([rule.action_S for rule in policy.rules])
-    arrays["tail_value"] = np.stack([rule.value_S for rule in policy.rules])
-    n_states = len(policy.finite.states)
-    none = [_UNBOUNDED] * n_states
-    for name, bounds in (("tail_most", [rule.most_DS for rule in policy.rules]), ("tail_least", _lows(policy))):
-        texts = [[none if each is None else [str(x) for x in each] for each in of_rule] for of_rule in bounds]
-        arrays[name] = np.array(texts, np.str_).reshape(len(policy.rules), -1, n_states)
-    return write_archive(arrays, header)
-
-
-def _lows(policy: DiscountedPolicy) -> list[tuple[tuple[Fraction, ...] | None, ...]]:
-    return [rule.least_DS for rule in policy.rules]
-
-
-def _text(side: Fraction | None) -> str | None:
-    return None if side is None else str(side)
 
 
 def discounted_from_parts(arrays: Arrays, header: Header, model: DiscountedCMDP | None) -> DiscountedPolicy:
@@ -61,9 +28,9 @@ def discounted_from_parts(arrays: Arrays, header: Header, model: DiscountedCMDP 
     Raises
     ------
     PolicyError, ModelError
-        If they do not make one, or it was made for another model.
+        If they do not define a policy, or it was made for another model.
     """
-    check_names_of_arrays(arrays, KNOWN_ARRAYS | _TAIL_ARRAYS)
+    check_names_of_arrays(arrays, KNOWN_ARRAYS | TAIL_ARRAYS)
     finite = rebuild(header, arrays, None)
     names = header.get("rules")
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
@@ -94,7 +61,7 @@ def discounted_from_parts(arrays: Arrays, header: Header, model: DiscountedCMDP 
 
 
 def _check_work(policy: DiscountedPolicy, model: DiscountedCMDP) -> None:
-    """Refuse a policy of so many steps that the powers of the discount take longer to work out than loading may."""
+    """Refuse a policy with more steps than powers of the discount can be computed within the time limit of loading."""
     base = model.base
     check_limit("entries", policy.steps * (base.n_rows + base.n_outcomes * (1 + base.n_resources)), "planned entries")
     seconds = policy.steps**2 * policy.discount.denominator.bit_length() / _BITS_PER_SECOND
@@ -122,7 +89,7 @@ def _bounds(
 
     return [
         tuple(
-            None if of_resource[0] == _UNBOUNDED else tuple(read(text) for text in of_resource)
+            None if of_resource[0] == UNBOUNDED else tuple(read(text) for text in of_resource)
             for of_resource in of_rule
         )
         for of_rule in array.tolist()

@@ -1,4 +1,4 @@
-"""Finding many nodes at once in arrays sorted by group and amounts, without a loop over nodes or queries."""
+"""Vectorized look-up of many nodes in arrays that are sorted by group and amounts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from solvent.policy.search import NOT_FOUND, count_below, find
 
-#: Stands for any amount within the settled interval of a group; smaller than every true amount.
+#: Represents all amounts within the settled interval of a group; less than every true amount.
 COLLAPSED = int(np.iinfo(np.int64).min)
 
 
@@ -19,14 +19,14 @@ def locate_equal(
 ) -> NDArray[np.int64]:
     """Return the node of each query's group and amounts, or `NOT_FOUND`.
 
-    Ranks prefix by prefix: after d resources, the nodes that agree in group and these d amounts share one number.
+    After d resources, all nodes with equal group and equal first d amounts have the same number.
 
     Parameters
     ----------
     spent_ND, node_groups
-        The nodes, increasing by group and then by amounts; groups count from 0 without gaps.
+        The nodes, sorted by group and then by amounts; groups are numbered from 0 without gaps.
     keys_MD, groups
-        The queries.
+        Amounts and groups of the queries.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def locate_nearest(
     groups: NDArray[np.int64],
     upwards: bool,
 ) -> NDArray[np.int64]:
-    """Return the first node of a query's group of no less than its amount, or else the last of no more.
+    """Return the first node of a query's group with at least its amount or, if not `upwards`, the last with at most it.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def locate_nearest(
 def _codes(
     node_values: NDArray[np.int64], values: NDArray[np.int64], n_prefixes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Return nodes' and queries' values as small numbers in the same order, `NOT_FOUND` for strangers, and a bound."""
+    """Return codes of nodes' and queries' values, in the same order (`NOT_FOUND` for unknown values), and a bound."""
     node_collapsed, collapsed = node_values == COLLAPSED, values == COLLAPSED
     plain = node_values[~node_collapsed]
     low, high = (int(plain.min()), int(plain.max())) if len(plain) else (1, 0)

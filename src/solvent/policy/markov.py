@@ -1,48 +1,46 @@
-"""Policies that choose at random, or that look at the state alone."""
+"""Randomized policies, and Markov policies, which depend on step and state only."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvent.errors import PolicyError, quote
-from solvent.model.budget import Limits
+from solvent.model.budget import Limits, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
+from solvent.policy.agent import Agent
 from solvent.policy.arrange import arrange
 from solvent.policy.choices import Choices, spread
 from solvent.policy.nodes import NO_NODE, Lookup, NodeTable, Spent
 
-if TYPE_CHECKING:
-    from solvent.policy.agent import Agent
-
-#: In a table of actions: nothing is decided here, because it is never reached or terminal.
+#: In a table of actions: there is no decision, because the state is terminal or never reached.
 UNDECIDED = -1
-#: By how much probabilities may miss one in sum.
+#: Tolerance for sums of probabilities.
 SUM_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MarkovPolicy:
-    """A policy that looks at the step and the state, not at what was spent.
+    """A policy that depends on the step and the state, not on the amounts spent.
 
     Parameters
     ----------
     model : CMDP
     table : array-like
-        Positions of actions, shape (H, S), with `UNDECIDED` where nothing is decided; or probabilities, shape
-        (H, S, A), all zero there.
+        Positions of actions, shape (H, S), with `UNDECIDED` where there is no decision; or probabilities, shape
+        (H, S, A), all zero where there is no decision.
 
     Raises
     ------
     PolicyError
-        If the table has another shape, or entries that are no actions or no probabilities. Whether an action is
-        available where it is taken shows when the policy is followed.
+        If the table has another shape, or entries that are not actions or probabilities. Whether an action is available
+        where it is taken is not checked until the policy is used.
 
     Examples
     --------
@@ -86,26 +84,26 @@ class MarkovPolicy:
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether it was given as actions, not as probabilities."""
+        """Whether the table contains actions, not probabilities."""
         return self.table.ndim == 2
 
     def probabilities(self, step: int, state: Hashable) -> dict[Hashable, float]:
-        """Return the actions taken with positive probability, by name; empty where nothing is decided."""
+        """Return the actions of positive probability by name; empty where there is no decision."""
         chosen, weight = self.choices(step, self.model.state_index(state))
         return {self.model.actions[a]: p for a, p in zip(chosen.tolist(), weight.tolist(), strict=True)}
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """What it looks at besides step and state: nothing."""
+        """The resources whose amounts it depends on: none."""
         return ()
 
     @property
     def units(self) -> tuple[Fraction, ...]:
-        """Nothing, as there is nothing to count."""
+        """The units of these resources: none."""
         return ()
 
     def choices_at(self, step: int, states: NDArray[Any], ticks_MD: NDArray[np.int64] | None = None) -> Choices:
-        """Return the supported actions of many states of a step."""
+        """Return the actions of positive probability at many states of a step."""
         table = self.table[step][states]
         if self.is_deterministic:
             known = np.flatnonzero(table != UNDECIDED)
@@ -114,17 +112,19 @@ class MarkovPolicy:
         return Choices(node, action, table[node, action] / table.sum(1)[node])
 
     def choices(self, step: int, state: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return positions and probabilities of the supported actions of a state, by position."""
+        """Return positions and probabilities of the actions of positive probability at a state, by position."""
         if self.is_deterministic:
             chosen = self.table[step, state : state + 1].astype(np.int64)
             return chosen[chosen != UNDECIDED], np.ones(int(chosen[0] != UNDECIDED))
         row = self.table[step, state]
         return np.flatnonzero(row), row[row > 0] / row.sum()
 
-    def agent(self, *, seed: int = 0) -> Agent:
-        """Return an agent that follows this policy and keeps the account."""
-        from solvent.policy.agent import Agent
+    def follower(self, model: CMDP) -> MarkovFollower:
+        """Return what an agent needs to follow this policy."""
+        return MarkovFollower(self, model)
 
+    def agent(self, *, seed: int = 0) -> Agent:
+        """Return an agent that follows this policy; `seed` is the random seed, for randomized policies."""
         return Agent(self.model, self, seed=seed)
 
     def __eq__(self, other: object) -> bool:
@@ -140,18 +140,45 @@ class MarkovPolicy:
         return f"MarkovPolicy({kind}, horizon {self.model.horizon}, {self.model.n_states} states)"
 
 
+class MarkovFollower:
+    """Follows a Markov policy, which needs to know nothing of an episode but step and state."""
+
+    def __init__(self, policy: MarkovPolicy, model: CMDP) -> None:
+        self._policy = policy
+        self.limits = Limits((), (), ()) if model.budget is None else resolve(model, None)
+
+    def reset(self) -> None:
+        """Begin a new episode."""
+
+    def choices(self, step: int, state: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+        """Return positions and probabilities of the actions at a step and state; None if there is no decision."""
+        actions, weights = self._policy.choices(step, state)
+        return (actions, weights) if len(actions) else None
+
+    def no_decision(self, step: int, state: int, place: str) -> PolicyError:
+        """Return the error for a step and state without a decision."""
+        return PolicyError(place, "a decision", "none")
+
+    def observe(self, step: int, costs: Sequence[Fraction]) -> None:
+        """Do nothing: costs do not matter."""
+
+    def __copy__(self) -> MarkovFollower:
+        """Return the same follower, as it never changes."""
+        return self
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RandomizedPolicy(NodeTable):
-    """A randomized policy on nodes; the fields of `NodeTable` say where it decides.
+    """A randomized policy on nodes; the fields of `NodeTable` define the nodes.
 
     Attributes
     ----------
     choice_indptr : ndarray of int64, shape (N + 1,)
-        Where the choices of each node begin.
+        Start of the choices of each node.
     action_C : ndarray of int64, shape (C,)
         Actions of positive probability; increasing within a node.
     probability_C : ndarray of float64, shape (C,)
-        Summing to one over each node.
+        Their probabilities; they sum to one at each node.
     """
 
     choice_indptr: NDArray[np.int64]
@@ -174,7 +201,7 @@ class RandomizedPolicy(NodeTable):
         Parameters
         ----------
         layers : sequence of (state, spent, action, probability), one per step
-            Arrays of shape (C,), (C, D), (C,) and (C,): one entry per choice of a node, in any order.
+            Arrays of shape (C,), (C, D), (C,) and (C,): one entry per choice at a node, in any order.
 
         Raises
         ------
@@ -217,23 +244,23 @@ class RandomizedPolicy(NodeTable):
         )
 
     def probabilities(self, step: int, state: Hashable, spent: Spent) -> dict[Hashable, float]:
-        """Return the actions taken with positive probability at a node, by name.
+        """Return the actions of positive probability at a node, by name.
 
         Raises
         ------
         PolicyError
-            If the policy decides nothing there.
+            If there is no decision.
         """
         chosen, weight = self.choices(self.node_of(step, state, spent))
         return {self.actions[a]: p for a, p in zip(chosen.tolist(), weight.tolist(), strict=True)}
 
     def choices(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return positions and probabilities of the supported actions of a node."""
+        """Return positions and probabilities of the actions of positive probability at a node."""
         part = slice(int(self.choice_indptr[node]), int(self.choice_indptr[node + 1]))
         return self.action_C[part], self.probability_C[part]
 
     def choices_at(self, step: int, states: NDArray[Any], ticks_MD: NDArray[np.int64]) -> Choices:
-        """Return the supported actions of many nodes of a step."""
+        """Return the actions of positive probability at many nodes of a step."""
         nodes = self.locate(step, states, ticks_MD)
         known = np.flatnonzero(nodes != NO_NODE)
         owner, choice = spread(self.choice_indptr, nodes[known])

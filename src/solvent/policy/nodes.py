@@ -1,12 +1,12 @@
-"""Nodes in flat arrays: who decides at (step, state, spent), found by binary search.
+"""Nodes in flat arrays: the node of (step, state, spent) is found by binary search.
 
-The nodes of a step lie together, grouped by state, and within a group they increase by what was spent, in ticks:
+The nodes of a step are contiguous and grouped by state; within a group they increase by the amounts spent, in ticks:
 
     groups of a step    step_indptr[step] : step_indptr[step + 1]     with states group_state, increasing
-    nodes of a group    node_indptr[group] : node_indptr[group + 1]   with spending spent_ND, increasing
+    nodes of a group    node_indptr[group] : node_indptr[group + 1]   with amounts spent_ND, increasing
 
-A resource is *settled* in a group where what was spent of it, as long as it lies within an interval, no longer
-matters; nodes then hold `COLLAPSED` in place of an amount.
+A resource is *settled* in a group if its amount no longer matters as long as it lies within an interval; nodes then
+contain `COLLAPSED` in place of the amount.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,55 +26,54 @@ from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION, same
 from solvent.model.rounding import NO_UPPER, round_to
+from solvent.policy.agent import Agent
 from solvent.policy.locate import COLLAPSED, locate_equal, locate_nearest
 from solvent.policy.search import NOT_FOUND, find
 
-if TYPE_CHECKING:
-    from solvent.policy.agent import Agent
-
-#: What `NodeTable.locate` returns where the table has no node.
+#: Returned by `NodeTable.locate` where the table has no node.
 NO_NODE = NOT_FOUND
 
 Lookup = Literal["equal", "at_most", "at_least"]
-#: How a policy counts a cost that is no whole number of its ticks: not at all, or rounded down or up.
+#: How a policy counts a cost that is not a multiple of its unit: it refuses it, or rounds it down or up.
 Counting = Literal["exact", "down", "up"]
-#: What was spent, as users say it: a number for one tracked resource, else a sequence or a mapping by name.
+#: Amounts spent, as users give them: a number for one tracked resource, else a sequence or a mapping by name.
 Spent = Any
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class NodeTable:
-    """The nodes at which something is decided; what is decided is for the classes built on it.
+    """The nodes of a policy; subclasses add the decisions.
 
     Attributes
     ----------
     fingerprint : str
-        Of the model it was made for.
+        Fingerprint of the model that it was made for.
     horizon : int
         Number of steps H.
     start : hashable
     states, actions : tuple of hashables
         The model's names.
     resources : tuple of str
-        The tracked ones, D of them.
+        The D tracked resources.
     units : tuple of Fraction
-        What one tick of each is worth.
+        The amount of one tick of each tracked resource.
     limits : Limits
-        The budget it was made for.
+        The budget that it was made for.
     step_indptr : ndarray of int64, shape (H + 1,)
     group_state : ndarray of int32, shape (G,)
     node_indptr : ndarray of int64, shape (G + 1,)
     spent_ND : ndarray of int64, shape (N, D)
     settled_low_GD, settled_high_GD : ndarray of int64, shape (G, D), or None
-        The settled interval of each group and resource; empty where the low end lies above the high one.
+        The settled interval of each group and resource; empty if the low end exceeds the high end.
     lookup : {"equal", "at_most", "at_least"}
-        Which node answers for an amount: the one of that very amount; or, for one resource, the first node of no
-        less (having spent less than it allows is fine); or the last of no more.
+        Which node applies to an amount: the node of this amount ("equal") or, for a single resource, the first node
+        whose amount is not less ("at_most": its decision is for having spent at most its amount), or the last node
+        whose amount is not greater ("at_least").
     counting : tuple of {"exact", "down", "up"}
-        How the costs of each tracked resource are counted in ticks. A policy made for rounded costs knows only the sum
-        of rounded ones, and that is what `spent_ND` speaks of (the paper's Algorithm 4).
+        How the costs of each tracked resource are counted in ticks. For a policy on rounded costs, `spent_ND` contains
+        sums of rounded costs (Algorithm 4 of the paper).
     model : CMDP or None
-        The model itself, if it is at hand; no part of the saved policy.
+        The model itself, if known; not a part of the saved policy.
     """
 
     fingerprint: str
@@ -120,7 +119,7 @@ class NodeTable:
 
     @property
     def rounds(self) -> bool:
-        """Whether it counts some cost by a rounded amount."""
+        """Whether it rounds the costs of some resource."""
         return any(counting != "exact" for counting in self.counting)
 
     @cached_property
@@ -128,7 +127,7 @@ class NodeTable:
         return {name: index for index, name in enumerate(self.states)}
 
     def covers(self, step: int, state: Hashable) -> bool:
-        """Whether there is any decision for this state at this step."""
+        """Whether there is a decision for this state at this step."""
         return self._group(self._check_step(step), self._find_state(state)) != NO_NODE
 
     def locate(self, step: int, states: NDArray[Any], ticks_MD: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -140,7 +139,7 @@ class NodeTable:
         states : ndarray of int, shape (M,)
             Positions of states.
         ticks_MD : ndarray of int64, shape (M, D)
-            What was spent.
+            Amounts spent.
         """
         first, last = int(self.step_indptr[step]), int(self.step_indptr[step + 1])
         groups = find(self.group_state[first:last], states)
@@ -163,7 +162,7 @@ class NodeTable:
     def settled_at(
         self, step: int, states: NDArray[Any]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]] | None:
-        """Return the settled intervals (M, D) of states at a step, and which states have a group; None if none are."""
+        """Return the settled intervals (M, D) of states at a step, and which states have a group; None without any."""
         if self.settled_low_GD is None or self.settled_high_GD is None:
             return None
         first, last = int(self.step_indptr[step]), int(self.step_indptr[step + 1])
@@ -173,12 +172,12 @@ class NodeTable:
         return self.settled_low_GD[at], self.settled_high_GD[at], known
 
     def node(self, step: int, state: int, ticks: Sequence[int]) -> int:
-        """Return the node of one state (by position) and spending, or `NO_NODE`."""
+        """Return the node of one state (by position) and amounts, or `NO_NODE`."""
         group = self._group(step, state)
         if group == NO_NODE:
             return NO_NODE
         low, high = int(self.node_indptr[group]), int(self.node_indptr[group + 1])
-        # sums of continuous costs may leave 64 bits, and are then beyond every node, but not beyond open intervals
+        # sums of continuous costs may not fit 64 bits; they are then beyond all nodes, but not beyond open intervals
         ticks = [min(max(amount, COLLAPSED + 1), NO_UPPER) for amount in ticks]
         if self.lookup == "at_most":
             place = low + int(np.searchsorted(self.spent_ND[low:high, 0], ticks[0]))
@@ -208,12 +207,12 @@ class NodeTable:
         return group if group < last and self.group_state[group] == state else NO_NODE
 
     def node_of(self, step: int, state: Hashable, spent: Spent) -> int:
-        """Return the node of a state and spending in the user's words.
+        """Return the node of a state's name and amounts as users give them.
 
         Raises
         ------
         PolicyError
-            If there is none.
+            If there is no such node.
         """
         step, index = self._check_step(step), self._find_state(state)
         amounts = self.read_spent(spent)
@@ -234,8 +233,8 @@ class NodeTable:
         if group == NO_NODE:
             return PolicyError(
                 place,
-                "a state in which the policy decides at this step",
-                "one that is terminal there, or that the policy never leads to",
+                "a state for which the policy has a decision at this step",
+                "one that is terminal or that the policy never leads to",
             )
         low, high = int(self.node_indptr[group]), int(self.node_indptr[group + 1])
         known = [self._show(self.amounts(node)) for node in range(low, min(high, low + 4))]
@@ -246,18 +245,18 @@ class NodeTable:
         elif self.lookup == "at_least":
             known, more = known[:1], ""
         return PolicyError(
-            place, f"to have spent {bound}{' or '.join(known)}{more}", "spending the policy never leads to"
+            place, f"to have spent {bound}{' or '.join(known)}{more}", "an amount that the policy never leads to"
         )
 
     def amounts(self, node: int) -> list[Fraction | None]:
-        """Return what was spent at a node; None where it no longer matters."""
+        """Return the amounts spent at a node; None where an amount no longer matters."""
         return [
             None if ticks == COLLAPSED else int(ticks) * unit
             for ticks, unit in zip(self.spent_ND[node].tolist(), self.units, strict=True)
         ]
 
     def read_spent(self, spent: Spent) -> list[Fraction]:
-        """Return the amounts of the tracked resources out of what a user gives.
+        """Return the amounts of the tracked resources from what a user gives.
 
         Raises
         ------
@@ -302,15 +301,15 @@ class NodeTable:
     def _find_state(self, state: Hashable) -> int:
         try:
             return self._state_index[state]
-        except Exception:  # no such name, or one that cannot be looked up
+        except Exception:  # no such name, or not hashable
             hint = did_you_mean(state, self.states)
             raise PolicyError("state", "a state of the policy's model", quote(state), hint) from None
 
     def check_model(self, model: CMDP) -> None:
         """Raise a `PolicyError` unless `model` is the one this policy was made for.
 
-        The fingerprint is compared, and all names in their order: a policy may come from a file in which they stand for
-        something else.
+        The fingerprint and all names, in their order, are compared: a policy file may have the right fingerprint and
+        other names.
         """
         if model.fingerprint != self.fingerprint:
             raise PolicyError(
@@ -334,19 +333,18 @@ class NodeTable:
             raise PolicyError("policy, resources", expected, quote(list(self.resources)))
 
     def check_counting(self, model: CMDP) -> None:
-        """Raise a `PolicyError` unless `model` is the policy's own, and its costs can be counted as the policy does."""
+        """Raise a `PolicyError` unless this policy was made for `model` and can count its costs."""
         self.check_model(model)
         for d in range(len(self.resources)):
             self.plain_ticks(model, d)
 
     def cost_ticks(self, model: CMDP) -> NDArray[np.int64]:
-        """Return the cost of each of the model's outcomes in this policy's ticks, shape (O, D), as it counts them.
+        """Return the cost of each outcome of the model as this policy counts it, in ticks, shape (O, D).
 
         Raises
         ------
         PolicyError
-            If a cost is continuous, as there is no one such number then; or if it is no whole number of ticks, and the
-            policy does not round.
+            If a cost is continuous, or is not a multiple of the unit and the policy does not round.
         """
         self.check_model(model)
         cost_OD = np.zeros((model.n_outcomes, len(self.resources)), np.int64)
@@ -360,12 +358,12 @@ class NodeTable:
         return cost_OD
 
     def plain_ticks(self, model: CMDP, d: int) -> NDArray[np.int64]:
-        """Return the costs of one tracked resource in ticks, as counted, shape (O,); 0 for continuous costs.
+        """Return the costs of one tracked resource as counted, in ticks, shape (O,); 0 for continuous costs.
 
         Raises
         ------
         PolicyError
-            If the policy does not round this resource, and some cost is no whole number of ticks.
+            If some cost is not a multiple of the unit and the policy does not round it.
         """
         r = model.resource_index(self.resources[d])
         column = model.cost[r]
@@ -377,19 +375,19 @@ class NodeTable:
                 f"whole multiples of the policy's unit, {format_amount(self.units[d])}",
                 "a continuous distribution" if continuous else f"multiples of {format_amount(column.unit)}",
             )
-        # rounding moves each of the sum's terms by less than a tick
+        # rounding changes each term of a sum by less than a tick
         if max(model.cost_sums[r]) * column.unit / self.units[d] + model.horizon > MAX_TICKS:
             expected = "a unit in which sums of costs fit 64 bits"
             raise PolicyError(f"costs of {self.resources[d]}", expected, format_amount(self.units[d]))
         return round_to(column, self.units[d], up=self.counting[d] == "up")
 
     def count(self, d: int, amount: Fraction) -> int:
-        """Return how many ticks the policy counts for a cost of a tracked resource.
+        """Return the number of ticks that the policy counts for a cost of a tracked resource.
 
         Raises
         ------
         PolicyError
-            If it is no whole number of them, and the policy does not round.
+            If the cost is not a multiple of the unit and the policy does not round.
         """
         ticks = amount / self.units[d]
         if ticks.denominator != 1 and self.counting[d] == "exact":
@@ -397,21 +395,75 @@ class NodeTable:
             raise PolicyError(f"cost of {self.resources[d]}", f"a whole multiple of {unit}", format_amount(amount))
         return ticks.__ceil__() if self.counting[d] == "up" else ticks.__floor__()
 
+    def choices(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return positions and probabilities of the actions that are taken at a node."""
+        raise NotImplementedError
+
+    def follower(self, model: CMDP) -> NodeFollower:
+        """Return what an agent needs to follow this policy."""
+        return NodeFollower(self, model)
+
     def agent(self, model: CMDP | None = None, *, seed: int = 0) -> Agent:
-        """Return an agent that follows this policy and keeps the account.
+        """Return an agent that follows this policy.
 
         Parameters
         ----------
         model : CMDP, optional
-            What the world is held to; needed only if the policy was loaded without it.
+            The model that observations are compared with; needed only if the policy was loaded without it.
         seed : int
-            Of its choices, if it makes any at random.
+            Random seed, for randomized policies.
         """
-        from solvent.policy.agent import Agent
-
         model = model or self.model
         if model is None:
             raise PolicyError(
                 "agent", "the policy's model", "none", "use policy.agent(model), or load_policy(path, model)"
             )
         return Agent(model, self, seed=seed)
+
+
+class NodeFollower:
+    """Follows a policy on nodes: adds up the costs of the tracked resources, in the policy's ticks.
+
+    Parameters
+    ----------
+    policy : NodeTable
+    model : CMDP
+        The model that the policy was made for.
+    """
+
+    def __init__(self, policy: NodeTable, model: CMDP) -> None:
+        policy.check_model(model)
+        self._policy = policy
+        self._tracked = [model.resource_index(name) for name in policy.resources]
+        self.reset()
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the policy."""
+        return self._policy.limits
+
+    def reset(self) -> None:
+        """Begin a new episode."""
+        self._counted = [0] * len(self._tracked)
+
+    def choices(self, step: int, state: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+        """Return positions and probabilities of the actions at the current node; None if there is no decision."""
+        node = self._policy.node(step, state, self._counted)
+        return None if node == NO_NODE else self._policy.choices(node)
+
+    def no_decision(self, step: int, state: int, place: str) -> PolicyError:
+        """Return the error for a node that is not in the table."""
+        return self._policy.no_decision(step, state, place)
+
+    def observe(self, step: int, costs: Sequence[Fraction]) -> None:
+        """Count the costs of a step."""
+        self._counted = [
+            counted + self._policy.count(d, costs[r])
+            for d, (r, counted) in enumerate(zip(self._tracked, self._counted, strict=True))
+        ]
+
+    def __copy__(self) -> Self:
+        """Return a follower that continues from here independently."""
+        twin = object.__new__(type(self))
+        twin.__dict__ = dict(self.__dict__)  # what changes is replaced, never modified
+        return twin

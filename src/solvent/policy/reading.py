@@ -1,4 +1,4 @@
-"""What was observed, held against what the model allows: costs as reported, and the outcomes they can be."""
+"""Matching observed outcomes with those of the model."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from solvent.model.amounts import format_amount
 from solvent.model.cmdp import CMDP
 from solvent.model.distributions import CostDistribution
 
-#: Next state and exact costs of the outcomes an observation can be, and whether it says so to the letter.
+#: Next state and exact costs of the outcomes that match an observation, and whether all costs are equal exactly.
 Matches = dict[tuple[int, tuple[Fraction, ...]], bool]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A cost as reported: its exact number, and the float it came as, if it did."""
+    """An observed cost: its exact value, and the float that it was given as, if it was."""
 
     value: Fraction
     as_float: float | None
 
     @classmethod
     def of(cls, cost: Any, where: str) -> Reading:
-        """Return the reading of a number; a `ModelError` if it is none."""
+        """Return the reading of a number; raise a `ModelError` if it is not a number."""
         is_float = isinstance(cost, float | np.floating)
         return cls(exact(cost, where), float(cost) if is_float else None)
 
     def match(self, modeled: Fraction | CostDistribution) -> Fraction | None:
-        """Return the modeled amount this can be, or None; a float is also the double nearest to an amount.
+        """Return the modeled amount that matches, or None; a float also matches an amount that rounds to it.
 
         Examples
         --------
@@ -55,7 +55,7 @@ class Reading:
 
 
 def find_matches(model: CMDP, row: int, state: int, readings: list[Reading]) -> Matches:
-    """Return the outcomes of a row this can be, with the exact costs; those that match to the letter, if any do."""
+    """Return the outcomes of a row that match, with exact costs; only those that are exactly equal, if any are."""
     found: Matches = {}
     for o in range(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1])):
         if model.next_state[o] != state:
@@ -69,7 +69,7 @@ def find_matches(model: CMDP, row: int, state: int, readings: list[Reading]) -> 
 
 
 def possible_texts(model: CMDP, row: int) -> tuple[str, ...]:
-    """Return what the model allows to come of a row, each once, for messages."""
+    """Return the distinct outcomes of a row as text, for messages."""
     possible = []
     for outcome in model.outcomes(row):
         costs = ", ".join(

@@ -1,4 +1,4 @@
-"""Look-ups of many integers at once: by a dense table where the values lie close together, else by bisection."""
+"""Vectorized look-up of integers: with a dense table if the values are close together, else by bisection."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: What `find` returns for a value that is not there.
+#: Returned by `find` for a value that is not there.
 NOT_FOUND = -1
+#: Greatest size of a dense table.
 _DENSE_ENTRIES = 2**26
 
 
 def count_below(values: NDArray[Any], queries: NDArray[Any]) -> NDArray[np.int64]:
-    """Return for each query how many of the increasing `values` are smaller.
+    """Return, for each query, the number of the increasing `values` that are smaller.
 
     Examples
     --------
@@ -47,7 +48,7 @@ def find(values: NDArray[Any], queries: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def compact(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct keys, increasing, and the position among them of each key.
+    """Return the distinct keys in increasing order, and the position of each key among them.
 
     Examples
     --------
@@ -70,9 +71,9 @@ def compact(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def pack(columns: list[NDArray[Any]]) -> NDArray[np.int64]:
-    """Return one integer per row of the columns: equal exactly where the rows are, and ordered as they are.
+    """Return one integer per row of the columns, such that integers compare as the rows do.
 
-    The columns may hold Python integers of any size.
+    The columns may contain Python integers of any size.
 
     Examples
     --------
@@ -95,7 +96,7 @@ def pack(columns: list[NDArray[Any]]) -> NDArray[np.int64]:
 
 
 def _codes(column: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
-    """Return a column as numbers from 0, in the same order, and a bound on them."""
+    """Return codes of a column, from 0 and in the same order, and a bound on them."""
     if not len(column):
         return np.zeros(0, np.int64), 1
     if column.dtype != object:

@@ -1,4 +1,4 @@
-"""The augmented policy: one action for each (step, state, spent) it can lead to."""
+"""`AugmentedPolicy`: one action for each node (step, state, spent) that the policy can lead to."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from solvent.policy.nodes import NO_NODE, Counting, Lookup, NodeTable, Spent
 
 __all__ = ["COLLAPSED", "NO_ACTION", "NO_NODE", "AugmentedPolicy", "Decision"]
 
-#: What `AugmentedPolicy.action_indices` returns where the policy decides nothing.
+#: Returned by `AugmentedPolicy.action_indices` where the policy has no decision.
 NO_ACTION = -1
 
 
 class Decision(NamedTuple):
-    """What is done at one node; an amount is None where it no longer matters."""
+    """The action at one node; an amount is None where it no longer matters."""
 
     step: int
     state: Hashable
@@ -39,7 +39,7 @@ class Decision(NamedTuple):
 class AugmentedPolicy(NodeTable):
     """A deterministic policy on nodes.
 
-    Made by `solvent.solve` or `load_policy`; the fields are read-only. Those of `NodeTable` say where it decides.
+    Made by `solvent.solve` or `load_policy`; all fields are read-only. The fields of `NodeTable` define the nodes.
 
     Attributes
     ----------
@@ -82,16 +82,16 @@ class AugmentedPolicy(NodeTable):
         lattice : Lattice or NodeTable
             Has the tracked resources and their units.
         limits : Limits
-            The budget it keeps.
+            The budget that it keeps.
         layers : sequence of (state, spent, action), one per step
             Arrays of shape (N,), (N, D) and (N,): positions of states, ticks, positions of actions. A node may be
-            repeated if its action is.
+            repeated with the same action.
         settled : sequence of (low, high), one per step, optional
-            Arrays of shape (S, D): within this interval an amount no longer matters; empty if low lies above high.
-            Amounts may be given as they are or as `COLLAPSED`.
+            Arrays of shape (S, D): within this interval an amount no longer matters; empty if low exceeds high.
+            Amounts within may be given as they are or as `COLLAPSED`.
         lookup : {"equal", "at_most", "at_least"}
         counting : tuple of {"exact", "down", "up"}
-            How each resource's costs are counted that are no whole number of ticks; all exact if not given.
+            How costs of each resource that are not multiples of its unit are counted; all exact if not given.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class AugmentedPolicy(NodeTable):
         return NO_ACTION if node == NO_NODE else int(self.action_N[node])
 
     def action_indices(self, step: int, states: NDArray[Any], ticks_MD: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the actions, by position, of many nodes of a step; `NO_ACTION` where there is none.
+        """Return the positions of the actions at many nodes of a step; `NO_ACTION` where there is no decision.
 
         Parameters
         ----------
@@ -154,8 +154,12 @@ class AugmentedPolicy(NodeTable):
         result[known] = self.action_N[nodes[known]]
         return result
 
+    def choices(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the position of the action at a node, and its probability 1."""
+        return self.action_N[node : node + 1].astype(np.int64), np.ones(1)
+
     def choices_at(self, step: int, states: NDArray[Any], ticks_MD: NDArray[np.int64]) -> Choices:
-        """Return the action of each of many nodes of a step as a certain choice."""
+        """Return the action at each of many nodes of a step, with probability 1."""
         actions = self.action_indices(step, states, ticks_MD)
         known = np.flatnonzero(actions != NO_ACTION)
         return Choices(known, actions[known], np.ones(len(known)))
@@ -171,7 +175,7 @@ class AugmentedPolicy(NodeTable):
     def to_frame(self) -> Any:
         """Return the decisions as a pandas DataFrame, one row per node.
 
-        Amounts are integers where the unit is whole, else floats; missing where they no longer matter.
+        Amounts are integers if the unit is an integer, else floats; missing where they no longer matter.
 
         Raises
         ------
@@ -201,8 +205,8 @@ class AugmentedPolicy(NodeTable):
         return pd.DataFrame(columns)
 
     def save(self, path: str | Path) -> None:
-        """Write the policy to a file of any name, whole or not at all; `load_policy` reads it back."""
-        from solvent.policy.files import save_policy
+        """Write the policy to a file, atomically; `load_policy` reads it back."""
+        from solvent.policy.writing import save_policy
 
         save_policy(self, path)
 

@@ -1,11 +1,11 @@
-"""What is done after the planned steps of a discounted model: a rule for ever, with a proof of what it can spend.
+"""Tail rules: what a policy for a discounted model does after its planned steps, with bounds on what that can spend.
 
-A rule takes one action in each state. It comes with numbers `most(s) >= 0` for each resource such that
+A tail rule takes one action in each state. It comes with numbers `most(s) >= 0` for each resource such that
 
-    most(s) >= c + g * most(s')     for every outcome (s', c) of its action in s,
+    most(s) >= c + g * most(s')     for every outcome (s', c) of its action in s.
 
-and by induction no sum c_0 + g c_1 + ... + g^n c_n of steps taken from s exceeds most(s). `least` is the mirror image.
-Whoever doubts such numbers need only check these inequalities.
+By induction, no sum c_0 + g c_1 + ... + g^n c_n of steps taken from s exceeds most(s). `least` is the mirror image.
+These inequalities can be checked independently, and `verify` does so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from solvent.policy.markov import UNDECIDED
 
 @dataclass(frozen=True, eq=False)
 class TailRule:
-    """A stationary rule, what it is worth and what it can spend, seen from the step at which it takes over.
+    """A stationary rule, with its value and bounds on its costs, discounted to the step from which it is followed.
 
     Attributes
     ----------
@@ -39,9 +39,9 @@ class TailRule:
     value_S : ndarray of float64, shape (S,)
         Expected discounted reward from each state on.
     most_DS : tuple of tuples of Fraction
-        For every resource and state, what following the rule never adds more than.
+        For every resource and state, the most that following the rule can add.
     least_DS : tuple of (tuple of Fraction, or None)
-        The same from below; None for a resource whose costs are not bounded below.
+        The least that it can add; None for a resource whose costs are not bounded below.
     """
 
     name: str
@@ -67,12 +67,12 @@ class TailRule:
         return hash((self.name, self.action_S.tobytes()))
 
     def rows(self, base: CMDP) -> NDArray[np.int64]:
-        """Return the row it takes in each state, or `NO_ROW` in terminal ones.
+        """Return the row that it takes in each state, or `NO_ROW` in terminal states.
 
         Raises
         ------
         PolicyError
-            If it has another size than the model, or decides something else than one of the actions of a state.
+            If its size is not that of the model, or it takes an action that is not available.
         """
         if self.action_S.shape != (base.n_states,):
             raise PolicyError(f"tail rule {self.name}", f"{base.n_states} actions", f"{len(self.action_S)}")
@@ -91,7 +91,7 @@ class TailRule:
 
 
 def tail_actions(base: CMDP, names: Sequence[str]) -> tuple[Hashable, ...]:
-    """Return names for the actions that hand over to a rule, which no action of the model has.
+    """Return names, not used by the model, for the actions that choose a tail rule.
 
     Examples
     --------
@@ -106,11 +106,11 @@ def tail_actions(base: CMDP, names: Sequence[str]) -> tuple[Hashable, ...]:
 
 
 def close(model: DiscountedCMDP, steps: int, rules: Sequence[TailRule], monitor: ResourceMonitor | None = None) -> CMDP:
-    """Return the first steps of a discounted model, and one more that stands for all the rest.
+    """Return the first steps of a discounted model as a finite model, with one more step that represents the rest.
 
-    In that last step the only actions are to hand over to one of the rules. Its reward is what the rule is worth from
-    there. It costs the most, or else the least, that the rule can ever add: two outcomes, so that a policy that keeps
-    its limits in this model keeps them for ever.
+    The actions of that last step are to choose one of the tail rules. The reward is the value of the rule from there
+    on. The costs are the most and the least that the rule can add, as two outcomes, so that a policy that keeps its
+    limits in this model keeps them at all steps of the discounted model.
 
     Parameters
     ----------
@@ -118,17 +118,17 @@ def close(model: DiscountedCMDP, steps: int, rules: Sequence[TailRule], monitor:
     steps : int
     rules : sequence of TailRule
     monitor : ResourceMonitor, optional
-        What time and memory there is for it; memory for the result stays reserved.
+        Time and memory limits; memory for the result stays reserved in it.
 
     Raises
     ------
     LimitReached
-        If the monitor says so.
+        If a limit of the monitor is reached.
     """
     monitor, used = monitor or ResourceMonitor(), 0 if monitor is None else monitor.used
     base = model.base
     acting = np.flatnonzero(np.diff(base.row_indptr_at(0)) > 0)
-    # the same model once more, and while it is made its numbers in lists; in the last step, two amounts for each rule
+    # a second copy of the model and, temporarily, its numbers in lists; in the last step, two amounts for each rule
     size = model.unrolled_bytes(steps)
     ends = 2 * len(acting) * len(rules) * base.n_resources * (3 * model.digits_bytes(steps) + 200)
     lists = (16 + 8 * base.n_resources) * steps * base.n_outcomes + 2 * size
@@ -180,14 +180,14 @@ def _no_distributions(distribution_DO: NDArray[np.int32], n_outcomes: int) -> ND
 
 
 def _extend(column: ExactColumn, extra: list[Fraction], monitor: ResourceMonitor) -> ExactColumn:
-    """Return a column with more entries; its unit stays the greatest, as it divides the old one and each of them."""
+    """Return a column with more entries, in the greatest unit that divides the old one and all of them."""
     distinct = list(dict.fromkeys(monitor.each(extra)))
     costs = [column.unit] if column.ticks.any() else []
     unit = common_unit(monitor.each([*costs, *distinct], 16))
     place = {amount: int(amount / unit) for amount in monitor.each(distinct, 16)}
     factor = int(column.unit / unit) if costs else 0
     ticks = column.ticks.tolist()
-    # entries that share one long number go on doing so
+    # entries that share one long number still share it
     known = {id(each): each for each in monitor.each(ticks)}
     scaled = {key: each * factor for key, each in monitor.each(known.items())}
     whole = [*(scaled[id(each)] for each in monitor.each(ticks)), *(place[amount] for amount in extra)]

@@ -1,12 +1,13 @@
-"""Policies that keep count until a limit is broken, and then no longer care.
+"""Policies that depend on the amounts spent until a limit is broken, and on step and state afterwards.
 
-Those who only bound the *probability* of going over, or who end the day when the budget is gone, have no reason to
-spend carefully afterwards. What was spent does not tell whether a limit was broken before: a refund may have brought it
-back within. So such a policy remembers one thing more, whether it has lapsed.
+A policy that only bounds the *probability* of a violation has no reason to be careful after one. The amounts spent do
+not tell whether a limit was broken before, because a negative cost may have brought them back within the limit. Such a
+policy therefore needs one more bit of memory: whether a limit was broken.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
@@ -16,22 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.errors import PolicyError
+from solvent.model.cmdp import CMDP
 from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks
 from solvent.policy.choices import Choices
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
+from solvent.policy.nodes import NodeFollower
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class UntilViolationPolicy(RandomizedPolicy):
-    """A randomized policy on nodes that holds until one of its limits is broken, and what is done from then on.
+    """A randomized policy on nodes until one of its limits is broken, and a Markov policy from then on.
 
-    Made by `solvent.baselines`. Its table, the fields of `RandomizedPolicy`, speaks of histories that have kept
-    `limits` so far.
+    Made by `solvent.baselines`. The fields of `RandomizedPolicy` define the decisions as long as `limits` are kept.
 
     Attributes
     ----------
     after : MarkovPolicy or None
-        What is followed once a limit was broken; None to stop there.
+        The policy after a limit was broken; None to stop there.
 
     Examples
     --------
@@ -56,18 +58,22 @@ class UntilViolationPolicy(RandomizedPolicy):
         Raises
         ------
         PolicyError
-            If the table counts rounded costs, which do not tell when a limit is broken, or `after` is for another
+            If the table counts rounded costs, with which broken limits cannot be detected, or `after` is for another
             model.
         """
         if table.rounds:
-            raise PolicyError("table", "one that counts exact costs", f"costs counted {', '.join(table.counting)}")
+            raise PolicyError("table", "one that counts exact costs", f"costs rounded {', '.join(table.counting)}")
         if after is not None:
             table.check_model(after.model)
         return cls(**{each.name: getattr(table, each.name) for each in fields(RandomizedPolicy)}, after=after)
 
+    def follower(self, model: CMDP) -> UntilViolationFollower:
+        """Return what an agent needs to follow this policy."""
+        return UntilViolationFollower(self, model)
+
     @cached_property
     def _ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Its own limits in its own ticks, rounded inwards: upper and lower, shape (H, D)."""
+        """Upper and lower limits in ticks, rounded inwards, shape (H, D)."""
 
         def ticks(sides: tuple[tuple[Fraction | None, ...], ...], open_end: int) -> NDArray[np.int64]:
             columns = [limit_ticks(side, unit, open_end) for side, unit in zip(sides, self.units, strict=True)]
@@ -75,27 +81,30 @@ class UntilViolationPolicy(RandomizedPolicy):
 
         return ticks(self.limits.upper, NO_UPPER), ticks(self.limits.lower, NO_LOWER)
 
-    def lapses(self, step: int, ticks_MD: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether having spent so much after a step breaks one of its own limits."""
+    def breaks_limits(self, step: int, ticks_MD: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether amounts spent after a step, shape (M, D), break one of the policy's own limits, shape (M,)."""
         upper_HD, lower_HD = self._ends
         broken: NDArray[np.bool_] = ((ticks_MD > upper_HD[step]) | (ticks_MD < lower_HD[step])).any(1)
         return broken
 
     def choices_when(
-        self, step: int, states: NDArray[Any], ticks_MD: NDArray[np.int64], lapsed: NDArray[np.bool_]
+        self, step: int, states: NDArray[Any], ticks_MD: NDArray[np.int64], violated: NDArray[np.bool_]
     ) -> Choices:
-        """Return the supported actions of many nodes of a step, some of them after a limit was broken.
+        """Return the actions of positive probability at many nodes of a step.
 
         Parameters
         ----------
-        lapsed : ndarray of bool, shape (M,)
-            Whether one was.
+        step : int
+        states : ndarray of int, shape (M,)
+        ticks_MD : ndarray of int64, shape (M, D)
+        violated : ndarray of bool, shape (M,)
+            Whether a limit was broken before.
         """
-        kept = np.flatnonzero(~lapsed)
+        kept = np.flatnonzero(~violated)
         before = self.choices_at(step, states[kept], ticks_MD[kept])
         if self.after is None or len(kept) == len(states):
             return Choices(kept[before.node], before.action, before.probability)
-        broken = np.flatnonzero(lapsed)
+        broken = np.flatnonzero(violated)
         then = self.after.choices_at(step, states[broken])
         node = np.concatenate([kept[before.node], broken[then.node]])
         order = np.argsort(node, kind="stable")
@@ -104,3 +113,34 @@ class UntilViolationPolicy(RandomizedPolicy):
             np.concatenate([before.action, then.action])[order],
             np.concatenate([before.probability, then.probability])[order],
         )
+
+
+class UntilViolationFollower(NodeFollower):
+    """Follows an `UntilViolationPolicy`: also stores whether a limit was broken."""
+
+    _policy: UntilViolationPolicy
+
+    def reset(self) -> None:
+        """Begin a new episode."""
+        super().reset()
+        self._violated = False
+
+    def choices(self, step: int, state: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+        """Return positions and probabilities of the actions at the current node; None if there is no decision."""
+        if not self._violated:
+            return super().choices(step, state)
+        if self._policy.after is None:
+            return None
+        actions, weights = self._policy.after.choices(step, state)
+        return (actions, weights) if len(actions) else None
+
+    def no_decision(self, step: int, state: int, place: str) -> PolicyError:
+        """Return the error for a node without a decision."""
+        if self._violated:
+            return PolicyError(place, "a decision", "none, because a limit was broken before")
+        return super().no_decision(step, state, place)
+
+    def observe(self, step: int, costs: Sequence[Fraction]) -> None:
+        """Count the costs of a step, and check the limits after it."""
+        super().observe(step, costs)
+        self._violated |= bool(self._policy.breaks_limits(step, np.array([self._counted], np.int64))[0])

@@ -1,4 +1,4 @@
-"""`frontier`: the optimal value of every budget of one resource, from a single solve."""
+"""`frontier`: the optimal value for every budget of one resource, from a single solve."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from numpy.typing import NDArray
 from solvent.core.exact import Number, exact
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
-from solvent.core.progress import Progress
+from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import BudgetError, LimitError, ModelError, SolventError, printable, quote
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import Limits, resolve
 from solvent.model.cmdp import CMDP, check_model
 from solvent.model.lattice import Lattice
 from solvent.policy.table import AugmentedPolicy
-from solvent.solvers.frontier import frontiers
-from solvent.solvers.frontier.following import visit
+from solvent.solvers.frontier.bounds import FrontierBounds, settled_need
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.following import follow_policy
+from solvent.solvers.frontier.frontier import Frontier
+from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.problem import Problem
 
 if TYPE_CHECKING:
@@ -36,15 +39,15 @@ class Curve:
     model : CMDP
     resource : str
     max_budget : Fraction
-        The largest budget it speaks of; any budget at all, if `flat_beyond`.
+        The largest budget the curve covers, unless `flat_beyond`.
     flat_beyond : bool
-        Whether more than `max_budget` could never be spent, so that the curve goes on flat.
+        Whether no policy can spend more than `max_budget`, so that the curve is constant beyond it.
     budgets : tuple of Fraction
-        Where it rises, the first being the least budget that is feasible; empty if none is.
+        The budgets at which the value rises, beginning with the least feasible budget; empty if no budget is feasible.
     values : ndarray of float64
-        The optimal value from each of them on, as computed.
+        The optimal value from each of these budgets on, as computed.
     error : float
-        No value differs from the optimum by more than this: every rounding error and every tolerance is in it.
+        Bound on the difference between any value and the optimum. Includes all rounding errors and tolerances.
     """
 
     model: CMDP
@@ -55,12 +58,12 @@ class Curve:
     values: NDArray[np.float64]
     error: float
     _problem: Problem = field(repr=False)
-    _purse: frontiers.Purse = field(repr=False)
-    _points: frontiers.Frontier = field(repr=False)
+    _resource: SingleResource = field(repr=False)
+    _frontier: Frontier = field(repr=False)
 
     @property
     def least_budget(self) -> Fraction | None:
-        """The least budget with which any policy is feasible; None if none up to `max_budget` is."""
+        """The least feasible budget; None if no budget up to `max_budget` is feasible."""
         return self.budgets[0] if self.budgets else None
 
     def value(self, budget: Number) -> float:
@@ -69,12 +72,12 @@ class Curve:
         Raises
         ------
         BudgetError
-            If the budget lies beyond `max_budget`.
+            If the budget exceeds `max_budget`, unless `flat_beyond`.
         """
-        return self._points.value(self._ticks(budget))
+        return self._frontier.value(self._ticks(budget))
 
     def marginal(self, budget: Number, extra: Number = 1) -> float:
-        """Return what `extra` more of the budget would be worth: `value(budget + extra) - value(budget)`."""
+        """Return the value of `extra` additional budget: `value(budget + extra) - value(budget)`."""
         total = exact(budget, "budget") + exact(extra, "extra")
         now, more = self.value(budget), self.value(as_typed(total))
         return 0.0 if now == more else more - now
@@ -85,27 +88,32 @@ class Curve:
         Raises
         ------
         SolventError
-            If no policy is feasible with it.
+            If no policy is feasible with this budget.
         """
         left = self._ticks(budget)
-        if self._points.value(left) == -np.inf:
-            least = "none is" if self.least_budget is None else f"the least is {format_amount(self.least_budget)}"
-            raise SolventError(f"no policy is feasible with a budget of {quote(budget)} of {self.resource}: {least}")
-        visited = visit(self._problem.model, self._purse, self._points, left, self._purse.cost, self._purse.cost)
+        if self._frontier.value(left) == -np.inf:
+            hint = (
+                f"no budget up to {format_amount(self.max_budget)} is feasible"
+                if self.least_budget is None
+                else f"the least feasible budget is {format_amount(self.least_budget)}"
+            )
+            raise SolventError(f"no policy is feasible with a budget of {quote(budget)} of {self.resource}: {hint}")
+        used = follow_policy(self._problem.model, self._resource, self._frontier, left).used
         limits = _only(self.model, self.resource, exact(budget, "budget"))
         layers = [
-            (state, (left - need)[:, None], action)
-            for state, need, action in self._points.layers(self.model, visited.used)
+            (state, (left - need)[:, None], action) for state, need, action in self._frontier.layers(self.model, used)
         ]
-        return AugmentedPolicy.from_nodes(self.model, self._problem.lattice, limits, layers=layers, lookup="at_most")
+        return AugmentedPolicy.from_nodes(
+            self.model, self._problem.lattice, limits, layers=layers, lookup=self._resource.lookup
+        )
 
     def plot(self, ax: Axes | None = None, *, budget: Number | None = None) -> Axes:
-        """Draw the curve and return the matplotlib Axes; see `solvent.plot.frontier`.
+        """Plot the curve and return the Matplotlib axes; see `solvent.plot.frontier`.
 
         Parameters
         ----------
-        ax : Axes, optional
-            Where to draw; a new figure if not given.
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; a new figure if not given.
         budget : number, optional
             A budget to mark.
         """
@@ -126,7 +134,7 @@ class Curve:
             if not self.flat_beyond:
                 raise BudgetError(
                     f"budget of {self.resource}", f"at most {format_amount(self.max_budget)}", quote(budget),
-                    "make the curve with a larger max_budget",
+                    "compute the curve with a larger max_budget",
                 )  # fmt: skip
             amount = self.max_budget
         return int(amount // self._problem.lattice.units[0])
@@ -140,23 +148,24 @@ def frontier(
     ignore_limits: bool = False,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
-    progress: bool = False,
+    progress: ProgressLike = False,
 ) -> Curve:
-    """Solve for every budget of one resource at once.
+    """Compute the optimal value and policy for every budget of one resource at once.
+
+    The budget is an anytime limit: the amount spent must not exceed it after any step.
 
     Parameters
     ----------
     model : CMDP
     resource : str, optional
-        Whose budget to vary; the only one, if not given. A curve speaks of one anytime limit on one resource.
+        The resource whose budget varies. May be omitted if the model has only one.
     max_budget : number, optional
-        The largest budget of interest; what the dearest course could cost, if not given.
+        The largest budget of interest. By default, the largest amount that any policy can spend.
     ignore_limits : bool
-        Leave out what else the model's own budget demands: limits of other resources, and lower, final or varying ones
-        of this. Without, a model that has any is refused, since policies of the curve would break them.
-    time_limit, memory_limit : optional
-        As for `solve`.
-    progress : bool
+        If the model's own budget has limits that a curve cannot keep, ignore them: limits on other resources, and
+        lower, final or step-dependent limits on this one. By default such a model is rejected, because policies of
+        the curve could violate these limits.
+    time_limit, memory_limit, progress : optional
         As for `solve`.
 
     Returns
@@ -166,9 +175,9 @@ def frontier(
     Raises
     ------
     ModelError
-        If there is no such resource, or the model's own budget has limits that a curve cannot keep.
+        If the resource does not exist, or the model's own budget has limits that a curve cannot keep.
     LimitError
-        If a limit of time or memory was reached: there is no part of a curve.
+        If the time or memory limit was reached. No partial curve is returned.
 
     Examples
     --------
@@ -188,25 +197,24 @@ def frontier(
     try:
         with (
             held_back(),
-            Progress(show=progress) as bar,
-            ResourceMonitor(seconds, memory, bar.report if progress else None) as m,
+            open_progress(progress) as bar,
+            ResourceMonitor(seconds, memory, bar) as m,
         ):
-            dearest = _dearest(model, _only(model, name, Fraction(0)), m)
-            most = dearest if given is None else given
+            most_spent = _most_spent(model, _only(model, name, Fraction(0)), m)
+            most = most_spent if given is None else given
             problem = Problem.exact(model, _only(model, name, most), monitor=m)
-            lattice = problem.lattice
-            floor = np.zeros(model.horizon, np.int64)
-            m.reserve(8 * len(lattice.cost_OD), "costs in ticks")
-            purse = frontiers.Purse(
-                np.ascontiguousarray(lattice.cost_OD[:, 0]), floor, None, int(most // lattice.units[0])
-            )
-            points = frontiers.build(problem.model, purse, m)
+            unit = problem.lattice.units[0]
+            m.reserve(8 * len(problem.lattice.cost_OD), "costs in ticks")
+            # the amount left at the start is the budget, and must never be negative
+            costs = np.ascontiguousarray(problem.lattice.cost_OD[:, 0])
+            only = SingleResource(costs, np.zeros(model.horizon, np.int64))
+            bounds = FrontierBounds(problem.model, only, m, start_low=None, start_high=int(most // unit))
+            found = build(bounds, m)
     except LimitReached as reached:
         raise LimitError(f"the curve was not finished: {reached}; raise the limit or lower max_budget") from None
-    unit = lattice.units[0]
-    budgets = tuple(int(need) * unit for need in points.start_need)
-    error = _error(problem, points)
-    return Curve(model, name, most, most >= dearest, budgets, points.start_value, error, problem, purse, points)
+    budgets = tuple(int(need) * unit for need in found.start_need)
+    error = _error(problem, found)
+    return Curve(model, name, most, most >= most_spent, budgets, found.start_value, error, problem, only, found)
 
 
 def _read_resource(model: CMDP, resource: str | None) -> str:
@@ -233,23 +241,23 @@ def _refuse_other_limits(model: CMDP, name: str) -> None:
 
 
 def _only(model: CMDP, name: str, limit: Fraction) -> Limits:
-    """Return the limits of a budget for one resource, the others being free."""
+    """Return limits that consist of an anytime limit on one resource."""
     budgets: dict[str, Any] = dict.fromkeys(model.resources)
     return resolve(model, {**budgets, name: limit})
 
 
-def _error(problem: Problem, points: frontiers.Frontier) -> float:
-    """Return a bound on the distance of any value at the start from the optimum of its budget."""
-    if not len(points.start_value):
+def _error(problem: Problem, found: Frontier) -> float:
+    """Return a bound on the difference between any value at the start and the optimum for its budget."""
+    if not len(found.start_value):
         return 0.0
-    rounding = problem.rounding(pooled=points.pooled)
-    least = float(points.start_value[0])
-    return max(points.above(least, rounding), points.extremes.below(least, rounding))
+    rounding = problem.rounding(pooled=found.pooled)
+    least = float(found.start_value[0])
+    return max(found.above(least, rounding), found.extremes.below(least, rounding))
 
 
-def _dearest(model: CMDP, limits: Limits, monitor: ResourceMonitor) -> Fraction:
-    """Return the most that any course could ever have spent; no budget beyond it can matter."""
+def _most_spent(model: CMDP, limits: Limits, monitor: ResourceMonitor) -> Fraction:
+    """Return the largest amount that any policy can have spent after any step; a larger budget makes no difference."""
     with monitor.borrowed(24 * model.n_outcomes, "costs in ticks"):
         lattice = Lattice.fit(model, limits, monitor)
-        settled = frontiers.settled_need(model, np.ascontiguousarray(lattice.cost_OD[:, 0]), monitor)
+        settled = settled_need(model, np.ascontiguousarray(lattice.cost_OD[:, 0]), monitor)
     return max(settled, 0) * lattice.units[0]

@@ -10,7 +10,7 @@ from typing import Any
 
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
-from solvent.core.progress import Progress
+from solvent.core.progress import ProgressLike, ProgressSink, open_progress
 from solvent.errors import ModelError, quote
 from solvent.model.budget import BudgetLike, resolve
 from solvent.model.cmdp import CMDP, check_model
@@ -37,7 +37,7 @@ def solve(
     prune: bool = True,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
-    progress: bool = False,
+    progress: ProgressLike = False,
 ) -> Solution:
     """Find a policy of greatest expected reward that never exceeds the budget: at any step, under any outcome.
 
@@ -68,8 +68,9 @@ def solve(
         the status is "limit". Compilation does not count.
     memory_limit : int or str, optional
         Bytes, or text such as "8GB"; most of the free memory if not given. Checked before memory is allocated.
-    progress : bool
-        If True, show progress on a terminal.
+    progress : bool, "log", ProgressSink or callable
+        If True, show progress on a terminal or in a notebook; if "log", log it under "solvent.progress". A callable is
+        called with phase, done, total and facts.
 
     Returns
     -------
@@ -107,16 +108,16 @@ def solve(
     request = _read_request(model, method, approximation, epsilon, strict, gap, prune)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     if isinstance(model, DiscountedCMDP):
-        with Progress(show=progress) as bar, ResourceMonitor(seconds, memory, None, began) as monitor:
-            monitor.report = bar.report if progress else None
+        with open_progress(progress) as bar, ResourceMonitor(seconds, memory, began=began) as monitor:
+            monitor.sink = bar
             solution = solve_discounted(model, budget, request, monitor)
     else:
         check_model(model)
         given = BudgetedModel(model, resolve(model, budget))
-        monitor = ResourceMonitor(seconds, memory, None, began)
+        monitor = ResourceMonitor(seconds, memory, began=began)
         try:
-            with held_back(), Progress(show=progress) as bar, monitor:
-                monitor.report = bar.report if progress else None
+            with held_back(), open_progress(progress) as bar, monitor:
+                monitor.sink = bar
                 solution = solve_finite(given, request, monitor, _RoundLog(bar) if progress else None)
         except LimitReached as reached:
             solution = stopped(given, method, monitor, str(reached))
@@ -152,12 +153,12 @@ def _read_request(
 class _RoundLog:
     """Shows the rounds of closing a gap as they are finished, under a heading."""
 
-    def __init__(self, bar: Progress) -> None:
+    def __init__(self, bar: ProgressSink) -> None:
         self._bar, self._begun = bar, False
 
     def __call__(self, found: Round) -> None:
         """Show one round."""
         if not self._begun:
-            self._bar.line(ROUND_HEADER)
+            self._bar.message(ROUND_HEADER)
         self._begun = True
-        self._bar.line(found)
+        self._bar.message(str(found))

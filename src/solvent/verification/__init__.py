@@ -1,1 +1,1 @@
-"""Doubting policies: exact verification and simulation, with nothing of the planner."""
+"""Independent verification and simulation of policies; shares no code with the solvers."""

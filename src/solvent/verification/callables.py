@@ -1,4 +1,4 @@
-"""Any Python function of (step, state, spent) as a policy that can be checked."""
+"""Adapter that lets any Python function of (step, state, spent) be verified as a policy."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from solvent.model.cmdp import CMDP
 from solvent.policy.choices import Choices, is_terminal, spread
 from solvent.policy.markov import SUM_TOLERANCE
 from solvent.policy.search import compact, pack
-from solvent.verification.account import Ledger
+from solvent.verification.ledgers import Ledger
 
 
 class Unknown:
-    """What was spent of a resource with continuous costs: a policy that looks at it cannot be checked."""
+    """Amount spent of a resource with continuous costs: a policy that uses it cannot be verified."""
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
@@ -28,7 +28,7 @@ class Unknown:
     def _refuse(self, *_: object) -> NoReturn:
         raise ModelError(
             f"spent of {self._resource}",
-            "a policy that does not look at it, since its costs are continuous",
+            "a policy that does not depend on it, because its costs are continuous",
             "one that does",
         )
 
@@ -40,17 +40,17 @@ class Unknown:
 
 @dataclass(frozen=True, eq=False)
 class CallablePolicy:
-    """A function as a policy on nodes; it looks at every resource whose costs are discrete.
+    """A function as a policy on nodes; it is given the amounts of all resources with discrete costs.
 
     Attributes
     ----------
     model : CMDP
     function : callable
-        Of step, state and spent, the latter a fraction for one resource and else a dict by name; returns an action or
-        a dict of probabilities by action.
+        Function of step, state and spent, where spent is a fraction if the model has one resource, else a dict by
+        name. Returns an action or a dict of probabilities by action.
     ledgers : tuple of Ledger
     monitor : ResourceMonitor
-        Its clock is read between calls.
+        Its time limit is checked between calls.
     """
 
     model: CMDP
@@ -65,11 +65,11 @@ class CallablePolicy:
 
     @property
     def units(self) -> tuple[Fraction, ...]:
-        """Those of the ledgers."""
+        """The units of these resources' ledgers."""
         return tuple(ledger.unit for ledger in self.ledgers if not ledger.continuous)
 
     def choices_at(self, step: int, states: NDArray[Any], ticks_MD: NDArray[Any]) -> Choices:
-        """Return its choices for many nodes; it is asked once for each distinct one that is not terminal."""
+        """Return its choices at many nodes; it is called once for each distinct node that is not terminal."""
         keys, query = compact(pack([np.asarray(states, np.int64), *ticks_MD.T]))
         example = np.zeros(len(keys), np.int64)
         example[query] = np.arange(len(query))

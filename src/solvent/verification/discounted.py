@@ -1,8 +1,8 @@
-"""Checking policies for discounted models: the planned steps are followed exactly, the tail is bounded exactly.
+"""Verification of policies for discounted models: exact for the planned steps, with an exact bound for the tail.
 
-A rule for ever comes with what it can add at most (`solvent.policy.tail`). Those numbers are not believed: the
-inequalities that make them bounds are checked, one by one and in fractions. With them the planned steps and the tail
-are one finite model, and the checker of finite models finds the extremes of what is spent.
+A tail rule comes with bounds on what it can add (`solvent.policy.tail`). They are not trusted: the inequalities that
+make them bounds are checked one by one, in fractions. With these bounds, the planned steps and the tail are one finite
+model, and the verification of finite models finds the extremes of spending.
 """
 
 from __future__ import annotations
@@ -25,38 +25,39 @@ from solvent.model.distributions import CostDistribution
 from solvent.policy.choices import NO_ROW
 from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.tail import TailRule
-from solvent.verification.report import PerStep, Report, render
+from solvent.verification.finite import verify_within
+from solvent.verification.report import VerifyReport, render
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
 @dataclass(frozen=True)
-class DiscountedReport:
-    """What `verify` found of a policy for a discounted model; `print` shows a summary.
+class DiscountedVerifyReport:
+    """Result of `verify` for a policy of a discounted model; `print` shows a summary.
 
     Attributes
     ----------
     feasible : bool
         Whether it is proved that no history ever breaks a limit.
     value : float
-        Expected discounted reward, for ever.
+        Expected discounted reward over the infinite horizon.
     value_error : float
-        By how much `value` may be off, because the worth of the tail is a number of the policy's that was only checked
-        to satisfy its equation up to rounding.
+        Bound on the error of `value`: the value of the tail comes from the policy, and is only checked to satisfy its
+        equation up to rounding.
     worst_spent : dict of str to Fraction
-        For every resource, what is never exceeded, at no step and for ever: the most after the planned steps, each
-        history with the most that its tail can add.
+        For every resource, an amount that no history ever exceeds: the maximum over all histories of the planned steps
+        of what was spent, with the most that the tail can add.
     least_spent : dict of str to Fraction or None
-        The mirror image; None where costs are not bounded below.
+        The same for the least amount; None where costs are not bounded below.
     excess : dict of str to Fraction or None
-        For each limited resource, by how much its limits can be broken at most; None if there is no bound.
+        For each limited resource, a bound on the excess over its limits; None if there is no bound.
     tail : dict of str to Fraction
-        Of each resource, the most that the part after the planned steps can add.
+        For every resource, the most that the steps after the planned ones can add.
     steps : int
-        The planned steps.
-    planned : Report
-        On the planned steps, with the tail as one more step at the end, without limits.
+        Number of planned steps.
+    planned : VerifyReport
+        Report on the planned steps, with the tail as one more step at the end, without limits.
     """
 
     feasible: bool
@@ -67,13 +68,13 @@ class DiscountedReport:
     excess: dict[str, Fraction | None]
     tail: dict[str, Fraction]
     steps: int
-    planned: Report
+    planned: VerifyReport
 
     def __rich__(self) -> RenderableType:
         from rich.console import Group
         from rich.table import Table
 
-        verdict = "never breaks a limit, for ever" if self.feasible else "may break a limit"
+        verdict = "never breaks a limit" if self.feasible else "may break a limit"
         table = Table("resource", "never spends more than", "of which the tail", "never less than", "excess")
         for name, worst in self.worst_spent.items():
             least, excess = self.least_spent[name], self.excess.get(name, Fraction(0))
@@ -93,43 +94,39 @@ def verify_discounted(
     monitor: ResourceMonitor,
     *,
     max_nodes: int = 20_000_000,
-) -> DiscountedReport:
-    """Return what a policy for a discounted model can spend at worst, for ever, and what it is worth.
+) -> DiscountedVerifyReport:
+    """Return a bound on the worst case of a policy for a discounted model, and its value.
 
     Raises
     ------
     PolicyError
-        If it is no such policy, was made for another model, or what it says of its tail does not hold; also if it
-        counts rounded draws of a continuous cost, which cannot be followed one by one.
+        If it is not such a policy, was made for another model, or the bounds of a tail rule do not hold; also if it
+        counts rounded draws of a continuous cost.
 
     Notes
     -----
-    What is spent within the planned steps is exact. The tail is a bound: no history exceeds it, none need attain it.
-    A history that breaks a limit within the planned steps, if there is one, is found by
-    `verify(policy.closed(), policy.finite, budget)`.
+    Amounts spent within the planned steps are exact. Those of the tail are bounds, which may not be attained. To find a
+    history that breaks a limit within the planned steps, use `verify(policy.closed(), policy.finite, budget)`.
     """
-    from solvent.verification.verify import verify_within
-
     if not isinstance(policy, DiscountedPolicy):
         raise PolicyError(
             "policy",
             "a DiscountedPolicy, as the model has no last step",
             quote(policy),
-            "check the first steps of any other with verify(model.unrolled(steps), policy)",
+            "verify the first steps of any other policy with verify(model.unrolled(steps), policy)",
         )
     closed = policy.closed(model, monitor)
     error = max(_check_rule(model, rule, monitor) for rule in policy.rules)
     limits = _limits(model, policy, budget)
     unlimited = resolve(closed, dict.fromkeys(model.resources))
     planned = verify_within(closed, policy.finite, unlimited, monitor, max_nodes=max_nodes)
-    worst = {name: _most(amounts) for name, amounts in planned.worst_spent.items()}
+    worst = planned.worst_spent
     least: dict[str, Fraction | None] = {}
-    for d, (name, amounts) in enumerate(planned.least_spent.items()):
-        bounded = None not in amounts and all(rule.least_DS[d] is not None for rule in policy.rules)
-        least[name] = -_most(tuple(-x for x in amounts if x is not None)) if bounded else None
+    for d, (name, amount) in enumerate(planned.least_spent.items()):
+        least[name] = amount if all(rule.least_DS[d] is not None for rule in policy.rules) else None
     excess = {name: _excess(sides, worst[name], least[name]) for name, sides in limits.items()}
     scale = model.discount**policy.steps
-    return DiscountedReport(
+    return DiscountedVerifyReport(
         feasible=not any(amount is None or amount > 0 for amount in excess.values()),
         value=planned.value,
         value_error=float(scale) * error,
@@ -142,10 +139,6 @@ def verify_discounted(
         steps=policy.steps,
         planned=planned,
     )
-
-
-def _most(amounts: PerStep) -> Fraction:
-    return max(amount for amount in amounts if amount is not None)
 
 
 def _excess(sides: tuple[Fraction | None, Fraction | None], worst: Fraction, least: Fraction | None) -> Fraction | None:
@@ -165,12 +158,12 @@ def _limits(
 
 
 def _check_rule(model: DiscountedCMDP, rule: TailRule, monitor: ResourceMonitor) -> float:
-    """Check what a rule says of itself, and return by how much its values may be off.
+    """Check the bounds of a tail rule, and return a bound on the error of its values.
 
     Raises
     ------
     PolicyError
-        If some number of it is no bound.
+        If one of its numbers is not a bound.
     """
     base, g = model.base, model.discount
     rows = rule.rows(base)
@@ -215,13 +208,13 @@ def _refused(
     model: DiscountedCMDP, rule: TailRule, state: int, resource: str, expected: str, found: str
 ) -> PolicyError:
     place = f"tail rule {rule.name}, state {quote(model.states[state])}, {resource}"
-    return PolicyError(place, f"{expected}, as its outcomes demand", found)
+    return PolicyError(place, f"{expected}, because of its outcomes", found)
 
 
 def _look_ahead(
     base: CMDP, rows: NDArray[np.int64], acting: NDArray[np.int64], value_S: NDArray[np.float64], g: float
 ) -> NDArray[np.float64]:
-    """Return what each state is worth if its successors are worth `value_S`."""
+    """Return the value of each state if its successors have values `value_S`."""
     expected = np.zeros(base.n_states)
     for state in acting.tolist():
         row = int(rows[state])

@@ -1,12 +1,12 @@
-"""Layers of nodes under a given policy, step by step.
+"""Layers of the nodes that a policy can reach, step by step.
 
-A node stands for all histories that end in one state and that the policy cannot tell apart from now on. It carries
-their total probability and, for each resource, the greatest and the least that any of them has spent:
+A node represents all histories that end in one state and that the policy will not distinguish from now on. It stores
+their total probability and, for each resource, the most and the least that any of them has spent:
 
-    high'(n') = max over n, outcomes o from n to n' of high(n) + cost(o),      low' with min,
+    high'(n') = max over n, outcomes o from n to n' of high(n) + cost(o),      low' with min.
 
-which is exact, however many histories a node stands for. Where amounts themselves matter they are part of what
-tells nodes apart, and high equals low.
+Both are exact for any number of histories. Where the amounts themselves matter, nodes differ by amount, and high
+equals low.
 """
 
 from __future__ import annotations
@@ -28,36 +28,37 @@ from solvent.policy.choices import NO_ROW, Choices, TabularPolicy, find_rows, sp
 from solvent.policy.nodes import NodeTable
 from solvent.policy.search import compact, pack
 from solvent.policy.until_violation import UntilViolationPolicy
-from solvent.verification.account import Ledger
+from solvent.verification.ledgers import Ledger
 from solvent.verification.parts import Parts
 
-#: In `Layer.outcome`: the history had ended and nothing happened.
+#: In `PolicyLayer.outcome`: the history had already ended, so that there was no outcome.
 NO_OUTCOME = -1
+#: Outcomes that are processed at once.
 _CHUNK = 2**20
-#: How many times the memory of its nodes merging a piece takes: copies, keys, and their order.
+#: Memory for merging nodes, in multiples of the memory of the nodes: copies, keys, and their order.
 _MERGING = 3
-#: About how many nodes are merged in a second.
+#: Approximate number of nodes that are merged in a second.
 _MERGED_PER_SECOND = 4e6
 
 
 @dataclass
-class Layer:
-    """Nodes between two steps; before the step that `step` names.
+class PolicyLayer:
+    """The nodes that a policy can reach before a step.
 
     Attributes
     ----------
     step : int
     state : ndarray of int64, shape (N,)
-        Positions of states, and S (one past the last) where the history has ended.
+        Positions of states; S (one past the last) where the history has ended.
     probability : ndarray of float64, shape (N,)
     high, low : list of arrays of shape (N,), one per resource
-        The most and the least that was spent, in the ledgers' ticks.
+        The most and the least that was spent, in ticks of the ledgers.
     excess : list of arrays of shape (N,), one per resource
-        By how much a limit was broken at worst so far; empty unless that is traced.
+        Greatest excess over a limit so far, in ticks; an empty list unless it is traced.
     parent, outcome : ndarray of int64, shape (N,)
-        A node of the layer before and an outcome, or `NO_OUTCOME`, that lead here.
-    lapsed : ndarray of bool, shape (N,), or None
-        Whether the policy remembers that one of its own limits was broken; None if it remembers nothing.
+        A node of the previous layer and an outcome, or `NO_OUTCOME`, that lead to the node.
+    violated : ndarray of bool, shape (N,), or None
+        Whether one of the policy's own limits was broken; None unless the policy is an `UntilViolationPolicy`.
     """
 
     step: int
@@ -68,21 +69,30 @@ class Layer:
     excess: list[NDArray[Any]]
     parent: NDArray[np.int64]
     outcome: NDArray[np.int64]
-    lapsed: NDArray[np.bool_] | None = None
+    violated: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.state)
 
 
-#: What tells the nodes of a layer apart besides the state: columns, made from the layer.
-Identity = Callable[[Layer], list[NDArray[Any]]]
+#: Function of a layer that returns the columns which, besides the state, distinguish its nodes.
+Identity = Callable[[PolicyLayer], list[NDArray[Any]]]
 
 
 @dataclass(frozen=True)
 class Walk:
-    """A model, a policy and the ledgers: how one layer leads to the next; and how outcomes were taken apart, if so.
+    """A model and a policy, with the costs in ledgers: computes each layer from the one before.
 
-    The monitor is asked before each piece of work; memory for a layer stays reserved until `forget` is called.
+    Attributes
+    ----------
+    model : CMDP
+    policy : TabularPolicy
+    ledgers : tuple of Ledger
+        One per resource of the model, then one per resource that a policy on rounded costs counts.
+    parts : Parts or None
+        How the outcomes of `model` were split, if they were.
+    monitor : ResourceMonitor
+        Memory for a layer stays reserved in it until `forget` is called.
     """
 
     model: CMDP
@@ -93,7 +103,7 @@ class Walk:
 
     @property
     def node_bytes(self) -> int:
-        """About how much memory a node takes: state, probability, history, and two amounts per resource."""
+        """Approximate memory of a node: state, probability, history, and two amounts per resource."""
         return 40 + sum(24 if ledger.high_O.dtype != object else 120 for ledger in self.ledgers)
 
     @property
@@ -103,17 +113,17 @@ class Walk:
 
     @property
     def tracked(self) -> list[tuple[int, int]]:
-        """The resources the policy looks at, and how many ledger ticks one of its ticks is."""
-        # what a policy on rounded costs counts comes after what is spent, and takes its place
+        """Ledger of each resource that the policy tracks, and the policy's unit in ticks of the ledger."""
+        # ledgers of counted costs come last, and replace those of the same name
         place_of = {ledger.name: r for r, ledger in enumerate(self.ledgers)}
         places = [place_of[name] for name in self.policy.resources]
         return [(r, int(unit / self.ledgers[r].unit)) for r, unit in zip(places, self.policy.units, strict=True)]
 
-    def start(self, traced: bool) -> Layer:
-        """Return the first layer: the start, with nothing spent."""
+    def start(self, traced: bool) -> PolicyLayer:
+        """Return the first layer: the start state, with nothing spent."""
         zeros = [np.zeros_like(ledger.high_O, shape=1) for ledger in self.ledgers]
         one = np.zeros(1, np.int64)
-        return Layer(
+        return PolicyLayer(
             0,
             self.end(0, np.array([self.model.start_index], np.int64)),
             np.ones(1),
@@ -126,7 +136,7 @@ class Walk:
         )
 
     def end(self, step: int, state: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the states before a step, with those from which nothing more happens marked as ended."""
+        """Return the states before a step, with terminal states replaced by `ended`."""
         if step == self.model.horizon:
             return np.full(len(state), self.ended)
         terminal = np.diff(self.model.row_indptr_at(step)) == 0
@@ -134,21 +144,21 @@ class Walk:
             state = np.where(np.append(terminal, True)[state], self.ended, state)
         return state
 
-    def ticks(self, layer: Layer, nodes: NDArray[np.int64]) -> NDArray[Any]:
-        """Return what was spent at some nodes in the policy's ticks."""
+    def ticks(self, layer: PolicyLayer, nodes: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the amounts spent at some nodes, in the policy's ticks."""
         tracked = self.tracked
         if not tracked:
             return np.zeros((len(nodes), 0), np.int64)
         ticks = np.stack([layer.high[r][nodes] // factor for r, factor in tracked], axis=1)
         return ticks.astype(np.int64) if isinstance(self.policy, NodeTable) else ticks
 
-    def choices(self, layer: Layer) -> tuple[Choices, NDArray[np.int64], NDArray[np.int64]]:
-        """Return the policy's choices at a layer, their rows, and the nodes where it should decide and does not.
+    def choices(self, layer: PolicyLayer) -> tuple[Choices, NDArray[np.int64], NDArray[np.int64]]:
+        """Return the policy's choices at a layer, their rows, and the nodes where it has no decision but needs one.
 
         Raises
         ------
         PolicyError
-            If it takes an action that is not available.
+            If the policy takes an action that is not available.
         """
         live = np.flatnonzero(layer.state != self.ended)
         found = self._ask(layer, live)
@@ -164,15 +174,15 @@ class Walk:
         decided[choices.node] = True
         return choices, rows, live[~decided[live]]
 
-    def _ask(self, layer: Layer, live: NDArray[np.int64]) -> Choices:
+    def _ask(self, layer: PolicyLayer, live: NDArray[np.int64]) -> Choices:
         ticks = self.ticks(layer, live)
         if isinstance(self.policy, UntilViolationPolicy):
-            assert layer.lapsed is not None
-            return self.policy.choices_when(layer.step, layer.state[live], ticks, layer.lapsed[live])
+            assert layer.violated is not None
+            return self.policy.choices_when(layer.step, layer.state[live], ticks, layer.violated[live])
         return self.policy.choices_at(layer.step, layer.state[live], ticks)
 
-    def place(self, layer: Layer, node: int) -> str:
-        """Return where a node is, for messages."""
+    def place(self, layer: PolicyLayer, node: int) -> str:
+        """Return the step, state and amounts of a node, for messages."""
         spent = ", ".join(
             f"{ledger.name} {_between(ledger.amount(low[node]), ledger.amount(high[node]))}"
             + (" as counted" if ledger.counted else "")
@@ -183,23 +193,23 @@ class Walk:
 
     def advance(
         self,
-        layer: Layer,
+        layer: PolicyLayer,
         choices: Choices,
         rows: NDArray[np.int64],
         identity: Identity,
         stopped: NDArray[np.int64],
-    ) -> Layer:
+    ) -> PolicyLayer:
         """Return the layer after a step.
 
         Parameters
         ----------
-        layer : Layer
+        layer : PolicyLayer
         choices, rows
-            What is done, from `choices`.
+            Results of `choices`.
         identity : Identity
-            What tells the new nodes apart.
+            What distinguishes the new nodes.
         stopped : ndarray of int64
-            Nodes whose histories end here, besides those that have ended before.
+            Nodes whose histories end here, in addition to those that have already ended.
         """
         pieces = []
         for piece in self._successors(layer, choices, rows, stopped):
@@ -218,13 +228,13 @@ class Walk:
         self.monitor.release(self.node_bytes * (count - len(merged)))
         return merged
 
-    def forget(self, layer: Layer) -> None:
-        """Release the memory of a layer that is not needed any more."""
+    def forget(self, layer: PolicyLayer) -> None:
+        """Release the memory of a layer that is no longer needed."""
         self.monitor.release(self.node_bytes * len(layer))
 
     def _successors(
-        self, layer: Layer, choices: Choices, rows: NDArray[np.int64], stopped: NDArray[np.int64]
-    ) -> Iterator[Layer]:
+        self, layer: PolicyLayer, choices: Choices, rows: NDArray[np.int64], stopped: NDArray[np.int64]
+    ) -> Iterator[PolicyLayer]:
         still = layer.state == self.ended
         still[stopped] = True
         nodes = np.flatnonzero(still)
@@ -253,12 +263,12 @@ class Walk:
 
     def _successor(
         self,
-        layer: Layer,
+        layer: PolicyLayer,
         node: NDArray[np.int64],
         state: NDArray[np.int64],
         probability: NDArray[np.float64],
         outcome: NDArray[np.int64],
-    ) -> Layer:
+    ) -> PolicyLayer:
         high, low = [spent[node] for spent in layer.high], [spent[node] for spent in layer.low]
         if len(outcome) and outcome[0] != NO_OUTCOME:
             for r, ledger in enumerate(self.ledgers):
@@ -269,18 +279,18 @@ class Walk:
             for r, before in enumerate(layer.excess)
         ]
         state = self.end(layer.step + 1, state)
-        after = Layer(layer.step + 1, state, probability, high, low, excess, node, outcome)
+        after = PolicyLayer(layer.step + 1, state, probability, high, low, excess, node, outcome)
         if isinstance(self.policy, UntilViolationPolicy):
-            assert layer.lapsed is not None
-            # amounts that were merged as settled cannot break a limit, so the greatest of them tells
+            assert layer.violated is not None
+            # merged amounts are settled and cannot break a limit, so it suffices to check the greatest of them
             spent = self.ticks(after, np.arange(len(after)))
-            after.lapsed = layer.lapsed[node] | self.policy.lapses(layer.step, spent)
+            after.violated = layer.violated[node] | self.policy.breaks_limits(layer.step, spent)
         return after
 
-    def _merge(self, layer: Layer, identity: Identity) -> Layer:
-        """Merge the nodes that nothing tells apart."""
-        memory = [] if layer.lapsed is None else [layer.lapsed.astype(np.int64)]
-        keys, position = compact(pack([layer.state, *identity(layer), *layer.excess, *memory]))
+    def _merge(self, layer: PolicyLayer, identity: Identity) -> PolicyLayer:
+        """Merge the nodes that nothing distinguishes."""
+        violated = [] if layer.violated is None else [layer.violated.astype(np.int64)]
+        keys, position = compact(pack([layer.state, *identity(layer), *layer.excess, *violated]))
         example = np.zeros(len(keys), np.int64)
         example[position] = np.arange(len(position))
         high, low = [spent[example] for spent in layer.high], [spent[example] for spent in layer.low]
@@ -288,7 +298,7 @@ class Walk:
             for r in range(len(high)):
                 np.maximum.at(high[r], position, layer.high[r])
                 np.minimum.at(low[r], position, layer.low[r])
-        return Layer(
+        return PolicyLayer(
             layer.step,
             layer.state[example],
             np.asarray(np.bincount(position, layer.probability, len(keys)), np.float64),
@@ -297,11 +307,11 @@ class Walk:
             [each[example] for each in layer.excess],
             layer.parent[example],
             layer.outcome[example],
-            None if layer.lapsed is None else layer.lapsed[example],
+            None if layer.violated is None else layer.violated[example],
         )
 
 
-def _join(pieces: list[Layer]) -> Layer:
+def _join(pieces: list[PolicyLayer]) -> PolicyLayer:
     def columns(name: str) -> list[NDArray[Any]]:
         parts = [getattr(piece, name) for piece in pieces]
         return [np.concatenate(column) for column in zip(*parts, strict=True)]
@@ -309,7 +319,7 @@ def _join(pieces: list[Layer]) -> Layer:
     def column(name: str) -> NDArray[Any]:
         return np.concatenate([getattr(piece, name) for piece in pieces])
 
-    return Layer(
+    return PolicyLayer(
         pieces[0].step,
         column("state"),
         column("probability"),
@@ -318,7 +328,7 @@ def _join(pieces: list[Layer]) -> Layer:
         columns("excess"),
         column("parent"),
         column("outcome"),
-        None if pieces[0].lapsed is None else column("lapsed"),
+        None if pieces[0].violated is None else column("violated"),
     )
 
 

@@ -1,13 +1,13 @@
-"""Continuous costs as a policy on rounded costs sees them: in parts that it counts alike.
+"""Continuous costs as a policy on rounded costs counts them: split into intervals of equal count.
 
-With ticks of length l, a policy that rounds down takes every cost in [k l, (k + 1) l) for k ticks, and one that rounds
-up every cost in ((k - 1) l, k l]. It cannot tell the costs of such a part from each other, so that an outcome of
-continuous cost is as good as one outcome for each part: with the part's probability, between its exact ends. Costs of
-several resources in one outcome are drawn independently, and all their parts are combined.
+With a unit l, a policy that rounds down counts every cost in [k l, (k + 1) l) as k ticks, and one that rounds up every
+cost in ((k - 1) l, k l]. It cannot distinguish the costs of such an interval, so an outcome of continuous cost is
+equivalent to one outcome per interval, with the interval's probability and its exact ends. The costs of several
+resources in one outcome are independent, so all combinations of their intervals are outcomes.
 
-Which parts there are is decided by the support, both ends included. That a part has a probability of 0 in floats does
-not make it impossible. Costs may have no lower end; but where everything less is one and the same to the policy, one
-last part holds it all.
+The intervals cover all possible costs, both ends included; an interval is kept even if its probability is 0 in floating
+point. If costs are not bounded below, one last interval holds all costs so low that the policy does not distinguish
+them.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import NodeTable
 from solvent.verification.report import CostPart
 
-#: Memory that a part of a distribution takes, as measured.
+#: Measured memory per part of a distribution.
 _BYTES_PER_PART = 700
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A model whose continuous outcomes were taken apart.
+    """A model whose outcomes with continuous costs were split.
 
     Attributes
     ----------
     origin : CMDP
-        The model as it was.
+        The original model.
     model : CMDP
-        The same rows with more outcomes; each tracked distribution is narrowed to a part of its support.
+        The same rows with more outcomes; each tracked distribution is restricted to an interval.
     source_O : ndarray of int64, shape (O,)
-        Which outcome of `origin` each belongs to.
+        The outcome of `origin` that each outcome belongs to.
     count_OD : ndarray of int64, shape (O, D)
-        What the policy counts for each, per tracked resource.
+        Ticks that the policy counts for each outcome, per tracked resource.
     """
 
     origin: CMDP
@@ -68,7 +68,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class _Cuts:
-    """Parts of several distributions in sequence; those of number i begin at `first[i]`, and there are `size[i]`."""
+    """Parts of several distributions, one after another; distribution i has `size[i]` parts from `first[i]` on."""
 
     first: NDArray[np.int64]
     size: NDArray[np.int64]
@@ -78,23 +78,23 @@ class _Cuts:
 
 
 def take_apart(model: CMDP, policy: NodeTable, most: int, monitor: ResourceMonitor | None = None) -> Parts:
-    """Return a model's outcomes as a policy on rounded costs tells them apart.
+    """Split a model's outcomes into those that a policy on rounded costs distinguishes.
 
     Parameters
     ----------
     model : CMDP
     policy : NodeTable
     most : int
-        Give up beyond so many outcomes.
+        Maximum number of outcomes.
     monitor : ResourceMonitor, optional
-        Memory for the parts stays reserved.
+        Memory for the parts stays reserved in it.
 
     Raises
     ------
     PolicyError
         If there would be more, or the policy does not round a continuous cost.
     LimitReached
-        If the monitor says so.
+        If a limit of the monitor is reached.
 
     Examples
     --------
@@ -149,16 +149,16 @@ def take_apart(model: CMDP, policy: NodeTable, most: int, monitor: ResourceMonit
 
 
 def plain_counts(model: CMDP, policy: NodeTable) -> NDArray[np.int64]:
-    """Return what a policy counts for each outcome, shape (O, D); 0 where a cost is continuous."""
+    """Return the ticks that a policy counts for each outcome, shape (O, D); 0 where a cost is continuous."""
     columns = [policy.plain_ticks(model, d) for d in range(len(policy.resources))]
     return np.stack(columns, axis=1) if columns else np.zeros((model.n_outcomes, 0), np.int64)
 
 
 def least_count(model: CMDP, policy: NodeTable, d: int) -> int:
-    """Return ticks so few that a step that counts as fewer makes no difference to the policy, then or later.
+    """Return a number of ticks such that no count of a single step below it ever changes the policy's decisions.
 
-    What it looks up are amounts and the ends of settled intervals. From below all of these, as far as the dearest
-    costs could lead up again, it finds the same.
+    The policy compares sums of counts with amounts and with ends of settled intervals. A sum that is below all of these
+    by more than the greatest costs could make up gives the same comparisons.
     """
     looked_up = [policy.spent_ND[:, d]]
     looked_up += [ends[:, d] for ends in (policy.settled_low_GD, policy.settled_high_GD) if ends is not None]
@@ -166,13 +166,13 @@ def least_count(model: CMDP, policy: NodeTable, d: int) -> int:
     for ticks in looked_up:
         finite = ticks[(ticks != COLLAPSED) & (ticks != NO_LOWER) & (ticks != NO_UPPER)]
         least = min(least, int(finite.min(initial=0)))
-    _, dearest = model.cost_range(model.resource_index(policy.resources[d]))
-    return least - 2 * policy.horizon * max(policy.count(d, dearest), 0) - 1
+    _, greatest = model.cost_range(model.resource_index(policy.resources[d]))
+    return least - 2 * policy.horizon * max(policy.count(d, greatest), 0) - 1
 
 
 def _cut(model: CMDP, policy: NodeTable, d: int, used: NDArray[np.int32], most: int, monitor: ResourceMonitor) -> _Cuts:
-    """Cut the distributions of one tracked resource into the parts that the policy counts alike."""
-    # one more entry, for outcomes without a distribution: position NO_DISTRIBUTION
+    """Split the distributions of one tracked resource into intervals of equal count."""
+    # the last entry, at position NO_DISTRIBUTION, is for outcomes without a distribution
     first, size = np.zeros(len(model.distributions) + 1, np.int64), np.ones(len(model.distributions) + 1, np.int64)
     least, unit, up = least_count(model, policy, d), policy.units[d], policy.counting[d] == "up"
     counts, probabilities = [], []
@@ -199,7 +199,10 @@ def _cut(model: CMDP, policy: NodeTable, d: int, used: NDArray[np.int32], most: 
 def _refuse_too_many(parts: int, most: int, name: str) -> None:
     if parts > most:
         raise PolicyError(
-            f"costs of {name}", f"at most {most:,} parts that the policy tells apart", f"{parts:,}", "raise max_nodes="
+            f"costs of {name}",
+            f"at most {most:,} parts that the policy distinguishes",
+            f"{parts:,}",
+            "raise max_nodes=",
         )
 
 

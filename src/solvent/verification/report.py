@@ -1,4 +1,4 @@
-"""What a check found: the envelope of spending, the chance of going over, and a history that does."""
+"""Results of `verify`: extremes of spending, probability of a violation, and a history that breaks a limit."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-#: After each of the H steps: an exact amount, or None where there is no limit or no bound.
+#: One exact amount after each of the H steps; None where there is no limit or no bound.
 PerStep = tuple[Fraction | None, ...]
 
 
 @dataclass(frozen=True)
 class CostPart:
-    """A stretch of a continuous cost that a policy on rounded costs cannot tell apart.
+    """An interval of a continuous cost that a policy on rounded costs counts as one amount.
 
     Attributes
     ----------
     distribution : CostDistribution
-    low : Fraction or None
-        None if it has no lower end.
-    high : Fraction
+    low, high : Fraction
+        Ends of the interval; `low` is None if the cost is not bounded below.
     """
 
     distribution: CostDistribution
@@ -38,8 +37,8 @@ class CostPart:
     def __str__(self) -> str:
         if self.low == self.high:
             return f"{format_amount(self.high)} of {self.distribution}"
-        stretch = "at most" if self.low is None else f"{format_amount(self.low)} to"
-        return f"{stretch} {format_amount(self.high)} of {self.distribution}"
+        start = "at most" if self.low is None else f"{format_amount(self.low)} to"
+        return f"{start} {format_amount(self.high)} of {self.distribution}"
 
 
 @dataclass(frozen=True)
@@ -51,14 +50,14 @@ class WitnessStep:
     step : int
     state : hashable
     action : hashable or None
-        None if the history had ended before.
+        None if the history had already ended in a terminal state.
     cost : dict of str to Fraction, CostDistribution or CostPart
-        By resource; a part of a distribution where the policy counts rounded costs.
+        Cost of the step by resource; a part of a distribution if the policy counts rounded costs.
     next_state : hashable
     spent : dict of str to Fraction
-        After the step; where costs are continuous, the end of the possible amounts that is nearest to breaking a limit.
+        Amount spent after the step; if costs are continuous, the possible amount that is closest to breaking a limit.
     upper, lower : dict of str to Fraction or None
-        The limits after the step.
+        Limits after the step.
     """
 
     step: int
@@ -78,9 +77,9 @@ class Witness:
     Attributes
     ----------
     steps : tuple of WitnessStep
-        The last one breaks the limit.
+        The last step breaks the limit.
     resource : str
-        Whose limit.
+        The resource whose limit is broken.
     """
 
     steps: tuple[WitnessStep, ...]
@@ -93,7 +92,8 @@ class Witness:
         from rich.table import Table
 
         names = list(self.steps[0].upper)
-        table = Table(title=f"goes over {self.resource} after step {self.steps[-1].step}", title_justify="left")
+        title = f"breaks the limit of {self.resource} after step {self.steps[-1].step}"
+        table = Table(title=title, title_justify="left")
         for heading in ("step", "state", "action"):
             table.add_column(heading)
         for name in names:
@@ -118,42 +118,51 @@ class Witness:
 
 
 @dataclass(frozen=True)
-class Report:
-    """What `verify` found; `print` shows a summary.
+class VerifyReport:
+    """Result of `verify`; `print` shows a summary.
 
     Attributes
     ----------
     feasible : bool
         Whether no history breaks a limit.
     value : float
-        Expected reward. A history that has broken a limit and for which the policy decides nothing more earns
+        Expected reward. A history that has broken a limit, and for which the policy has no further decisions, earns
         nothing from there on.
-    worst_spent, least_spent : dict of str to tuple of Fraction
-        For every resource, the most and the least that any history has spent after each step; None where continuous
-        costs have no lower end.
+    worst_spent_by_step, least_spent_by_step : dict of str to tuple of Fraction
+        For every resource, the most and the least that any history has spent after each of the H steps. The least is
+        None where continuous costs are not bounded below.
     violation_probability : float or None
-        Of ever breaking any limit, above 0 if that can happen; None if it hangs on continuous costs.
+        Probability of ever breaking a limit; positive if a limit can be broken. None if it depends on continuous costs.
     expected_excess : dict of str to float or None
-        For each limited resource, the expectation of by how much its limits are broken at worst over time; None if
-        that hangs on continuous costs.
+        For each limited resource, the expected greatest excess over its limits; None if it depends on continuous costs.
     witness : Witness or None
-        A shortest history that breaks a limit, if any does.
+        A shortest history that breaks a limit, if there is one.
     nodes : int
-        How many nodes were looked at.
+        Number of nodes that were visited.
     upper, lower : dict of str to tuple of Fraction or None
-        The limits that were checked, after each step.
+        The limits after each step that were checked.
     """
 
     feasible: bool
     value: float
-    worst_spent: dict[str, PerStep]
-    least_spent: dict[str, PerStep]
+    worst_spent_by_step: dict[str, tuple[Fraction, ...]]
+    least_spent_by_step: dict[str, PerStep]
     violation_probability: float | None
     expected_excess: dict[str, float | None]
     witness: Witness | None
     nodes: int
     upper: dict[str, PerStep]
     lower: dict[str, PerStep]
+
+    @property
+    def worst_spent(self) -> dict[str, Fraction]:
+        """The most that any history has spent of each resource after any step."""
+        return {name: max(amounts) for name, amounts in self.worst_spent_by_step.items()}
+
+    @property
+    def least_spent(self) -> dict[str, Fraction | None]:
+        """The least that any history has spent of each resource after any step; None if it is not bounded below."""
+        return {name: _least(amounts) for name, amounts in self.least_spent_by_step.items()}
 
     def __rich__(self) -> RenderableType:
         from rich.console import Group
@@ -165,14 +174,12 @@ class Report:
         return Group(*lines, *([self.witness] if self.witness is not None else []))
 
     def table(self) -> Table:
-        """Return, for each resource, where it comes nearest to its limit."""
+        """Return a table with the step at which each resource comes closest to its limit."""
         from rich.table import Table
 
         table = Table("resource", "tightest", "after step", "limit then", "least spent", "expected excess")
-        for name, worst in self.worst_spent.items():
+        for name, worst in self.worst_spent_by_step.items():
             step = max(range(len(worst)), key=lambda h: self._tightness(name, h))
-            least = list(self.least_spent[name])
-            bottom = None if None in least else min(amount for amount in least if amount is not None)
             limited = name in self.upper
             excess = self.expected_excess.get(name) if limited else 0.0
             table.add_row(
@@ -180,19 +187,23 @@ class Report:
                 _amount(worst[step]),
                 str(step),
                 _interval(self.lower[name][step], self.upper[name][step]) if limited else "-",
-                _amount(bottom),
+                _amount(_least(self.least_spent_by_step[name])),
                 "unknown" if excess is None else f"{excess:.6g}",
             )
         return table
 
     def _tightness(self, name: str, step: int) -> tuple[bool, Fraction]:
-        """Order the steps by how near to its limit, or else how high, the most that was spent then is."""
-        worst, limit = self.worst_spent[name][step], self.upper.get(name, (None,) * (step + 1))[step]
-        assert worst is not None
+        """Return a key that orders steps by how close the worst case is to the limit, or by the worst case itself."""
+        worst, limit = self.worst_spent_by_step[name][step], self.upper.get(name, (None,) * (step + 1))[step]
         return (True, worst - limit) if limit is not None else (False, worst)
 
     def __str__(self) -> str:
         return render(self)
+
+
+def _least(amounts: PerStep) -> Fraction | None:
+    known = [amount for amount in amounts if amount is not None]
+    return min(known) if len(known) == len(amounts) else None
 
 
 def _amount(value: Fraction | None) -> str:
@@ -206,7 +217,7 @@ def _interval(lower: Fraction | None, upper: Fraction | None) -> str:
 
 
 def render(item: RenderableType) -> str:
-    """Return what the console would show, as text."""
+    """Return the text that a console of 120 columns would show."""
     from solvent.core.terminal import make_console
 
     text = io.StringIO()

@@ -1,9 +1,9 @@
-"""Simulation: many episodes side by side, one step of all of them at a time, with exact accounts.
+"""Simulation of many episodes at once, one step of all of them at a time, with exact amounts.
 
-Outcomes are drawn with a guide table (Chen and Asau): cell j of a row with n outcomes holds the first outcome whose
-cumulative probability exceeds j / n, so that a draw needs about one comparison, whatever n is. What was spent is
-counted in whole ticks. Draws of continuous costs are rounded to a tick, chosen so small that it does not show, and
-never beyond the ends of their support; what a policy on rounded costs counts follows from these ticks.
+Outcomes are drawn with a guide table (Chen and Asau): cell j of a row with n outcomes contains the first outcome whose
+cumulative probability exceeds j / n, so that a draw needs about one comparison for any n. Amounts are integers (ticks).
+Draws of continuous costs are rounded to ticks so small that the error is negligible, and never leave the range of the
+distribution; what a policy on rounded costs counts is computed from these ticks.
 """
 
 from __future__ import annotations
@@ -17,37 +17,49 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import nearest_float
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
+from solvent.core.logs import get_logger
 from solvent.errors import LimitError, ModelError, quote
 from solvent.model.budget import BudgetLike, Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION, check_model
 from solvent.policy.nodes import NodeTable
 from solvent.policy.search import compact, pack
 from solvent.policy.until_violation import UntilViolationPolicy
-from solvent.verification.account import Ledger
-from solvent.verification.layers import NO_OUTCOME, Layer, Walk
+from solvent.verification.extremes import no_decision
+from solvent.verification.layers import NO_OUTCOME, PolicyLayer, Walk
+from solvent.verification.ledgers import Ledger
 from solvent.verification.parts import least_count
-from solvent.verification.sweep import no_decision
-from solvent.verification.verify import PolicyLike, limits_of, prepare
+from solvent.verification.policies import Decider, PolicyLike, limits_of, policy_of, prepare
 
 #: Levels of `Simulation.spent_quantiles`.
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+#: Maximum number of values of a `Distribution`.
 _MOST_KEPT = 10_000
-#: Episodes that are played side by side; a limit ends a simulation between two batches.
+#: Episodes that are simulated at once; a limit ends a simulation between two batches.
 _BATCH = 2**17
-#: Memory that an episode takes besides its account, and an outcome in the tables that draws are made with.
+#: Memory per episode, without its amounts, and per outcome in the guide tables.
 _BYTES_PER_EPISODE, _BYTES_PER_OUTCOME = 150, 64
 NO_LIMITS = Limits((), (), ())
+
+_logger = get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """How often each amount was seen: values increasing, counts summing to the number of episodes."""
+    """Empirical distribution of an amount.
+
+    Attributes
+    ----------
+    values : ndarray of float64
+        Amounts, increasing.
+    counts : ndarray of int64
+        Number of episodes with each amount.
+    """
 
     values: NDArray[np.float64]
     counts: NDArray[np.int64]
 
     def quantile(self, level: float) -> float:
-        """Return the least value that at least this share of the episodes does not exceed."""
+        """Return the least value that at least a fraction `level` of the episodes does not exceed."""
         total = np.cumsum(self.counts)
         place = int(np.searchsorted(total, level * total[-1] * (1 - 1e-12)))
         return float(self.values[min(place, len(total) - 1)])
@@ -55,20 +67,20 @@ class Distribution:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What happened in simulated episodes.
+    """Result of `simulate`.
 
     Attributes
     ----------
     rewards : ndarray of float64, shape (episodes,)
-        The sum of expected rewards along each episode.
+        Sum of expected rewards along each episode.
     max_spent : dict of str to Fraction
-        The most that was spent at any time in any episode.
+        The most that was spent after any step of any episode.
     violations : int
-        Episodes that broke a limit.
+        Number of episodes that broke a limit.
     distributions : dict of str to tuple of Distribution
-        What had been spent after each step; thinned to 10,000 values where there are more.
+        Amounts spent after each step; thinned to 10,000 values if there are more.
     stopped : str
-        Which limit was reached before all episodes were played, if one was; the others are as good as ever.
+        The limit that was reached before all episodes were simulated; empty if none was.
     """
 
     rewards: NDArray[np.float64]
@@ -79,24 +91,24 @@ class Simulation:
 
     @property
     def episodes(self) -> int:
-        """How many episodes there were."""
+        """Number of episodes."""
         return len(self.rewards)
 
     @property
     def mean_reward(self) -> float:
-        """The mean of the rewards: an estimate of the policy's value."""
+        """Mean of the rewards, an estimate of the policy's value."""
         return float(self.rewards.mean())
 
     @property
     def standard_error(self) -> float:
-        """Of `mean_reward`; not a number for a single episode."""
+        """Standard error of `mean_reward`; NaN for a single episode."""
         if self.episodes < 2:
             return float("nan")
-        scale = float(np.abs(self.rewards).max()) or 1.0  # squares of large rewards are not finite
+        scale = float(np.abs(self.rewards).max()) or 1.0  # squares of large rewards may overflow
         return float((self.rewards / scale).std(ddof=1) / np.sqrt(self.episodes)) * scale
 
     def quantile(self, resource: str, level: float) -> NDArray[np.float64]:
-        """Return a quantile of what was spent of a resource after each step, shape (H,).
+        """Return a quantile of the amount spent of a resource after each step, shape (H,).
 
         Raises
         ------
@@ -111,7 +123,7 @@ class Simulation:
 
     @property
     def spent_quantiles(self) -> dict[str, NDArray[np.float64]]:
-        """Quantiles of what was spent after each step, shape (len(LEVELS), H), by resource."""
+        """Quantiles of the amount spent after each step, shape (len(LEVELS), H), by resource."""
         return {name: np.array([self.quantile(name, q) for q in LEVELS]) for name in self.distributions}
 
     def __repr__(self) -> str:
@@ -131,35 +143,38 @@ def simulate(
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
 ) -> Simulation:
-    """Play a policy many times.
+    """Simulate episodes of a policy.
 
     Parameters
     ----------
     model : CMDP
-    policy : AugmentedPolicy, RandomizedPolicy, MarkovPolicy, array or callable
+    policy : Solution, AugmentedPolicy, RandomizedPolicy, MarkovPolicy, array or callable
         As for `verify`.
     episodes : int
-        How many.
+        Number of episodes.
     seed : int
-        Of the draws; the same seed gives the same episodes.
+        Random seed.
     budget : number, Budget or mapping, optional
-        The limits whose violations are counted; the policy's own if not given, or else the model's
-        default, if it has one.
+        The limits whose violations are counted. If not given, the policy's own limits or, if it has none, the model's
+        budget, if it has one.
     time_limit : float, optional
-        Stop after so many seconds, with the episodes that were played by then.
+        Time limit in seconds. When it is reached, the episodes simulated so far are returned.
     memory_limit : int or str, optional
         Bytes, or text such as "8GB"; most of what is free, if not given. It is checked before memory is used.
 
     Returns
     -------
     Simulation
-        Episodes are played in batches of 131,072. If a limit is reached after some of these, `stopped` says so, and
-        the result speaks of the episodes played: the same ones as without the limit.
+        Episodes are simulated in batches of 131,072. If a limit is reached after some of them, `stopped` says so, and
+        the result covers the episodes simulated so far, which are the same as without the limit.
 
     Raises
     ------
     PolicyError
-        If the policy takes an action that is not available, or decides nothing where it leads to within its limits.
+        If the policy takes an action that is not available, or has no decision at a node that it leads to within its
+        limits.
+    SolventError
+        If the solution has no policy.
     LimitError
         If a limit is reached before the first batch is complete.
 
@@ -178,13 +193,14 @@ def simulate(
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ModelError("episodes", "a whole number of at least 1", quote(episodes))
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
-    unlimited = budget is None and model.budget is None and not isinstance(policy, NodeTable)
-    limits = NO_LIMITS if unlimited else limits_of(model, policy, budget)
+    decider: Decider = policy_of(policy)
+    unlimited = budget is None and model.budget is None and not isinstance(decider, NodeTable)
+    limits = NO_LIMITS if unlimited else limits_of(model, decider, budget)
     batches: list[Simulation] = []
     stopped, rng = "", np.random.default_rng(seed)
     try:
         with ResourceMonitor(seconds, memory) as monitor:
-            walk = prepare(model, policy, limits, monitor=monitor)
+            walk = prepare(model, decider, limits, monitor=monitor)
             monitor.reserve(8 * episodes + _BYTES_PER_OUTCOME * model.n_outcomes, f"{episodes:,} episodes")
             players = _Players(walk, rng)
             for first in range(0, episodes, _BATCH):
@@ -197,11 +213,13 @@ def simulate(
         stopped = str(reached)
         if not batches:
             raise LimitError(f"simulate stopped: {stopped}; raise the limit, or play fewer episodes") from None
-    return replace(_joined(batches), stopped=stopped)
+    result = replace(_joined(batches), stopped=stopped)
+    _logger.debug("simulated %d episodes, %d violations", result.episodes, result.violations)
+    return result
 
 
 def _joined(batches: list[Simulation]) -> Simulation:
-    """Return several simulations as one."""
+    """Join several simulations."""
     if len(batches) == 1:
         return batches[0]
     names = batches[0].distributions
@@ -223,7 +241,7 @@ def _together(parts: tuple[Distribution, ...]) -> Distribution:
 
 
 class _Players:
-    """All episodes of a batch at once; an episode is a node of a layer."""
+    """Simulates all episodes of a batch at once; an episode is a node of a layer."""
 
     def __init__(self, walk: Walk, rng: np.random.Generator) -> None:
         self.walk, self.model, self.rng, self.episodes = walk, walk.model, rng, 0
@@ -232,18 +250,18 @@ class _Players:
         self.counts = {r: self._count_of(r) for r, ledger in enumerate(walk.ledgers) if ledger.counted}
 
     def play(self, episodes: int) -> Simulation:
-        """Play so many episodes."""
+        """Simulate a batch of episodes."""
         walk, model, self.episodes = self.walk, self.model, episodes
         start = walk.start(traced=False)
         state = np.repeat(start.state, self.episodes)
         fine = [np.zeros_like(ledger.high_O, shape=self.episodes) for ledger in walk.ledgers]
         rewards, broken = np.zeros(self.episodes), np.zeros(self.episodes, bool)
-        lapsed = np.zeros(self.episodes, bool)
+        violated = np.zeros(self.episodes, bool)
         seen: list[list[Distribution]] = [[] for _ in walk.ledgers]
         most: list[Any] = [None] * len(walk.ledgers)
         for step in range(model.horizon):
             walk.monitor.check_time()
-            row = self._decide(step, state, fine, broken, lapsed)
+            row = self._decide(step, state, fine, broken, violated)
             still = row < 0
             moving = np.flatnonzero(~still) if still.any() else slice(None)
             rows = row[moving]
@@ -259,7 +277,7 @@ class _Players:
                 top = fine[r].max()
                 most[r] = top if most[r] is None else max(most[r], top)
                 seen[r].append(_distribution(fine[r], scaled.unit))
-            lapsed |= self._lapses(step, fine)
+            violated |= self._violates(step, fine)
             state[still] = walk.ended
             state = walk.end(step + 1, state)
         names = [ledger.name for ledger in walk.ledgers if not ledger.counted]
@@ -279,16 +297,16 @@ class _Players:
         state: NDArray[np.int64],
         fine: list[NDArray[Any]],
         broken: NDArray[np.bool_],
-        lapsed: NDArray[np.bool_],
+        violated: NDArray[np.bool_],
     ) -> NDArray[np.int64]:
-        """Return the row each episode takes; `NO_OUTCOME` for one that has ended or stops here."""
+        """Return the row that each episode takes; `NO_OUTCOME` for one that has ended or stops here."""
         coarse = self._coarse(fine)
-        keys, node = compact(pack([state, *(coarse[r] for r, _ in self.walk.tracked), lapsed.astype(np.int64)]))
+        keys, node = compact(pack([state, *(coarse[r] for r, _ in self.walk.tracked), violated.astype(np.int64)]))
         example = np.zeros(len(keys), np.int64)
         example[node] = np.arange(len(node))
         spent = [each[example] for each in coarse]
         empty = np.zeros(0, np.int64)
-        layer = Layer(step, state[example], np.zeros(0), spent, spent, [], empty, empty, lapsed[example])
+        layer = PolicyLayer(step, state[example], np.zeros(0), spent, spent, [], empty, empty, violated[example])
         choices, rows, missing = self.walk.choices(layer)
         if len(missing):
             innocent = node[np.isin(node, missing) & ~broken]
@@ -306,20 +324,20 @@ class _Players:
         return chosen
 
     def _coarse(self, fine: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Return what was spent in the ledgers' ticks."""
+        """Return the amounts spent, in ticks of the ledgers."""
         return [spent if scale == 1 else spent // scale for spent, scale in zip(fine, self.scales, strict=True)]
 
-    def _lapses(self, step: int, fine: list[NDArray[Any]]) -> NDArray[np.bool_]:
-        """Return whether each episode breaks one of the policy's own limits, if it is one that remembers."""
+    def _violates(self, step: int, fine: list[NDArray[Any]]) -> NDArray[np.bool_]:
+        """Return whether each episode breaks one of the own limits of an `UntilViolationPolicy`."""
         if not isinstance(self.walk.policy, UntilViolationPolicy):
             return np.zeros(self.episodes, bool)
         coarse, empty = self._coarse(fine), np.zeros(0, np.int64)
-        everyone = np.arange(self.episodes)
-        layer = Layer(step + 1, everyone, np.zeros(0), coarse, coarse, [], empty, empty)
-        return self.walk.policy.lapses(step, self.walk.ticks(layer, everyone))
+        all_episodes = np.arange(self.episodes)
+        layer = PolicyLayer(step + 1, all_episodes, np.zeros(0), coarse, coarse, [], empty, empty)
+        return self.walk.policy.breaks_limits(step, self.walk.ticks(layer, all_episodes))
 
     def _costs(self, r: int, outcome: NDArray[np.int64]) -> NDArray[Any]:
-        """Return a cost of each outcome in fine ticks, drawn where it is continuous."""
+        """Return the cost of each outcome in fine ticks; continuous costs are drawn."""
         ledger, scale = self.walk.ledgers[r], self.scales[r]
         costs: NDArray[Any] = ledger.high_O[outcome]
         if not ledger.continuous:
@@ -340,7 +358,7 @@ class _Players:
         return costs
 
     def _count_of(self, r: int) -> _Count:
-        """Return how a counted resource follows from what is drawn of it."""
+        """Return how the counted costs of a resource are computed from the drawn ones."""
         policy, ledger = self.walk.policy, self.walk.ledgers[r]
         assert isinstance(policy, NodeTable)
         d, of = policy.resources.index(ledger.name), self.model.resource_index(ledger.name)
@@ -351,7 +369,7 @@ class _Players:
         return _Count(of, length, policy.counting[d] == "up", least_count(self.model, policy, d))
 
     def _counted(self, r: int, outcome: NDArray[np.int64], costs: list[NDArray[Any]]) -> NDArray[np.int64]:
-        """Return what the policy counts for each outcome, given what all resources cost in fine ticks."""
+        """Return the ticks that the policy counts for each outcome, given the costs of all resources in fine ticks."""
         count, counts = self.counts[r], self.walk.ledgers[r].high_O[outcome]
         if not self.walk.ledgers[count.of].continuous:
             return counts
@@ -363,9 +381,9 @@ class _Players:
 
 @dataclass(frozen=True)
 class _Count:
-    """How drawn costs of a resource are counted: in whole lengths of so many fine ticks, rounded up or down.
+    """Counts the drawn costs of ledger `of` in units of `length` fine ticks, rounded up or down.
 
-    Less than `least` makes no difference to the policy, and might leave 64 bits.
+    Counts below `least` are replaced by it: the policy does not distinguish them, and they might not fit 64 bits.
     """
 
     of: int
@@ -380,7 +398,7 @@ class _Count:
 
 
 class _Draw:
-    """Draws entries of pieces, by their probabilities, with guide tables."""
+    """Draws one entry of each of many pieces of a CSR array, by probability, with guide tables."""
 
     def __init__(self, indptr: NDArray[np.int64], probability: NDArray[np.float64]) -> None:
         filled = np.diff(indptr) > 0
@@ -388,14 +406,14 @@ class _Draw:
         self.total = _running_total(probability, self.first, self.size)
         owner = np.repeat(np.arange(len(self.size)), self.size)
         last = (self.first + self.size - 1)[filled]
-        # nothing is beyond the last entry, however the probabilities add up in floats
+        # the last entry is always reached, even if the probabilities add up to less than 1 in floating point
         self.total[last] = np.inf
         target = (np.arange(len(owner)) - self.first[owner]) / self.size[owner]
         self.guide = self.first[owner]
         self._climb(self.guide, target)
 
     def _climb(self, place: NDArray[np.int64], target: NDArray[np.float64]) -> None:
-        """Move each place up to the first entry whose running total exceeds its target."""
+        """Advance each place to the first entry whose cumulative probability exceeds its target."""
         moving = np.flatnonzero(self.total[place] <= target)
         while len(moving):
             place[moving] += 1
@@ -419,7 +437,7 @@ def _running_total(
 
 
 def _scale(ledger: Ledger, horizon: int) -> int:
-    """Return into how many fine ticks a tick is divided, so that draws of continuous costs lose nothing that shows."""
+    """Return the number of fine ticks per tick, chosen such that rounding of continuous draws is negligible."""
     if not ledger.continuous:
         return 1
     low = [nearest_float(x) for x in ledger.low_O.tolist() if x != -np.inf]
@@ -455,7 +473,7 @@ def _distribution(ticks: NDArray[Any], unit: Fraction) -> Distribution:
 
 
 def _thinned(amounts: NDArray[np.float64], counts: NDArray[np.int64]) -> Distribution:
-    """Return a distribution of not too many values."""
+    """Return a distribution of at most `_MOST_KEPT` values."""
     if len(amounts) > _MOST_KEPT:
         total = np.cumsum(counts)
         ranks = np.linspace(1, total[-1], _MOST_KEPT).astype(np.int64)

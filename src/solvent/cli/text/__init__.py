@@ -1,1 +1,1 @@
-"""Text and records that commands print."""
+"""The text and the JSON records that commands print."""

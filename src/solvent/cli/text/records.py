@@ -1,6 +1,6 @@
-"""Answers for machines: plain dicts that JSON can hold.
+"""Results as JSON records: plain dicts.
 
-Exact amounts are text ("30", "5/2"), everything else is a number. What is infinite or not there is null.
+Exact amounts are strings ("30", "5/2"), other numbers are numbers. Infinite and missing values are null.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from solvent.model.discounted import DiscountedCMDP
     from solvent.solvers.curve import Curve
     from solvent.solvers.solution import Diagnosis, Round, Solution
-    from solvent.verification.report import Report, Witness
+    from solvent.verification.report import VerifyReport, Witness
     from solvent.verification.simulate import Simulation
 
 
@@ -33,12 +33,12 @@ def amount(value: Fraction | None) -> str | None:
 
 
 def number(value: float | None) -> float | None:
-    """Return a float that JSON can hold; None for what is infinite or no number."""
+    """Return a float that JSON can represent; None for infinity and NaN."""
     return float(value) if value is not None and math.isfinite(value) else None
 
 
 def name(value: Hashable | None) -> Any:
-    """Return the name of a state or an action as model files write it; any other thing as its text."""
+    """Return the name of a state or an action as in model files; any other object as its string."""
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, tuple):
@@ -47,12 +47,12 @@ def name(value: Hashable | None) -> Any:
 
 
 def identity(model: CMDP | DiscountedCMDP) -> dict[str, Any]:
-    """Return what tells a model apart from others."""
+    """Return the name and the fingerprint of a model."""
     return {"name": model.name, "fingerprint": model.fingerprint}
 
 
 def model_record(model: CMDP | DiscountedCMDP) -> dict[str, Any]:
-    """Return what `info` says."""
+    """Return the record of `info`."""
     facts = model.describe()
     return {
         "model": identity(model),
@@ -94,7 +94,7 @@ def _amounts(values: Mapping[str, Fraction | None]) -> dict[str, str | None]:
 
 
 def solution_record(model: CMDP, solution: Solution, limits: Limits) -> dict[str, Any]:
-    """Return what `solve` says."""
+    """Return the record of `solve`."""
     stats = solution.stats
     return {
         "model": identity(model),
@@ -109,6 +109,7 @@ def solution_record(model: CMDP, solution: Solution, limits: Limits) -> dict[str
         "excess": _amounts(solution.excess),
         "limits": limits_record(limits),
         "method": solution.method,
+        "approximation": solution.approximation,
         "message": solution.message,
         "diagnosis": None if solution.diagnosis is None else _diagnosis(solution.diagnosis),
         "rounds": [_round(each) for each in solution.rounds],
@@ -146,7 +147,7 @@ def _round(each: Round) -> dict[str, Any]:
 
 
 def curve_record(curve: Curve) -> dict[str, Any]:
-    """Return what `frontier` says: the whole curve."""
+    """Return the record of `frontier`: the whole curve."""
     return {
         "model": identity(curve.model),
         "resource": curve.resource,
@@ -160,8 +161,8 @@ def curve_record(curve: Curve) -> dict[str, Any]:
     }
 
 
-def report_record(model: CMDP, report: Report) -> dict[str, Any]:
-    """Return what `verify` says."""
+def report_record(model: CMDP, report: VerifyReport) -> dict[str, Any]:
+    """Return the record of `verify`."""
 
     def steps(by_resource: Mapping[str, tuple[Fraction | None, ...]]) -> dict[str, list[str | None]]:
         return {key: list(map(amount, values)) for key, values in by_resource.items()}
@@ -172,8 +173,10 @@ def report_record(model: CMDP, report: Report) -> dict[str, Any]:
         "value": number(report.value),
         "violation_probability": number(report.violation_probability),
         "expected_excess": {key: number(value) for key, value in report.expected_excess.items()},
-        "worst_spent": steps(report.worst_spent),
-        "least_spent": steps(report.least_spent),
+        "worst_spent": _amounts(report.worst_spent),
+        "least_spent": _amounts(report.least_spent),
+        "worst_spent_by_step": steps(report.worst_spent_by_step),
+        "least_spent_by_step": steps(report.least_spent_by_step),
         "upper": steps(report.upper),
         "lower": steps(report.lower),
         "nodes": report.nodes,
@@ -203,7 +206,7 @@ def _witness(witness: Witness) -> dict[str, Any]:
 
 
 def simulation_record(model: CMDP, simulation: Simulation, seed: int) -> dict[str, Any]:
-    """Return what `simulate` says."""
+    """Return the record of `simulate`."""
     from solvent.verification.simulate import LEVELS
 
     return {
@@ -221,7 +224,7 @@ def simulation_record(model: CMDP, simulation: Simulation, seed: int) -> dict[st
 
 
 def comparison_record(model: CMDP, comparison: Comparison, delta: float) -> dict[str, Any]:
-    """Return what `compare` says."""
+    """Return the record of `compare`."""
     return {
         "model": identity(model),
         "delta": delta,

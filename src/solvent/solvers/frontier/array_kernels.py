@@ -1,38 +1,118 @@
-"""Kernels of the frontier where ticks are few: step functions as plain arrays, one value for each amount.
+"""Kernels for frontiers as arrays: one value for each amount `left`.
 
-One resource, and `left` for what may still be spent. Of each state, amounts from `need` to `top` are worked on: below
-nothing is feasible, above the value does not change any more. The arrays of all states of a step lie one after another,
-each from its `offset`.
+For each (step, state), the amounts from `need` to `top` are computed: below `need` nothing is feasible, and above
+`top` the value does not change. The arrays of all states of a step are stored one after another.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from solvent.core.jit import jit
 from solvent.solvers.bounds.kernels import UP
-from solvent.solvers.frontier.point_kernels import is_rise, more
+from solvent.solvers.frontier.point_kernels import is_rise, raised
 from solvent.solvers.outcomes.pooling_kernels import average
 from solvent.solvers.reduction.kernels import TERMINAL, widest
 
-#: Amounts of a state that are summed at a time.
+#: Number of amounts of a state that are summed at a time.
 _TILE = 1024
 
 
-@jit
-def sweep_layer(
-    begin_state, end_state, row_indptr, outcome_indptr, probability, next_state, cost, law, row_reward, floor, need_S,
-    top_S, offset_S, next_need_S, next_top_S, next_offset_S, next_value_L, out_value, out_row, out_reward_S, halt,
-):  # fmt: skip
-    """Write the value and best row for every `left` from need_S to top_S, for some states.
+class ArrayLayout(NamedTuple):
+    """Amounts for which each (step, state) has values, and where these are stored.
 
-    The largest reward of a row that can be afforded in each state, if above 0, is written to `out_reward_S`.
-
-    After the step at least `floor` must be left. Each outcome takes its values from the row of `next_value_L` that its
-    law names. That is empty at the last step. Beyond `top` the value does not change any more; where `top` lies below
-    `need`, there is nothing. Ends early once `halt[0]` is set.
+    Attributes
+    ----------
+    need_HS, top_HS : ndarray of int64, shape (H, S)
+        The smallest and the largest amount; empty where `top` is less than `need`.
+    offset_HS : ndarray of int64, shape (H, S + 1)
+        Position of the value of `need` within the arrays of the step; last, their length.
     """
-    last = next_value_L.shape[0] == 0
+
+    need_HS: NDArray[np.int64]
+    top_HS: NDArray[np.int64]
+    offset_HS: NDArray[np.int64]
+
+
+class PooledRows(NamedTuple):
+    """Outcomes of all rows, with cost distributions that many rows share taken out.
+
+    Attributes
+    ----------
+    indptr : ndarray of int64, shape (R + 1,)
+        Where the outcomes of each row begin.
+    probability, next_state, cost : ndarray of float64, int32 and int64, shape (O',)
+        For an outcome with a cost distribution, `cost` is the largest cost of the distribution.
+    distribution : ndarray of int32, shape (O',)
+        0 for an outcome with one cost, otherwise 1 + the position of its cost distribution.
+    distribution_indptr : ndarray of int64, shape (L + 1,)
+    distribution_cost, distribution_probability : ndarray of int64 and float64
+        Costs of each distribution in decreasing order, and their probabilities.
+    """
+
+    indptr: NDArray[np.int64]
+    probability: NDArray[np.float64]
+    next_state: NDArray[np.int32]
+    cost: NDArray[np.int64]
+    distribution: NDArray[np.int32]
+    distribution_indptr: NDArray[np.int64]
+    distribution_cost: NDArray[np.int64]
+    distribution_probability: NDArray[np.float64]
+
+
+class SweepArrays(NamedTuple):
+    """Values of one step.
+
+    Attributes
+    ----------
+    value : ndarray of float64, shape (N,)
+    row : ndarray of uint8 or int32, shape (N,)
+        Position of the best row among those of its state.
+    average_L : ndarray of float64, shape (1 + L, N)
+        The values, and their averages over each cost distribution; see `pooling_kernels.average`.
+    point_value : ndarray of float64, shape (N,)
+        Values of the points of the step.
+    """
+
+    value: NDArray[np.float64]
+    row: NDArray[Any]
+    average_L: NDArray[np.float64]
+    point_value: NDArray[np.float64]
+
+
+@jit
+def sweep_step(begin_state, end_state, h, model, rows, least_left, layout, next_average_L, out, out_reward_S, halt):
+    """Write the value and the best row for every amount of some states.
+
+    Parameters
+    ----------
+    begin_state, end_state, h : int
+        The range of states, and the step.
+    model : ModelArrays
+    rows : PooledRows
+    least_left : int
+        The least amount that must be left after the step.
+    layout : ArrayLayout
+    next_average_L : ndarray of float64, shape (1 + L, N')
+        Values of the following step and their averages; of length 0 if there is none.
+    out : SweepArrays
+        Only `value` and `row` are written.
+    out_reward_S : ndarray of float64, shape (S,)
+        The larger of 0 and the largest reward of a row that can be afforded in each state.
+    halt : ndarray of bool, shape (1,)
+        The kernel returns early once this is set.
+    """
+    n_steps, n_states = layout.need_HS.shape
+    last = next_average_L.shape[0] == 0
+    indptr, probability, next_state, cost = rows.indptr, rows.probability, rows.next_state, rows.cost
+    need_S, top_S, offset_S = layout.need_HS[h], layout.top_HS[h], layout.offset_HS[h]
+    after_h = min(h + 1, n_steps - 1)
+    next_need_S, next_top_S, next_offset_S = layout.need_HS[after_h], layout.top_HS[after_h], layout.offset_HS[after_h]
+    out_value, out_row, row_reward, distribution = out.value, out.row, model.row_reward, rows.distribution
+    row_indptr = model.row_indptr[model.table_of_step[h] * n_states :]
     total = np.empty(_TILE)
     starts = np.empty(widest(row_indptr, begin_state, end_state), np.int64)
     for s in range(begin_state, end_state):
@@ -50,9 +130,9 @@ def sweep_layer(
             out_value[i] = -np.inf
         for r in range(first, end):
             start = need
-            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+            for o in range(indptr[r], indptr[r + 1]):
                 after = next_state[o]
-                start = max(start, more(floor, cost[o]))
+                start = max(start, raised(least_left, cost[o]))
                 if not last:
                     dead = next_top_S[after] < next_need_S[after]
                     start = UP if dead else max(start, next_need_S[after] + cost[o])
@@ -69,11 +149,11 @@ def sweep_layer(
                 for i in range(skip, stop):
                     total[i - tile] = row_reward[r]
                 if not last and skip < stop:
-                    for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                    for o in range(indptr[r], indptr[r + 1]):
                         after, p = next_state[o], probability[o]
-                        next_value = next_value_L[law[o]]
+                        next_value = next_average_L[distribution[o]]
                         shift = next_offset_S[after] + need - cost[o] - next_need_S[after]
-                        # from here on `left` is beyond what matters in the next state
+                        # beyond `flat`, the amount left exceeds the top of the next state
                         flat = min(max(next_top_S[after] + cost[o] - need + 1, skip), stop)
                         for i in range(skip, flat):
                             total[i - tile] += p * next_value[shift + i]
@@ -89,86 +169,124 @@ def sweep_layer(
 
 
 @jit
-def span(need_S, top_S, offset_S, value):
-    """Return the largest and the smallest finite value, or 0 where that is larger, or smaller; values rise by state."""
-    top = bottom = 0.0
-    for s in range(need_S.shape[0]):
-        first, end = offset_S[s], offset_S[s] + top_S[s] - need_S[s] + 1
-        while first < end and value[first] == -np.inf:
-            first += 1
-        if first < end:
-            top, bottom = max(top, value[end - 1]), min(bottom, value[first])
-    return top, bottom
+def finish_step(h, model, rows, layout, arrays, made, out_points, out_extremes, halt):
+    """Turn the values of a step into points, and average them for the step before.
 
+    A point is where the value rises or, after the first step, where the best row changes. The kernel returns early once
+    `halt[0]` is set.
 
-@jit
-def compress_layer(
-    row_indptr, need_S, top_S, offset_S, value, row, same, by_row, out_indptr, out_need, out_value, out_row, halt
-):
-    """Turn a swept layer into points, where the value rises or, `by_row`, the best row changes; returns how many.
+    Parameters
+    ----------
+    h : int
+        The step.
+    model : ModelArrays
+    rows : PooledRows
+    layout : ArrayLayout
+    arrays : SweepArrays
+        `value` and `row` are read; `average_L` and `point_value` are written.
+    made : int
+        Number of points of later steps; those of this one are written after them.
+    out_points : Points
+    out_extremes : StepExtremes
+        `top_H` and `bottom_H` are written.
+    halt : ndarray of bool, shape (1,)
 
-    Ends early once `halt[0]` is set.
+    Returns
+    -------
+    count : int
+        Number of points of this step.
     """
-    count = 0
-    for s in range(need_S.shape[0]):
+    n_states = layout.need_HS.shape[1]
+    need_S, top_S, offset_S = layout.need_HS[h], layout.top_HS[h], layout.offset_HS[h]
+    row_indptr, table = model.row_indptr, model.table_of_step[h] * n_states
+    value, row, point_value = arrays.value, arrays.row, arrays.point_value
+    point_need, point_row = out_points.need[made:], out_points.row[made:]
+    by_row, count, top, bottom = h > 0, 0, 0.0, 0.0
+    out_points.indptr_HS[h, 0] = made
+    for s in range(n_states):
         if halt[0]:
             return count
-        fresh = True
+        fresh, first = True, row_indptr[table + s]
+        ends = first == row_indptr[table + s + 1]
         for i in range(top_S[s] - need_S[s] + 1):
             v = value[offset_S[s] + i]
-            ends = row_indptr[s] == row_indptr[s + 1]
-            r = TERMINAL if ends else row_indptr[s] + row[offset_S[s] + i]
-            new = r != out_row[count - 1] if by_row else is_rise(v, out_value[count - 1], same, 0.0)
-            if v == -np.inf or not (fresh or new):
+            if v == -np.inf:
                 continue
-            out_need[count], out_value[count], out_row[count] = need_S[s] + i, v, r
+            r = TERMINAL if ends else first + row[offset_S[s] + i]
+            if fresh:
+                bottom = min(bottom, v)
+            elif by_row:
+                if r == point_row[count - 1]:
+                    continue
+            elif not is_rise(v, point_value[count - 1], 0.0):
+                continue
+            point_need[count], point_value[count], point_row[count] = need_S[s] + i, v, r
             count += 1
             fresh = False
-        out_indptr[s + 1] = count
+        if not fresh:  # values increase, so the last one is the largest
+            top = max(top, value[offset_S[s] + top_S[s] - need_S[s]])
+        out_points.indptr_HS[h, s + 1] = made + count
+    out_extremes.top_H[h], out_extremes.bottom_H[h] = top, bottom
+    average(
+        need_S, top_S, offset_S, rows.distribution_indptr, rows.distribution_cost, rows.distribution_probability,
+        value[: offset_S[n_states]], arrays.average_L, halt,
+    )  # fmt: skip
     return count
 
 
 @jit
-def sweep_layers(
-    table_of_step, row_indptr, outcome_indptr, probability, next_state, cost, law, row_reward, law_indptr, law_cost,
-    law_probability, floor_H, need_HS, top_HS, offset_HS, same, begin, stop, later, spare, value, row,
-    out_indptr_HS, out_need, out_value, out_row, out_top_H, out_bottom_H, out_reward_H, halt,
-):  # fmt: skip
-    """Sweep the steps from `begin - 1` down to `stop` and write their points one after another.
+def sweep_steps(begin, stop, model, rows, resource, layout, next_average_L, out_arrays, out_points, out_extremes, halt):
+    """Sweep the steps from `begin` - 1 down to `stop`, and write their points one after another.
 
-    The values of step `begin`, averaged by law, are in `later`, which is empty after the last step. `spare`, `value`,
-    `row` and `out_value` have room for the largest step, `out_need` and `out_row` for all of them together. Returns how
-    many points there are, and the values of `stop`, averaged; those of its points are in `out_value`. The largest and
-    the smallest value of each step and the largest reward that can be had there are kept beside 0 in `out_top_H`,
-    `out_bottom_H` and `out_reward_H`. Ends early once `halt[0]` is set.
+    Parameters
+    ----------
+    begin, stop : int
+    model : ModelArrays
+    rows : PooledRows
+    resource : SingleResource
+    layout : ArrayLayout
+    next_average_L : ndarray of float64, shape (1 + L, N')
+        Values of step `begin` and their averages; of length 0 if there is none.
+    out_arrays : SweepArrays
+        Long enough for the largest step. At the end, `point_value` holds the values of the points of step `stop`.
+    out_points : Points
+        Long enough for all amounts of these steps.
+    out_extremes : StepExtremes
+    halt : ndarray of bool, shape (1,)
+        The kernel returns early once this is set.
+
+    Returns
+    -------
+    count : int
+        Number of points.
+    average_L : ndarray of float64, shape (1 + L, N)
+        The values of step `stop` and their averages.
     """
-    n_states = need_HS.shape[1]
-    made, after, first_state = 0, min(begin, need_HS.shape[0] - 1), np.int64(0)
+    n_states = layout.need_HS.shape[1]
+    made, first_state = np.int64(0), np.int64(0)
     reward_S = np.empty(n_states)
+    arrays = out_arrays
     for h in range(begin - 1, stop - 1, -1):
         if halt[0]:
             break
-        first = table_of_step[h] * n_states
-        rows = row_indptr[first : first + n_states + 1]
-        size = offset_HS[h, n_states]
-        sweep_layer(
-            first_state, n_states, rows, outcome_indptr, probability, next_state, cost, law, row_reward, floor_H[h],
-            need_HS[h], top_HS[h], offset_HS[h], need_HS[after], top_HS[after], offset_HS[after], later, value, row,
-            reward_S, halt,
-        )  # fmt: skip
-        out_top_H[h], out_bottom_H[h] = span(need_HS[h], top_HS[h], offset_HS[h], value)
+        sweep_step(
+            first_state,
+            n_states,
+            h,
+            model,
+            rows,
+            resource.least_left[h],
+            layout,
+            next_average_L,
+            arrays,
+            reward_S,
+            halt,
+        )
         for s in range(n_states):
-            out_reward_H[h] = max(out_reward_H[h], reward_S[s])
-        count = compress_layer(
-            rows, need_HS[h], top_HS[h], offset_HS[h], value, row, same, h > 0,
-            out_indptr_HS[h], out_need[made:], out_value, out_row[made:], halt,
-        )  # fmt: skip
-        for s in range(n_states + 1):
-            out_indptr_HS[h, s] += made
-        made += count
-        average(need_HS[h], top_HS[h], offset_HS[h], law_indptr, law_cost, law_probability, value[:size], spare, halt)
-        if h == begin - 1:  # what came from before need not be wide enough
-            later = np.empty_like(spare)
-        later, spare = spare, later
-        after = h
-    return made, later
+            out_extremes.reward_H[h] = max(out_extremes.reward_H[h], reward_S[s])
+        made += finish_step(h, model, rows, layout, arrays, made, out_points, out_extremes, halt)
+        # the averages of the step after this one need not be long enough to be written over
+        spare_L = next_average_L if h < begin - 1 else np.empty_like(arrays.average_L)
+        next_average_L = arrays.average_L
+        arrays = SweepArrays(arrays.value, arrays.row, spare_L, arrays.point_value)
+    return made, next_average_L

@@ -1,4 +1,4 @@
-"""Following a frontier's policy from the start: which points it uses, what it earns, and what it can have spent."""
+"""Following the policy of a frontier from the start: the points it uses, what it earns, and what it can spend."""
 
 from __future__ import annotations
 
@@ -11,108 +11,112 @@ from numpy.typing import NDArray
 from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP
 from solvent.solvers.accuracy import Followed
+from solvent.solvers.arrays import ModelArrays
 from solvent.solvers.bounds.kernels import DOWN
-from solvent.solvers.frontier.following_kernels import carry_by_hash, carry_on_grid, follow_on_grid
-from solvent.solvers.frontier.frontiers import FAR, Frontier, Purse
+from solvent.solvers.frontier.following_kernels import FollowedCosts, FollowedSteps, follow_by_hash, follow_on_grid
+from solvent.solvers.frontier.frontier import Frontier
+from solvent.solvers.frontier.resource import SingleResource
 
-#: Nodes are told apart by position while a table of all states and amounts has no more entries than this.
+#: Number of nodes of one step that are followed before giving up.
+MAX_NODES = 2_000_000
+#: Nodes are entries of a table of all states and amounts if it has at most this many entries.
 _GRID_KEYS = 4_000_000
-#: Memory that an entry of such tables takes, and a node in a hash table: of this step, of the next one, and what the C
-#: library keeps in between.
+#: Memory per entry of such a table, and per node of a hash table: for this step, the next one, and what the C library
+#: keeps in between.
 _BYTES_PER_KEY = 80
 _BYTES_PER_NODE = 160
+#: Larger than any amount it is compared with.
+_FAR = 2**62
 
 
 @dataclass(frozen=True)
-class Visit:
-    """Which points a policy follows from a given start.
+class Following:
+    """What the policy of a frontier does from a given start.
 
     Attributes
     ----------
     used : ndarray of bool, shape (N,)
         Whether each point is ever followed.
-    peak, trough : ndarray of int64, shape (H,)
+    most, least : ndarray of int64, shape (H,)
         The most and the least that can truly have been spent after each step.
     complete : bool
-        Whether these are attained; else there were too many nodes to follow, every point counts as used, and they are
-        bounds.
+        Whether these are attained. If not, the policy has too many nodes to be followed, they are bounds, and every
+        point counts as used.
     followed : Followed or None
-        What the policy earns at each step, if it could be followed.
+        Expected rewards of each step, if complete.
     """
 
     used: NDArray[np.bool_]
-    peak: NDArray[np.int64]
-    trough: NDArray[np.int64]
+    most: NDArray[np.int64]
+    least: NDArray[np.int64]
     complete: bool
     followed: Followed | None
 
 
-def visit(
+def follow_policy(
     model: CMDP,
-    purse: Purse,
+    resource: SingleResource,
     frontier: Frontier,
-    left: int,
-    high: NDArray[np.int64],
-    low: NDArray[np.int64],
-    most_nodes: int = 2_000_000,
+    left: int = 0,
+    *,
+    true_cost: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    max_nodes: int = MAX_NODES,
     monitor: ResourceMonitor | None = None,
-) -> Visit:
-    """Follow a frontier's policy from the start with `left` ticks, merging equal nodes.
+) -> Following:
+    """Follow the policy of a frontier from the start, merging equal nodes.
 
     Parameters
     ----------
     model : CMDP
-    purse : Purse
+    resource : SingleResource
     frontier : Frontier
     left : int
-    high, low : ndarray of int64, shape (O,)
-        The most and the least that each outcome truly costs; the purse's own costs unless those were rounded.
-    most_nodes : int
-        How many nodes of a step are followed before giving up; with 0 nothing is followed.
+        The amount left at the start.
+    true_cost : pair of ndarrays of int64, shape (O,), optional
+        Lower and upper bounds on the true cost of each outcome; the costs of the resource if not given.
+    max_nodes : int
+        Number of nodes of one step that are followed before giving up; 0 to follow none.
     monitor : ResourceMonitor, optional
-        Fewer nodes are followed if there is no memory for so many, and none any more once time is up.
+        Fewer nodes are followed if its memory limit requires it, and none after its time limit.
     """
     monitor = monitor or ResourceMonitor()
-    most_nodes = min(most_nodes, max(monitor.room, 0) // _BYTES_PER_NODE)
-    most_keys = min(_GRID_KEYS, max(monitor.room, 0) // _BYTES_PER_KEY)
-    used = np.zeros(len(frontier.need), bool)
-    peak, trough = np.empty(model.horizon, np.int64), np.empty(model.horizon, np.int64)
-    earned = Followed.begun(model)
-    followed = (
-        model.start_index, left, frontier.indptr_HS, frontier.need, frontier.row, model.outcome_indptr,
-        model.probability, model.next_state, model.row_reward, purse.cost,
-    )  # fmt: skip
-    exact = np.array_equal(high, purse.cost) and np.array_equal(low, purse.cost)
-    complete = False
-    if most_nodes > 0 and exact:
-        complete = follow_on_grid(*followed, most_keys, used, earned.reward, earned.size, trough, peak, monitor.halt)
-        # this writes what is left; the most is left where the least was spent
-        peak, trough = left - trough, left - peak
-    elif most_nodes > 0:
-        complete = carry_on_grid(
-            *followed, high, low, most_keys, used, earned.reward, earned.size, peak, trough, monitor.halt
-        )
-    if most_nodes > 0 and not complete:
-        used[:] = False
-        complete = carry_by_hash(
-            *followed, high, low, most_nodes, used, earned.reward, earned.size, peak, trough, monitor.halt
-        )
+    max_nodes = min(max_nodes, max(monitor.room, 0) // _BYTES_PER_NODE)
+    max_keys = min(_GRID_KEYS, max(monitor.room, 0) // _BYTES_PER_KEY)
+    low, high = true_cost or (resource.cost, resource.cost)
+    exact = true_cost is None or all(np.array_equal(each, resource.cost) for each in true_cost)
+    horizon, points = model.horizon, frontier.points
+    earned, complete = Followed.begun(model), False
+    if max_nodes > 0:
+        steps = FollowedSteps(
+            np.zeros(len(points.need), bool), earned.reward, earned.size, np.empty(horizon, np.int64),
+            np.empty(horizon, np.int64),
+        )  # fmt: skip
+        arrays, costs = ModelArrays.of(model), FollowedCosts(resource.cost, low, high, exact)
+        complete = follow_on_grid(model.start_index, left, points, arrays, costs, max_keys, steps, monitor.halt)
+        if not complete:
+            steps.used[:] = False
+            complete = follow_by_hash(model.start_index, left, points, arrays, costs, max_nodes, steps, monitor.halt)
     if complete:
-        earned = earned.along(model, lambda: [frontier.row[used]])
-        return Visit(used, peak, trough, complete=True, followed=earned)
-    everything = np.ones(len(frontier.need), bool)
-    dearest, cheapest = spent_at_most(model, high), -spent_at_most(model, -low)
+        earned = earned.along(model, lambda: [points.row[steps.used]])
+        return Following(steps.used, steps.most_H, steps.least_H, complete=True, followed=earned)
+    most, least = max_spent(model, high), -max_spent(model, -low)
     if exact:
-        dearest = np.where(purse.floor == DOWN, dearest, np.minimum(dearest, left - np.maximum(purse.floor, -FAR)))
-    return Visit(everything, dearest, cheapest, complete=False, followed=None)
+        limit = left - np.maximum(resource.least_left, -_FAR)
+        most = np.where(resource.least_left == DOWN, most, np.minimum(most, limit))
+    return Following(np.ones(len(points.need), bool), most, least, complete=False, followed=None)
 
 
-def spent_at_most(model: CMDP, cost: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return what no history has spent more of after each step: the largest cost of each step that it has taken.
+def max_spent(model: CMDP, cost: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return an upper bound on the amount spent after each step: the sum of the largest cost of each step.
 
-    An episode that is over spends nothing more, so that with negative costs it may have spent most.
+    An episode that is over spends nothing more, so with negative costs it may have spent the most.
+
+    Returns
+    -------
+    ndarray of int64, shape (H,)
     """
-    ends = model.outcome_indptr[model.row_indptr[:: model.n_states]]  # of tables, rows and their outcomes are in turn
+    # the rows of a table, and their outcomes, are stored one after another
+    ends = model.outcome_indptr[model.row_indptr[:: model.n_states]]
     largest = [int(cost[a:b].max()) if a < b else 0 for a, b in pairwise(ends.tolist())]
     n_rows_TS = np.diff(model.row_indptr).reshape(model.n_tables, model.n_states)
     if n_rows_TS[model.table_of_step[0], model.start_index] == 0:

@@ -1,230 +1,255 @@
-"""Kernels that follow a frontier's policy from the start, carrying probability and what is truly spent.
+"""Kernels that follow the policy of a frontier from the start.
 
-Nodes are told apart by what is left as counted; each carries the probability of reaching it, which is 0 only if it
-cannot be reached, and the most and the least that any history that ends in it has truly spent. The expected reward of
-each step and its expected absolute value are summed on the way.
+Nodes are distinguished by the amount left according to the costs that were planned with. Each node carries the
+probability of reaching it, which is 0 only if it cannot be reached, and the most and the least that any history leading
+to it has truly spent. The expected reward of each step and the expectation of its absolute value are accumulated.
+
+Both kernels have the same parameters.
+
+Parameters
+----------
+start, left : int
+    State and amount at the start.
+points : Points
+model : ModelArrays
+costs : FollowedCosts
+size_limit : int
+    The largest table, or the largest number of nodes in one step, before the kernel gives up.
+out : FollowedSteps
+halt : ndarray of bool, shape (1,)
+    The kernel gives up once this is set.
+
+Returns
+-------
+complete : bool
+    Whether the policy was followed to the end; otherwise the contents of `out` are meaningless.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from solvent.core.jit import jit
 from solvent.solvers.bounds.kernels import DOWN, UP
 from solvent.solvers.frontier.point_kernels import last_within
-from solvent.solvers.reduction.kernels import EMPTY, enter, find
+from solvent.solvers.reduction.kernels import EMPTY
 
-#: A probability may underflow, but what can be reached stays reachable.
-_LEAST = 5e-324
+#: Probabilities may underflow, but a node that can be reached must keep a positive one.
+_LEAST_PROBABILITY = 5e-324
 
 
-@jit(inline="always")
-def _span(cost):
-    """Return the least and the greatest cost."""
-    least, most = UP, DOWN
-    for o in range(cost.shape[0]):
-        least, most = min(least, cost[o]), max(most, cost[o])
-    return least, most
+class FollowedCosts(NamedTuple):
+    """Costs of each outcome: as planned with, and bounds on the true cost.
+
+    Attributes
+    ----------
+    cost, low, high : ndarray of int64, shape (O,)
+    exact : bool
+        Whether all three are equal.
+    """
+
+    cost: NDArray[np.int64]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    exact: bool
+
+
+class FollowedSteps(NamedTuple):
+    """What a policy does and spends.
+
+    Attributes
+    ----------
+    used : ndarray of bool, shape (N,)
+        Whether each point is followed; all False before the call.
+    reward_H, size_H : ndarray of float64, shape (H,)
+        Expected reward of each step, and expectation of its absolute value.
+    least_H, most_H : ndarray of int64, shape (H,)
+        The least and the most that can have been spent after each step.
+    """
+
+    used: NDArray[np.bool_]
+    reward_H: NDArray[np.float64]
+    size_H: NDArray[np.float64]
+    least_H: NDArray[np.int64]
+    most_H: NDArray[np.int64]
 
 
 @jit
-def follow_on_grid(
-    start, left, indptr_HS, need, row, outcome_indptr, probability, next_state, row_reward, cost, most_keys, out_used,
-    out_reward_H, out_size_H, out_least_H, out_most_H, halt,
-):  # fmt: skip
-    """Mark the points that are followed from the start with `left`, and write what can be left after each step.
+def follow_on_grid(start, left, points, model, costs, size_limit, out, halt):
+    """Follow a policy, with nodes as entries of a table of all states and amounts.
 
-    Nodes are entries of a table of all states and amounts; amounts and points of a state both increase, so that one
-    walk finds the point of each. Returns False, with nothing of use written, if the table would have more than
-    `most_keys` entries or `halt[0]` is set.
+    The amounts and the points of a state both increase, so one pass finds the point of each amount. If costs are exact,
+    the amount spent follows from the amount left, and is not stored.
     """
-    n_steps, n_states = out_least_H.shape[0], indptr_HS.shape[1] - 1
-    cheapest, dearest = _span(cost)
+    outcome_indptr, probability, next_state = model.outcome_indptr, model.probability, model.next_state
+    indptr_HS, need, row, row_reward = points.indptr_HS, points.need, points.row, model.row_reward
+    cost, low, high, used, exact = costs.cost, costs.low, costs.high, out.used, costs.exact
+    n_steps, n_states = out.least_H.shape[0], indptr_HS.shape[1] - 1
+    smallest, largest = UP, DOWN
+    for o in range(cost.shape[0]):
+        smallest, largest = min(smallest, cost[o]), max(largest, cost[o])
     lowest, width = left, 1
     weight = np.zeros(n_states)
     weight[start] = 1.0
-    ended_least, ended_most = UP, DOWN
-    for h in range(n_steps):
-        reward = size = 0.0
-        next_lowest = lowest - dearest
-        next_width = width + (dearest - cheapest)
-        if next_width < 1 or next_width > most_keys // n_states:
-            return False
-        after = np.zeros(n_states * next_width if h + 1 < n_steps else 0)
-        least, most = UP, DOWN
-        for s in range(n_states):
-            if halt[0]:
-                return False
-            j, end = indptr_HS[h, s], indptr_HS[h, s + 1]
-            for place in range(width):
-                w = weight[s * width + place]
-                if w == 0.0:
-                    continue
-                amount = lowest + place
-                while j + 1 < end and need[j + 1] <= amount:
-                    j += 1
-                out_used[j] = True
-                r = row[j]
-                if r < 0:
-                    ended_least, ended_most = min(ended_least, amount), max(ended_most, amount)
-                    continue
-                reward += w * row_reward[r]
-                size += w * abs(row_reward[r])
-                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    rest = amount - cost[o]
-                    least, most = min(least, rest), max(most, rest)
-                    if h + 1 < n_steps:
-                        passed = w * probability[o]
-                        at = next_state[o] * next_width + rest - next_lowest
-                        after[at] += passed if passed > 0.0 else _LEAST
-        out_reward_H[h], out_size_H[h] = reward, size
-        out_least_H[h], out_most_H[h] = min(least, ended_least), max(most, ended_most)
-        if least == UP:
-            for later in range(h, n_steps):
-                out_least_H[later], out_most_H[later] = ended_least, ended_most
-            return True
-        # only what was reached is looked at in the next step
-        weight, lowest, width = after, next_lowest, next_width
-        if h + 1 < n_steps and most - least + 1 < width:
-            narrow = most - least + 1
-            for s in range(n_states):
-                for place in range(narrow):
-                    weight[s * narrow + place] = after[s * width + least - lowest + place]
-            lowest, width = least, narrow
-    return True
-
-
-@jit
-def carry_on_grid(
-    start, left, indptr_HS, need, row, outcome_indptr, probability, next_state, row_reward, cost, high, low,
-    most_keys, out_used, out_reward_H, out_size_H, out_peak_H, out_trough_H, halt,
-):  # fmt: skip
-    """Mark the points that are followed, and write the most and the least truly spent after each step.
-
-    Returns False, with nothing of use written, if the table would have more than `most_keys` entries or `halt[0]` is
-    set.
-    """
-    n_steps, n_states = out_peak_H.shape[0], indptr_HS.shape[1] - 1
-    cheapest, dearest = _span(cost)
-    lowest, width = left, 1
-    weight, most, least = np.zeros(n_states), np.full(n_states, DOWN), np.full(n_states, UP)
-    weight[start] = 1.0
-    most[start] = least[start] = 0
+    most, least = np.zeros(0 if exact else n_states, np.int64), np.zeros(0 if exact else n_states, np.int64)
     ended_most, ended_least = DOWN, UP
     for h in range(n_steps):
-        out_reward_H[h] = out_size_H[h] = 0.0
-        next_lowest, next_width = lowest - dearest, width + (dearest - cheapest)
-        if next_width < 1 or next_width > most_keys // n_states:
+        reward = size = 0.0
+        next_lowest, next_width = lowest - largest, width + (largest - smallest)
+        if next_width < 1 or next_width > size_limit // n_states:
             return False
-        size = n_states * next_width if h + 1 < n_steps else 0
-        after, after_most, after_least = np.zeros(size), np.full(size, DOWN), np.full(size, UP)
-        peak, trough, first, last = DOWN, UP, UP, DOWN
+        n_after = n_states * next_width if h + 1 < n_steps else 0
+        after = np.zeros(n_after)
+        n_after = 0 if exact else n_after
+        after_most, after_least = np.empty(n_after, np.int64), np.empty(n_after, np.int64)
+        first, last, step_most, step_least = UP, DOWN, DOWN, UP
         for s in range(n_states):
             if halt[0]:
                 return False
             j, end = indptr_HS[h, s], indptr_HS[h, s + 1]
             for place in range(width):
                 i = s * width + place
-                if most[i] == DOWN:
+                w = weight[i]
+                if w == 0.0:
                     continue
                 amount = lowest + place
                 while j + 1 < end and need[j + 1] <= amount:
                     j += 1
-                out_used[j] = True
+                used[j] = True
                 r = row[j]
+                spent_most, spent_least = (left - amount, left - amount) if exact else (most[i], least[i])
                 if r < 0:
-                    ended_most, ended_least = max(ended_most, most[i]), min(ended_least, least[i])
+                    ended_most, ended_least = max(ended_most, spent_most), min(ended_least, spent_least)
                     continue
-                out_reward_H[h] += weight[i] * row_reward[r]
-                out_size_H[h] += weight[i] * abs(row_reward[r])
+                reward += w * row_reward[r]
+                size += w * abs(row_reward[r])
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    above, below, rest = most[i] + high[o], least[i] + low[o], amount - cost[o]
-                    peak, trough = max(peak, above), min(trough, below)
+                    rest = amount - cost[o]
                     first, last = min(first, rest), max(last, rest)
+                    at = next_state[o] * next_width + rest - next_lowest
+                    if not exact:
+                        above, below = spent_most + high[o], spent_least + low[o]
+                        step_most, step_least = max(step_most, above), min(step_least, below)
+                        if h + 1 < n_steps:
+                            new = after[at] == 0.0
+                            after_most[at] = above if new else max(after_most[at], above)
+                            after_least[at] = below if new else min(after_least[at], below)
                     if h + 1 < n_steps:
-                        at = next_state[o] * next_width + rest - next_lowest
-                        after[at] += weight[i] * probability[o]
-                        after_most[at], after_least[at] = max(after_most[at], above), min(after_least[at], below)
-        out_peak_H[h], out_trough_H[h] = max(peak, ended_most), min(trough, ended_least)
+                        passed = w * probability[o]
+                        after[at] += passed if passed > 0.0 else _LEAST_PROBABILITY
+        if exact and last != DOWN:
+            step_most, step_least = left - first, left - last
+        out.reward_H[h], out.size_H[h] = reward, size
+        out.most_H[h], out.least_H[h] = max(step_most, ended_most), min(step_least, ended_least)
         if last == DOWN:
             for later in range(h, n_steps):
-                out_peak_H[later], out_trough_H[later] = ended_most, ended_least
+                out.most_H[later], out.least_H[later] = ended_most, ended_least
             return True
         weight, most, least, lowest, width = after, after_most, after_least, next_lowest, next_width
         if h + 1 < n_steps and last - first + 1 < width:
-            # only what was reached is looked at in the next step
+            # the next step looks only at amounts that were reached
             narrow = last - first + 1
             for s in range(n_states):
                 for place in range(narrow):
-                    weight[s * narrow + place] = after[s * width + first - lowest + place]
-                    most[s * narrow + place] = after_most[s * width + first - lowest + place]
-                    least[s * narrow + place] = after_least[s * width + first - lowest + place]
+                    to, at = s * narrow + place, s * width + first - lowest + place
+                    weight[to] = after[at]
+                    if not exact:
+                        most[to], least[to] = after_most[at], after_least[at]
             lowest, width = first, narrow
     return True
 
 
-@jit
-def carry_by_hash(
-    start, left, indptr_HS, need, row, outcome_indptr, probability, next_state, row_reward, cost, high, low, most_nodes,
-    out_used, out_reward_H, out_size_H, out_peak_H, out_trough_H, halt,
-):  # fmt: skip
-    """Do the same with nodes in a hash table.
+class _Nodes(NamedTuple):
+    """Nodes of one step: state, amount left, probability, and the most and the least truly spent."""
 
-    Returns whether that was possible with at most `most_nodes` distinct nodes in a step and before `halt[0]` was set.
-    """
-    n_steps = out_peak_H.shape[0]
-    node_state, node_left = np.full(1, start, np.int32), np.full((1, 1), left, np.int64)
-    weight, most, least = np.ones(1), np.zeros(1, np.int64), np.zeros(1, np.int64)
+    state: NDArray[np.int32]
+    left: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    most: NDArray[np.int64]
+    least: NDArray[np.int64]
+
+
+@jit(inner=True)
+def _make_nodes(room):
+    """Return arrays for a number of nodes."""
+    return _Nodes(
+        np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room), np.empty(room, np.int64),
+        np.empty(room, np.int64),
+    )  # fmt: skip
+
+
+@jit(inner=True)
+def _slot_of(state, left, nodes, slots):
+    """Return the slot that holds the position of the node (state, left), or the empty slot where it belongs."""
+    mixed = (np.uint64(state + 1) * np.uint64(0x9E3779B97F4A7C15)) ^ np.uint64(left)
+    mixed *= np.uint64(0xD6E8FEB86659FD93)
+    mixed ^= mixed >> np.uint64(32)
+    mask = slots.shape[0] - 1
+    slot = np.int64(mixed >> np.uint64(1)) & mask
+    while slots[slot] != EMPTY and (nodes.state[slots[slot]] != state or nodes.left[slots[slot]] != left):
+        slot = (slot + 1) & mask
+    return slot
+
+
+@jit
+def follow_by_hash(start, left, points, model, costs, size_limit, out, halt):
+    """Follow a policy, with nodes in a hash table."""
+    outcome_indptr, probability, next_state = model.outcome_indptr, model.probability, model.next_state
+    cost, low, high, row_reward = costs.cost, costs.low, costs.high, model.row_reward
+    n_steps = out.least_H.shape[0]
+    nodes, count = _make_nodes(np.int64(1)), 1
+    nodes.state[0], nodes.left[0], nodes.weight[0], nodes.most[0], nodes.least[0] = start, left, 1.0, 0, 0
     ended_most, ended_least = DOWN, UP
-    no_grid = np.zeros(1, np.int64)
     for h in range(n_steps):
-        out_reward_H[h] = out_size_H[h] = 0.0
-        indptr, room = indptr_HS[h], 0
-        taken = np.empty(node_state.shape[0], np.int32)
-        for i in range(node_state.shape[0]):
+        reward = size = 0.0
+        room = np.int64(0)
+        taken = np.empty(count, np.int32)
+        for i in range(count):
             if halt[0]:
                 return False
-            s = node_state[i]
-            j = last_within(need, indptr[s], indptr[s + 1], node_left[i, 0])
-            out_used[j] = True
-            taken[i] = row[j]
-            if row[j] >= 0:
-                room += outcome_indptr[row[j] + 1] - outcome_indptr[row[j]]
-        room = min(room, most_nodes) + 1
-        size = 16
-        while size < 2 * room:
-            size *= 2
-        slots = np.full(size, EMPTY, np.int32)
-        after_state, after_left = np.empty(room, np.int32), np.empty((room, 1), np.int64)
-        after, after_most, after_least = np.empty(room), np.empty(room, np.int64), np.empty(room, np.int64)
-        count, peak, trough = 0, DOWN, UP
-        for i in range(node_state.shape[0]):
+            s = nodes.state[i]
+            j = last_within(points.need, points.indptr_HS[h, s], points.indptr_HS[h, s + 1], nodes.left[i])
+            out.used[j] = True
+            r = taken[i] = points.row[j]
+            if r >= 0:
+                room += outcome_indptr[r + 1] - outcome_indptr[r]
+        room = min(room, size_limit) + 1
+        n_slots = 16
+        while n_slots < 2 * room:
+            n_slots *= 2
+        slots = np.empty(n_slots, np.int32)
+        slots[:] = EMPTY
+        after, n_after, most, least = _make_nodes(room), 0, DOWN, UP
+        for i in range(count):
             if halt[0]:
                 return False
-            r = taken[i]
+            r, w = taken[i], nodes.weight[i]
             if r < 0:
-                ended_most, ended_least = max(ended_most, most[i]), min(ended_least, least[i])
+                ended_most, ended_least = max(ended_most, nodes.most[i]), min(ended_least, nodes.least[i])
                 continue
-            out_reward_H[h] += weight[i] * row_reward[r]
-            out_size_H[h] += weight[i] * abs(row_reward[r])
+            reward += w * row_reward[r]
+            size += w * abs(row_reward[r])
             for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                above, below = most[i] + high[o], least[i] + low[o]
-                peak, trough = max(peak, above), min(trough, below)
+                above, below = nodes.most[i] + high[o], nodes.least[i] + low[o]
+                most, least = max(most, above), min(least, below)
                 if h + 1 == n_steps:
                     continue
-                if count >= most_nodes:
-                    return False
-                after_left[count, 0] = node_left[i, 0] - cost[o]
-                after_state[count] = next_state[o]
-                if enter(count, after_state, after_left, slots, no_grid):
-                    after[count], after_most[count], after_least[count] = weight[i] * probability[o], above, below
-                    count += 1
-                else:
-                    at = find(next_state[o], after_left, count, after_state, after_left, slots, no_grid)
-                    after[at] += weight[i] * probability[o]
-                    after_most[at], after_least[at] = max(after_most[at], above), min(after_least[at], below)
-        out_peak_H[h], out_trough_H[h] = max(peak, ended_most), min(trough, ended_least)
-        weight = after[:count].copy()
-        node_state, node_left = after_state[:count].copy(), after_left[:count].copy()
-        most, least = after_most[:count].copy(), after_least[:count].copy()
+                rest = nodes.left[i] - cost[o]
+                slot = _slot_of(next_state[o], rest, after, slots)
+                k = slots[slot]
+                if k == EMPTY:
+                    if n_after == size_limit:
+                        return False
+                    k = slots[slot] = n_after
+                    n_after += 1
+                    after.state[k], after.left[k], after.weight[k] = next_state[o], rest, 0.0
+                    after.most[k], after.least[k] = above, below
+                after.weight[k] += w * probability[o]
+                after.most[k], after.least[k] = max(after.most[k], above), min(after.least[k], below)
+        out.reward_H[h], out.size_H[h] = reward, size
+        out.most_H[h], out.least_H[h] = max(most, ended_most), min(least, ended_least)
+        nodes, count = after, n_after
     return True

@@ -1,58 +1,158 @@
-"""Kernels of the frontier: step functions as sorted points.
+"""Kernels for frontiers as sorted points.
 
-One resource, and `left` for what may still be spent. At each (step, state) the value is a non-decreasing step function
-of `left`, kept as points (need, value, row) of increasing need and value: with `left` in hand, the last point whose
-need it covers is the one to follow.
+At each (step, state) the value is a non-decreasing step function of the amount `left`. It is kept as points (need,
+value, row) with increasing need and value: the point to follow is the last one whose need is at most `left`.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from solvent.core.jit import jit
+from solvent.solvers.accuracy import SAME_POINT
 from solvent.solvers.bounds.kernels import DOWN, UP
 from solvent.solvers.reduction.kernels import TERMINAL
 
 
+class Points(NamedTuple):
+    """Points of all steps and states, the last step first; the points of each step are sorted by state and need.
+
+    Attributes
+    ----------
+    indptr_HS : ndarray of int64, shape (H, S + 1) or (H + 1, S + 1)
+        Where the points of each (step, state) begin.
+    need : ndarray of int64, shape (N,)
+        The least amount left with which the row can be taken.
+    row : ndarray of int32, shape (N,)
+        The row to take, or `TERMINAL`.
+    """
+
+    indptr_HS: NDArray[np.int64]
+    need: NDArray[np.int64]
+    row: NDArray[np.int32]
+
+
+class Reach(NamedTuple):
+    """Range of amounts that can be left on arrival if only safe rows are taken; empty (UP, DOWN) where none can be.
+
+    Attributes
+    ----------
+    lowest_HS, highest_HS : ndarray of int64, shape (H, S)
+    """
+
+    lowest_HS: NDArray[np.int64]
+    highest_HS: NDArray[np.int64]
+
+
+class StepExtremes(NamedTuple):
+    """Extreme values of each step, for bounds on rounding errors; see `accuracy.Extremes`.
+
+    Attributes
+    ----------
+    top_H, bottom_H : ndarray of float64, shape (H,)
+        The larger of 0 and the largest value, and the smaller of 0 and the smallest value.
+    reward_H : ndarray of float64, shape (H,)
+        The larger of 0 and the largest reward of a row that is safe somewhere.
+    """
+
+    top_H: NDArray[np.float64]
+    bottom_H: NDArray[np.float64]
+    reward_H: NDArray[np.float64]
+
+
+class Precision(NamedTuple):
+    """Which values count as different.
+
+    Attributes
+    ----------
+    resolution : float
+        A value becomes a point only if it exceeds the last one by more than this, and by more than `SAME_POINT`
+        relative to both.
+    up : bool
+        Whether other values are rounded up, to the largest of them, instead of down to that of the point before.
+    """
+
+    resolution: float
+    up: bool
+
+
+class NextStep(NamedTuple):
+    """The points of the following step; those of state s begin at `indptr_S[s]`, their values at that minus `base`."""
+
+    indptr_S: NDArray[np.int64]
+    need: NDArray[np.int64]
+    value: NDArray[np.float64]
+    base: int
+
+
+class NewPoints(NamedTuple):
+    """Where the points of a step are written."""
+
+    need: NDArray[np.int64]
+    value: NDArray[np.float64]
+    row: NDArray[np.int32]
+
+
+class Workspace(NamedTuple):
+    """Arrays for merging the points of one state, with one place for each of its rows and outcomes."""
+
+    key: NDArray[np.int64]
+    item: NDArray[np.int64]
+    at: NDArray[np.int64]
+    end: NDArray[np.int64]
+    row_of: NDArray[np.int64]
+    started: NDArray[np.bool_]
+
+
 @jit(inline="always")
-def more(need, cost):
-    """Return a need raised by a cost; where nothing is needed, that stays so."""
+def raised(need, cost):
+    """Return a need increased by a cost; DOWN, no need at all, stays as it is."""
     return need if need == DOWN else need + cost
 
 
 @jit
-def fill_reach(
-    table_of_step, row_indptr, outcome_indptr, next_state, cost, floor_H, need_HS, out_lowest_HS, out_highest_HS, halt
-):
-    """Write the least and the most that can be left at each (step, state) if only safe rows are taken.
+def fill_reach(model, resource, need_HS, out_reach, halt):
+    """Write the range of amounts that can be left at each (step, state) if only safe rows are taken.
 
-    `need_HS`, of shape (H + 1, S), is what must be left for limits to be kept. What there may be at first is in the
-    entries of the start, and everything else is UP and DOWN, which stays so where nothing leads to. Ends early once
-    `halt[0]` is set.
+    Parameters
+    ----------
+    model : ModelArrays
+    resource : SingleResource
+    need_HS : ndarray of int64, shape (H + 1, S)
+        The least amount left with which all limits can be kept.
+    out_reach : Reach
+        Contains the range of amounts at the start; everywhere else UP and DOWN, which stay where nothing leads.
+    halt : ndarray of bool, shape (1,)
+        The kernel returns early once this is set.
     """
-    n_steps, n_states = out_lowest_HS.shape
+    row_indptr, outcome_indptr, next_state = model.row_indptr, model.outcome_indptr, model.next_state
+    cost, lowest_HS, highest_HS = resource.cost, out_reach.lowest_HS, out_reach.highest_HS
+    n_steps, n_states = lowest_HS.shape
     for h in range(n_steps - 1):
         for s in range(n_states):
-            highest = out_highest_HS[h, s]
+            highest = highest_HS[h, s]
             if halt[0]:
                 return
             if highest == DOWN:
                 continue
-            first = table_of_step[h] * n_states + s
+            first = model.table_of_step[h] * n_states + s
             for r in range(row_indptr[first], row_indptr[first + 1]):
                 need = DOWN
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    after = max(floor_H[h], need_HS[h + 1, next_state[o]])
-                    need = UP if after == UP else max(need, more(after, cost[o]))
+                    after = max(resource.least_left[h], need_HS[h + 1, next_state[o]])
+                    need = UP if after == UP else max(need, raised(after, cost[o]))
                     if need > highest:
                         break
                 if need > highest:
                     continue
-                lowest = max(out_lowest_HS[h, s], need)
+                lowest = max(lowest_HS[h, s], need)
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     after = next_state[o]
-                    out_highest_HS[h + 1, after] = max(out_highest_HS[h + 1, after], highest - cost[o])
-                    out_lowest_HS[h + 1, after] = min(out_lowest_HS[h + 1, after], more(lowest, -cost[o]))
+                    highest_HS[h + 1, after] = max(highest_HS[h + 1, after], highest - cost[o])
+                    lowest_HS[h + 1, after] = min(lowest_HS[h + 1, after], raised(lowest, -cost[o]))
 
 
 @jit(inline="always")
@@ -86,7 +186,7 @@ def _push(key, item, size, new_key, new_item):
 
 @jit(inner=True)
 def last_within(need, begin, end, left):
-    """Return the last position of an increasing stretch whose need `left` covers; begin - 1 if there is none."""
+    """Return the last position in an increasing range whose need is at most `left`; begin - 1 if there is none."""
     low, high = begin, end
     while low < high:
         middle = (low + high) // 2
@@ -98,68 +198,81 @@ def last_within(need, begin, end, left):
 
 
 @jit(inline="always")
-def is_rise(value, held, same, resolution):
-    """Whether a value is larger than the one held by more than it takes to be a point of its own."""
-    return value > held and value - held > max(resolution, same * max(abs(value), abs(held)))
+def is_rise(value, kept, resolution):
+    """Whether a value exceeds the one kept by enough to become a point of its own."""
+    return value > kept and value - kept > max(resolution, SAME_POINT * max(abs(value), abs(kept)))
 
 
-@jit(inline="always")
-def _merge_single(
-    first, last, outcome_indptr, next_state, row_reward, cost, floor, lowest, highest, next_indptr, next_need,
-    next_value, value_base, same, resolution, up, at, end, key, out_need, out_value, out_row, count, out_reward, halt,
-):  # fmt: skip
-    """Merge the points of rows that have one outcome each; returns the new number of points.
+@jit(inner=True)
+def _merge_single(model, resource, h, s, reach, precision, after, work, out, count, halt):
+    """Merge the points of the rows of a state, each of which has one outcome.
 
-    The largest reward of a row that can be afforded is written to `out_reward[0]` if that is larger than what it holds.
+    Returns the new number of points, and the larger of 0 and the largest reward of a row that can be afforded.
     """
-    n_rows = last - first
-    fresh, base = True, -np.inf
+    outcome_indptr, next_state, row_reward = model.outcome_indptr, model.next_state, model.row_reward
+    cost, least_left, place = (
+        resource.cost,
+        resource.least_left[h],
+        model.table_of_step[h] * reach.lowest_HS.shape[1] + s,
+    )
+    first, n_rows = model.row_indptr[place], model.row_indptr[place + 1] - model.row_indptr[place]
+    lowest, highest = reach.lowest_HS[h, s], reach.highest_HS[h, s]
+    next_need, next_value = after.need, after.value
+    key, at, end = work.key, work.at, work.end
+    fresh, kept, reward = True, -np.inf, 0.0
     for k in range(n_rows):
         o = outcome_indptr[first + k]
-        begin, end[k] = next_indptr[next_state[o]], next_indptr[next_state[o] + 1]
+        begin, end[k] = after.indptr_S[next_state[o]], after.indptr_S[next_state[o] + 1]
         key[k] = UP
         if begin < end[k]:
-            start = max(next_need[begin], floor)
+            start = max(next_need[begin], least_left)
             at[k] = last_within(next_need, begin, end[k], start)
-            key[k] = more(start, cost[o])
+            key[k] = raised(start, cost[o])
     while True:
         now = UP
         for k in range(n_rows):
             now = min(now, key[k])
         if now > highest or now == UP or halt[0]:
-            return count
+            return count, reward
         best, best_row = -np.inf, TERMINAL
         for k in range(n_rows):
             if key[k] == now:
-                out_reward[0] = max(out_reward[0], row_reward[first + k])
-                value = row_reward[first + k] + next_value[at[k] - value_base]
+                reward = max(reward, row_reward[first + k])
+                value = row_reward[first + k] + next_value[at[k] - after.base]
                 if value > best:
                     best, best_row = value, first + k
                 at[k] += 1
                 key[k] = next_need[at[k]] + cost[outcome_indptr[first + k]] if at[k] < end[k] else UP
-        if fresh or is_rise(best, base, same, resolution):
+        if fresh or is_rise(best, kept, precision.resolution):
             if fresh or now > lowest:
                 count += 1
-            out_need[count - 1], out_value[count - 1], out_row[count - 1] = max(now, lowest), best, best_row
-            fresh, base = False, best
-        elif up:
-            out_value[count - 1] = max(out_value[count - 1], best)
+            out.need[count - 1], out.value[count - 1], out.row[count - 1] = max(now, lowest), best, best_row
+            fresh, kept = False, best
+        elif precision.up:
+            out.value[count - 1] = max(out.value[count - 1], best)
 
 
-@jit(inline="always")
-def _merge_many(
-    first, last, outcome_indptr, probability, next_state, row_reward, cost, floor, lowest, highest,
-    next_indptr, next_need, next_value, value_base, same, resolution, up, key, item, at, row_of, started,
-    out_need, out_value, out_row, count, out_reward, halt,
-):  # fmt: skip
-    """Merge the points of all outcomes of all rows; returns the new number of points.
+@jit(inner=True)
+def _merge_many(model, resource, h, s, reach, precision, after, work, out, count, halt):
+    """Merge the points of all outcomes of all rows of a state.
 
-    The largest reward of a row that can be afforded is written to `out_reward[0]` if that is larger than what it holds.
+    Returns the new number of points, and the larger of 0 and the largest reward of a row that can be afforded.
 
-    Events wait in a heap: a row that begins to be affordable (items below the number of rows), and an outcome that
-    moves on to its next point. A row's value is summed afresh at each of its events, so nothing drifts.
+    A heap holds the needs at which something changes: a row becomes affordable (items below the number of rows), or an
+    outcome moves on to its next point. The value of a row is summed anew at each change, so rounding errors do not
+    accumulate.
     """
-    base, n_rows, size = outcome_indptr[first], last - first, np.int64(0)
+    outcome_indptr, probability, next_state = model.outcome_indptr, model.probability, model.next_state
+    cost, least_left, place = (
+        resource.cost,
+        resource.least_left[h],
+        model.table_of_step[h] * reach.lowest_HS.shape[1] + s,
+    )
+    first, last = model.row_indptr[place], model.row_indptr[place + 1]
+    lowest, highest = reach.lowest_HS[h, s], reach.highest_HS[h, s]
+    next_indptr, next_need, next_value = after.indptr_S, after.need, after.value
+    key, item, at, row_of, started = work.key, work.item, work.at, work.row_of, work.started
+    base, n_rows, size, reward = outcome_indptr[first], last - first, np.int64(0), 0.0
     for r in range(first, last):
         started[r - first] = False
         start = DOWN
@@ -168,21 +281,21 @@ def _merge_many(
             if a == b:
                 start = UP
                 break
-            start = max(start, more(max(next_need[a], floor), cost[o]))
+            start = max(start, raised(max(next_need[a], least_left), cost[o]))
         if start > highest:
             continue
-        out_reward[0] = max(out_reward[0], row_reward[r])
+        reward = max(reward, model.row_reward[r])
         for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
             k = o - base
             row_of[k] = r
             a, b = next_indptr[next_state[o]], next_indptr[next_state[o] + 1]
-            at[k] = last_within(next_need, a, b, more(start, -cost[o]))
+            at[k] = last_within(next_need, a, b, raised(start, -cost[o]))
             if at[k] + 1 < b and next_need[at[k] + 1] + cost[o] <= highest:
                 _push(key, item, size, next_need[at[k] + 1] + cost[o], n_rows + k)
                 size += 1
         _push(key, item, size, start, r - first)
         size += 1
-    fresh, held = True, -np.inf
+    fresh, kept = True, -np.inf
     while size > 0 and not halt[0]:
         now = key[0]
         best, best_row = -np.inf, TERMINAL
@@ -204,104 +317,102 @@ def _merge_many(
                     size -= 1
                     key[0], item[0] = key[size], item[size]
             _sift_down(key, item, size)
-            # a sum taken before all events of this instant are in is only an underestimate
+            # a sum taken before all changes at this need are made is only an underestimate
             if started[r - first]:
-                value = row_reward[r]
+                value = model.row_reward[r]
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    value += probability[o] * next_value[at[o - base] - value_base]
+                    value += probability[o] * next_value[at[o - base] - after.base]
                 if value > best:
                     best, best_row = value, r
-        if best_row >= 0 and (fresh or is_rise(best, held, same, resolution)):
+        if best_row >= 0 and (fresh or is_rise(best, kept, precision.resolution)):
             if fresh or now > lowest:
                 count += 1
-            out_need[count - 1], out_value[count - 1], out_row[count - 1] = max(now, lowest), best, best_row
-            fresh, held = False, best
-        elif up and best_row >= 0:
-            out_value[count - 1] = max(out_value[count - 1], best)
-    return count
+            out.need[count - 1], out.value[count - 1], out.row[count - 1] = max(now, lowest), best, best_row
+            fresh, kept = False, best
+        elif precision.up and best_row >= 0:
+            out.value[count - 1] = max(out.value[count - 1], best)
+    return count, reward
 
 
 @jit
-def merge(
-    table_of_step, row_indptr, outcome_indptr, probability, next_state, row_reward, cost, floor_H, end_need_H,
-    lowest_HS, highest_HS, same, resolution, up, next_value, begin, stop, indptr_HS, need, row, value,
-    out_top_H, out_bottom_H, out_reward_H, halt,
-):  # fmt: skip
-    """Write the points of steps `begin` - 1 down to `stop`, state by state, each step behind the one after it.
+def merge(model, resource, reach, precision, begin, stop, next_value, out_points, out_value, out_extremes, halt):
+    """Write the points of steps `begin` - 1 down to `stop`, state by state, each step after the one that follows it.
 
     Parameters
     ----------
-    floor_H : ndarray
-        What must be left after each step.
-    end_need_H : ndarray
-        What must be left on arrival if the episode is over.
-    lowest_HS, highest_HS : ndarray
-        Between what values `left` can be; no point is needed beyond, and one is enough below.
-    same, resolution : float
-        A value must be larger than the last by more than this, relatively and absolutely, to be a point.
-    up : bool
-        Whether values in between are rounded up to the largest of them, instead of down to the point's own.
-    next_value : ndarray
+    model : ModelArrays
+    resource : SingleResource
+    reach : Reach
+        No point is needed above the highest amount, and one is enough up to the lowest.
+    precision : Precision
+    begin, stop : int
+    next_value : ndarray of float64
         Values of the points of step `begin`.
-    indptr_HS : ndarray of shape (H + 1, S + 1)
-        Where the points of each state begin in `need`, `row` and, counted from the step's first, in `value`.
-    out_top_H, out_bottom_H, out_reward_H : ndarray
-        The largest and the smallest value of each step, and the largest reward of a row that can be afforded there;
-        0 where that is larger, or smaller.
+    out_points : Points
+        `indptr_HS` has shape (H + 1, S + 1); the points of step `begin` are there already.
+    out_value : ndarray of float64
+        Workspace for the values of one step.
+    out_extremes : StepExtremes
+        Updated, not overwritten.
     halt : ndarray of bool, shape (1,)
-        Once this is set it ends early, and nothing that was written is of use.
+        The kernel returns early once this is set, and the points of its last step are incomplete.
 
     Returns
     -------
     step : int
-        The last step that is complete; larger than `stop` if room ran out.
-    value : ndarray
+        The last step that is complete; larger than `stop` if `out_points` or `out_value` is too short.
+    value : ndarray of float64
         The values of its points.
     """
-    n_states = lowest_HS.shape[1]
+    row_indptr, outcome_indptr, next_state = model.row_indptr, model.outcome_indptr, model.next_state
+    n_steps, n_states = reach.lowest_HS.shape
     widest = 1
     for s in range(row_indptr.shape[0] - 1):
         rows = row_indptr[s + 1] - row_indptr[s]
         widest = max(widest, rows + outcome_indptr[row_indptr[s + 1]] - outcome_indptr[row_indptr[s]])
-    key, item, at = np.empty(widest, np.int64), np.empty(widest, np.int64), np.empty(widest, np.int64)
-    row_of, end, started = np.empty(widest, np.int64), np.empty(widest, np.int64), np.empty(widest, np.bool_)
+    work = Workspace(
+        np.empty(widest, np.int64), np.empty(widest, np.int64), np.empty(widest, np.int64), np.empty(widest, np.int64),
+        np.empty(widest, np.int64), np.empty(widest, np.bool_),
+    )  # fmt: skip
+    end_need = DOWN
+    for h in range(n_steps - 1, begin - 1, -1):
+        end_need = max(end_need, resource.least_left[h])
     for h in range(begin - 1, stop - 1, -1):
-        later = indptr_HS[h + 1]
-        base, count = later[0], later[n_states]
-        out = need[count:]
-        out_row = row[count:]
+        # what must be left on arrival if the episode is over
+        end_need = max(end_need, resource.least_left[h])
+        later = out_points.indptr_HS[h + 1]
+        count = later[n_states]
+        after = NextStep(later, out_points.need, next_value, later[0])
+        out = NewPoints(out_points.need[count:], out_value, out_points.row[count:])
         made = np.int64(0)  # a plain 0 has a type of its own, for which all calls would be compiled once more
+        reward = 0.0
         for s in range(n_states):
-            indptr_HS[h, s] = count + made
+            out_points.indptr_HS[h, s] = count + made
             if halt[0]:
                 return h + 1, next_value
-            if highest_HS[h, s] == DOWN:
+            if reach.highest_HS[h, s] == DOWN:
                 continue
-            first, last = row_indptr[table_of_step[h] * n_states + s], row_indptr[table_of_step[h] * n_states + s + 1]
+            place = model.table_of_step[h] * n_states + s
+            first, last = row_indptr[place], row_indptr[place + 1]
             room = 1
             for o in range(outcome_indptr[first], outcome_indptr[last]):
                 room += 1 + later[next_state[o] + 1] - later[next_state[o]]
-            if made + room > min(out.shape[0], value.shape[0]):
+            if made + room > min(out.need.shape[0], out_value.shape[0]):
                 return h + 1, next_value
-            lowest, highest = lowest_HS[h, s], highest_HS[h, s]
             if first == last:
-                if end_need_H[h] <= highest:
-                    out[made], value[made], out_row[made] = end_need_H[h], 0.0, TERMINAL
+                if end_need <= reach.highest_HS[h, s]:
+                    out.need[made], out.value[made], out.row[made] = end_need, 0.0, TERMINAL
                     made += 1
             elif outcome_indptr[last] - outcome_indptr[first] == last - first:
-                made = _merge_single(
-                    first, last, outcome_indptr, next_state, row_reward, cost, floor_H[h], lowest, highest,
-                    later, need, next_value, base, same, resolution, up, at, end, key, out, value, out_row, made,
-                    out_reward_H[h : h + 1], halt,
-                )  # fmt: skip
+                made, found = _merge_single(model, resource, h, s, reach, precision, after, work, out, made, halt)
+                reward = max(reward, found)
             else:
-                made = _merge_many(
-                    first, last, outcome_indptr, probability, next_state, row_reward, cost, floor_H[h], lowest, highest,
-                    later, need, next_value, base, same, resolution, up, key, item, at, row_of, started, out, value,
-                    out_row, made, out_reward_H[h : h + 1], halt,
-                )  # fmt: skip
-        indptr_HS[h, n_states] = count + made
-        next_value = value[:made].copy()
+                made, found = _merge_many(model, resource, h, s, reach, precision, after, work, out, made, halt)
+                reward = max(reward, found)
+        out_points.indptr_HS[h, n_states] = count + made
+        next_value = out_value[:made].copy()
+        out_extremes.reward_H[h] = max(out_extremes.reward_H[h], reward)
         for i in range(made):
-            out_top_H[h], out_bottom_H[h] = max(out_top_H[h], value[i]), min(out_bottom_H[h], value[i])
+            out_extremes.top_H[h] = max(out_extremes.top_H[h], out_value[i])
+            out_extremes.bottom_H[h] = min(out_extremes.bottom_H[h], out_value[i])
     return stop, next_value

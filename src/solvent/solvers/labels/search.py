@@ -1,27 +1,28 @@
-"""Where nothing is left to chance: the best path, found by labels and bounds.
+"""Label setting: the best path of a deterministic model with one limited resource.
 
-If every row of a model has one outcome, a policy is a path, and the problem is to find the longest one that one
-resource allows. Labels (state, left, value) are carried forward, and only those are kept which no other label of their
-state beats in both. That alone is as much work as a frontier. What makes it quick are bounds: at a price p per tick, a
-label at (step, state) can still earn at most
+If every row of a model has one outcome, a policy is a path, and the problem is to find the longest path that keeps the
+limits of one resource. Labels (state, left, value) are carried forward, and a label is kept only if no other label of
+its state has as much left and as large a value. That alone is as much work as a frontier. Bounds make it fast: at a
+price p per tick, a label at (step, state) can still earn at most
 
-    W_p(step, state) + p (left - floor),     W_p = max over rows of  reward - p cost + W_p after it,
+    W_p(step, state) + p (left - least_left),     W_p = max over rows of  reward - p cost + W_p after the row,
 
-since no path within the floor has spent more than it had. For a knapsack, the best such price gives the bound of its
-linear relaxation. A label whose bound is no better than the best path known is dropped, and few remain. That path is
-found first, by a search that keeps but a few labels at each step; the next keeps more, until none was left out that
-could have been better.
+since no path within the limit spends more than it has. For a knapsack, the best such price gives the bound of the
+linear relaxation. A label whose bound does not exceed the value of the best path known is dropped, and few remain. That
+path is first found by a search that keeps only a few labels at each step. Each further search keeps more, until no
+label was left out that could have led to a better path.
 
-Rewards are floats. Bounds are computed outward, so that rounding never makes one too small, and a label is dropped if
-its bound exceeds the best path by no more than a tolerance, relative to the terms of that path. Both are part of
-`upper`. If all sums of rewards are exact, because the rewards are whole multiples of one power of two and not too
-large, the tolerance is smaller than that power, and the path is exactly the best.
+Rewards are floats. Bounds are rounded outward, so that they are never too small. A label is dropped if its bound
+exceeds the best path by at most a tolerance, relative to the terms of that path. Both are part of `Path.upper`. If all
+sums of rewards are exact, because the rewards are integer multiples of one power of two and not too large, the
+tolerance is smaller than that power, and the path is exactly the best.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,18 +31,19 @@ from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import SolventError
 from solvent.model.cmdp import CMDP
 from solvent.solvers.accuracy import AGREEMENT, ROUNDOFF, SAME_POINT
+from solvent.solvers.arrays import ModelArrays
 from solvent.solvers.bounds.kernels import DOWN
-from solvent.solvers.frontier.frontiers import Purse
+from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.labels import kernels
 from solvent.solvers.reduction.layers import grown
 
-#: How many prices are tried at most.
+#: The largest number of prices tried.
 _PRICES = 16
-#: Labels kept at a step at first, and how many times as many in each further search.
+#: Number of labels kept at each step of the first search, and the factor by which it grows in each further search.
 _WIDTH, _WIDER = 64, 16
-#: Labels that there is room for at first.
+#: Number of labels that the label tree has room for at first.
 _ROOM = 1 << 20
-#: Labels that are made between two looks at the clock, at most.
+#: The largest number of labels made between two checks of the time.
 _STRETCH = 1 << 20
 
 
@@ -52,16 +54,16 @@ class Path:
     Attributes
     ----------
     value : float
-        The sum of its rewards, rounded once; minus infinity if none keeps the floors.
+        The sum of its rewards, rounded once; minus infinity if no path keeps the limits.
     row_H : ndarray of int64, shape (H,)
         The row of each step, or -1 once the episode is over.
     sizes : tuple of int
-        Labels after each step in the last search, at least that of the path itself.
+        Number of labels after each step in the last search, counting at least the path itself.
     lower, upper : float
-        What it is worth at least, and what no path is worth more than: the value up to rounding and the tolerance of
-        the search, unless the search was stopped.
+        Bounds: the path is worth at least `lower`, and no path is worth more than `upper`. Unless the search was
+        stopped, both equal the value up to rounding errors and the tolerance of the search.
     stopped : str
-        By which limit it was, if so.
+        The limit that stopped the search, if any.
     """
 
     value: float
@@ -72,28 +74,36 @@ class Path:
     stopped: str = ""
 
 
-def best_path(model: CMDP, purse: Purse, monitor: ResourceMonitor, drift: float = 0.0) -> Path:
-    """Return the best path of a model in which nothing is left to chance; if a limit ends it, the best so far.
+def best_path(model: CMDP, resource: SingleResource, monitor: ResourceMonitor, drift: float = 0.0) -> Path:
+    """Return the best path of a deterministic model.
 
-    `drift` is by how much the probability of a row's outcome, which should be 1, can differ from it: it may be a sum.
+    Parameters
+    ----------
+    model : CMDP
+        Every row has one outcome.
+    resource : SingleResource
+        The amount left at the start is 0.
+    monitor : ResourceMonitor
+        If a limit stops the search after a path was found, the best path so far is returned.
+    drift : float
+        Bound on the difference between 1 and the probability of any outcome, which may be a rounded sum.
 
     Raises
     ------
     LimitReached
-        If time or memory runs out before there is a path.
+        If time or memory runs out before a path was found.
 
     Examples
     --------
     >>> from solvent.model import instances
     >>> model = instances.knapsack([60, 100, 120], [10, 20, 30])
     >>> cost = np.array([int(model.cost_of(0, o)) for o in range(model.n_outcomes)])
-    >>> best_path(model, Purse(cost, np.full(3, -50), 0, 0), ResourceMonitor()).value
+    >>> best_path(model, SingleResource(cost, np.full(3, -50)), ResourceMonitor()).value
     220.0
     """
-    search = _Search(model, purse, monitor, drift)
+    search = _Search(model, resource, monitor, drift)
     if not search.feasible:
         return Path(-np.inf, np.full(model.horizon, -1), (0,) * model.horizon, -np.inf, -np.inf)
-    search.find_prices()
     width, stopped = _WIDTH, ""
     try:
         while search.bound > search.value + search.tolerance:
@@ -101,80 +111,93 @@ def best_path(model: CMDP, purse: Purse, monitor: ResourceMonitor, drift: float 
             width *= _WIDER
     except LimitReached as reached:
         stopped = str(reached)
-    sizes = tuple(np.maximum(search.size_H, search.row_H >= 0).tolist())
-    return search.conclude(sizes, stopped)
+    return search.conclude(stopped)
 
 
 class _Search:
-    """Bounds, and searches that get wider."""
+    """Searches for the best path, each wider than the one before.
 
-    def __init__(self, model: CMDP, purse: Purse, monitor: ResourceMonitor, drift: float) -> None:
+    Attributes
+    ----------
+    feasible : bool
+        Whether any path keeps the limits; if not, only this and `bounds` are defined.
+    value : float
+        The value of the best path found, as computed by the search.
+    bound : float
+        Upper bound on the value of any path, up to `tolerance`.
+    tolerance : float
+        Paths that are better by at most this count as equal to the best one.
+    row_H : ndarray of int64, shape (H,)
+        The rows of the best path; -1 once the episode is over.
+    size_H : ndarray of int64, shape (H,)
+        Number of labels of each step in the last search.
+    bounds : LabelBounds
+    prices : Prices
+        The price with the lowest bound at the start comes first.
+    """
+
+    feasible: bool
+    value: float
+    bound: float
+    tolerance: float
+    prices: kernels.Prices
+
+    def __init__(self, model: CMDP, resource: SingleResource, monitor: ResourceMonitor, drift: float) -> None:
         self._drift = drift
-        self._model, self._purse, self._monitor = model, purse, monitor
+        self._model, self._resource, self._monitor = model, resource, monitor
+        self._arrays = ModelArrays.of(model)
         shape = (model.horizon + 1, model.n_states)
-        # prices are sorted at the end, for which the arrays of all of them are copied one after the other
+        # prices are sorted at the end, which copies the arrays of all of them one after the other
         monitor.reserve((2 + 4 * _PRICES) * 8 * shape[0] * shape[1], "bounds per step and state")
-        self._need_HS = np.empty(shape, np.int64)
-        kernels.fill_needs(
-            model.table_of_step, model.row_indptr, model.next_state, purse.cost, purse.floor, self._need_HS,
-            monitor.halt,
-        )  # fmt: skip
-        self._highest_HS, self._reward_H = np.full(shape, DOWN, np.int64), np.empty(model.horizon)
-        kernels.fill_highest(
-            model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
-            self._need_HS, model.start_index, self._highest_HS, self._reward_H, monitor.halt,
-        )  # fmt: skip
-        monitor.check_time()
-        limited = np.flatnonzero(purse.floor != DOWN)
-        self._last = int(limited[-1]) if len(limited) else -1
-        # bounds are computed outward, so that those of equals differ by as much as that adds in all steps
-        self._same, self._unit = SAME_POINT + 16 * ROUNDOFF * (model.horizon + 4), 0.0
-        if drift == 0:
-            self._unit = model.reward_unit
-        self.value, self.bound, self.tolerance, self._used = -np.inf, np.inf, 0.0, 0.0
+        limited = np.flatnonzero(resource.least_left != DOWN)
+        last = int(limited[-1]) if len(limited) else -1
+        self.bounds = kernels.LabelBounds(np.empty(shape, np.int64), np.full(shape, DOWN, np.int64), last)
+        self._reward_H = np.empty(model.horizon)
+        # equal bounds that are rounded outward can differ by as much as that adds in all steps
+        self._same = SAME_POINT + 16 * ROUNDOFF * (model.horizon + 4)
+        self._unit = model.reward_unit if drift == 0 else 0.0
         self.row_H, self.size_H = np.full(model.horizon, -1), np.zeros(model.horizon, np.int64)
+        self._used = 0.0
+        self._prepare()
 
-    @property
-    def feasible(self) -> bool:
-        """Whether any path keeps the floors."""
-        return bool(self._need_HS[0, self._model.start_index] <= 0)
-
-    def find_prices(self) -> None:
-        """Find prices that bound what can be earned, and a first path."""
-        model, purse = self._model, self._purse
-        self._price_K = np.empty(_PRICES)
-        shape = (_PRICES, *self._need_HS.shape)
-        self._value_KHS, self._earned_KHS, self._want_KHS = np.empty(shape), np.empty(shape), np.empty(shape, np.int64)
-        count, self.value, tolerance = kernels.fill_prices(
-            model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
-            self._need_HS, self._highest_HS, self._last, model.start_index, self._same, self._price_K, self._value_KHS,
-            self._earned_KHS, self._want_KHS, self.row_H, self._monitor.halt,
+    def _prepare(self) -> None:
+        """Find prices that bound the value of any path, and a first path."""
+        start, last = self._model.start_index, self.bounds.last_limited
+        shape = (_PRICES, *self.bounds.need_HS.shape)
+        tried = kernels.Prices(np.empty(_PRICES), np.empty(shape), np.empty(shape), np.empty(shape, np.int64))
+        count, self.value, tolerance = kernels.prepare(
+            self._arrays, self._resource, start, self._same, self.bounds, tried, self._reward_H, self.row_H,
+            self._monitor.halt,
         )  # fmt: skip
         self._monitor.check_time()
-        span = -float(purse.floor[self._last]) if self._last >= 0 else 0.0
-        ends, paid = self._value_KHS[:count, 0, model.start_index], self._price_K[:count] * span
+        self.feasible = count > 0
+        if not self.feasible:
+            return
+        limit = -float(self._resource.least_left[last]) if last >= 0 else 0.0
+        ends, paid = tried.value_KHS[:count, 0, start], tried.price_K[:count] * limit
         ends = ends + paid + 4 * ROUNDOFF * (np.abs(ends) + np.abs(paid))
         self.bound = float(ends.min())
-        # the price that bounds the start best is asked first
         order = np.argsort(ends, kind="stable")
-        self._price_K, self._value_KHS = self._price_K[order], self._value_KHS[order]
-        self._earned_KHS = self._earned_KHS[order]
-        self._want_KHS = self._want_KHS[order]
-        self._monitor.release((4 * _PRICES - 3 * count) * 8 * self._need_HS.size)
-        self.tolerance = self._at_most_a_unit(tolerance)
+        arrays: list[NDArray[Any]] = [*tried]
+        del tried  # so that memory of each array is free again before the next one is copied
+        for i, each in enumerate(arrays):
+            arrays[i] = each[order]
+        self.prices = kernels.Prices(*arrays)
+        self._monitor.release((4 * _PRICES - 3 * count) * 8 * self.bounds.need_HS.size)
+        self.tolerance = self._below_unit(tolerance)
 
     def _tolerance(self) -> float:
-        """Return how much better a path may be than the best one known and still count as equal to it."""
+        """Return by how much a path may be better than the best one known and still count as equal to it."""
         taken = self.row_H[self.row_H >= 0]
-        priced = float(self._price_K[0]) * float(np.abs(self._purse.cost[taken].astype(float)).sum())
-        return self._at_most_a_unit(self._same * (float(np.abs(self._model.row_reward[taken]).sum()) + priced))
+        priced = float(self.prices.price_K[0]) * float(np.abs(self._resource.cost[taken].astype(float)).sum())
+        return self._below_unit(self._same * (float(np.abs(self._model.row_reward[taken]).sum()) + priced))
 
-    def _at_most_a_unit(self, tolerance: float) -> float:
-        """Return a tolerance, or a part of the unit of rewards if that is smaller, so that nothing better is lost."""
+    def _below_unit(self, tolerance: float) -> float:
+        """Return a tolerance, reduced to a fraction of the unit of rewards if there is one."""
         return min(tolerance, self._unit / 4) if self._unit else tolerance
 
-    def conclude(self, sizes: tuple[int, ...], stopped: str) -> Path:
-        """Return the best path with bounds on what it and any other is worth."""
+    def conclude(self, stopped: str) -> Path:
+        """Return the best path with bounds on its value and on that of any other path."""
         rewards = self._model.row_reward[self.row_H[self.row_H >= 0]]
         value, size = math.fsum(rewards.tolist()), float(np.abs(rewards).sum())
         if abs(value - self.value) > AGREEMENT * size:
@@ -185,65 +208,62 @@ class _Search:
         if self._unit:
             lower = value
         else:
-            # the terms of a better path add up to no more than twice the largest rewards, less what it is worth
+            # the terms of a better path add up to at most twice the largest rewards, minus its value
             share = len(self.row_H) * (2 * ROUNDOFF + self._drift)
             terms = 2 * float(self._reward_H.sum()) + abs(upper)
             below = len(self.row_H) * self._drift * size + 4 * ROUNDOFF * abs(value)
             lower, upper = value - below, upper + share * terms
         if stopped or not self._unit:
             upper += max(self.tolerance, self._used) + 4 * ROUNDOFF * abs(upper)
+        sizes = tuple(np.maximum(self.size_H, self.row_H >= 0).tolist())
         return Path(value, self.row_H, sizes, lower, upper, stopped)
 
     def run(self, width: int) -> None:
-        """Search with so many labels at each step; improve the path, and the bound on what is better than it."""
-        model, purse, monitor, horizon = self._model, self._purse, self._monitor, self._model.horizon
-        arrival_indptr, arrival_row, row_state = self._model.arrivals
+        """Search with at most `width` labels at each step; improve the best path and the bound."""
+        model, monitor, horizon = self._model, self._monitor, self._model.horizon
         room = width * int(np.diff(model.row_indptr).max(initial=1))
         taken = 24 * width + 101 * room
         monitor.reserve(taken, f"{width:,} labels at each step")
-        left, value, label = np.zeros(width, np.int64), np.zeros(width), np.full(width, -1)
-        new = [np.empty(room, kind) for kind in (np.int64, float, np.int64, np.int32, float)]
-        heap = [np.empty((2, room), kind) for kind in (np.int64, float, np.int64, np.int32)]
         stored = max(width, min(width * horizon, _ROOM))
         monitor.reserve(12 * stored, "labels")
-        parent, row = np.empty(stored, np.int64), np.empty(stored, np.int32)
-        indptr_S, new_indptr_S = np.zeros((2, model.n_states + 1), np.int64)
+        tree = kernels.LabelTree(np.empty(stored, np.int64), np.empty(stored, np.int32), self.size_H)
+        indptr_S, place = np.zeros(model.n_states + 1, np.int64), np.array([0, 0, -1, -1, -1])
         indptr_S[model.start_index + 1 :] = 1
-        place, best, cut = np.array([0, 0, -1, -1, -1]), self.value, -np.inf
+        labels = kernels.Labels(
+            indptr_S, np.zeros(width, np.int64), np.zeros(width), np.full(width, -1), place,
+            np.array([self.value, -np.inf]),
+        )  # fmt: skip
+        arrivals = kernels.Arrivals(*model.arrivals)
         while place[kernels.STEP] < horizon:
             monitor.check_time()
             begin = int(place[kernels.STEP])
             monitor.tell("forward", begin, horizon, labels=int(place[kernels.LABELS]))
             stop = min(begin + max(_STRETCH // room, 1), horizon) if monitor.watched else horizon
-            best, cut = kernels.search(
-                model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
-                self._need_HS, arrival_indptr, arrival_row, row_state, self._last, self._price_K, self._value_KHS,
-                self._earned_KHS, self._want_KHS, self.tolerance, width, best, cut, begin, stop, place,
-                indptr_S, left, value, label, new_indptr_S, *new, *heap, parent, row, self.size_H,
-                monitor.halt,
+            kernels.search(
+                self._arrays, self._resource, self.bounds, self.prices, self.tolerance, room, stop, arrivals, labels,
+                tree, monitor.halt,
             )  # fmt: skip
             monitor.check_time()
             if place[kernels.STEP] < stop:
                 monitor.reserve(24 * stored, "labels")
-                parent, row = grown(parent, 2 * stored), grown(row, 2 * stored)
+                tree = kernels.LabelTree(grown(tree.parent, 2 * stored), grown(tree.row, 2 * stored), self.size_H)
                 monitor.release(12 * stored)
                 stored *= 2
+        best, cut = labels.best.tolist()
         self._used = self.tolerance
         if best > self.value:
             self.value = best
-            self._retrace(parent, row, *place[kernels.BEST_LABEL :].tolist())
+            self._retrace(tree, *place[kernels.BEST_LABEL :].tolist())
             self.tolerance = self._tolerance()
-        # what was dropped for a tolerance that is far too large by now must be looked at again
+        # labels that were dropped for a tolerance that has since become much smaller must be looked at again
         self.bound = max(cut, best + self._used) if self._used > 2 * self.tolerance else cut
         monitor.release(taken + 12 * stored)
 
-    def _retrace(self, parent: NDArray[np.int64], row: NDArray[np.int32], label: int, then: int, price: int) -> None:
-        """Write the rows that lead to a label, one row after it, and those that are best at a price from there."""
-        steps = kernels.retrace(parent, row, label, then, self.row_H)
+    def _retrace(self, tree: kernels.LabelTree, label: int, then: int, price: int) -> None:
+        """Write the rows that lead to a label, one row after it, and the best rows at a price from there on."""
+        steps = kernels.retrace(tree, label, then, self.row_H)
         if price >= 0:
-            model, purse = self._model, self._purse
+            state = int(self._model.next_state[self.row_H[steps - 1]])
             kernels.follow(
-                model.table_of_step, model.row_indptr, model.next_state, model.row_reward, purse.cost, purse.floor,
-                self._need_HS, self._highest_HS, self._last, self._price_K[price], self._value_KHS[price], steps,
-                int(model.next_state[self.row_H[steps - 1]]), False, self.row_H,
-            )  # fmt: skip
+                self._arrays, self._resource, self.bounds, self.prices, price, steps, state, False, self.row_H
+            )

@@ -9,7 +9,8 @@ from solvent.core.limits import LimitReached
 from solvent.errors import quote
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.base import Answer, Estimate, Refusal, Run, check_limits
-from solvent.solvers.frontier.solver import purse_of, refuse_other_limits
+from solvent.solvers.frontier.resource import SingleResource
+from solvent.solvers.frontier.solver import refuse_other_limits
 from solvent.solvers.labels.search import best_path
 from solvent.solvers.problem import Problem
 from solvent.solvers.solution import Stats
@@ -49,7 +50,7 @@ class LabelsSolver:
         """Search for the best path."""
         monitor = run.monitor
         model, lattice = problem.model, problem.lattice
-        path = best_path(model, purse_of(lattice)[0], monitor, problem.drift)
+        path = best_path(model, SingleResource.of(lattice), monitor, problem.drift)
         if path.stopped and not run.options.unfinished:
             raise LimitReached(path.stopped)
         amounts = None if problem.is_exact else max(path.sizes, default=0)

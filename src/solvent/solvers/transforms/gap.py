@@ -30,9 +30,10 @@ from solvent.errors import LatticeOverflowError, ModelError, quote
 from solvent.solvers.base import Answer, Run, SolverOptions
 from solvent.solvers.bounds.kernels import DOWN, UP
 from solvent.solvers.diagnosis import relaxed_value
-from solvent.solvers.frontier import frontiers
+from solvent.solvers.frontier.bounds import FrontierBounds
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.frontier.solver import SOLVER as FRONTIER
-from solvent.solvers.frontier.solver import purse_of
 from solvent.solvers.problem import Problem
 from solvent.solvers.registry import AUTO, solve_problem
 from solvent.solvers.solution import Round, Solution, Stats, relative_gap
@@ -313,8 +314,7 @@ def _power_of_two(least: Fraction) -> Fraction:
 
 
 def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
-    purse, _ = purse_of(exact.lattice)
-    work = frontiers.Work(exact.model, purse, bracket.monitor)
+    work = FrontierBounds(exact.model, SingleResource.of(exact.lattice), bracket.monitor)
     horizon = exact.model.horizon
     distance = bracket.upper - bracket.lower
     value = max(abs(bracket.upper), abs(bracket.lower) if math.isfinite(bracket.lower) else 0.0)
@@ -332,7 +332,7 @@ def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
         bracket.close_part(used, answer)
         del answer
         used = bracket.monitor.used
-        found = frontiers.build(exact.model, purse, bracket.monitor, work, arrays=False, resolution=delta, up=True)
+        found = build(work, bracket.monitor, arrays=False, resolution=delta, up=True)
         above = found.above(found.value(0), exact.rounding(pooled=False))
         bracket.lower_upper(found.value(0) + above, above)
         nodes += sum(found.layer_sizes)

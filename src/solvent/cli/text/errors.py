@@ -1,4 +1,4 @@
-"""Errors as text and as JSON: where, expected, found, and what to do about it."""
+"""Errors as text and as JSON: where, expected, found, hint."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from solvent.errors import LocatedError, SolventError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-#: What arguments of functions are called on the command line.
-_SHELL_WORDS = {
-    'method="additive" or "relative"': "--method additive or --method relative",
-    "ignore_limits=True": "--ignore-limits",
-    "strict=True": "--strict",
-    "(gap=0.01)": "(--gap 0.01)",
-    "with an epsilon": "with an --epsilon",
-    "epsilon=,": "--epsilon,",
+#: Arguments of functions whose options have the same names, with dashes.
+_ARGUMENTS = (
+    *("method", "approximation", "epsilon", "strict", "gap", "time_limit", "memory_limit", "max_nodes"),
+    *("budget", "resource", "max_budget", "ignore_limits", "episodes", "seed", "delta", "horizon", "bonus", "replan"),
+    *("max_episodes", "cost", "cost_bound", "epsilon_cost", "reward_range", "resume", "checkpoint"),
+)
+#: An argument in Python syntax: method="reduction", strict=True, gap=0.01, budget=...
+_ARGUMENT = re.compile(
+    rf"""\b(?P<name>{"|".join(_ARGUMENTS)})=(?:True\b|(?P<quote>["'])(?P<choice>[\w-]+)(?P=quote)|(?P<number>[\d.]*\d)|\.\.\.)?"""
+)
+#: Other parts of messages for users of Python, and what to print instead.
+_PHRASES = {
+    'approximation="additive" or "relative"': "--approximation additive or relative",
     "solve(model, budget)": "solvent solve --budget",
-    "pass budget=...": "pass --budget",
-    "max_nodes=": "--max-nodes",
     "raise max_episodes or epsilon": "raise --max-episodes or --epsilon",
     "pass reward_range=(least, greatest)": "pass --reward-range LOW..HIGH",
     "pass cost=...: another key, a number, or a function of (observation, action, next_observation)": (
@@ -29,18 +32,9 @@ _SHELL_WORDS = {
     "checkpoint=... to go on from": "--checkpoint FILE to go on from",
     "as cost_bound says": "as --cost-bound says",
     '"practical" with a learned support': "practical with a learned support",
-    'bonus="theory"': "--bonus theory",
     "lower max_budget": "lower --max-budget",
     "use None for": "write none for",
     "solvent.load_policy reads policies": "the model comes first, then the policy",
-}
-#: A method as Python writes it.
-_METHOD = re.compile(r"""\bmethod=(["'])(\w+)\1""")
-#: Arguments that, alone, say where an error lies.
-_SHELL_PLACES = {
-    *("method", "epsilon", "strict", "gap", "time_limit", "memory_limit"),
-    *("budget", "resource", "max_budget", "episodes", "seed", "delta", "horizon", "bonus", "replan", "max_episodes"),
-    *("cost", "cost_bound", "epsilon_cost", "reward_range", "resume", "checkpoint"),
 }
 
 
@@ -59,56 +53,67 @@ def error_text(error: BaseException) -> RenderableType:
       hint      did you mean 'depot'?
     """
     if not isinstance(error, LocatedError):
-        return _block(in_shell(str(error)) if isinstance(error, SolventError) else _surprise(error), _after(error))
+        return _block(in_shell(str(error)) if isinstance(error, SolventError) else _unexpected(error), _hints(error))
     hint = [("hint", in_shell(error.hint))] if error.hint else []
     expected, found = in_shell(error.expected), in_shell(error.found)
     return _block(in_shell(error.where), [("expected", expected), ("found", found), *hint])
 
 
 def in_shell(text: str) -> str:
-    """Return what an error says to users of Python, in the words of the command line.
+    """Return the text of an error with Python arguments replaced by command-line options.
 
     Examples
     --------
-    >>> in_shell('use method="reduction", which takes any limits')
-    'use --method reduction, which takes any limits'
+    >>> in_shell('use method="reduction", which accepts every problem')
+    'use --method reduction, which accepts every problem'
+    >>> in_shell("pass ignore_limits=True or budget=..., or ask for a gap (gap=0.01)")
+    'pass --ignore-limits or --budget, or ask for a gap (--gap 0.01)'
     """
     if text == "cost_support":
         return "--support"
-    if text in _SHELL_PLACES:
-        return "--" + text.replace("_", "-")
-    for python, shell in _SHELL_WORDS.items():
+    if text in _ARGUMENTS:
+        return _option(text)
+    for python, shell in _PHRASES.items():
         text = text.replace(python, shell)
-    return _METHOD.sub(r"--method \2", text)
+    return _ARGUMENT.sub(_replace_argument, text)
+
+
+def _option(argument: str) -> str:
+    return "--" + argument.replace("_", "-")
+
+
+def _replace_argument(match: re.Match[str]) -> str:
+    value = match["choice"] or match["number"]
+    return _option(match["name"]) + (f" {value}" if value else "")
 
 
 def usage_text(message: str, command: str, hint: str = "") -> RenderableType:
-    """Return the block for a command line that cannot be read."""
+    """Return the block for an invalid command line."""
     return _block(message.rstrip("."), [*([("hint", hint)] if hint else []), ("help", f"{command} --help")])
 
 
 def error_record(error: BaseException) -> dict[str, Any]:
-    """Return an error for machines."""
-    record: dict[str, Any] = {"kind": type(error).__name__, "message": str(error) or _surprise(error)}
+    """Return the JSON record of an error."""
+    record: dict[str, Any] = {"kind": type(error).__name__, "message": str(error) or _unexpected(error)}
     if isinstance(error, LocatedError):
         record |= {"expected": in_shell(error.expected), "found": in_shell(error.found)}
         record["where"], record["hint"] = in_shell(error.where), in_shell(error.hint) or None
     return record
 
 
-def _surprise(error: BaseException) -> str:
+def _unexpected(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this"
+        return "not enough memory"
     detail = str(error).split("\n")[0]
-    return f"a mistake in Solvent itself: {type(error).__name__}" + (f": {detail}" if detail else "")
+    return f"internal error: {type(error).__name__}" + (f": {detail}" if detail else "")
 
 
-def _after(error: BaseException) -> list[tuple[str, str]]:
+def _hints(error: BaseException) -> list[tuple[str, str]]:
     if isinstance(error, SolventError):
         return []
     if isinstance(error, MemoryError):
-        return [("hint", "set --memory-limit, or coarsen the costs")]
-    return [("hint", "run it again with --debug, and report what it shows")]
+        return [("hint", "set --memory-limit, or make costs coarser")]
+    return [("hint", "this is a bug in Solvent: run again with --debug and report the output")]
 
 
 def _block(head: str, lines: list[tuple[str, str]]) -> RenderableType:

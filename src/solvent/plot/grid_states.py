@@ -1,4 +1,4 @@
-"""Grids out of names: which states are cells of a map, which way is up, and where an action goes."""
+"""Grid layouts from names: which states are cells, the orientation of the grid, and the direction of actions."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _COMPASS = {
     "west": (-1, 0), "left": (-1, 0), "w": (-1, 0), "l": (-1, 0), "←": (-1, 0),
 }  # fmt: skip
 
-#: Which of a cell's two numbers counts columns, and whether the other one grows downwards.
+#: Index (0 or 1) of the number that is the column, and whether the other one, the row, increases downward.
 Frame = tuple[int, bool]
 _FRAMES: tuple[Frame, ...] = ((0, True), (0, False), (1, True), (1, False))
 
 
 @dataclass(frozen=True)
-class Map:
-    """A model whose states are cells: columns count to the right and rows downwards.
+class GridLayout:
+    """Positions of the states of a model in a grid: columns count to the right, rows downward.
 
     Attributes
     ----------
     place : dict of int to (int, int)
-        Column and row of each state (by position) that is a cell.
+        Column and row of each state (by index) that is a cell.
     frame : (int, bool)
-        How the names count.
+        Orientation of the numbers in the names.
     """
 
     place: dict[int, tuple[int, int]]
@@ -43,7 +43,7 @@ class Map:
 
 
 def read_cell(name: Hashable) -> tuple[int, int] | None:
-    """Return the two whole numbers of a name, or None if it is not the name of a cell.
+    """Return the two integers of a name, or None if it is not the name of a cell.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def _is_whole(part: Any) -> bool:
 
 
 def read_direction(action: Hashable) -> tuple[int, int] | None:
-    """Return how many columns and rows an action goes by its name, or None if that does not say.
+    """Return the columns and rows that an action moves according to its name, or None if the name has no direction.
 
     Examples
     --------
@@ -77,18 +77,18 @@ def read_direction(action: Hashable) -> tuple[int, int] | None:
     return found.pop() if len(found) == 1 else None
 
 
-def lay_out(model: CMDP) -> Map:
-    """Return where each cell of a model lies; which way its numbers count is taken from the moves, where they tell.
+def grid_layout(model: CMDP) -> GridLayout:
+    """Return the position of each cell; the orientation is inferred from actions with a direction in their names.
 
     Raises
     ------
     ModelError
-        If a state that is not terminal is no cell.
+        If a state that is not terminal is not a cell.
 
     Examples
     --------
     >>> from solvent.model import instances
-    >>> lay_out(instances.fuel_grid(2)).frame
+    >>> grid_layout(instances.fuel_grid(2)).frame
     (0, True)
     """
     cells = {}
@@ -99,23 +99,23 @@ def lay_out(model: CMDP) -> Map:
             cells[index] = cell
         elif has_rows[index]:
             raise ModelError(
-                "arrows", "states that are cells: pairs of whole numbers, or text such as '2,5'",
+                "arrows", "states that are cells: pairs of integers, or text such as '2,5'",
                 f"the state {quote(name)}", "plot.policy draws any state, by step and remaining budget",
             )  # fmt: skip
     if not cells:
-        raise ModelError("arrows", "states that are cells", "only terminal states that are none")
-    frame = _vote(model, cells)
-    return Map({index: turn(cell, frame) for index, cell in cells.items()}, frame)
+        raise ModelError("arrows", "states that are cells", "no such state")
+    frame = _find_frame(model, cells)
+    return GridLayout({index: to_column_row(cell, frame) for index, cell in cells.items()}, frame)
 
 
-def turn(pair: tuple[int, int], frame: Frame) -> tuple[int, int]:
-    """Return two numbers of a name, or a difference of such, as columns and rows."""
+def to_column_row(pair: tuple[int, int], frame: Frame) -> tuple[int, int]:
+    """Return the two numbers of a name, or a difference of two names, as (columns, rows)."""
     column, other = pair[frame[0]], pair[1 - frame[0]]
     return column, other if frame[1] else -other
 
 
-def _vote(model: CMDP, cells: dict[int, tuple[int, int]]) -> Frame:
-    """Return the frame in which most moves go where their names say; for none, (column, row) or text "row,column"."""
+def _find_frame(model: CMDP, cells: dict[int, tuple[int, int]]) -> Frame:
+    """Return the orientation that agrees with most named moves; by default (column, row), and "row,column" for text."""
     votes: Counter[Frame] = Counter()
     named = {a: way for a, name in enumerate(model.actions) if (way := read_direction(name)) is not None}
     for state in cells:
@@ -123,41 +123,41 @@ def _vote(model: CMDP, cells: dict[int, tuple[int, int]]) -> Frame:
             first = int(model.row_indptr[table * model.n_states + state])
             for row in range(first, int(model.row_indptr[table * model.n_states + state + 1])):
                 way = named.get(int(model.row_action[row]))
-                target = likeliest(model, row)
+                target = most_likely_state(model, row)
                 if way is None or target not in cells or target == state:
                     continue
                 moved = cells[target][0] - cells[state][0], cells[target][1] - cells[state][1]
-                votes.update(frame for frame in _FRAMES if turn(moved, frame) == way)
+                votes.update(frame for frame in _FRAMES if to_column_row(moved, frame) == way)
     as_text = any(isinstance(model.states[index], str) for index in cells)
     usual: Frame = (1, True) if as_text else (0, True)
     return max((usual, *_FRAMES), key=lambda frame: votes[frame])
 
 
-def likeliest(model: CMDP, row: int) -> int:
-    """Return the state (by position) that a row leads to most likely; among equals, the first to be named."""
+def most_likely_state(model: CMDP, row: int) -> int:
+    """Return the most likely next state (by index) of a row; the first in the model's order among equals."""
     part = slice(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1]))
     states, place = np.unique(model.next_state[part], return_inverse=True)
     return int(states[int(np.argmax(np.bincount(place, model.probability[part])))])
 
 
-def heading(model: CMDP, chart: Map, row: int, state: int) -> tuple[float, float] | None:
-    """Return the columns and rows an arrow for a row should span, at most 1 each way; None if the action goes nowhere.
+def arrow_direction(model: CMDP, layout: GridLayout, row: int, state: int) -> tuple[float, float] | None:
+    """Return the columns and rows (from -1 to 1) of the arrow for a row; None if the action does not move.
 
-    A name that says where it goes is believed, so that a move against a wall is still one.
+    A direction in the action's name takes precedence, so that a move against a wall is still drawn as an arrow.
     """
     named = read_direction(model.actions[int(model.row_action[row])])
     if named is not None:
         return float(named[0]), float(named[1])
-    target = likeliest(model, row)
-    if target == state or target not in chart.place:
+    target = most_likely_state(model, row)
+    if target == state or target not in layout.place:
         return None
-    across, down = (b - a for a, b in zip(chart.place[state], chart.place[target], strict=True))
+    across, down = (b - a for a, b in zip(layout.place[state], layout.place[target], strict=True))
     longest = max(abs(across), abs(down))
     return across / longest, down / longest
 
 
 def letters(names: Sequence[Hashable]) -> list[str]:
-    """Return short signs for actions that go nowhere: first letters, and numbers where these are the same.
+    """Return short labels for actions that do not move: first letters, numbered where they coincide.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a frontier's policy can have spent: attained where it is followed, and bounds that hold where it is not."""
+"""Amounts that the policy of a frontier can spend: attained if it is followed, bounds otherwise."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import pytest
 import solvent
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import resolve
-from solvent.solvers.frontier import frontiers as frontier
-from solvent.solvers.frontier import solver as methods
-from solvent.solvers.frontier.following import visit
-from solvent.solvers.frontier.solver import purse_of
+from solvent.solvers.frontier import following, solver
+from solvent.solvers.frontier.bounds import FrontierBounds
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.following import follow_policy
+from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.problem import Problem
 from solvent.solvers.transforms import gap as certified
 
 
 def random_model(rng: np.random.Generator) -> solvent.CMDP:
-    """A model whose costs have any one sign or both, and in which episodes may be over early."""
+    """A model with costs of one sign or of both, in which episodes may end early."""
     horizon, n_states = int(rng.integers(1, 7)), int(rng.integers(1, 5))
     low, high = [(-9, -1), (1, 9), (-5, 5), (0, 9), (-9, 0)][int(rng.integers(5))]
     b = solvent.CMDP.builder(horizon=horizon, start=0, resources=["x"], budget=int(rng.integers(-20, 30)))
@@ -41,20 +42,43 @@ def random_model(rng: np.random.Generator) -> solvent.CMDP:
 def test_bounds_without_following_hold(seed: int) -> None:
     model = random_model(np.random.default_rng(seed))
     problem = Problem.exact(model, resolve(model, None))
-    purse, _ = purse_of(problem.lattice)
-    found = frontier.build(problem.model, purse, ResourceMonitor())
+    resource = SingleResource.of(problem.lattice)
+    found = build(FrontierBounds(problem.model, resource, ResourceMonitor()), ResourceMonitor())
     if found.value(0) == -np.inf:
         return
-    cost = purse.cost
-    done, bound = (visit(problem.model, purse, found, 0, cost, cost, most) for most in (10**6, 0))
+    done, bound = (follow_policy(problem.model, resource, found, max_nodes=most) for most in (10**6, 0))
     assert done.complete
     assert not bound.complete
-    assert (bound.peak >= done.peak).all()
-    assert (bound.trough <= done.trough).all()
+    assert (bound.most >= done.most).all()
+    assert (bound.least <= done.least).all()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_all_ways_of_following_agree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table for exact costs, a table for rounded costs, and a hash table."""
+    rng = np.random.default_rng(seed)
+    model = random_model(rng)
+    problem = Problem.exact(model, resolve(model, None))
+    resource = SingleResource.of(problem.lattice)
+    found = build(FrontierBounds(problem.model, resource, ResourceMonitor()), ResourceMonitor())
+    if found.value(0) == -np.inf:
+        return
+    cost, wider = resource.cost, resource.cost + rng.integers(0, 2, len(resource.cost))
+    for true_cost in ((cost, cost), (cost, wider)):
+        monkeypatch.setattr(following, "_GRID_KEYS", 4_000_000)
+        table = follow_policy(problem.model, resource, found, true_cost=true_cost)
+        monkeypatch.setattr(following, "_GRID_KEYS", 0)
+        hashed = follow_policy(problem.model, resource, found, true_cost=true_cost)
+        assert table.complete
+        assert hashed.complete
+        for name in ("used", "most", "least"):
+            np.testing.assert_array_equal(getattr(hashed, name), getattr(table, name))
+        np.testing.assert_allclose(hashed.followed.reward, table.followed.reward, rtol=1e-12)
+        np.testing.assert_allclose(hashed.followed.size, table.followed.size, rtol=1e-12)
 
 
 def covering(sign: int) -> tuple[solvent.CMDP, Any]:
-    """Ending early spends least of what is to be delivered: "risky" falls short by a hundredth, "safe" does not."""
+    """At least 2 must be delivered: ending early with "risky" falls short by a hundredth, "safe" does not."""
     horizon = 6
     amount = [Fraction("1.99") * -sign, Fraction(-sign), Fraction(-3 * sign, 2)]
     budget = solvent.Budget.final(-2) if sign > 0 else solvent.Budget.final(lower=2)
@@ -70,12 +94,12 @@ def covering(sign: int) -> tuple[solvent.CMDP, Any]:
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("options", [{"approximation": "additive", "epsilon": "0.3", "strict": True}, {"gap": 0.01}])
-def test_policies_that_are_not_followed_are_never_over(
+def test_policies_that_are_not_followed_keep_the_budget(
     sign: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, _ = covering(sign)
     assert solvent.solve(model).value == 0
-    monkeypatch.setattr(methods, "MOST_FOLLOWED", 0)
+    monkeypatch.setattr(solver, "MAX_NODES", 0)
     monkeypatch.setattr(certified, "_FOLLOW", 0)
     monkeypatch.setattr(certified, "_FIRST_TRY", 0)
     found = solvent.solve(model, **options)
@@ -84,7 +108,7 @@ def test_policies_that_are_not_followed_are_never_over(
 
 
 def test_bounds_of_large_costs_do_not_wrap_around() -> None:
-    """The largest cost times the horizon is beyond 64 bits, though no sum of costs is."""
+    """The largest cost times the horizon exceeds 64 bits, but no sum of costs does."""
     horizon, large = 80, 2**57
     b = solvent.CMDP.builder(horizon=horizon, start="s", resources=["x"], budget=large + 10)
     b.add("s", "go", outcomes=[(1, "t", large)], steps=[0])
@@ -94,8 +118,8 @@ def test_bounds_of_large_costs_do_not_wrap_around() -> None:
     b.terminal("t", steps=[0])
     model = b.build()
     problem = Problem.exact(model, resolve(model, None))
-    purse, _ = purse_of(problem.lattice)
-    found = frontier.build(problem.model, purse, ResourceMonitor())
-    bound = visit(problem.model, purse, found, 0, purse.cost, purse.cost, 0)
-    assert bound.peak[-1] == large + 8
-    assert bound.trough[0] == large
+    resource = SingleResource.of(problem.lattice)
+    found = build(FrontierBounds(problem.model, resource, ResourceMonitor()), ResourceMonitor())
+    bound = follow_policy(problem.model, resource, found, max_nodes=0)
+    assert bound.most[-1] == large + 8
+    assert bound.least[0] == large

@@ -1,4 +1,4 @@
-"""Best paths where nothing is left to chance: the same answers as brute force and frontiers, however few labels fit."""
+"""Label setting on deterministic models: the same answers as brute force and frontiers, with any number of labels."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from solvent.errors import ModelError
 from solvent.model import instances
 from solvent.model.budget import Budget, resolve
 from solvent.model.cmdp import CMDP
-from solvent.solvers.frontier.solver import purse_of
-from solvent.solvers.labels import search as paths
+from solvent.solvers.frontier.resource import SingleResource
+from solvent.solvers.labels import search as labels_search
 from solvent.solvers.problem import Problem
 from solvent.solvers.solve import solve
 from solvent.verification.verify import verify
 
 
 def certain_model(seed: int, *, n_states: int = 6, horizon: int = 12, real: bool = True) -> CMDP:
-    """A random model in which nothing is left to chance, with refueling and states that end the episode."""
+    """A random deterministic model with refueling and states that end the episode."""
     rng = np.random.default_rng(seed)
     b = CMDP.builder(horizon=horizon, start=0, resources=["fuel"])
     for state in range(n_states - 1):
@@ -39,13 +39,13 @@ def certain_model(seed: int, *, n_states: int = 6, horizon: int = 12, real: bool
 
 @given(strategies.one_sided_problems(certain=True), st.sampled_from([1, 2, 64]), st.sampled_from([1, 16]))
 @settings(max_examples=300)
-def test_random_problems_however_narrow_the_search(tiny, width, prices):
+def test_random_problems_with_any_number_of_labels(tiny, width, prices):
     value = oracle.optimum(tiny.model, tiny.budget)
     event("infeasible" if value == -math.inf else "feasible")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paths, "_WIDTH", width)
-        patch.setattr(paths, "_WIDER", 2)
-        patch.setattr(paths, "_PRICES", prices)
+        patch.setattr(labels_search, "_WIDTH", width)
+        patch.setattr(labels_search, "_WIDER", 2)
+        patch.setattr(labels_search, "_PRICES", prices)
         check(tiny.model, tiny.budget, solve(tiny.model, tiny.budget, method="labels"), value)
 
 
@@ -77,21 +77,21 @@ def test_the_papers_family_with_few_labels():
 @given(st.integers(0, 10**6))
 @settings(max_examples=60)
 def test_bounds_hold_at_every_price(seed):
-    """What a price says of a (step, state) with so much left is at least what can be earned from there."""
+    """The bound of a price at a (step, state) with some amount left is at least what can be earned from there."""
     model = certain_model(seed, n_states=4, horizon=5, real=False)
     problem = Problem.exact(model, resolve(model, 3))
-    search = paths._Search(model, purse_of(problem.lattice)[0], ResourceMonitor(), drift=0.0)
+    resource = SingleResource.of(problem.lattice)
+    search = labels_search._Search(model, resource, ResourceMonitor(), drift=0.0)
     if not search.feasible:
         return
-    search.find_prices()
-    floor = int(purse_of(problem.lattice)[0].floor[-1])
+    least, prices = int(resource.least_left[-1]), search.prices
     nodes = oracle.Nodes(oracle.Problem(model, 3))
     for step in range(5):
         for state in range(4):
-            for left in range(floor, min(floor + 8, int(search._highest_HS[step, state]) + 1)):
+            for left in range(least, min(least + 8, int(search.bounds.highest_HS[step, state]) + 1)):
                 value = nodes.value(step, model.states[state], (Fraction(-left),))
-                for k in range(len(search._price_K)):
-                    bound = search._value_KHS[k, step, state] + search._price_K[k] * (left - floor)
+                for k in range(len(prices.price_K)):
+                    bound = prices.value_KHS[k, step, state] + prices.price_K[k] * (left - least)
                     assert bound >= value
 
 
@@ -101,7 +101,7 @@ def test_a_budget_that_does_not_bind_needs_no_other_labels():
     assert solution.value == close(solve(instances.paper(50, seed=3), 100, method="frontier").value)
 
 
-def test_ties_do_not_breed_labels():
+def test_ties_do_not_create_labels():
     model = instances.knapsack([1] * 40, [1] * 40, capacity=20)
     solution = solve(model)
     assert solution.value == 20
@@ -120,7 +120,7 @@ def test_an_episode_that_is_over_at_once():
 
 
 def test_room_for_labels_grows():
-    """Strongly correlated items defeat the bound, so that more labels come than there was room for."""
+    """Strongly correlated items make the bounds weak, so that there are more labels than room at first."""
     rng = np.random.default_rng(5)
     weights = rng.integers(1000, 2000, 60)
     model = instances.knapsack((weights + 100).tolist(), weights.tolist(), capacity=int(weights.sum()) // 2)
@@ -158,12 +158,12 @@ def test_limits_of_time_and_memory():
 
 @given(st.integers(0, 10**6))
 @settings(max_examples=40)
-def test_what_a_stopped_search_says_holds(seed):
+def test_bounds_of_a_stopped_search_hold(seed):
     model = certain_model(seed)
     known = solve(model, 3, method="frontier")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paths, "_WIDTH", 1)
-        patch.setattr(paths, "_PRICES", 2)
+        patch.setattr(labels_search, "_WIDTH", 1)
+        patch.setattr(labels_search, "_PRICES", 2)
         stopped = solve(model, 3, method="labels", memory_limit=7_000)
     if known.status == "optimal" and stopped.status != "limit":
         event(stopped.status)

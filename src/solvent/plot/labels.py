@@ -1,4 +1,4 @@
-"""Words on pictures: names and numbers short enough to be read there, and which resource is meant."""
+"""Labels in plots: names and numbers in short form, and the choice of a resource."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST_AMOUNT = 10
 
 
 def short_name(name: object, longest: int = _LONGEST_NAME) -> str:
-    """Return a name as text of bounded length, on one line.
+    """Return a name as one line of text of bounded length.
 
     Examples
     --------
@@ -25,7 +25,7 @@ def short_name(name: object, longest: int = _LONGEST_NAME) -> str:
 
 
 def plot_name(name: object) -> str:
-    r"""Return a short name as matplotlib takes it to the letter: no formulas, nothing left out of legends.
+    r"""Return a short name that matplotlib prints literally: not as a formula, and not hidden from legends.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def plot_name(name: object) -> str:
 
 
 def number(value: float) -> str:
-    """Return a float with four digits, thousands apart, and a true minus sign.
+    """Return a float with four digits, thousands separators, and a typographic minus sign.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def number(value: float) -> str:
 
 
 def amount(value: Fraction) -> str:
-    """Return an amount exactly if that is short, else as a float with "≈" before it.
+    """Return an amount exactly if that is short, otherwise as a float after "≈".
 
     Examples
     --------
@@ -63,17 +63,17 @@ def amount(value: Fraction) -> str:
     return f"≈ {number(float(value))}"
 
 
-def pick_resource(names: Sequence[str], resource: str | None, preferred: Sequence[str] = ()) -> str:
-    """Return the resource that is meant: the one named, or the only one, or the only preferred one.
+def choose_resource(names: Sequence[str], resource: str | None, preferred: Sequence[str] = ()) -> str:
+    """Return the given resource, or the only one, or the only preferred one.
 
     Raises
     ------
     ModelError
-        If there is no such resource, or it is not clear which is meant.
+        If the resource is unknown, or missing and ambiguous.
 
     Examples
     --------
-    >>> pick_resource(["fuel"], None), pick_resource(["fuel", "risk"], None, preferred=["risk"])
+    >>> choose_resource(["fuel"], None), choose_resource(["fuel", "risk"], None, preferred=["risk"])
     ('fuel', 'risk')
     """
     known = ", ".join(map(quote, names)) or "none"

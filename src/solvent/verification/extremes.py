@@ -1,4 +1,4 @@
-"""The first sweep of a check: histories that the policy cannot tell apart are one node, with extremes of spending."""
+"""First pass of a verification: merges the histories that the policy does not distinguish, and finds extremes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,30 @@ from solvent.errors import NodeLimitError, PolicyError
 from solvent.model.cmdp import CMDP
 from solvent.policy.choices import Choices
 from solvent.policy.nodes import NodeTable
-from solvent.verification.layers import Layer, Walk
+from solvent.verification.layers import PolicyLayer, Walk
 
 
-class StraddleError(Exception):
-    """Histories that were merged as settled are told apart again, so they must not be merged."""
+class SettledSplitError(Exception):
+    """The policy distinguishes histories that were merged because a resource was settled."""
 
 
 @dataclass
 class Findings:
-    """What a sweep found, in ticks; `broken` holds the resources whose limits were broken."""
+    """What one pass found.
+
+    Attributes
+    ----------
+    earned : list of float
+        Expected reward of each step.
+    worst, least : list of tuples
+        The most and the least spent after each step, one number of ticks per ledger.
+    broken : set of int
+        Positions of the resources whose limits were broken.
+    nodes : int
+        Nodes visited.
+    complete : bool
+        False if the pass ended where the policy has no decision.
+    """
 
     earned: list[float] = field(default_factory=list)
     worst: list[tuple[Any, ...]] = field(default_factory=list)
@@ -31,8 +45,8 @@ class Findings:
     nodes: int = 0
     complete: bool = True
 
-    def take(self, walk: Walk, layer: Layer, max_nodes: int) -> None:
-        """Note the extremes of a layer."""
+    def take(self, walk: Walk, layer: PolicyLayer, max_nodes: int) -> None:
+        """Record the extremes of a layer."""
         self.nodes += len(layer)
         if self.nodes > max_nodes:
             raise NodeLimitError(
@@ -45,22 +59,30 @@ class Findings:
             if ledger.excess(layer.step - 1, high, low)[0] > 0:
                 self.broken.add(r)
 
-    def earn(self, model: CMDP, layer: Layer, choices: Choices, rows: NDArray[np.int64]) -> None:
-        """Note the expected reward of a step."""
+    def earn(self, model: CMDP, layer: PolicyLayer, choices: Choices, rows: NDArray[np.int64]) -> None:
+        """Record the expected reward of a step."""
         gains = layer.probability[choices.node] * choices.probability * model.row_reward[rows]
         self.earned.append(math.fsum(gains.tolist()))
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """The first sweep: nodes are what the policy can tell apart."""
+class ExtremesPass:
+    """The first pass: nodes are what the policy distinguishes.
+
+    Attributes
+    ----------
+    walk : Walk
+    max_nodes : int
+    settled : bool
+        If True, merge amounts within the policy's settled intervals.
+    """
 
     walk: Walk
     max_nodes: int
     settled: bool
 
     def run(self) -> Findings:
-        """Walk to the horizon, or to where the policy decides nothing after some limit may have been broken."""
+        """Go to the horizon, or to a step without a decision after a limit may have been broken."""
         walk, result = self.walk, Findings()
         layer = walk.start(traced=False)
         for _ in range(walk.model.horizon):
@@ -80,7 +102,7 @@ class Sweep:
             walk.forget(layer)
         return result
 
-    def _identity(self, layer: Layer) -> list[NDArray[Any]]:
+    def _identity(self, layer: PolicyLayer) -> list[NDArray[Any]]:
         walk = self.walk
         over = layer.state == walk.ended
         settled = self._settled(layer, over)
@@ -88,11 +110,11 @@ class Sweep:
         for d, (r, _) in enumerate(walk.tracked):
             merged = over | settled[:, d]
             if self.settled and (layer.high[r] != layer.low[r])[~merged].any():
-                raise StraddleError
+                raise SettledSplitError
             columns += [settled[:, d].astype(np.int64), np.where(merged, 0, layer.high[r])]
         return columns
 
-    def _settled(self, layer: Layer, over: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _settled(self, layer: PolicyLayer, over: NDArray[np.bool_]) -> NDArray[np.bool_]:
         policy, tracked = self.walk.policy, self.walk.tracked
         result = np.zeros((len(layer), len(tracked)), bool)
         if not self.settled or not isinstance(policy, NodeTable) or layer.step == self.walk.model.horizon:
@@ -108,8 +130,8 @@ class Sweep:
         return result
 
 
-def no_decision(walk: Walk, layer: Layer, node: int) -> PolicyError:
-    """Return the error for a node where the policy should decide and does not."""
+def no_decision(walk: Walk, layer: PolicyLayer, node: int) -> PolicyError:
+    """Return the error for a node where the policy has no decision but needs one."""
     place = walk.place(layer, node)
     if isinstance(walk.policy, NodeTable):
         return walk.policy.no_decision(layer.step, int(layer.state[node]), place)

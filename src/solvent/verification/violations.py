@@ -1,8 +1,8 @@
-"""The second sweep of a check, for policies that can break a limit: how likely, by how much, and a history that does.
+"""Second pass of a verification, for policies that may break a limit: probability, excess, and a shortest history.
 
-Here nodes are told apart by what was spent of the suspect resources, and by the most by which their limits were broken
-so far. Each node remembers one node and outcome that led to it, until the first limit is broken: following them back
-gives a history of the fewest steps.
+Nodes differ by the amounts spent of the suspect resources, and by the greatest excess over their limits so far. Until
+the first limit is broken, each node stores one node and one outcome that lead to it; following these back gives a
+shortest history.
 """
 
 from __future__ import annotations
@@ -18,14 +18,24 @@ from numpy.typing import NDArray
 from solvent.core.exact import nearest_float
 from solvent.errors import ModelError
 from solvent.model.distributions import CostDistribution
-from solvent.verification.layers import NO_OUTCOME, Layer, Walk
+from solvent.verification.extremes import Findings, no_decision
+from solvent.verification.layers import NO_OUTCOME, PolicyLayer, Walk
 from solvent.verification.report import CostPart, Witness, WitnessStep
-from solvent.verification.sweep import Findings, no_decision
 
 
 @dataclass(frozen=True)
-class Traced:
-    """What the second sweep adds; a probability or an excess is None if it hangs on continuous costs."""
+class ViolationFindings:
+    """What the second pass found; a probability or an excess is None if it depends on continuous costs.
+
+    Attributes
+    ----------
+    findings : Findings
+    probability : float or None
+        Probability of breaking a limit.
+    excess : dict of int to float or None
+        Expected greatest excess of each suspect resource, by position.
+    witness : Witness or None
+    """
 
     findings: Findings
     probability: float | None
@@ -34,17 +44,17 @@ class Traced:
 
 
 @dataclass(frozen=True)
-class Trace:
-    """The second sweep.
+class ViolationPass:
+    """The second pass.
 
     Attributes
     ----------
     walk : Walk
     max_nodes : int
     suspects : list of int
-        The resources whose limits might be broken.
+        Positions of the resources whose limits may be broken.
     before : Findings
-        What the first sweep found.
+        What the first pass found.
     """
 
     walk: Walk
@@ -52,8 +62,8 @@ class Trace:
     suspects: list[int]
     before: Findings
 
-    def run(self) -> Traced:
-        """Walk to the horizon, or, with continuous costs, to the first limit broken."""
+    def run(self) -> ViolationFindings:
+        """Go to the horizon or, with continuous costs, to the first broken limit."""
         walk = self.walk
         found = Findings(nodes=self.before.nodes)
         layer = walk.start(traced=True)
@@ -78,44 +88,44 @@ class Trace:
                     if any(walk.ledgers[r].continuous for r in self.suspects):
                         return self._undecided(witness)
         broken_nodes = _is_broken(layer)
-        # that of a history may be smaller than any float above 0, and then it is that float
+        # the probability of a history may underflow; it is then the smallest positive float
         probability = min(max(math.fsum(layer.probability[broken_nodes].tolist()), math.ulp(0.0)), 1.0)
         excess: dict[int, float | None] = {r: self._expectation(layer, r) for r in self.suspects}
-        return Traced(found, probability if witness is not None else 0.0, excess, witness)
+        return ViolationFindings(found, probability if witness is not None else 0.0, excess, witness)
 
-    def _identity(self, layer: Layer) -> list[NDArray[Any]]:
+    def _identity(self, layer: PolicyLayer) -> list[NDArray[Any]]:
         over = layer.state == self.walk.ended
         columns = [layer.high[r] for r in self.suspects]
         columns += [layer.low[r] for r in self.suspects if self.walk.ledgers[r].continuous]
         seen = [r for r, _ in self.walk.tracked if r not in self.suspects]
         return columns + [np.where(over, 0, layer.high[r]) for r in seen]
 
-    def _may_stop(self, layer: Layer, missing: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the nodes without a decision, if all of them have broken a limit."""
+    def _may_stop(self, layer: PolicyLayer, missing: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the nodes without a decision; raise an error unless a limit was broken at all of them."""
         innocent = missing[~_is_broken(layer)[missing]]
         if len(innocent):
             raise no_decision(self.walk, layer, int(innocent[0]))
         return missing
 
-    def _undecided(self, witness: Witness) -> Traced:
+    def _undecided(self, witness: Witness) -> ViolationFindings:
         if not self.before.complete:
             raise ModelError(
                 "policy",
-                "decisions everywhere it leads, as continuous costs leave open which histories break a limit",
+                "a decision wherever it leads, because with continuous costs any history may keep all limits",
                 "none at some nodes",
             )
-        return Traced(self.before, None, dict.fromkeys(self.suspects, None), witness)
+        return ViolationFindings(self.before, None, dict.fromkeys(self.suspects, None), witness)
 
-    def _expectation(self, layer: Layer, r: int) -> float:
+    def _expectation(self, layer: PolicyLayer, r: int) -> float:
         unit = self.walk.ledgers[r].unit
         terms = zip(layer.probability.tolist(), layer.excess[r].tolist(), strict=True)
         try:
             return math.fsum(p * nearest_float(ticks * unit) for p, ticks in terms if ticks)
-        except OverflowError:  # of a sum of finite numbers
+        except OverflowError:  # the sum of finite numbers is not finite
             return math.inf
 
-    def _witness(self, trail: list[Layer], node: int) -> Witness:
-        """Follow a node back to the start, and add up what that one history spends."""
+    def _witness(self, trail: list[PolicyLayer], node: int) -> Witness:
+        """Follow a node back to the start, and add up the costs of that history."""
         ledgers = self.walk.ledgers
         resource = next(r for r in range(len(ledgers)) if trail[-1].excess[r][node] > 0)
         outcomes: list[int] = []
@@ -159,7 +169,7 @@ class Trace:
         )
 
 
-def _is_broken(layer: Layer) -> NDArray[np.bool_]:
+def _is_broken(layer: PolicyLayer) -> NDArray[np.bool_]:
     broken = np.zeros(len(layer), bool)
     for excess in layer.excess:
         broken |= (excess > 0).astype(bool)

@@ -1,7 +1,7 @@
-"""What is checked, in whole numbers: every cost of a model, and every limit, on one unit per resource.
+"""Costs and limits as integers: all costs of a model and all limits in one unit per resource.
 
-The unit divides costs, ends of continuous distributions, limits, and the ticks of the policy in question, so that no
-comparison rounds. Where sums might leave 64 bits, Python's integers take over.
+The unit divides every cost, both ends of every continuous distribution, every limit, and the policy's unit, so that
+comparisons are exact. Where sums might not fit 64 bits, Python integers are used.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.policy.nodes import NodeTable
 
-#: Sums below this in absolute value are kept in 64 bits.
+#: Sums below this in absolute value are stored in 64 bits.
 _SAFE = 2**61
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """One resource: costs of all outcomes, and limits after each step, in units.
+    """The costs of all outcomes of one resource, and its limits after each step, in multiples of a unit.
 
     Attributes
     ----------
     name : str
     unit : Fraction
     high_O, low_O : ndarray of int64, or of Python numbers, shape (O,)
-        The cost of each outcome; the ends of its support where it is continuous, minus infinity where there is none.
+        The cost of each outcome. For a continuous cost, its greatest and least possible value; minus infinity if it is
+        not bounded below.
     upper, lower : tuple of int or None
-        Limits after each step; None where a side is open.
+        Limits after each step; None where there is none.
     continuous : bool
-        Whether some cost has a density.
+        Whether some cost is continuous.
     counted : bool
-        Whether this is not what is spent, but what a policy on rounded costs takes it for.
+        If True, the costs are those that a policy on rounded costs counts, not those that are spent.
     """
 
     name: str
@@ -56,15 +57,15 @@ class Ledger:
         return any(limit is not None for limit in (*self.upper, *self.lower))
 
     def amount(self, ticks: Any) -> Fraction | None:
-        """Return what so many ticks are worth; None for minus infinity."""
+        """Return the amount of a number of ticks; None for minus infinity."""
         return None if ticks == -np.inf else int(ticks) * self.unit
 
     def limit(self, ticks: int | None) -> Fraction | None:
-        """Return what a limit is worth; None where a side is open."""
+        """Return the amount of a limit; None if there is none."""
         return None if ticks is None else ticks * self.unit
 
     def excess(self, step: int, high: NDArray[Any], low: NDArray[Any]) -> NDArray[Any]:
-        """Return by how many ticks spending from `low` to `high` breaks a limit after `step`; negative or 0 if not."""
+        """Return by how many ticks amounts from `low` to `high` break a limit after `step`; at most 0 if not."""
         upper, lower = self.upper[step], self.lower[step]
         over = None if upper is None else high - upper
         under = None if lower is None else lower - low
@@ -89,7 +90,7 @@ def open_ledgers(model: CMDP, limits: Limits, policy_units: Mapping[str, Fractio
 
 
 def count_ledgers(policy: NodeTable, count_OD: NDArray[np.int64]) -> tuple[Ledger, ...]:
-    """Return a ledger of what a policy on rounded costs counts of each resource it tracks; none has limits."""
+    """Return a ledger, without limits, of the counted costs of each resource that a policy on rounded costs tracks."""
     none = (None,) * policy.horizon
     return tuple(
         Ledger(name, policy.units[d], count_OD[:, d], count_OD[:, d], none, none, continuous=False, counted=True)

@@ -1,6 +1,6 @@
-"""The account of one episode: what was spent, exactly, and what remains.
+"""Exact amounts spent and remaining during one episode.
 
-Amounts are Fractions, so three costs of 0.1 spend 0.3 and not a hair more, however long an episode is.
+Amounts are Fractions, so three costs of 0.1 add up to exactly 0.3, and errors do not accumulate in long episodes.
 """
 
 from __future__ import annotations
@@ -12,46 +12,51 @@ from typing import Any
 from solvent.errors import BudgetError, quote
 from solvent.model.budget import Budget, Limits
 
-#: The resource that a plain number limits where no model names one.
+#: Name of the resource that a plain number limits if there is no model.
 ONLY_RESOURCE = "cost"
 
 _Side = tuple[Fraction | None, ...]
 
 
-class Account:
-    """What was spent of each limited resource since the episode began.
+class BudgetTracker:
+    """Tracks what was spent of each limited resource since the episode began.
 
     Parameters
     ----------
     limits : Limits
-        After each step; the last one of a resource also holds for all later steps.
+        Limits after each step; the last limit of a resource also holds for all later steps.
 
     Examples
     --------
-    >>> account = Account(read_limits(0.3))
+    >>> tracker = BudgetTracker(read_limits(0.3))
     >>> for _ in range(3):
-    ...     account.spend([Fraction("0.1")])
-    >>> account.spent, account.remaining, account.broken
+    ...     tracker.spend([Fraction("0.1")])
+    >>> tracker.spent, tracker.remaining, tracker.broken
     ({'cost': Fraction(3, 10)}, {'cost': Fraction(0, 1)}, False)
     """
 
     def __init__(self, limits: Limits) -> None:
         self.resources, self._upper, self._lower = limits.resources, limits.upper, limits.lower
-        # what remains is counted to the next limit to come: the coming step need not have one
+        # the coming step may have no limit; `remaining` then refers to the next one
         self._next_upper = [_next(side) for side in limits.upper]
         self._next_lower = [_next(side) for side in limits.lower]
         self.reset()
 
     def reset(self) -> None:
-        """Begin again, with nothing spent."""
+        """Start a new episode, with nothing spent."""
         self.step, self.amounts = 0, [Fraction(0)] * len(self.resources)
         self._broken_within = False
 
     def spend(self, costs: Sequence[Fraction], high: Sequence[Fraction] = (), low: Sequence[Fraction] = ()) -> None:
-        """Take in what a step cost, one amount per limited resource.
+        """Add the cost of a step.
 
-        `high` and `low` are the most and the least of what was spent of it on the way, if it was several steps of the
-        environment. These are judged by the looser of the limits before and after the step.
+        Parameters
+        ----------
+        costs : sequence of Fraction
+            One amount per limited resource.
+        high, low : sequence of Fraction, optional
+            The greatest and the least cumulative cost within the step, if it was several steps of the environment.
+            They are compared with the looser of the limits before and after the step.
         """
         self._broken_within = any(
             self._breaks_within(d, self.amounts[d] + most, self.amounts[d] + least)
@@ -67,39 +72,43 @@ class Account:
         return over or all(limit is not None and least < limit for limit in lowers)
 
     def begin_with(self, costs: Sequence[Fraction]) -> None:
-        """Take in what was spent before the first step."""
+        """Set what was spent before the first step."""
         self.amounts = list(costs)
 
     @property
     def spent(self) -> dict[str, Fraction]:
-        """What was spent so far, by resource."""
+        """Amount spent so far, by resource."""
         return dict(zip(self.resources, self.amounts, strict=True))
 
     @property
     def remaining(self) -> dict[str, Fraction]:
-        """What remains to the next upper limit; for a resource with lower limits only, the distance to the next."""
+        """Amount that may still be spent before the next limit is reached, by resource.
+
+        The next upper limit minus what was spent. For a resource with lower limits only: what was spent minus the next
+        lower limit.
+        """
         result = {}
         for d, name in enumerate(self.resources):
             most, least = _at(self._next_upper[d], self.step), _at(self._next_lower[d], self.step)
             if most is not None:
                 result[name] = most - self.amounts[d]
             else:
-                assert least is not None  # a resource without limits is not tracked
+                assert least is not None  # resources without limits are not tracked
                 result[name] = self.amounts[d] - least
         return result
 
     def upper(self, d: int, step: int) -> Fraction | None:
-        """Return the limit on what was spent of a resource (by position) after a step; None if there is none."""
+        """Return the upper limit of a resource (by index) after a step; None if there is none."""
         return _at(self._upper[d], step)
 
     @property
     def broken(self) -> bool:
-        """Whether a limit after the last step, or on the way there, was not kept."""
+        """Whether the last step broke a limit, at its end or within it."""
         return self.step > 0 and (self._broken_within or self._breaks(self.step - 1))
 
     @property
     def broken_later(self) -> bool:
-        """Whether a limit after a later step is not kept by what was spent so far, nothing more being spent."""
+        """Whether what was spent so far breaks the limit of a later step even if nothing more is spent."""
         return any(self._breaks(step) for step in range(self.step, max(map(len, self._upper), default=0)))
 
     def _breaks(self, step: int) -> bool:
@@ -110,17 +119,17 @@ class Account:
         return False
 
     def limit_range(self, d: int) -> tuple[Fraction, Fraction]:
-        """Return the least and the greatest limit that `remaining` of a resource (by position) is counted from."""
+        """Return the least and the greatest of the limits that `remaining` of a resource (by index) refers to."""
         limits = [x for x in self._next_upper[d] if x is not None] or [x for x in self._next_lower[d] if x is not None]
         return min(limits), max(limits)
 
     def counts_down(self, d: int) -> bool:
-        """Whether `remaining` of a resource (by position) falls as more is spent."""
+        """Whether `remaining` of a resource (by index) decreases as more is spent."""
         return any(limit is not None for limit in self._upper[d])
 
 
 def _next(side: _Side) -> _Side:
-    """Return for each step the first limit from it on, or else the last there was."""
+    """Return for each step the first limit at or after it, or the last one before it if there is none."""
     filled: list[Fraction | None] = []
     coming: Fraction | None = None
     for limit in reversed(side):
@@ -137,12 +146,12 @@ def _at(side: _Side, step: int) -> Fraction | None:
 
 
 def read_limits(budget: Any) -> Limits:
-    """Return the limits of a budget where there is no model: one anytime upper limit per resource.
+    """Return the limits of a budget without a model: one anytime upper limit per resource.
 
     Raises
     ------
     BudgetError
-        If there is no limit, or one of another kind: what comes after the next step is then unknown.
+        If there is no limit, or a limit of another kind, which needs a model.
 
     Examples
     --------
@@ -161,7 +170,7 @@ def read_limits(budget: Any) -> Limits:
                 where,
                 "one anytime upper limit",
                 quote(given),
-                "limits that vary, lower and final ones need a model, which knows what may come later: model=...",
+                "limits per step, lower limits and final limits need a model: pass model=...",
             )
         found[str(name)] = plain.upper
     if not found:

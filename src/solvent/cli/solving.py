@@ -1,0 +1,162 @@
+"""`solve` and `frontier`: compute policies and values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from solvent.cli.budgets import read_budget_options, read_epsilon_options
+from solvent.cli.exits import finish
+from solvent.cli.models import read_model
+from solvent.cli.options import (
+    ApproximationOption,
+    BudgetOption,
+    MemoryLimit,
+    MethodOption,
+    ModelArgument,
+    PlotOption,
+    ResourceOption,
+    TimeLimit,
+)
+from solvent.cli.outputs import PLOT_SUFFIXES, Output, OutputFiles, plan_output, refuse_duplicates
+from solvent.cli.session import ExitCode, Session
+from solvent.core.tables import group
+
+if TYPE_CHECKING:
+    from solvent.model.cmdp import CMDP
+    from solvent.policy.table import AugmentedPolicy
+    from solvent.solvers.solution import Solution
+
+#: Exit codes of the statuses without a policy.
+_CODES = {"infeasible": ExitCode.INFEASIBLE, "not_found": ExitCode.INFEASIBLE, "limit": ExitCode.LIMIT}
+
+
+def solve(
+    session: Session,
+    model: ModelArgument,
+    budget: BudgetOption = None,
+    method: MethodOption = None,
+    approximation: ApproximationOption = None,
+    epsilon: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--epsilon",
+            "-e",
+            metavar="[NAME=]E",
+            help="How far --approximation may exceed the budget: an amount (additive) or a share of it (relative).",
+            show_default=False,
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="With --approximation: never exceed the budget.", show_default=False)
+    ] = False,
+    gap: Annotated[
+        str | None,
+        typer.Option(
+            "--gap", metavar="G", help="Stop when the relative gap is at most G: 0.01 is 1 %.", show_default=False
+        ),
+    ] = None,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="POLICY", help="Write the policy.", show_default=False)
+    ] = None,
+    plot: PlotOption = None,
+) -> int:
+    """Find the best policy that never exceeds the budget."""
+    from solvent.cli.text import records, results
+    from solvent.model.budget import resolve
+    from solvent.solvers.solve import solve as run
+
+    outputs = {
+        "--out": plan_output("--out", out, inputs=(model,)),
+        "--plot": plan_output("--plot", plot, inputs=(model,), suffixes=PLOT_SUFFIXES),
+    }
+    refuse_duplicates(outputs)
+    session.plan_files(policy=outputs["--out"], plot=outputs["--plot"])
+    loaded = read_model(session, model)
+    limited = read_budget_options(budget, loaded)
+    limits = resolve(loaded, limited)
+    solution = run(
+        loaded, limited, method=method or "auto", approximation=approximation,
+        epsilon=read_epsilon_options(epsilon, loaded), strict=strict, gap=gap, time_limit=time_limit,
+        memory_limit=memory_limit, progress=session.progress,
+    )  # fmt: skip
+    if session.interrupted:
+        found = solution.status.has_policy
+        session.note(f"interrupted: {'this is the best policy found so far' if found else 'no policy found yet'}")
+    code = _CODES.get(solution.status.value, ExitCode.OK)
+    output_files = _write(session, loaded, solution, outputs["--out"], outputs["--plot"])
+    record = records.solution_record(loaded, solution, limits)
+    text = results.solution_text(solution, limits, verbose=session.verbose, written=output_files.files)
+    record |= {"written": output_files.files, "interrupted": session.interrupted}
+    if session.interrupted and code is ExitCode.LIMIT:
+        code = session.interrupted_code
+    return finish(session, text, record, code, output_files.error)
+
+
+def _write(session: Session, model: CMDP, solution: Solution, out: Output | None, plot: Output | None) -> OutputFiles:
+    """Write the policy and the plot, if requested."""
+    output_files = OutputFiles()
+    if not solution.status.has_policy:
+        if out is not None or plot is not None:
+            session.note("nothing was written: there is no policy")
+        return output_files
+    with session.working("writing"):
+        output_files.write("policy", out, lambda path: solution.policy.save(path))
+        output_files.write("plot", plot, lambda path: draw_spending(path, model, solution.policy))
+    return output_files
+
+
+def draw_spending(path: Path, model: CMDP, policy: AugmentedPolicy, *given: Any, **options: Any) -> None:
+    """Write a plot of what a policy spends over time."""
+    from solvent.plot.files import save
+    from solvent.plot.panels import spending_panels
+
+    save(spending_panels(model, policy, *given, **options), path)
+
+
+def frontier(
+    session: Session,
+    model: ModelArgument,
+    resource: ResourceOption = None,
+    max_budget: Annotated[
+        str | None,
+        typer.Option("--max-budget", metavar="BUDGET", help="Largest budget of the curve.", show_default=False),
+    ] = None,
+    ignore_limits: Annotated[
+        bool,
+        typer.Option("--ignore-limits", help="Ignore all other limits of the model's budget.", show_default=False),
+    ] = False,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+    plot: PlotOption = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write all points as CSV.", show_default=False)
+    ] = None,
+) -> int:
+    """Compute the best value for every budget of one resource."""
+    from solvent import plot as figures
+    from solvent.cli.text import records, results
+    from solvent.core.files import write_atomically
+    from solvent.solvers.curve import frontier as run
+
+    drawing = plan_output("--plot", plot, inputs=(model,), suffixes=PLOT_SUFFIXES)
+    table = plan_output("--csv", csv, inputs=(model,))
+    refuse_duplicates({"--plot": drawing, "--csv": table})
+    session.plan_files(plot=drawing, csv=table)
+    loaded = read_model(session, model)
+    curve = run(
+        loaded, resource, max_budget, ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit,
+        progress=session.progress,
+    )  # fmt: skip
+    output_files = OutputFiles()
+    with session.working("writing"):
+        output_files.write("csv", table, lambda path: write_atomically(path, results.curve_csv(curve).encode()))
+        output_files.write("plot", drawing, lambda path: figures.save(figures.frontier(curve), path))
+    text = results.curve_text(curve, results.curve_plot(curve, session.out), verbose=session.verbose)
+    record = records.curve_record(curve) | {"written": output_files.files}
+    code = ExitCode.INFEASIBLE if curve.least_budget is None else ExitCode.OK
+    return finish(session, group(text, results.written_text(output_files.files)), record, code, output_files.error)

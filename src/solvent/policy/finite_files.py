@@ -1,0 +1,132 @@
+"""Reading the file of a policy with a horizon: from header and arrays to a checked policy."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Any, cast
+
+import numpy as np
+
+from solvent.core.archives import Arrays, Header, check_array, check_length, check_pointers, check_positions
+from solvent.core.exact import exact
+from solvent.core.loading import check_limit
+from solvent.errors import PolicyError, quote
+from solvent.formats.encoding import decode_name
+from solvent.model.budget import Limits
+from solvent.model.cmdp import CMDP
+from solvent.model.validation import check_horizon, check_names, check_resources
+from solvent.policy.layout import ARRAYS, SETTLED
+from solvent.policy.nodes import Lookup
+from solvent.policy.table import AugmentedPolicy
+
+_FINGERPRINT = re.compile(r"[0-9a-f]{32}")
+
+
+def _field(header: Header, name: str, kind: type) -> Any:
+    value = header.get(name)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise PolicyError(f"header, {name}", f"a {kind.__name__}", quote(value))
+    return value
+
+
+def rebuild(header: Header, arrays: Arrays, model: CMDP | None) -> AugmentedPolicy:
+    """Return the policy of a header and arrays.
+
+    Raises
+    ------
+    PolicyError, ModelError
+        If they do not define a policy.
+    """
+    horizon = check_horizon(_field(header, "horizon", int))
+    names = {
+        key: check_names([decode_name(name) for name in _field(header, key, list)], key) or ()
+        for key in ("states", "actions")
+    }
+    start = decode_name(header.get("start"))
+    resources = check_resources(_field(header, "resources", list))
+    check_limit("resources", len(resources), "resources")
+    fingerprint = _field(header, "fingerprint", str)
+    if not _FINGERPRINT.fullmatch(fingerprint):
+        raise PolicyError("header, fingerprint", "32 hexadecimal digits", quote(fingerprint))
+    if start not in names["states"]:
+        raise PolicyError("header, start", "one of the states", quote(start))
+    n_tracked = len(resources)
+    units = tuple(_number(text, "units") for text in _field(header, "units", list))
+    if len(units) != n_tracked or any(unit <= 0 for unit in units):
+        raise PolicyError("header, units", f"{n_tracked} positive numbers", quote(header["units"]))
+    upper, lower = (_read_side(header, key, n_tracked, horizon) for key in ("upper", "lower"))
+    for name, most, least in zip(resources, upper, lower, strict=True):
+        if any(m is not None and n is not None and n > m for m, n in zip(most, least, strict=True)):
+            raise PolicyError(f"header, limits of {quote(name)}", "no lower limit above the upper one", "one that is")
+    lookup = header.get("lookup")
+    if not isinstance(lookup, str) or lookup not in ("equal", "at_most", "at_least"):
+        raise PolicyError("header, lookup", "equal, at_most or at_least", quote(lookup))
+    counting = _field(header, "counting", list)
+    if len(counting) != n_tracked or any(
+        not isinstance(each, str) or each not in ("exact", "down", "up") for each in counting
+    ):
+        raise PolicyError("header, counting", f"exact, down or up for {n_tracked} resources", quote(counting))
+    parts = {key: check_array(arrays, key, dtype, ndim) for key, (dtype, ndim) in ARRAYS.items()}
+    actions = check_array(arrays, "action_N", np.min_scalar_type(max(len(names["actions"]) - 1, 0)), 1)
+    settled = {key: check_array(arrays, key, np.int64, 2) for key in SETTLED if key in arrays}
+    policy = AugmentedPolicy(
+        fingerprint=fingerprint,
+        horizon=horizon,
+        start=start,
+        states=names["states"],
+        actions=names["actions"],
+        resources=resources,
+        units=units,
+        limits=Limits(resources, upper, lower),
+        action_N=actions,
+        lookup=cast(Lookup, lookup),
+        counting=tuple(counting),
+        model=model,
+        **parts,
+        **settled,
+    )
+    _check_layout(policy)
+    return policy
+
+
+def _number(text: Any, where: str) -> Fraction:
+    if not isinstance(text, str):
+        raise PolicyError(f"header, {where}", "numbers as text", quote(text))
+    return exact(text, f"header, {where}")
+
+
+def _read_side(header: Header, key: str, n_tracked: int, horizon: int) -> tuple[tuple[Fraction | None, ...], ...]:
+    sides = _field(header, key, list)
+    if len(sides) != n_tracked or any(not isinstance(side, list) or len(side) != horizon for side in sides):
+        raise PolicyError(f"header, {key}", f"{n_tracked} lists of {horizon} limits", quote(sides))
+    return tuple(tuple(None if limit is None else _number(limit, key) for limit in side) for side in sides)
+
+
+def _check_layout(policy: AugmentedPolicy) -> None:
+    """Check that all positions are valid and all arrays are sorted as look-ups need them."""
+    n_groups, n_nodes, n_tracked = len(policy.group_state), len(policy.spent_ND), len(policy.resources)
+    check_pointers("step_indptr", policy.step_indptr, policy.horizon, n_groups)
+    check_pointers("node_indptr", policy.node_indptr, n_groups, n_nodes, empty=False)
+    if policy.spent_ND.shape[1] != n_tracked:
+        raise PolicyError("spent_ND", f"rows of {n_tracked}", f"shape {policy.spent_ND.shape}")
+    check_length("action_N", policy.action_N, n_nodes)
+    check_positions("group_state", policy.group_state, len(policy.states))
+    check_positions("action_N", policy.action_N, len(policy.actions))
+    step_of = np.repeat(np.arange(policy.horizon), np.diff(policy.step_indptr))
+    if ((policy.group_state[1:] <= policy.group_state[:-1]) & (step_of[1:] == step_of[:-1])).any():
+        raise PolicyError("group_state", "states that increase within a step", "others")
+    tied = np.diff(np.repeat(np.arange(n_groups), np.diff(policy.node_indptr))) == 0
+    for d in range(n_tracked):
+        column = policy.spent_ND[:, d]
+        if (tied & (column[1:] < column[:-1])).any():
+            break
+        tied = tied & (column[1:] == column[:-1])
+    if tied.any():
+        raise PolicyError("spent_ND", "amounts that increase within a group", "others")
+    ends = (policy.settled_low_GD, policy.settled_high_GD)
+    given = [end for end in ends if end is not None]
+    if len(given) == 1 or any(end.shape != (n_groups, n_tracked) for end in given):
+        raise PolicyError("settled", f"both ends, of shape ({n_groups}, {n_tracked})", "others")
+    if policy.lookup != "equal" and (n_tracked != 1 or given):
+        raise PolicyError("lookup", "one resource and nothing settled", f"{policy.lookup} with {n_tracked}")

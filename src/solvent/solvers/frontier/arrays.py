@@ -1,0 +1,171 @@
+"""Frontiers as arrays: one value for each amount, swept backward step by step."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.core.limits import ResourceMonitor
+from solvent.core.threads import run_by_states
+from solvent.solvers.accuracy import Extremes
+from solvent.solvers.bounds.kernels import DOWN, UP
+from solvent.solvers.frontier.array_kernels import (
+    ArrayLayout,
+    PooledRows,
+    SweepArrays,
+    finish_step,
+    sweep_step,
+    sweep_steps,
+)
+from solvent.solvers.frontier.bounds import FrontierBounds
+from solvent.solvers.frontier.frontier import Frontier
+from solvent.solvers.frontier.point_kernels import Points, StepExtremes
+from solvent.solvers.outcomes.pooling import pool
+
+#: Steps with at least this many amounts are swept on all cores; smaller ones are swept together in one call,
+_PARALLEL_FROM = 100_000
+#: up to this many amounts in total.
+_SWEPT_AT_ONCE = 2**20
+#: Steps in one call, if time or progress is watched.
+_WATCHED_STEPS = 16
+
+
+def sweep_arrays(bounds: FrontierBounds, monitor: ResourceMonitor) -> Frontier:
+    """Return the frontier, computed as arrays.
+
+    Raises
+    ------
+    LimitReached
+        If the arrays of a step do not fit into the memory limit, or the time limit is reached.
+    """
+    model, horizon = bounds.model, bounds.model.horizon
+    sweep = _Sweep(bounds, monitor)
+    monitor.reserve(8 * horizon * (model.n_states + 1), "the points of all steps")
+    indptr_HS = np.zeros((horizon, model.n_states + 1), np.int64)
+    parts: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
+    count, value, step = 0, np.empty(0), horizon
+    while step > 0:
+        monitor.check_time()
+        monitor.tell("backward", horizon - step, horizon, points=count)
+        stop = sweep.last_step_of_call(step, watched=monitor.watched)
+        room = sweep.bytes_of(stop, step)
+        what = f"of step {stop}" if step - stop == 1 else f"of steps {stop} to {step - 1}"
+        monitor.reserve(room, f"the values {what}")
+        monitor.expect(float(sweep.evaluations_H[stop:step].sum()), f"the sweep {what}")
+        need, row, value = sweep.run(stop, step, indptr_HS)
+        monitor.check_time()
+        indptr_HS[stop:step] += count
+        count += len(need)
+        parts.append((need, row))
+        monitor.release(room)
+        monitor.reserve(12 * len(need), f"the points {what}")
+        step = stop
+    extremes, pooled, kept = sweep.extremes, sweep.is_pooled, sweep.bytes
+    del sweep  # and the values of the last step that was swept
+    monitor.reserve(12 * count, "the points of all steps")
+    points = Points(indptr_HS, *(np.concatenate(each) for each in zip(*parts, strict=True)))
+    del parts
+    monitor.release(12 * count + kept)
+    return Frontier.of(model, points, value, extremes, swept=_range_of_steps(bounds), pooled=pooled)
+
+
+def _range_of_steps(bounds: FrontierBounds) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the smallest and the largest amount of each step; 0 and 0 where there is none."""
+    live = bounds.top_HS >= bounds.need_HS
+    first, last = np.where(live, bounds.need_HS, UP).min(1), np.where(live, bounds.top_HS, DOWN).max(1)
+    return np.where(live.any(1), first, 0), np.where(live.any(1), last, 0)
+
+
+class _Sweep:
+    """A backward sweep: many small steps in one call, so that calls take little time, or one large step on all cores.
+
+    Attributes
+    ----------
+    extremes : Extremes
+    evaluations_H : ndarray of float64, shape (H,)
+        Number of outcomes evaluated at each step.
+    is_pooled : bool
+        Whether rows share cost distributions.
+    bytes : int
+        Memory that stays reserved.
+    """
+
+    def __init__(self, bounds: FrontierBounds, monitor: ResourceMonitor) -> None:
+        model, used = bounds.model, monitor.used
+        self._model, self._resource, self._halt = model, bounds.resource, monitor.halt
+        self._arrays = bounds.arrays
+        pooled = pool(model, bounds.resource.cost, monitor)
+        self._rows = PooledRows(
+            pooled.indptr, pooled.probability, pooled.next_state, pooled.cost, pooled.distribution, *pooled.costs,
+        )  # fmt: skip
+        self._n_averages = len(pooled.costs.indptr)
+        self.is_pooled = self._n_averages > 1
+        # offsets, and the widths they are summed from
+        monitor.reserve(2 * 8 * model.horizon * (model.n_states + 1), "bounds per step and state")
+        self.bytes = monitor.used - used
+        widths_HS = bounds.top_HS - bounds.need_HS + 1
+        offset_HS = np.zeros((model.horizon, model.n_states + 1), np.int64)
+        np.cumsum(widths_HS, axis=1, out=offset_HS[:, 1:])
+        self._layout, self._sizes = ArrayLayout(bounds.need_HS, bounds.top_HS, offset_HS), offset_HS[:, -1]
+        outcomes_TS = np.diff(pooled.indptr[model.row_indptr]).reshape(model.n_tables, model.n_states)
+        self.evaluations_H = np.einsum("hs,hs->h", widths_HS, outcomes_TS[model.table_of_step], dtype=float)
+        self._row_type = np.uint8 if int(np.diff(model.row_indptr).max(initial=1)) <= 256 else np.int32
+        self._next_average_L = np.empty((0, 0))
+        self.extremes = Extremes.none(model.horizon)
+        self._out_extremes = StepExtremes(self.extremes.top, self.extremes.bottom, self.extremes.reward)
+
+    def last_step_of_call(self, begin: int, *, watched: bool) -> int:
+        """Return the last of the steps before `begin`, in backward order, that are swept in one call."""
+        small = self._sizes[:begin] < _PARALLEL_FROM
+        if not small[-1]:
+            return begin - 1
+        most = np.cumsum(self._sizes[:begin][::-1]) <= _SWEPT_AT_ONCE
+        together = small[::-1] & most
+        count = max(1, begin if together.all() else int(np.argmin(together)))
+        return begin - min(count, _WATCHED_STEPS if watched else count)
+
+    def bytes_of(self, stop: int, begin: int) -> int:
+        """Return the memory that sweeping these steps takes, including the values of the step after them."""
+        largest, total = int(self._sizes[stop:begin].max()), int(self._sizes[stop:begin].sum())
+        # points are copied out of arrays that have room for one at each amount
+        averages = 8 * self._n_averages * (1 + (begin - stop > 1))
+        return (20 + averages) * largest + 24 * total + self._next_average_L.nbytes
+
+    def run(
+        self, stop: int, begin: int, out_indptr_HS: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+        """Return needs and rows of the points of steps `begin` - 1 down to `stop`, and the values at `stop`."""
+        largest, total = int(self._sizes[stop:begin].max()), int(self._sizes[stop:begin].sum())
+        points = Points(out_indptr_HS, np.empty(total, np.int64), np.empty(total, np.int32))
+        arrays = SweepArrays(
+            np.empty(largest), np.empty(largest, self._row_type), np.empty((self._n_averages, largest)),
+            np.empty(largest),
+        )  # fmt: skip
+        if largest < _PARALLEL_FROM:
+            count, self._next_average_L = sweep_steps(
+                begin, stop, self._arrays, self._rows, self._resource, self._layout, self._next_average_L, arrays,
+                points, self._out_extremes, self._halt,
+            )  # fmt: skip
+        else:
+            count = self._run_parallel(stop, arrays, points)
+        return points.need[:count].copy(), points.row[:count].copy(), arrays.point_value
+
+    def _run_parallel(self, step: int, arrays: SweepArrays, points: Points) -> int:
+        """Sweep one step on all cores; return the number of its points."""
+        reward_S = np.empty(self._model.n_states)
+        least_left = int(self._resource.least_left[step])
+        widths_S = np.maximum(np.diff(self._layout.offset_HS[step]), 0)
+        outcomes_S = np.diff(self._rows.indptr[self._model.row_indptr_at(step)])
+        run_by_states(
+            lambda begin, end: sweep_step(
+                begin, end, step, self._arrays, self._rows, least_left, self._layout, self._next_average_L, arrays,
+                reward_S, self._halt,
+            ),
+            widths_S * (1.0 + outcomes_S),
+        )  # fmt: skip
+        self.extremes.reward[step] = reward_S.max()
+        count = finish_step(
+            step, self._arrays, self._rows, self._layout, arrays, 0, points, self._out_extremes, self._halt
+        )
+        self._next_average_L = arrays.average_L
+        return int(count)

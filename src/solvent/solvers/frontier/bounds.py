@@ -1,0 +1,152 @@
+"""Bounds on the amount left at each step and state, from which the representation of frontiers is chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.core.limits import ResourceMonitor
+from solvent.model.cmdp import CMDP
+from solvent.solvers.arrays import ModelArrays
+from solvent.solvers.bounds.bounds import look_ahead
+from solvent.solvers.bounds.kernels import DOWN, UP
+from solvent.solvers.frontier.point_kernels import Reach, fill_reach
+from solvent.solvers.frontier.resource import SingleResource
+
+#: Arrays are used if no state has more amounts than this between need and top,
+DENSE_WIDTH = 4096
+#: and if there are at least this many amounts in total.
+DENSE_FROM = 20_000
+#: If a row has at least this many outcomes, arrays are used up to a larger width.
+MANY_OUTCOMES = 16
+DENSE_WIDTH_OF_MANY = 2**20
+#: How much more a node of the reduction costs than a point.
+_NODES_PER_POINT = 8
+
+
+class FrontierBounds:
+    """Bounds on the amount left at each step and state.
+
+    Memory for them stays reserved.
+
+    Parameters
+    ----------
+    model : CMDP
+    resource : SingleResource
+    monitor : ResourceMonitor
+    start_low, start_high : int
+        Range of amounts left at the start for which the frontier is wanted. If `start_low` is None, the range begins
+        with the least feasible amount.
+
+    Attributes
+    ----------
+    arrays : ModelArrays
+    reach : Reach
+        Range of amounts that can be left if only safe rows are taken.
+    settled_HS : ndarray of int64, shape (H, S)
+        The least amount left with which no policy can break a limit.
+    need_HS, top_HS : ndarray of int64, shape (H, S)
+        Range of amounts for which values differ: below, nothing is feasible; above, the value does not change. Empty
+        where `top` is less than `need`.
+    widest, amounts : float
+        The largest number of amounts of a (step, state), and the total over all of them.
+    bytes : int
+        Memory that stays reserved.
+
+    Raises
+    ------
+    LimitReached
+        If the bounds do not fit into the memory limit, or the time limit is reached.
+    """
+
+    #: Number of arrays with one number per step and state: while they are computed, and afterwards.
+    _COMPUTED, _KEPT = 12, 5
+
+    def __init__(
+        self,
+        model: CMDP,
+        resource: SingleResource,
+        monitor: ResourceMonitor,
+        start_low: int | None = 0,
+        start_high: int = 0,
+    ) -> None:
+        self.model, self.resource, self.arrays = model, resource, ModelArrays.of(model)
+        n_steps, n_states = model.horizon, model.n_states
+        self.bytes = 8 * self._KEPT * (n_steps + 1) * n_states
+        temporary = 8 * self._COMPUTED * (n_steps + 1) * n_states - self.bytes
+        monitor.reserve(self.bytes + temporary, "bounds per step and state")
+        # the amount spent is minus the amount left
+        upper = np.where(resource.least_left == DOWN, UP, -resource.least_left)[:, None]
+        lower = np.full((n_steps, 1), DOWN, np.int64)
+        _, safe_high, _, settled_high = look_ahead(model, resource.cost[:, None], upper, lower, monitor)
+        self.settled_HS = _negated(settled_high[:n_steps, :, 0])
+        need_HS = _negated(safe_high[:, :, 0])
+        del safe_high, settled_high
+        lowest, highest = np.full((n_steps, n_states), UP), np.full((n_steps, n_states), DOWN)
+        start = (0, model.start_index)
+        lowest[start], highest[start] = need_HS[start] if start_low is None else start_low, start_high
+        self.reach = Reach(lowest, highest)
+        fill_reach(self.arrays, resource, need_HS, self.reach, monitor.halt)
+        monitor.check_time()
+        need_HS = need_HS[:n_steps]
+        live = (highest != DOWN) & (need_HS <= highest) & (lowest <= highest)
+        least_HS = np.maximum(need_HS, lowest)
+        top_HS = np.minimum(highest, np.maximum(self.settled_HS, least_HS))
+        self.need_HS = np.where(live, np.minimum(least_HS, top_HS), 0)
+        self.top_HS = np.where(live, top_HS, -1)
+        # in floats: only to decide whether arrays would be small
+        widths = self.top_HS.astype(float) - self.need_HS.astype(float) + 1
+        self.widest, self.amounts = float(widths.max(initial=0.0)), float(widths.sum())
+        monitor.release(temporary)
+
+    def is_quicker_by_nodes(self) -> bool:
+        """Whether the reduction is likely to be much faster: few nodes from the start, many points for all amounts.
+
+        Both counts are at most the number of amounts of a step, and grow by at most the number of outcomes from one
+        step to the next: nodes forward, points backward.
+        """
+        amounts = np.where(self.top_HS >= self.need_HS, (self.top_HS - self.need_HS).astype(float) + 1, 0).sum(1)
+        per_state = np.diff(self.model.outcome_indptr[self.model.row_indptr])
+        growth = float(per_state.max(initial=1))
+        live = (self.top_HS >= self.need_HS).sum(1).astype(float)
+        nodes = _grow(np.ones(1), amounts, growth)
+        points = _grow(live[-1:], amounts[::-1], growth)
+        return bool(_NODES_PER_POINT * nodes.sum() < points.sum())
+
+    @property
+    def pays_as_arrays(self) -> bool:
+        """Whether arrays of all amounts are likely to be faster than points.
+
+        A row of n outcomes takes n operations for each amount, but n * n for each point.
+        """
+        if np.diff(self.model.outcome_indptr).max(initial=0) >= MANY_OUTCOMES:
+            return self.widest <= DENSE_WIDTH_OF_MANY
+        return self.widest <= DENSE_WIDTH and self.amounts >= DENSE_FROM
+
+
+def settled_need(model: CMDP, cost: NDArray[np.int64], monitor: ResourceMonitor) -> int:
+    """Return the least amount at the start that no policy can overspend.
+
+    Parameters
+    ----------
+    model : CMDP
+    cost : ndarray of int64, shape (O,)
+        In ticks.
+    monitor : ResourceMonitor
+    """
+    bounds = FrontierBounds(model, SingleResource(cost, np.zeros(model.horizon, np.int64)), monitor)
+    monitor.release(bounds.bytes)
+    return int(bounds.settled_HS[0, model.start_index])
+
+
+def _grow(first: NDArray[np.float64], caps: NDArray[np.float64], growth: float) -> NDArray[np.float64]:
+    """Return a count that grows from step to step by at most a factor, and never exceeds the cap of the step."""
+    rate = np.log(max(growth, 1.0)) * np.arange(len(caps))
+    logs = np.log(np.maximum(np.minimum(np.append(first, caps[1:]), caps), 1.0))
+    grown: NDArray[np.float64] = np.exp(np.minimum(rate + np.minimum.accumulate(logs - rate), 700.0))
+    return grown
+
+
+def _negated(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return bounds on the amount left, given bounds on the amount spent; UP becomes DOWN and DOWN becomes UP."""
+    return np.where(ticks == UP, DOWN, np.where(ticks == DOWN, UP, -np.where(ticks == DOWN, 0, ticks)))
