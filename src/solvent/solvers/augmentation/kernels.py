@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from solvent.core.jit import jit
-from solvent.solvers.reduction.kernels import add_node, allows, next_node
+from solvent.solvers.reduction.kernels import allows, arrive, enter, next_node
 
 
 @jit
@@ -153,7 +153,7 @@ def explore(begin, end, model, cost_OD, bounds, count, out_nodes, halt):
     node : int
         Node at which `out_nodes` was full; `end` if all were explored.
     """
-    state, spent_ND = out_nodes.state, out_nodes.spent_ND
+    state, spent_ND, slots, grid = out_nodes.state, out_nodes.spent_ND, out_nodes.slots, out_nodes.grid
     for i in range(begin, end):
         if halt[0]:
             return count, i
@@ -164,7 +164,9 @@ def explore(begin, end, model, cost_OD, bounds, count, out_nodes, halt):
             for o in range(model.outcome_indptr[r], model.outcome_indptr[r + 1]):
                 if count >= state.shape[0]:
                     return count, i
-                if add_node(spent_ND, i, cost_OD, o, model.next_state[o], count, out_nodes):
+                state[count] = model.next_state[o]
+                arrive(spent_ND, i, cost_OD, o, state[count], out_nodes, spent_ND, count)
+                if enter(count, state, spent_ND, slots, grid):
                     count += 1
     return count, end
 

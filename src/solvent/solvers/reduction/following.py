@@ -91,6 +91,7 @@ def trace(
             layers[h].spent, reduction.rows[h], reached, arrays, costs, after, next_reached, extremes,
             monitor.halt,
         )  # fmt: skip
+        del after  # its memory is used for the next lookup table
         monitor.check_time()
         np.maximum(peak_HD[h], ended_peak, out=peak_HD[h])
         np.minimum(trough_HD[h], ended_trough, out=trough_HD[h])

@@ -127,17 +127,6 @@ def next_node(spent_ND, i, cost_OD, o, state, nodes, scratch):
     return find(state, scratch, 0, nodes.state, nodes.spent_ND, nodes.slots, nodes.grid)
 
 
-@jit(inline="always")
-def add_node(spent_ND, i, cost_OD, o, state, count, out_nodes):
-    """Write the node, in a state of the next layer, that outcome `o` leads to from node `i`, as node `count`.
-
-    Return whether it was new, and is therefore kept.
-    """
-    out_nodes.state[count] = state
-    arrive(spent_ND, i, cost_OD, o, state, out_nodes, out_nodes.spent_ND, count)
-    return enter(count, out_nodes.state, out_nodes.spent_ND, out_nodes.slots, out_nodes.grid)
-
-
 @jit(inner=True)
 def _pick_safe(begin, end, spent_ND, low_KD, high_KD, k, out_safe):
     """List the nodes from `begin` to `end` that row `k` of the bounds allows; return their number."""
@@ -311,7 +300,8 @@ def expand(begin_state, nodes, model, cost_OD, bounds, count, out_nodes, halt):
     """
     node_indptr, spent_ND, row_indptr = nodes.indptr, nodes.spent_ND, bounds.row_indptr
     row_low_RD, row_high_RD = bounds.row_low_RD, bounds.row_high_RD
-    room = min(out_nodes.state.shape[0], out_nodes.slots.shape[0] // 2)
+    out_state, out_spent_ND, slots, grid = out_nodes.state, out_nodes.spent_ND, out_nodes.slots, out_nodes.grid
+    room = min(out_state.shape[0], slots.shape[0] // 2)
     n_states = node_indptr.shape[0] - 1
     safe = np.empty(widest(node_indptr, begin_state, n_states), np.int64)
     for s in range(begin_state, n_states):
@@ -325,7 +315,9 @@ def expand(begin_state, nodes, model, cost_OD, bounds, count, out_nodes, halt):
                 for k in range(n_safe):
                     if count >= room:
                         return count, s
-                    if add_node(spent_ND, safe[k], cost_OD, o, state, count, out_nodes):
+                    out_state[count] = state
+                    arrive(spent_ND, safe[k], cost_OD, o, state, out_nodes, out_spent_ND, count)
+                    if enter(count, out_state, out_spent_ND, slots, grid):
                         count += 1
     return count, n_states
 
@@ -471,7 +463,9 @@ def follow(spent_ND, row, reached, model, costs, after, out_reached, out_extreme
                 extremes.trough_D[d] = min(extremes.trough_D[d], least_ND[i, d] + low_OD[o, d])
             if after.state.shape[0] == 0:
                 continue
-            j = next_node(spent_ND, i, costs.counted_OD, o, model.next_state[o], after, scratch)
+            state = model.next_state[o]
+            arrive(spent_ND, i, costs.counted_OD, o, state, after, scratch, 0)
+            j = find(state, scratch, 0, after.state, after.spent_ND, after.slots, after.grid)
             # a probability may underflow to 0, but a node that is reached must keep a positive one
             out_probability[j] += max(probability[i] * model.probability[o], SMALLEST_FLOAT)
             for d in range(n_resources):
