@@ -165,7 +165,7 @@ def test_budgets_that_do_not_fit():
         solve(instances.knapsack([1], [1]))
     with pytest.raises(BudgetError, match="did you mean 'fuel'"):
         solve(instances.fuel_grid(3), {"feul": 3})
-    with pytest.raises(BudgetError, match="9 limits, one for after each step"):
+    with pytest.raises(BudgetError, match="9 limits, one after each step"):
         solve(instances.fuel_grid(3), Budget(upper=[1, 2]))
 
 
