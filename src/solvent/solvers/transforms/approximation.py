@@ -1,4 +1,4 @@
-"""The paper's approximation schemes: at least the optimum and slightly over budget, or never over and slightly worse.
+"""The paper's approximation schemes: worth at least the optimum, or never over budget and slightly worse.
 
 relaxed   costs rounded toward the limits: worth at least the optimum, over by at most epsilon (`cor: additive`) or
           epsilon * |B| (`cor: relative`); if the policy turns out never to exceed the budget, it is optimal
