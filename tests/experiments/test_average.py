@@ -13,7 +13,8 @@ import pytest
 
 from solvent.errors import ModelError
 from solvent.experiments import average, smoothed
-from solvent.experiments.average import NAMES, Average, describe
+from solvent.experiments.average import Average, describe
+from solvent.experiments.families import NAMES
 from solvent.experiments.paper import PAST, reproduce
 from solvent.experiments.runs import run
 from solvent.experiments.shapes import fit_shape
