@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from solvent.core.jit import jit
-from solvent.solvers.reduction.kernels import allows, arrive, enter, next_node
+from solvent.solvers.reduction.kernels import allows, arrive, enter, find
 
 
 @jit
@@ -37,7 +37,8 @@ def judge(nodes, model, cost_OD, bounds, after, keep_all, out_alive, out_stuck, 
     """
     n_rows = n_entries = 0
     row_indptr, outcome_indptr, spent_ND = bounds.row_indptr, model.outcome_indptr, nodes.spent_ND
-    last = after.nodes.slots.shape[0] == 0
+    next_nodes = after.nodes
+    last = next_nodes.slots.shape[0] == 0
     scratch = np.empty((1, spent_ND.shape[1]), np.int64)
     for i in range(nodes.state.shape[0]):
         if halt[0]:
@@ -55,7 +56,9 @@ def judge(nodes, model, cost_OD, bounds, after, keep_all, out_alive, out_stuck, 
             good = True
             if not last:
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    j = next_node(spent_ND, i, cost_OD, o, model.next_state[o], after.nodes, scratch)
+                    t = model.next_state[o]
+                    arrive(spent_ND, i, cost_OD, o, t, next_nodes, scratch, 0)
+                    j = find(t, scratch, 0, next_nodes.state, next_nodes.spent_ND, next_nodes.slots, next_nodes.grid)
                     if not after.alive[j]:
                         good = False
                         break
@@ -89,7 +92,8 @@ def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_r
     row_indptr, outcome_indptr, spent_ND = bounds.row_indptr, model.outcome_indptr, nodes.spent_ND
     out_next, out_probability = out_rows.next, out_rows.probability
     n_rows, n_entries = out_rows.written[0], out_rows.written[1]
-    last = after.nodes.slots.shape[0] == 0
+    next_nodes = after.nodes
+    last = next_nodes.slots.shape[0] == 0
     scratch = np.empty((1, spent_ND.shape[1]), np.int64)
     # the entry of each next node in the current row, and the row that it was made for
     entry_of, tried_in = np.empty(out_reached.shape[0], np.int64), np.zeros(out_reached.shape[0], np.int64)
@@ -111,7 +115,9 @@ def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_r
                 n_entries += 1
             else:
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    j = next_node(spent_ND, i, cost_OD, o, model.next_state[o], after.nodes, scratch)
+                    t = model.next_state[o]
+                    arrive(spent_ND, i, cost_OD, o, t, next_nodes, scratch, 0)
+                    j = find(t, scratch, 0, next_nodes.state, next_nodes.spent_ND, next_nodes.slots, next_nodes.grid)
                     if not keep_all and not after.alive[j]:
                         good = False
                         break
