@@ -23,6 +23,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from fuzz.processes import busy_seconds, hangs
+
 #: Seeds that a worker gets at once.
 BATCH = 200
 #: An input that takes longer than this hangs.
@@ -84,6 +86,7 @@ class _Worker:
     task: tuple[int, int] | None = None
     seen: int = -1
     since: float = 0.0
+    busy: float = 0.0
     done: int = 0
 
 
@@ -170,9 +173,10 @@ class FileFuzzer:
             alive = False
         if worker.at.value != worker.seen:
             worker.seen, worker.since = worker.at.value, time.monotonic()
+            worker.busy = busy_seconds(worker.process)
         # the first input waits for kernels
         patience = HANG_SECONDS if worker.seen >= 0 else 10 * HANG_SECONDS
-        if alive and time.monotonic() - worker.since < patience:
+        if alive and not hangs(worker.process, time.monotonic() - worker.since, worker.busy, patience):
             return
         why = f"no end within {HANG_SECONDS:g} seconds" if alive else f"crash with exit code {worker.process.exitcode}"
         _stop(worker)
@@ -216,7 +220,7 @@ class FileFuzzer:
 def _end(worker: _Worker) -> None:
     with contextlib.suppress(OSError):
         worker.pipe.send(None)
-    worker.process.join(20)
+    worker.process.join(120)
     _stop(worker)
 
 

@@ -32,6 +32,7 @@ from fuzz.file_runner import run_targets
 from fuzz.generate import KINDS, WEIGHTS, generate
 from fuzz.ledger import Doing, Failure, Found, Run, Watch
 from fuzz.problems import Problem
+from fuzz.processes import busy_seconds, hangs
 from fuzz.script import script
 
 #: Targets besides problems: untrusted files (`fuzz.files`), and their share of the time.
@@ -39,6 +40,8 @@ TARGETS = ("files", "policies", "checkpoints", "flips")
 _FILES_SHARE = 0.2
 #: A problem that takes longer than this hangs.
 HANG_SECONDS = 120.0
+#: A worker has this long to end when it is told to.
+END_SECONDS = 120.0
 #: A worker is replaced after this many problems: one that damaged its memory often fails only when it ends.
 PER_WORKER = 60
 #: A crash has this long to happen again.
@@ -206,6 +209,7 @@ class Worker:
     notes: Path
     task: tuple[int, str] | None = None
     since: float = 0.0
+    busy: float = 0.0
     done: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -285,6 +289,7 @@ class Fuzzer:
     def _give(self, worker: Worker) -> None:
         seed, self.next_seed = self.next_seed, self.next_seed + 1
         worker.task, worker.since = (seed, self._kind(seed)), time.monotonic()
+        worker.busy = busy_seconds(worker.process)
         worker.pipe.send(worker.task)
 
     def _kind(self, seed: int) -> str:
@@ -310,9 +315,9 @@ class Fuzzer:
             alive = False
         took = time.monotonic() - worker.since
         limit = HANG_SECONDS + self.settings.shrink_seconds
-        if alive and took < limit:
+        if alive and not hangs(worker.process, took, worker.busy, limit):
             return
-        how = f"no answer within {limit:.0f} seconds" if alive else f"exit code {worker.process.exitcode}"
+        how = f"no answer within {took:.0f} seconds" if alive else f"exit code {worker.process.exitcode}"
         _stop(worker)
         workers[workers.index(worker)] = self._start()
         self._lost(task, "hang" if alive else "crash", how, noted(worker.notes))
@@ -456,7 +461,7 @@ def _end(worker: Worker) -> int:
     """Let a worker finish and return its exit code."""
     with contextlib.suppress(OSError):  # it is gone already, and its exit code tells why
         worker.pipe.send(None)
-    worker.process.join(20)
+    worker.process.join(END_SECONDS)
     _stop(worker)
     return worker.process.exitcode or 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from fuzz.generate import KINDS, WEIGHTS, generate, least_budget
 from fuzz.ledger import Failure, Found, Ledger, Run
 from fuzz.oracles import TooLarge, dense_optimum, exact_optimum, walk
 from fuzz.problems import Limit, Outcome, Problem, Row
+from fuzz.processes import PATIENCE, busy_seconds, hangs
 from fuzz.script import script
 from fuzz.shrink import shrink
 
@@ -235,3 +237,12 @@ def test_a_run_that_compares_nothing_fails(capsys) -> None:
 def test_the_command_line() -> None:
     done = subprocess.run([sys.executable, "-m", "fuzz", "--help"], capture_output=True, text=True, check=True)
     assert "--minutes" in done.stdout
+
+
+def test_a_worker_without_time_on_the_processor_does_not_hang() -> None:
+    process = multiprocessing.current_process()
+    used = busy_seconds(process)
+    assert not hangs(process, elapsed=1.0, busy_before=0.0, seconds=2.0)
+    assert not hangs(process, elapsed=3.0, busy_before=used, seconds=2.0 + used)
+    assert hangs(process, elapsed=3.0, busy_before=used - 3.0, seconds=2.0)
+    assert hangs(process, elapsed=3.0 * PATIENCE, busy_before=used, seconds=2.0)
