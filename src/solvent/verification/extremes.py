@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.limits import ResourceMonitor
 from solvent.errors import NodeLimitError, PolicyError
-from solvent.model.cmdp import CMDP
 from solvent.policy.choices import Choices
 from solvent.policy.nodes import NodeTable
 from solvent.verification.layers import PolicyLayer, Walk
+
+#: Number of rewards that are added up between two checks of the time limit.
+_PIECE = 1 << 16
 
 
 class SettledSplitError(Exception):
@@ -59,10 +64,16 @@ class Findings:
             if ledger.excess(layer.step - 1, high, low)[0] > 0:
                 self.broken.add(r)
 
-    def earn(self, model: CMDP, layer: PolicyLayer, choices: Choices, rows: NDArray[np.int64]) -> None:
+    def earn(self, walk: Walk, layer: PolicyLayer, choices: Choices, rows: NDArray[np.int64]) -> None:
         """Record the expected reward of a step."""
-        gains = layer.probability[choices.node] * choices.probability * model.row_reward[rows]
-        self.earned.append(math.fsum(gains.tolist()))
+        gains = layer.probability[choices.node] * choices.probability * walk.model.row_reward[rows]
+        self.earned.append(math.fsum(itertools.chain.from_iterable(_in_pieces(gains, walk.monitor))))
+
+
+def _in_pieces(values: NDArray[np.float64], monitor: ResourceMonitor) -> Iterator[list[float]]:
+    for first in range(0, len(values), _PIECE):
+        monitor.check_time()
+        yield values[first : first + _PIECE].tolist()
 
 
 @dataclass(frozen=True)
@@ -88,12 +99,14 @@ class ExtremesPass:
         for _ in range(walk.model.horizon):
             walk.monitor.check_time()
             choices, rows, missing = walk.choices(layer)
+            walk.monitor.check_time()
             if len(missing):
                 if not result.broken:
                     raise no_decision(walk, layer, int(missing[0]))
                 result.complete = False
                 return result
-            result.earn(walk.model, layer, choices, rows)
+            result.earn(walk, layer, choices, rows)
+            walk.monitor.check_time()
             before, layer = layer, walk.advance(layer, choices, rows, self._identity, missing)
             if before.step:
                 walk.forget(before)

@@ -12,6 +12,7 @@ equals low.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -212,8 +213,12 @@ class Walk:
             Nodes whose histories end here, in addition to those that have already ended.
         """
         pieces = []
+        rate = _MERGED_PER_SECOND
         for piece in self._successors(layer, choices, rows, stopped):
+            began = time.perf_counter()
             pieces.append(self._merge(piece, identity))
+            # merging all nodes takes about twice as long per node as merging a piece, measured just now
+            rate = min(rate, 0.5 * len(piece) / max(time.perf_counter() - began, 1e-3))
             self.monitor.release(_MERGING * self.node_bytes * len(piece))
             self.monitor.reserve(self.node_bytes * len(pieces[-1]), f"the nodes after step {layer.step}")
             self.monitor.check_time()
@@ -221,7 +226,7 @@ class Walk:
             return pieces[0]
         count = sum(map(len, pieces))
         what = f"the nodes after step {layer.step}"
-        if not self.monitor.has_time_for(count, _MERGED_PER_SECOND):
+        if not self.monitor.has_time_for(count, rate):
             raise LimitReached(f"{what} would take longer than is left of the time limit of {self.monitor.seconds:g} s")
         with self.monitor.borrowed(_MERGING * self.node_bytes * count, what):
             merged = self._merge(_join(pieces), identity)

@@ -72,7 +72,7 @@ class ViolationPass:
             walk.monitor.check_time()
             choices, rows, missing = walk.choices(layer)
             stopped = self._may_stop(layer, missing)
-            found.earn(walk.model, layer, choices, rows)
+            found.earn(walk, layer, choices, rows)
             before, layer = layer, walk.advance(layer, choices, rows, self._identity, stopped)
             if before.step and not trail:
                 walk.forget(before)
