@@ -237,6 +237,10 @@ class ResourceMonitor:
             part.seconds = math.inf
         return part
 
+    def record_part(self, part: ResourceMonitor) -> None:
+        """Include the peak memory of a finished part of the work, which was used besides what is reserved here."""
+        self.peak = max(self.peak, self.used + part.peak)
+
     def pieces(self, count: int, *, always: bool = False) -> list[tuple[int, int]]:
         """Cut work on `count` nodes into ranges between which the clock is read and interrupts are raised.
 

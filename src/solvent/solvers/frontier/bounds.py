@@ -99,8 +99,8 @@ class FrontierBounds:
         self.widest, self.amounts = float(widths.max(initial=0.0)), float(widths.sum())
         monitor.release(temporary)
 
-    def is_quicker_by_nodes(self) -> bool:
-        """Whether the reduction is likely to be much faster: few nodes from the start, many points for all amounts.
+    def relative_work(self) -> float:
+        """Return the expected work of a frontier relative to the reduction: its points to the nodes from the start.
 
         Both counts are at most the number of amounts of a step, and grow by at most the number of outcomes from one
         step to the next: nodes forward, points backward.
@@ -111,7 +111,7 @@ class FrontierBounds:
         live = (self.top_HS >= self.need_HS).sum(1).astype(float)
         nodes = _grow(np.ones(1), amounts, growth)
         points = _grow(live[-1:], amounts[::-1], growth)
-        return bool(_NODES_PER_POINT * nodes.sum() < points.sum())
+        return float(points.sum() / (_NODES_PER_POINT * nodes.sum()))
 
     @property
     def pays_as_arrays(self) -> bool:

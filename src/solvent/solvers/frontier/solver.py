@@ -60,7 +60,7 @@ class FrontierSolver:
         bounds = FrontierBounds(problem.model, SingleResource.of(problem.lattice), run.monitor)
         if run.options.arrays:
             return Estimate(0.0, bounds)
-        return Estimate(2.0 if bounds.is_quicker_by_nodes() else 0.5, bounds)
+        return Estimate(bounds.relative_work(), bounds)
 
     def discard(self, prepared: FrontierBounds | None, run: Run) -> None:
         """Release the memory of the bounds on amounts."""

@@ -191,7 +191,7 @@ def _try_exactly(exact: Problem, bracket: _Bracket) -> int | None:
     except LimitReached:
         whole.check_time()
         return None
-    whole.peak = max(whole.peak, whole.used + trial.peak)
+    whole.record_part(trial)
     bracket.settle(exact, answer)
     return answer.stats.nodes
 
