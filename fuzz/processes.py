@@ -28,7 +28,7 @@ def busy_seconds(process: BaseProcess) -> float:
 
 
 def hangs(process: BaseProcess, elapsed: float, busy_before: float, seconds: float) -> bool:
-    """Return whether a process has worked for this many seconds since it had used `busy_before`, or waits for ever."""
+    """Return whether a process has worked for this many seconds since it had used `busy_before`, or waits forever."""
     if elapsed < seconds:
         return False
     busy = busy_seconds(process)

@@ -144,7 +144,7 @@ def test_infeasible_problems() -> None:
     assert found["exact"].status == "infeasible"
     assert found["exact"].feasible is None
     assert found["expectation"].feasible is False
-    assert "infeasible: every policy may break a limit" in str(found)
+    assert "infeasible: every policy can break a limit" in str(found)
 
 
 def test_several_resources_lower_limits_and_frames() -> None:
@@ -170,3 +170,9 @@ def test_errors_say_what_was_expected() -> None:
         solvent.compare(instances.knapsack([1], [1]))
     with pytest.raises(solvent.ModelError, match=r"method: expected a method that was compared \('exact'\), found"):
         solvent.compare(model, methods=["exact"])["chance"]
+
+
+@pytest.mark.parametrize("methods", ["chance", 5, [["a"]], ["chanse"]])
+def test_methods_are_a_list_of_names(methods) -> None:
+    with pytest.raises(solvent.ModelError, match=r"^methods: expected (a list of names|some of exact)"):
+        solvent.compare(instances.markov_gap(), methods=methods)

@@ -17,7 +17,7 @@ SOURCES = [path for path in Path(solvent.__file__).parent.rglob("*.py") if "cli"
     ("python", "shell"),
     [
         ("raise max_nodes=", "raise --max-nodes"),
-        ("epsilon=, by how much a limit may be exceeded", "--epsilon, by how much a limit may be exceeded"),
+        ("epsilon= with it, an amount", "--epsilon with it, an amount"),
         ("with strict=True it never exceeds it", "with --strict it never exceeds it"),
         ("use approximation='additive'", "use --approximation additive"),
         ("memory_limit", "--memory-limit"),

@@ -75,3 +75,13 @@ def test_every_kind_of_file_has_a_table_of_readers() -> None:
     assert sorted(documents.READERS) == [1]
     for module in (npz, policy_files, checkpoint):
         assert sorted(module.READERS) == [1, 2]
+
+
+def test_every_kind_of_file_has_a_reader_of_the_current_format() -> None:
+    from solvent.core.archives import FORMAT
+    from solvent.formats import npz
+    from solvent.learning import checkpoint
+    from solvent.policy import files
+
+    for module in (npz, checkpoint, files):
+        assert max(module.READERS) == FORMAT, module.__name__

@@ -220,7 +220,9 @@ def test_a_learned_support_finds_what_is_infeasible() -> None:
     learned = solvent.learn(b.build(), cost_support="learned")
     assert learned.status is Status.INFEASIBLE
     assert learned.violations == 1
-    with pytest.raises(solvent.SolventError, match="there is no policy: the status is 'infeasible'"):
+    with pytest.raises(
+        solvent.SolventError, match="policy: expected a result with a policy, found status infeasible: "
+    ):
         _ = learned.policy
 
 

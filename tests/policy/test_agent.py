@@ -136,7 +136,7 @@ def test_costs_of_wrong_resources_change_nothing(cost, message):
 
 def test_observe_needs_an_action():
     agent = trip()[1].agent()
-    with pytest.raises(PolicyError, match="observe: expected act"):
+    with pytest.raises(PolicyError, match="observe: expected a call of act"):
         agent.observe("road", 0.1)
     assert agent.act() == "go"
 

@@ -71,7 +71,7 @@ def test_the_agent_compares_outcomes_with_the_model_after_the_planned_steps() ->
         for _ in range(step):
             agent.act()
             agent.observe("a", 1)
-        with pytest.raises(PolicyError, match=r"^observe: expected act\(\) first"):
+        with pytest.raises(PolicyError, match=r"^observe: expected a call of act\(\) before"):
             agent.observe("a", 1)
         agent.act()
         with pytest.raises(UnmodeledOutcome) as caught:

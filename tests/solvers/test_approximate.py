@@ -19,7 +19,7 @@ from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP
 from solvent.solvers.base import Run
-from solvent.solvers.registry import solve_problem
+from solvent.solvers.choice import solve_problem
 from solvent.solvers.solve import solve
 from solvent.solvers.transforms.rounding import additive_lengths, project
 from strategies import Tiny, problems
@@ -247,7 +247,7 @@ def test_messages_of_wrong_options() -> None:
     for options, match in [
         (
             {"approximation": "additive"},
-            'approximation="additive": expected epsilon=, by how much a limit may be exceeded, found none',
+            'approximation="additive": expected epsilon= with it, an amount, found no epsilon',
         ),
         ({"approximation": "additive", "epsilon": 0}, "epsilon: expected a number above 0, found 0"),
         (
@@ -255,11 +255,14 @@ def test_messages_of_wrong_options() -> None:
             "epsilon: expected a limited resource .*did you mean 'weight'",
         ),
         ({"approximation": "additive", "epsilon": {}}, "epsilon: expected a number for resource 'weight', found none"),
-        ({"epsilon": 1}, 'epsilon: expected approximation="additive" or "relative" with it, found no approximation'),
-        ({"strict": True}, 'strict=True: expected approximation="additive" or "relative" with it'),
+        (
+            {"epsilon": 1},
+            'epsilon: expected together with approximation="additive" or "relative", found no approximation',
+        ),
+        ({"strict": True}, 'strict=True: expected together with approximation="additive" or "relative"'),
         ({"approximation": "aditive", "epsilon": 1}, "approximation: expected one of .*did you mean 'additive'"),
         ({"method": "redaction"}, "method: expected one of auto, reduction, .*did you mean 'reduction'"),
-        ({"method": "additive"}, 'method: expected the name of an algorithm, .*use approximation="additive"'),
+        ({"method": "additive"}, 'method: expected one of auto, reduction, .*use approximation="additive"'),
     ]:
         with pytest.raises(ModelError, match=match):
             solve(model, **options)  # type: ignore[arg-type]

@@ -106,8 +106,8 @@ def test_one_resource(method):
     assert solution.diagnosis.least_budget == {"money": 1}
     assert solution.diagnosis.shortfall == {"money": Fraction(1, 10)}
     assert solution.diagnosis.stuck_step == 2
-    assert "the least feasible budget of money by itself is 1" in solution.message
-    assert "every policy may break a limit by step 2" in solution.message
+    assert "the least feasible budget of money is 1" in solution.message
+    assert "every policy can break a limit at or before step 2" in solution.message
     assert solve(catalog.tenths(3, "1/3", 1)).status == "optimal"
 
 
@@ -145,8 +145,8 @@ def test_each_resource_by_itself():
     b.add(0, "right", outcomes=[(0.5, 0, [2, 4, 0]), (0.5, 0, [1, 5, 0])])
     solution = solve(b.build(), {"a": 3, "b": 1, "c": 0})
     assert solution.diagnosis.least_budget == {"a": 4, "b": 2}
-    assert "least feasible budget of a by itself is 4" in solution.message
-    assert "least feasible budget of b by itself is 2" in solution.message
+    assert "least feasible budget of a, with other resources unlimited, is 4" in solution.message
+    assert "least feasible budget of b, with other resources unlimited, is 2" in solution.message
 
 
 def test_an_interval_is_widened_on_both_sides():

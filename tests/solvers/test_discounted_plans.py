@@ -300,7 +300,7 @@ def test_a_strict_policy_that_is_not_found_is_no_proof_that_there_is_none() -> N
         "the last attempt: 7 planned steps, epsilon 0.125 of that asked for: not_found: with epsilon "
     )
     assert 3 < rounded.value_upper <= 6 * (1 + 1e-9)
-    with pytest.raises(solvent.SolventError, match="there is no policy"):
+    with pytest.raises(solvent.SolventError, match="expected a solution with a policy"):
         _ = rounded.policy
     # the bound on the tail is exact here, so that nothing is lost without rounding
     exact = solvent.solve(model, epsilon=0.5, strict=True, method="frontier")
@@ -377,7 +377,7 @@ def test_several_resources_have_their_own_epsilon() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"^epsilon: expected how far a policy of a discounted model may be off, found none; pass epsilon="),
+        ({}, r"^epsilon: expected epsilon=, an accuracy that discounted models require, .* found none"),
         ({"epsilon": 0}, r"^epsilon: expected a number above 0, found 0"),
         ({"epsilon": "small"}, r"^epsilon: expected a finite number"),
         (

@@ -34,7 +34,7 @@ def check(solution, optimum):
     assert solution.gap == math.inf
     assert solution.worst_spent == {}
     assert solution.message.startswith("limit: ")
-    with pytest.raises(SolventError, match="there is no policy: the status is 'limit'"):
+    with pytest.raises(SolventError, match="policy: expected a solution with a policy, found status limit: "):
         _ = solution.policy
 
 
@@ -214,3 +214,16 @@ def test_fine_bins_keep_the_time_limit():
 def test_small_limits_are_told_in_their_own_size():
     with pytest.raises(LimitReached, match=r"this would need 0\.002 MB, more than the memory limit of 0\.001 MB"):
         ResourceMonitor(bytes=1000).reserve(2000, "this")
+
+
+@pytest.mark.parametrize("name", ["strict", "prune"])
+@pytest.mark.parametrize("value", ["no", 0, None, []])
+def test_switches_are_true_or_false(name, value):
+    with pytest.raises(ModelError, match=f"^{name}: expected True or False, found "):
+        solve(instances.knapsack([1], [1], 1), **{name: value})
+
+
+@pytest.mark.parametrize("name", ["method", "approximation"])
+def test_names_are_text(name):
+    with pytest.raises(ModelError, match=rf"^{name}: expected one of .*, found \['a'\]"):
+        solve(instances.knapsack([1], [1], 1), **{name: ["a"]})

@@ -7,6 +7,7 @@ import itertools
 import logging
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -15,12 +16,12 @@ import pytest
 
 import catalog
 import solvent
-from solvent.core.limits import ResourceMonitor
+from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import ModelError
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.policy.table import AugmentedPolicy
-from solvent.solvers import registry
+from solvent.solvers import choice, registry
 from solvent.solvers.base import Answer, Estimate, Refusal, Run, Solver
 from solvent.solvers.problem import Problem
 from solvent.solvers.solution import Stats
@@ -105,10 +106,10 @@ def brute(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     points += [EntryPoint("missing", "no_such_module:Solver", registry.GROUP)]
     points += [EntryPoint("number", "math:pi", registry.GROUP)]
     monkeypatch.setattr(registry, "entry_points", lambda group: [p for p in points if p.group == group])
-    for cached in (registry._external, registry.get):
+    for cached in (registry.external_solvers, registry.get):
         cached.cache_clear()
     yield
-    for cached in (registry._external, registry.get):
+    for cached in (registry.external_solvers, registry.get):
         cached.cache_clear()
 
 
@@ -190,7 +191,7 @@ def test_what_estimates_prepared_is_released() -> None:
         monitor = ResourceMonitor()
         problem = Problem.exact(model, resolve(model, budget), monitor=monitor)
         used = monitor.used
-        solver, prepared = registry.choose(problem, registry.AUTO, Run(monitor))
+        solver, prepared = choice.choose(problem, registry.AUTO, Run(monitor))
         solver.discard(prepared, Run(monitor))
         assert monitor.used == used
         chosen.add(solver.name)
@@ -201,7 +202,7 @@ def test_problems_pickle() -> None:
     model = instances.random(5, 2, horizon=4, resources=2, budget=9, seed=2)
     problem = Problem.exact(model, resolve(model, None))
     again = pickle.loads(pickle.dumps(problem))
-    run = functools.partial(registry.solve_problem, method="reduction", run=Run(ResourceMonitor()))
+    run = functools.partial(choice.solve_problem, method="reduction", run=Run(ResourceMonitor()))
     assert run(again).value == run(problem).value
     assert all(
         np.array_equal(a, b)
@@ -209,3 +210,80 @@ def test_problems_pickle() -> None:
             (again.lattice.cost_OD, again.lattice.upper_HD), (problem.lattice.cost_OD, problem.lattice.upper_HD)
         )
     )
+
+
+class Faulty(BruteForce):
+    """A method that raises, or returns what it should not, in one of its functions."""
+
+    where = ""
+
+    def accepts(self, problem: Problem) -> Any:
+        if self.where == "accepts":
+            raise ValueError("faulty")
+        return "no" if self.where == "refusal" else None
+
+    def estimate(self, problem: Problem, run: Run) -> Any:
+        if self.where == "estimate":
+            raise ValueError("faulty")
+        return None if self.where == "estimate of None" else Estimate(float("inf"))
+
+    def solve(self, problem: Problem, run: Run, prepared: Any = None) -> Any:
+        return None if self.where == "answer" else registry.get("reduction").solve(problem, run)
+
+
+@pytest.fixture
+def faulty(brute: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("brute", f"{__name__}:Faulty", registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    for cached in (registry.external_solvers, registry.get):
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize("where", ["accepts", "refusal", "estimate", "estimate of None"])
+@pytest.mark.parametrize("options", [{}, {"gap": 0.1}])
+def test_a_faulty_method_that_was_not_asked_for_is_ignored(
+    where: str, options: Any, faulty: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Faulty, "where", where)
+    with caplog.at_level(logging.WARNING, logger="solvent"):
+        solution = solvent.solve(instances.fuel_grid(3), **options)
+    assert solution.status is solvent.Status.OPTIMAL
+    assert "the solver 'brute' is ignored: " in caplog.text
+
+
+def test_a_faulty_method_that_was_asked_for(faulty: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = instances.fuel_grid(3)
+    monkeypatch.setattr(Faulty, "where", "refusal")
+    with pytest.raises(ModelError, match=r"expected None or a `Refusal` from its `accepts`, found 'no'"):
+        solvent.solve(model, method="brute")
+    monkeypatch.setattr(Faulty, "where", "answer")
+    with pytest.raises(ModelError, match=r"expected an `Answer` from its solver, found None"):
+        solvent.solve(model, method="brute")
+    monkeypatch.setattr(Faulty, "where", "")
+    assert solvent.solve(model, method="brute").method == "brute"
+
+
+def test_a_discounted_model_is_not_optimal_if_its_solver_was_stopped(
+    faulty: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(self: Any, problem: Problem, run: Run, prepared: Any = None) -> Answer:
+        answer = registry.get("reduction").solve(problem, run)
+        if not run.options.unfinished:
+            raise LimitReached("the time limit was reached")
+        return replace(answer, upper=answer.upper + 100, stopped="the time limit was reached")
+
+    monkeypatch.setattr(Faulty, "solve", stop)
+    b = solvent.CMDP.builder(horizon=None, discount="1/2", start="s", resources=["f"])
+    b.add("s", "go", reward=1, outcomes=[(1, "s", 1)])
+    b.add("s", "rest", outcomes=[(1, "s", 0)])
+    for budget, strict in itertools.product((4, 1), (False, True)):
+        solution = solvent.solve(b.build(), budget, epsilon="1/4", method="brute", strict=strict)
+        assert solution.status is solvent.Status.LIMIT
+    assert solvent.solve(b.build().unrolled(4), 1, method="brute").status is solvent.Status.FEASIBLE
+
+
+def test_copies_of_solutions_can_be_changed() -> None:
+    solution = solvent.solve(instances.fuel_grid(3))
+    again = pickle.loads(pickle.dumps(solution))
+    assert again.found.worst_spent == solution.worst_spent
+    assert solvent.verify(instances.fuel_grid(3), replace(again, message="changed")).feasible

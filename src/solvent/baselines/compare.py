@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -279,6 +279,19 @@ _PLANNERS: dict[str, Callable[[_Task], _Planned]] = {
 METHODS = tuple(_PLANNERS)
 
 
+def _read_methods(methods: Any) -> tuple[str, ...]:
+    if methods is None:
+        return METHODS
+    if isinstance(methods, str) or not isinstance(methods, Iterable):
+        raise ModelError("methods", "a list of names", quote(methods))
+    wanted = tuple(methods)
+    for name in wanted:
+        if not isinstance(name, str) or name not in METHODS:
+            hint = did_you_mean(name, METHODS) if isinstance(name, str) else ""
+            raise ModelError("methods", f"some of {', '.join(METHODS)}", quote(name), hint)
+    return wanted
+
+
 def compare(
     model: CMDP,
     budget: BudgetLike | None = None,
@@ -332,10 +345,7 @@ def compare(
     [('exact', 5.0, True, 0.0), ('expectation', 5.0, False, 0.25)]
     """
     check_model(model)
-    wanted = METHODS if methods is None else tuple(methods)
-    for name in wanted:
-        if name not in _PLANNERS:
-            raise ModelError("methods", f"some of {', '.join(METHODS)}", quote(name), did_you_mean(name, METHODS))
+    wanted = _read_methods(methods)
     limits, probability = resolve(model, budget), read_delta(delta)
     rows = []
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)

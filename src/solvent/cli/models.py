@@ -40,7 +40,7 @@ def read_model(session: Session, path: Path) -> CMDP:
     if isinstance(loaded, DiscountedCMDP):
         raise ModelError(
             str(path), "a model with a finite horizon", "a discounted model with an infinite horizon",
-            "solve it in Python: solvent.solve(solvent.load_model(path, discounted=True), epsilon=...)",
+            "discounted models are solved in Python; see docs/planning.md, section Infinite horizon",
         )  # fmt: skip
     return loaded
 

@@ -45,7 +45,8 @@ def solve(
             "--epsilon",
             "-e",
             metavar="[NAME=]E",
-            help="How far --approximation may exceed the budget: an amount (additive) or a share of it (relative).",
+            help="By how much the policy may exceed the budget, or with --strict how finely costs are rounded: an "
+            "amount (additive) or a share of the budget (relative).",
             show_default=False,
         ),
     ] = None,

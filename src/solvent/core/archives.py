@@ -31,6 +31,8 @@ from solvent.errors import ModelError, SolventError, quote
 
 #: The format in which archives are written.
 FORMAT = 2
+#: Files of this format and later ones carry a checksum.
+_CHECKSUM_SINCE = 2
 #: Size in bytes that all arrays together may have regardless of the size of the file.
 _ALWAYS_ALLOWED = 64 * 2**20
 #: The same for the header, and its largest size relative to that of the file.
@@ -266,7 +268,7 @@ def choose_reader(header: Header, key: str, readers: Mapping[int, Reader], what:
         hint = "it was written by a newer version of Solvent: pip install --upgrade solvent" if newer else ""
         shown = quote(found) if key in header else f"no field {key!r}"
         raise ModelError("header", f"{what} of format {known}", shown, hint)
-    if found >= FORMAT and header.get("checksum") is None:
+    if found >= _CHECKSUM_SINCE and header.get("checksum") is None:
         raise ModelError("header", "a checksum, which files of this format have", "none")
     _check_version(header)
     return readers[found]

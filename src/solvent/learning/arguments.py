@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
+from solvent.core.arguments import read_switch
 from solvent.errors import ModelError, quote
 from solvent.learning.bonus import BonusName
 from solvent.learning.learner import LearnSettings, Replan
@@ -91,7 +92,7 @@ def read_settings(
     return LearnSettings(
         epsilon=_read_number("epsilon", epsilon, "a number above 0", above=0),
         delta=_read_number("delta", delta, "a number above 0 and below 1", above=0, below=1),
-        pool=bool(read_switch("pool", pool)),
+        pool=read_switch("pool", pool),
         bonus=bonus,
         bonus_scale=_read_number("bonus_scale", bonus_scale, "a number above 0", above=0),
         replan=replan,
@@ -168,15 +169,6 @@ def read_bounds(given: BoundLike, resources: tuple[str, ...], states: range, act
             "cost_bound", f"{len(states)} rows, one for each state", f"shape {show_shape(shape_of(given))}"
         )
     return bounds
-
-
-def read_switch(name: str, value: object, *, optional: bool = False) -> bool | None:
-    """Return True or False, or None if `optional`."""
-    if value is None and optional:
-        return None
-    if not isinstance(value, bool | np.bool_):
-        raise ModelError(name, "True or False" + (" or None" if optional else ""), quote(value))
-    return bool(value)
 
 
 def read_whole(name: str, value: object, least: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from solvent.core.arguments import read_switch
 from solvent.core.exact import Number
 from solvent.core.limits import ResourceMonitor, read_memory, read_seconds
 from solvent.core.loading import LoadLimits
@@ -17,7 +18,6 @@ from solvent.learning.arguments import (
     check_writable,
     read_path,
     read_settings,
-    read_switch,
 )
 from solvent.learning.bonus import BonusName
 from solvent.learning.environment import CostLike, Environment
@@ -195,7 +195,7 @@ def learn(
         cost_bound=cost_bound,
         cost=cost,
         epsilon_cost=epsilon_cost,
-        strict=bool(read_switch("strict", strict)),
+        strict=read_switch("strict", strict),
         stationary=read_switch("stationary", stationary, optional=True),
     )
     with ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit)) as monitor:

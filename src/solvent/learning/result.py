@@ -123,7 +123,9 @@ class LearnResult:
             If there is none.
         """
         if self._make_policy is None:
-            raise SolventError(f"there is no policy: the status is {self.status.value!r}. {self.message}")
+            raise SolventError(
+                f"policy: expected a result with a policy, found status {self.status.value}: {self.message}"
+            )
         return self._make_policy()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def _refuse_distributions(model: CMDP, resource: int) -> None:
             f"{model.place_of(int(used[0]))}, cost of {model.resources[resource]}",
             "costs of finite support, which exact methods need",
             str(model.cost_of(resource, int(used[0]))),
-            'use approximation="additive" or "relative" with an epsilon, which take continuous costs',
+            'use gap=, or approximation="additive" or "relative" with epsilon=, which accept continuous costs',
         )
 
 

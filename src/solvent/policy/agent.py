@@ -188,7 +188,7 @@ class Agent:
         """
         self._refuse_if_broken("observe")
         if self._chosen is None:
-            raise PolicyError("observe", "act() first", "no action that this could be the outcome of")
+            raise PolicyError("observe", "a call of act() before it", "none")
         row = self._row(self._chosen)
         assert row is not None
         matches: Matches = {}

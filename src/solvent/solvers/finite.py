@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from solvent.core.limits import REACHED, ResourceMonitor, reason_of
 from solvent.solvers.base import Run, SolverOptions
+from solvent.solvers.choice import solve_problem
 from solvent.solvers.diagnosis import relaxed_value
-from solvent.solvers.registry import AUTO, solve_problem
+from solvent.solvers.registry import AUTO
 from solvent.solvers.solution import Round, Solution, Stats
 from solvent.solvers.transforms.approximation import Approximation, approximate
 from solvent.solvers.transforms.base import BudgetedModel, Exact
@@ -36,6 +37,8 @@ class Request:
     strict : bool
     gap : float or None
     prune : bool
+    unfinished : bool
+        Whether the best policy so far is an answer if a limit ends an exact method.
     """
 
     method: str = AUTO
@@ -44,6 +47,7 @@ class Request:
     strict: bool = False
     gap: float | None = None
     prune: bool = True
+    unfinished: bool = True
 
 
 def solve_finite(
@@ -73,7 +77,7 @@ def _exactly(given: BudgetedModel, request: Request, monitor: ResourceMonitor) -
     try:
         problem = transform.apply(given, monitor)
         answer = solve_problem(
-            problem, request.method, Run(monitor, SolverOptions(prune=request.prune, unfinished=True))
+            problem, request.method, Run(monitor, SolverOptions(prune=request.prune, unfinished=request.unfinished))
         )
     except REACHED as reached:
         return stopped(given, request.method, monitor, reason_of(reached))

@@ -1,4 +1,4 @@
-"""The ordered list of solution methods, and the choice among them.
+"""The ordered list of solution methods.
 
 A method of this package is one folder and one line here. A method from elsewhere is an entry point of the group
 `solvent.solvers` whose value is a `Solver` (or a class without arguments that makes one), and comes after these.
@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from solvent.errors import ModelError, did_you_mean, quote
 
 if TYPE_CHECKING:
-    from solvent.solvers.base import Answer, Run, Solver
-    from solvent.solvers.problem import Problem
+    from solvent.solvers.base import Solver
 
 #: Entry points of this group are further methods.
 GROUP = "solvent.solvers"
@@ -45,7 +44,7 @@ _ENTRIES = (
 
 
 @functools.cache
-def _external() -> dict[str, EntryPoint]:
+def external_solvers() -> dict[str, EntryPoint]:
     """Return the entry points of other packages by name; those that would hide a method of this package are ignored."""
     known = {AUTO, *(entry.name for entry in _ENTRIES)}
     found: dict[str, EntryPoint] = {}
@@ -65,7 +64,7 @@ def names() -> tuple[str, ...]:
     >>> names()[:3]
     ('reduction', 'frontier', 'labels')
     """
-    return (*(entry.name for entry in _ENTRIES), *_external())
+    return (*(entry.name for entry in _ENTRIES), *external_solvers())
 
 
 def summaries() -> dict[str, str]:
@@ -74,7 +73,7 @@ def summaries() -> dict[str, str]:
     Only methods of other packages are imported; those that cannot be are described by their error.
     """
     found = {AUTO: "the method expected to be fastest", **{entry.name: entry.summary for entry in _ENTRIES}}
-    for name in _external():
+    for name in external_solvers():
         try:
             found[name] = get(name).summary
         except ModelError as error:
@@ -96,7 +95,7 @@ def get(name: str) -> Solver:
             module, _, attribute = entry.location.partition(":")
             solver: Solver = getattr(importlib.import_module(module), attribute)
             return solver
-    point = _external().get(name)
+    point = external_solvers().get(name)
     if point is None:
         known = (AUTO, *names())
         raise ModelError("method", f"one of {', '.join(known)}", quote(name), did_you_mean(name, known))
@@ -110,76 +109,18 @@ def _load(point: EntryPoint) -> Solver:
     where = f'method="{point.name}"'
     try:
         loaded = point.load()
-        solver = loaded() if isinstance(loaded, type) else loaded
+        solver: Solver = loaded() if isinstance(loaded, type) else loaded
+        fits = isinstance(solver, Solver)
     except Exception as error:
         raise ModelError(where, f"a solver at {point.value}", f"{type(error).__name__}: {error}") from error
-    if not isinstance(solver, Solver):
+    if not fits:
         raise ModelError(where, "an object with the attributes of `solvent.solvers.base.Solver`", quote(solver))
     return solver
 
 
 def check_method(method: Any) -> None:
     """Raise a `ModelError` unless `solve` accepts this as `method`."""
+    if not isinstance(method, str):
+        raise ModelError("method", f"one of {', '.join((AUTO, *names()))}", quote(method))
     if method != AUTO:
-        get(method) if isinstance(method, str) else get(str(method))
-
-
-def choose(problem: Problem, method: str, run: Run) -> tuple[Solver, Any]:
-    """Return the solver to run on a problem, and what it prepared to estimate its work.
-
-    Raises
-    ------
-    ModelError
-        If a method was asked for by name that does not accept the problem.
-    """
-    if method != AUTO:
-        solver = get(method)
-        refusal = solver.accepts(problem)
-        if refusal is not None:
-            raise ModelError(f'method="{method}"', refusal.expected, refusal.found, refusal.hint)
-        return solver, None
-    chosen: Solver | None = None
-    least, prepared = float("inf"), None
-    for name in reversed(names()):  # special methods first, as one that expects no work ends the search
-        try:
-            solver = get(name)
-        except ModelError as error:
-            _log.warning("%s", error)  # a broken method of another package, which was not asked for
-            continue
-        refusal = solver.accepts(problem)
-        if refusal is not None:
-            _log.debug("%s does not accept the problem: %s", solver.name, refusal)
-            continue
-        estimate = solver.estimate(problem, run)
-        _log.debug("%s expects %.3g times the work of the reduction", solver.name, estimate.work)
-        if estimate.work >= least:
-            solver.discard(estimate.prepared, run)
-            continue
-        if chosen is not None:
-            chosen.discard(prepared, run)
-        chosen, least, prepared = solver, estimate.work, estimate.prepared
-        if least == 0:
-            break
-    assert chosen is not None, "the reduction accepts every problem"
-    return chosen, prepared
-
-
-def solve_problem(problem: Problem, method: str, run: Run) -> Answer:
-    """Solve a problem with a method by name, or with the one that expects the least work ("auto").
-
-    Raises
-    ------
-    LimitReached
-        If time or memory runs out.
-    ModelError
-        If the method does not accept the problem.
-    """
-    run.monitor.check_time()
-    solver, prepared = choose(problem, method, run)
-    answer = solver.solve(problem, run, prepared)
-    if _log.isEnabledFor(logging.DEBUG):
-        _log.debug(
-            "%s: value %.10g, %d %s in %d steps, %.3f s so far", solver.name, answer.value, answer.stats.nodes,
-            answer.stats.representation, problem.model.horizon, run.monitor.elapsed,
-        )  # fmt: skip
-    return answer
+        get(method)

@@ -72,7 +72,7 @@ class Diagnosis:
         For each resource that cannot keep its limits even by itself: the amount by which all of them would have to be
         raised (lower limits: lowered); None if that would not help.
     stuck_step : int
-        The first step that no policy is certain to survive: each may break a limit by then.
+        The first step at which every policy can break a limit, or could have broken one before.
     stuck_is_first : bool
         Whether that is certain; otherwise the first such step may be an earlier one, since the search was cut short.
     undetermined : tuple of str
@@ -87,12 +87,13 @@ class Diagnosis:
 
     def __str__(self) -> str:
         earlier = "" if self.stuck_is_first else " (possibly an earlier one)"
-        parts = [f"every policy may break a limit by step {self.stuck_step}{earlier}"]
+        parts = [f"every policy can break a limit at or before step {self.stuck_step}{earlier}"]
         for name, least in self.least_budget.items():
             if least is None:
                 parts.append(f"no budget of {name} is enough")
             else:
-                parts.append(f"the least feasible budget of {name} by itself is {format_amount(least)}")
+                alone = ", with other resources unlimited," if len(self.least_budget) > 1 else ""
+                parts.append(f"the least feasible budget of {name}{alone} is {format_amount(least)}")
         for name, extra in self.shortfall.items():
             if extra is not None and name not in self.least_budget:
                 parts.append(f"the limits of {name} are too tight by {format_amount(extra)}")
@@ -230,6 +231,16 @@ class FoundPolicy:
     make_policy: Callable[[], Any]
 
 
+@dataclass(frozen=True)
+class _KnownPolicy:
+    """Returns a policy that was made before: what copies of a solution have in place of how to make it."""
+
+    policy: Any
+
+    def __call__(self) -> Any:
+        return self.policy
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """The answer to a problem.
@@ -350,11 +361,14 @@ class Solution:
     def found(self) -> FoundPolicy:
         """The policy with what is known about it, for transforms; a `SolventError` if there is none."""
         if self._make_policy is None:
-            raise SolventError(f"there is no policy: the status is {self.status.value!r}. {self.message}")
+            raise self._no_policy()
         return FoundPolicy(
             self.value, self.worst_spent, self.excess, self.worst_is_exact, self.value_checked, self.method,
             self.rounding, self.stats, self._make_policy,
         )  # fmt: skip
+
+    def _no_policy(self) -> SolventError:
+        return SolventError(f"policy: expected a solution with a policy, found status {self.message}")
 
     @property
     def gap(self) -> float:
@@ -368,9 +382,9 @@ class Solution:
 
     @cached_property
     def policy(self) -> AugmentedPolicy:
-        """The policy; a `SolventError` if there is none."""
+        """The policy; a `SolventError` if the status has none."""
         if self._make_policy is None:
-            raise SolventError(f"there is no policy: the status is {self.status.value!r}. {self.message}")
+            raise self._no_policy()
         policy: AugmentedPolicy = self._make_policy()
         return policy
 
@@ -378,7 +392,7 @@ class Solution:
         """Return what a copy in another process needs: the policy itself in place of how to make it."""
         state = dict(self.__dict__)
         if self._make_policy is not None:
-            state |= {"policy": self.policy, "_make_policy": None}
+            state |= {"policy": self.policy, "_make_policy": _KnownPolicy(self.policy)}
         return state
 
     def __repr__(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from solvent.core.arguments import read_switch
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.progress import ProgressLike, ProgressSink, open_progress
@@ -16,7 +17,7 @@ from solvent.model.budget import BudgetLike, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, check_model
 from solvent.solvers.finite import Request, solve_finite, stopped
-from solvent.solvers.registry import AUTO, check_method
+from solvent.solvers.registry import AUTO, check_method, names
 from solvent.solvers.solution import ROUND_HEADER, Round, Solution
 from solvent.solvers.transforms.approximation import APPROXIMATIONS, check_approximation
 from solvent.solvers.transforms.base import BudgetedModel
@@ -134,19 +135,20 @@ def _read_request(
     prune: bool,
 ) -> Request:
     """Return the arguments of `solve` that say how to solve, after checking that they fit together."""
-    if method in APPROXIMATIONS:
+    if isinstance(method, str) and method in APPROXIMATIONS:
         hint = f'use approximation="{method}" for the approximation scheme of that name'
-        raise ModelError("method", "the name of an algorithm", quote(method), hint)
+        raise ModelError("method", f"one of {', '.join((AUTO, *names()))}", quote(method), hint)
     check_method(method)
+    strict, prune = read_switch("strict", strict), read_switch("prune", prune)
     discounted = isinstance(model, DiscountedCMDP)
     if approximation is not None:
         check_approximation(approximation)
     elif not discounted and (epsilon is not None or strict):
         found = "epsilon" if epsilon is not None else "strict=True"
-        raise ModelError(found, 'approximation="additive" or "relative" with it', "no approximation")
+        raise ModelError(found, 'together with approximation="additive" or "relative"', "no approximation")
     if gap is not None and (approximation is not None or method != AUTO):
         found = f"approximation={quote(approximation)}" if approximation is not None else f"method={quote(method)}"
-        raise ModelError("gap", "neither a method nor an approximation with it, as it chooses both", found)
+        raise ModelError("gap", "without method= and approximation=, which it chooses itself", found)
     return Request(method, approximation, epsilon, strict, None if gap is None else read_gap(gap), prune)
 
 

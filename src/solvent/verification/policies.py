@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -55,7 +56,8 @@ def policy_of(item: Any) -> Any:
         return item
     policy = getattr(item, "policy", item)
     if policy is None:
-        raise PolicyError("policy", "a solution with a policy", f"a {type(item).__name__} without one")
+        found = "None" if item is None else f"a {type(item).__name__} without one"
+        raise PolicyError("policy", "a policy, or a solution with a policy", found)
     return policy
 
 
@@ -116,7 +118,10 @@ def prepare(
         tabular = CallablePolicy(model, policy, ledgers, monitor)
     else:
         raise PolicyError(
-            "policy", "a policy, a solution, an array of actions, or a function of step, state and spent", quote(policy)
+            "policy",
+            "a policy, a solution, an array of actions, or a function of step, state and spent",
+            quote(policy),
+            "solvent.load_policy(path, model) reads a file" if isinstance(policy, str | Path) else "",
         )
     return Walk(model, tabular, ledgers, monitor=monitor)
 

@@ -15,9 +15,9 @@ from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import format_amount, short_amount
 from solvent.model.budget import Limits
 from solvent.solvers.base import Answer, Run
+from solvent.solvers.choice import solve_problem
 from solvent.solvers.diagnosis import relaxed_value
 from solvent.solvers.problem import Problem
-from solvent.solvers.registry import solve_problem
 from solvent.solvers.solution import Solution, Stats, Status
 from solvent.solvers.transforms.base import BudgetedModel
 from solvent.solvers.transforms.infeasible import explain_infeasible
@@ -64,7 +64,11 @@ class Approximation:
         """Return an approximation from arguments of `solve`."""
         check_approximation(name)
         if epsilon is None:
-            raise ModelError(f'approximation="{name}"', "epsilon=, by how much a limit may be exceeded", "none")
+            raise ModelError(
+                f'approximation="{name}"',
+                "epsilon= with it, an amount" if name == "additive" else "epsilon= with it, a share of the limit",
+                "no epsilon",
+            )
         return cls(name, read_epsilon(epsilon, limits), strict, method)
 
     def transform(self, limits: Limits, horizon: int, scheme: Scheme) -> RoundedCosts:
@@ -77,9 +81,14 @@ class Approximation:
 
 def check_approximation(name: object) -> None:
     """Raise a `ModelError` unless there is an approximation of this name."""
-    if name not in APPROXIMATIONS:
+    if not isinstance(name, str) or name not in APPROXIMATIONS:
         known = tuple(APPROXIMATIONS)
-        raise ModelError("approximation", f"one of {', '.join(known)}", quote(name), did_you_mean(str(name), known))
+        raise ModelError(
+            "approximation",
+            f"one of {', '.join(known)}",
+            quote(name),
+            did_you_mean(name, known) if isinstance(name, str) else "",
+        )
 
 
 def approximate(given: BudgetedModel, asked: Approximation, run: Run) -> Solution:

@@ -113,7 +113,9 @@ def solve_discounted(
         raise ModelError("gap", "epsilon= for a discounted model, which has no last step", f"gap={request.gap:g}")
     limits = read_limits(model, budget)
     if request.epsilon is None:
-        raise ModelError("epsilon", "how far a policy of a discounted model may be off", "none", "pass epsilon=...")
+        raise ModelError(
+            "epsilon", "epsilon=, an accuracy that discounted models require, as an amount of each resource", "none"
+        )
     epsilons = _read_epsilons(request.epsilon, limits)
     if request.method == AUTO:
         request = replace(request, approximation="additive")
@@ -165,7 +167,15 @@ def plan_finite(
     """Solve the planned steps, and one more for the tail, as a model with a last step."""
     given = BudgetedModel(closed, resolve(closed, budgets))
     if task.request.approximation is None:
-        return solve_finite(given, replace(task.request, epsilon=None, strict=False), task.monitor)
+        try:
+            return solve_finite(
+                given, replace(task.request, epsilon=None, strict=False, unfinished=False), task.monitor
+            )
+        except LatticeOverflowError as error:
+            problem = str(error).partition("; give the costs")[0]
+            raise LatticeOverflowError(
+                f"{problem}; leave out method=, so that costs are rounded within epsilon"
+            ) from None
     return solve_finite(given, replace(task.request, epsilon=epsilons or 1, strict=strict), task.monitor)
 
 

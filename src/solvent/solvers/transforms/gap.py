@@ -29,13 +29,14 @@ from solvent.core.limits import REACHED, LimitReached, ResourceMonitor, reason_o
 from solvent.errors import LatticeOverflowError, ModelError, quote
 from solvent.solvers.base import Answer, Run, SolverOptions
 from solvent.solvers.bounds.kernels import DOWN, UP
+from solvent.solvers.choice import solve_problem
 from solvent.solvers.diagnosis import relaxed_value
 from solvent.solvers.frontier.bounds import FrontierBounds
 from solvent.solvers.frontier.build import build
 from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.frontier.solver import SOLVER as FRONTIER
 from solvent.solvers.problem import Problem
-from solvent.solvers.registry import AUTO, solve_problem
+from solvent.solvers.registry import AUTO
 from solvent.solvers.solution import Round, Solution, Stats, relative_gap
 from solvent.solvers.transforms.base import BudgetedModel, found_policy, require_never_over, true_extremes
 from solvent.solvers.transforms.infeasible import explain_infeasible
@@ -60,12 +61,12 @@ _AIM = 0.8
 def read_gap(gap: Any) -> float:
     """Return a relative gap; a `ModelError` unless it is a number of at least 0, in any form that numbers take."""
     try:
-        number = exact_number(gap, "gap")
-    except ModelError:
-        number = Fraction(-1)
+        number = float(exact_number(gap, "gap"))
+    except (ModelError, OverflowError):
+        number = -1.0
     if number < 0:
         raise ModelError("gap", "a relative gap of at least 0, such as 0.01", quote(gap))
-    return float(number)
+    return number
 
 
 @dataclass
