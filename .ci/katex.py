@@ -1,21 +1,32 @@
 """Fetch KaTeX, which typesets the mathematics of the documentation, into docs/theme/katex.
 
-The site loads nothing from other machines, so the style sheet, the script and the fonts are copied into it. They come
-from one release on the npm registry, whose archive must have the checksum below; neither Node.js nor npm is needed.
-To move to another release, change the version and the checksum: `npm view katex dist.integrity` prints the latter.
+The site loads nothing from other machines, so the style sheet, the script and the fonts are copied into it. `npm pack`
+downloads one release, whose archive must have the checksum below. To move to another release, change the version and
+the checksum: `npm view katex dist.integrity` prints the latter.
 """
 
 import base64
 import hashlib
 import io
+import shutil
+import subprocess
 import tarfile
-import urllib.request
+import tempfile
 from pathlib import Path
 
 VERSION = "0.19.1"
 SHA512 = "jG8uKntjSEcm2EpQOh0XturpPuuC9r3Sq5HLHdsFdWZT27E672SF19QEi+of0/YeOy15lDgRhKvr5614uRrEfA=="
-ARCHIVE = f"katex-{VERSION}.tgz"
 FOLDER = Path(__file__).parents[1] / "docs" / "theme" / "katex"
+
+
+def download() -> bytes:
+    """Return the archive of the release."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise SystemExit("make docs: expected npm, which comes with Node.js, to fetch KaTeX; found none")
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([npm, "pack", "--silent", f"katex@{VERSION}"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        return next(Path(folder).glob("*.tgz")).read_bytes()
 
 
 def wanted(name: str) -> str | None:
@@ -29,11 +40,10 @@ def wanted(name: str) -> str | None:
 
 def main() -> None:
     """Download the archive, check it, and unpack what the site needs."""
-    with urllib.request.urlopen(ARCHIVE, timeout=120) as answer:
-        data = answer.read()
+    data = download()
     found = base64.b64encode(hashlib.sha512(data).digest()).decode()
     if found != SHA512:
-        raise SystemExit(f"{ARCHIVE}: expected the SHA-512 checksum {SHA512}, found {found}")
+        raise SystemExit(f"katex {VERSION}: expected the SHA-512 checksum {SHA512}, found {found}")
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
         for member in archive.getmembers():
             path = wanted(member.name)
