@@ -90,7 +90,7 @@ def test_a_model_without_any_feasible_budget_in_range():
 def test_resources_are_named():
     model = instances.partition([1, 1])
     with pytest.raises(
-        ModelError, match=r"resource: expected one of the model's resources .'left', 'right'., found None; pass resource="
+        ModelError, match=r"resource: expected one of the model's resources .'left', 'right'., found None"
     ):
         solvent.frontier(model)
     with pytest.raises(ModelError, match="did you mean 'left'"):
