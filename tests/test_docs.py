@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 import solvent
+from solvent.solvers import registry
+from solvent.solvers.transforms.approximation import APPROXIMATIONS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -128,6 +130,13 @@ def test_a_page_that_loads_from_another_host_is_found() -> None:
         assert remote_parts(f'<img alt="b" src="{address}">') == [address]
         assert remote_parts(f"<link rel=stylesheet href={address}>") == [address]
         assert remote_parts(f"<script async src='{address}'></script>") == [address]
+
+
+@pytest.mark.parametrize("page", ["cli.md", "planning.md"])
+def test_pages_name_every_method_and_approximation(page: str) -> None:
+    text = (DOCS / page).read_text()
+    names = [*registry.names(), *APPROXIMATIONS]
+    assert [name for name in names if not re.search(rf"[`\"]{name}[`\"]", text)] == []
 
 
 def test_every_page_is_in_the_navigation() -> None:
