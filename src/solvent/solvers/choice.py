@@ -61,7 +61,7 @@ def choose(problem: Problem, method: str, run: Run) -> tuple[Solver, Any]:
             _log.warning("the solver %r is ignored: %s: %s", name, type(error).__name__, error)
             continue
         _log.debug("%s expects %.3g times the work of the reduction", solver.name, estimate.work)
-        if estimate.work >= least:
+        if not estimate.work < least:  # also if it is NaN
             solver.discard(estimate.prepared, run)
             continue
         if chosen is not None:
