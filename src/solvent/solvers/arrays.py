@@ -35,7 +35,12 @@ class ModelArrays(NamedTuple):
     @classmethod
     def of(cls, model: CMDP) -> ModelArrays:
         """Return the arrays of a model, without copying them."""
-        return cls(*(read_only(getattr(model, name)) for name in cls._fields))
+        if model.probability.flags.writeable:  # copies and unpickled models; all arrays of others are read-only
+            return cls(*(read_only(getattr(model, name)) for name in cls._fields))
+        return cls(
+            model.table_of_step, model.row_indptr, model.row_reward, model.outcome_indptr, model.probability,
+            model.next_state,
+        )  # fmt: skip
 
 
 def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
