@@ -11,6 +11,7 @@ from typing import Any
 
 from solvent.errors import BudgetError, quote
 from solvent.model.budget import Budget, Limits
+from solvent.policy.remaining import RemainingBudget
 
 #: Name of the resource that a plain number limits if there is no model.
 ONLY_RESOURCE = "cost"
@@ -37,9 +38,7 @@ class BudgetTracker:
 
     def __init__(self, limits: Limits) -> None:
         self.resources, self._upper, self._lower = limits.resources, limits.upper, limits.lower
-        # the coming step may have no limit; `remaining` then refers to the next one
-        self._next_upper = [_next(side) for side in limits.upper]
-        self._next_lower = [_next(side) for side in limits.lower]
+        self._remaining = RemainingBudget(limits)
         self.reset()
 
     def reset(self) -> None:
@@ -87,15 +86,7 @@ class BudgetTracker:
         The next upper limit minus what was spent. For a resource with lower limits only: what was spent minus the next
         lower limit.
         """
-        result = {}
-        for d, name in enumerate(self.resources):
-            most, least = _at(self._next_upper[d], self.step), _at(self._next_lower[d], self.step)
-            if most is not None:
-                result[name] = most - self.amounts[d]
-            else:
-                assert least is not None  # resources without limits are not tracked
-                result[name] = self.amounts[d] - least
-        return result
+        return self._remaining(self.step, self.spent)
 
     def upper(self, d: int, step: int) -> Fraction | None:
         """Return the upper limit of a resource (by index) after a step; None if there is none."""
@@ -120,25 +111,12 @@ class BudgetTracker:
 
     def limit_range(self, d: int) -> tuple[Fraction, Fraction]:
         """Return the least and the greatest of the limits that `remaining` of a resource (by index) refers to."""
-        limits = [x for x in self._next_upper[d] if x is not None] or [x for x in self._next_lower[d] if x is not None]
+        limits = [x for x in self._upper[d] if x is not None] or [x for x in self._lower[d] if x is not None]
         return min(limits), max(limits)
 
     def counts_down(self, d: int) -> bool:
         """Whether `remaining` of a resource (by index) decreases as more is spent."""
         return any(limit is not None for limit in self._upper[d])
-
-
-def _next(side: _Side) -> _Side:
-    """Return for each step the first limit at or after it, or the last one before it if there is none."""
-    filled: list[Fraction | None] = []
-    coming: Fraction | None = None
-    for limit in reversed(side):
-        coming = coming if limit is None else limit
-        filled.append(coming)
-    filled.reverse()
-    for step in range(1, len(filled)):
-        filled[step] = filled[step - 1] if filled[step] is None else filled[step]
-    return tuple(filled)
 
 
 def _at(side: _Side, step: int) -> Fraction | None:

@@ -10,12 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from solvent.core.limits import LimitReached
+from solvent.core.logs import get_logger
 from solvent.errors import ModelError, quote
 from solvent.solvers.base import Answer, Refusal, Run, Solver
 from solvent.solvers.problem import Problem
 from solvent.solvers.registry import AUTO, external_solvers, get, names
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 def _refusal(solver: Solver, problem: Problem) -> Refusal | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from solvent.core.limits import REACHED, ResourceMonitor, reason_of
+from solvent.core.logs import get_logger
 from solvent.solvers.base import Run, SolverOptions
 from solvent.solvers.choice import solve_problem
 from solvent.solvers.diagnosis import relaxed_value
@@ -21,7 +22,7 @@ from solvent.solvers.transforms.rounding import EpsilonLike
 #: What to try when a limit was reached.
 _MORE = "raise the limit, ask for a gap (gap=0.01), or give the costs a coarser unit (fewer digits)"
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True)

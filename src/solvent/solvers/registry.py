@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import importlib
-import logging
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
+from solvent.core.logs import get_logger
 from solvent.errors import ModelError, did_you_mean, quote
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ GROUP = "solvent.solvers"
 #: The name that stands for a choice by estimated work.
 AUTO = "auto"
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True)
