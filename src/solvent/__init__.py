@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from solvent.model.discounted import DiscountedCMDP
     from solvent.model.discounted_build import DiscountedBuilder
     from solvent.model.distributions import CostDistribution, distribution
+    from solvent.model.resources import Resource
     from solvent.policy.agent import Agent, Event
     from solvent.policy.derandomize import derandomize
     from solvent.policy.discounted import DiscountedPolicy
@@ -88,6 +89,7 @@ _HOME = {
     "MarkovPolicy": "solvent.policy.markov",
     "ProgressSink": "solvent.core.progress",
     "RandomizedPolicy": "solvent.policy.markov",
+    "Resource": "solvent.model.resources",
     "Round": "solvent.solvers.solution",
     "Simulation": "solvent.verification.simulate",
     "Solution": "solvent.solvers.solution",
@@ -153,6 +155,7 @@ __all__ = [
     "ProgramError",
     "ProgressSink",
     "RandomizedPolicy",
+    "Resource",
     "Round",
     "Simulation",
     "Solution",

@@ -30,7 +30,8 @@ def rounded_policy(model, unit, counting):
     )
     upper_HD = np.array([[math.floor(side[h] / unit) for side in limits.upper] for h in range(model.horizon)])
     n = len(limits.resources)
-    lattice = Lattice(limits.resources, (unit,) * n, cost_OD, upper_HD, np.full_like(upper_HD, NO_LOWER))
+    accounts = Lattice.plain_accounts(n)
+    lattice = Lattice(limits.resources, (unit,) * n, cost_OD, upper_HD, np.full_like(upper_HD, NO_LOWER), *accounts)
     found = reduce(model, lattice, ResourceMonitor())
     if found.value == -math.inf:
         return None

@@ -12,7 +12,6 @@ from pydantic_core import PydanticCustomError
 from solvent.errors import LoadLimitError, ModelError, printable
 from solvent.formats.encoding import check_number, decode_budget, decode_cost, decode_name, quote_value
 from solvent.model.budget import Budget
-from solvent.model.build import START_HINT
 from solvent.model.distributions import FAMILIES
 from solvent.model.steps import StepSet
 from solvent.model.validation import MAX_HORIZON
@@ -112,8 +111,6 @@ def _validator(decode: Callable[[Any, str], Any]) -> PlainValidator:
 
 
 def _decode_start(value: Any, where: str) -> Any:
-    if isinstance(value, Mapping):
-        raise ModelError(where, "the name of a state", quote_value(value), START_HINT)
     return decode_name(value, where)
 
 

@@ -42,8 +42,9 @@ from solvent.formats.encoding import (
 )
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.discounted import AnyModel, DiscountedCMDP, read_discount
+from solvent.model.resources import as_resources
 from solvent.model.steps import StepSet
-from solvent.model.validation import Names, Rows, build_model, check_horizon, check_names, check_resources
+from solvent.model.validation import Names, Rows, build_model, check_horizon, check_names
 
 _ARRAYS = {
     "table_of_step": np.int32,
@@ -121,7 +122,7 @@ READERS: dict[int, Callable[[Header, Arrays], AnyModel]] = {1: _read, 2: _read}
 
 def _rebuild(header: Header, arrays: Arrays) -> CMDP:
     horizon = check_horizon(_field(header, "horizon", int))
-    resources = check_resources(_field(header, "resources", list))
+    resources = tuple(each.name for each in as_resources(_field(header, "resources", list)))
     check_limit("resources", len(resources), "resources")
     states = check_names([decode_name(name) for name in _field(header, "states", list)], "states") or ()
     actions = check_names([decode_name(name) for name in _field(header, "actions", list)], "actions") or ()

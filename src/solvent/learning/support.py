@@ -283,7 +283,9 @@ class LearnedSupport:
             np.stack([limit_ticks(side[d], units[d], end) for d in range(len(units))], axis=1)
             for side, end in ((limits.upper, NO_UPPER), (limits.lower, NO_LOWER))
         ]
-        return Lattice(limits.resources, units, np.stack(columns, axis=1), sides[0], sides[1])
+        return Lattice(
+            limits.resources, units, np.stack(columns, axis=1), sides[0], sides[1], *Lattice.plain_accounts(len(units))
+        )
 
 
 def _never_tightens(side: tuple[Fraction | None, ...]) -> bool:

@@ -13,14 +13,16 @@ from solvent.core.exact import exact_column
 from solvent.errors import ModelError
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP
+from solvent.model.ends import EndRewardLike, GoalLike, StartLike, read_start
+from solvent.model.resources import ResourceLike, as_resources
 from solvent.model.validation import (
     PROBABILITY_TOLERANCE,
+    Accounts,
     Names,
     Rows,
     build_model,
     check_horizon,
     check_names,
-    check_resources,
 )
 
 
@@ -43,13 +45,15 @@ def from_arrays(
     C: Any,
     *,
     horizon: int,
-    start: Hashable = 0,
+    start: StartLike = 0,
     cost_probability: Any = None,
     available: Any = None,
     states: Sequence[Hashable] | None = None,
     actions: Sequence[Hashable] | None = None,
-    resources: Sequence[str] | None = None,
+    resources: Sequence[ResourceLike] | None = None,
     budget: BudgetLike | None = None,
+    end_reward: EndRewardLike | None = None,
+    must_end_in: GoalLike | None = None,
     name: str = "",
     description: str = "",
 ) -> CMDP:
@@ -73,14 +77,14 @@ def from_arrays(
         np.ones(shape.rows, bool) if available is None else np.asarray(available, bool), shape, 0, "available"
     )
     n_resources = cost_steps[0].shape[-1]
-    given = check_resources(resources) if resources is not None else _default_resources(n_resources)
+    given = as_resources(_default_resources(n_resources) if resources is None else resources)
     if len(given) != n_resources:
         raise ModelError("resources", f"{n_resources} names, as in C", f"{len(given)}")
     names = Names(
-        start,
+        read_start(start),
         _names(states, n_states, "states"),
         _names(actions, n_actions, "actions"),
-        given,
+        tuple(each.name for each in given),
         name,
         description,
     )
@@ -94,7 +98,8 @@ def from_arrays(
         if table_of_step[h] == len(pieces):
             pieces.append(_table(shape, *(_pick(column, h) for column in columns)))
     rows = _join(pieces, names, horizon)
-    return build_model(names, rows, horizon=horizon, table_of_step=table_of_step, budget=budget)
+    accounts = Accounts(given, end_reward, must_end_in)
+    return build_model(names, rows, horizon=horizon, table_of_step=table_of_step, budget=budget, accounts=accounts)
 
 
 def _names(given: Sequence[Hashable] | None, count: int, kind: str) -> tuple[Hashable, ...]:

@@ -7,7 +7,7 @@ upper and a lower limit after each of the H steps, exact numbers or None for no 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -171,6 +171,8 @@ def _read_limit(limit: Any, where: str) -> Fraction:
         raise BudgetError(error.where, error.expected, error.found, hint) from None
 
 
+#: Amounts as users state them: a number for a model of one resource, or a mapping by resource.
+SpentLike = Number | Mapping[str, Number]
 #: A budget as users state it: a number or `Budget` for a model of one resource, or a mapping by resource.
 BudgetLike = Number | Budget | Mapping[str, Number | Budget | Sequence[Number | None] | None]
 
@@ -185,11 +187,18 @@ class Limits:
         Tracked resources, in the order of the model. A resource without any limit is not tracked.
     upper, lower : tuple of tuples of Fraction or None
         For each tracked resource, the limit after each of the H steps; None for no limit.
+    initial : tuple of Fraction
+        What has been spent of each tracked resource before the first step; 0 if not given.
     """
 
     resources: tuple[str, ...]
     upper: tuple[tuple[Fraction | None, ...], ...]
     lower: tuple[tuple[Fraction | None, ...], ...]
+    initial: tuple[Fraction, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.initial) != len(self.resources):
+            object.__setattr__(self, "initial", (Fraction(0),) * len(self.resources))
 
     def largest(self, index: int) -> Fraction:
         """Return the largest absolute limit of a tracked resource."""
@@ -270,8 +279,21 @@ def _one(value: Any, where: str) -> Budget:
         raise BudgetError(error.where.replace("budget", where, 1), error.expected, error.found, error.hint) from None
 
 
-def resolve(model: CMDP, budget: BudgetLike | None) -> Limits:
-    """Return the limits that a budget puts on each step of a model; None stands for the default budget of the model.
+def resolve(model: CMDP, budget: BudgetLike | None, spent: SpentLike | None = None) -> Limits:
+    """Return the limits that a budget puts on each step of a model.
+
+    Parameters
+    ----------
+    model : CMDP
+    budget : number, Budget, or mapping of these by resource, or None
+        None stands for the default budget of the model.
+    spent : number, or mapping of numbers by resource, optional
+        What has been spent before the first step. Default: nothing.
+
+    Raises
+    ------
+    BudgetError
+        If there is no budget, it does not fit the model, or the initial amount lies beyond a floor or a ceiling.
 
     Examples
     --------
@@ -279,6 +301,7 @@ def resolve(model: CMDP, budget: BudgetLike | None) -> Limits:
     >>> resolve(instances.knapsack([3, 4], [2, 3]), 4).upper
     ((Fraction(4, 1), Fraction(4, 1)),)
     """
+    initial = read_spent(model, spent)
     if budget is None:
         if model.budget is None and not model.resources:
             return Limits((), (), ())
@@ -287,7 +310,49 @@ def resolve(model: CMDP, budget: BudgetLike | None) -> Limits:
         budgets = dict(model.budget)
     else:
         budgets = read_budgets(budget, model.resources, model.horizon)
-    return limits_of(budgets, model.horizon)
+    limits = limits_of(budgets, model.horizon)
+    return replace(limits, initial=tuple(initial[name] for name in limits.resources))
+
+
+def read_spent(model: CMDP, spent: SpentLike | None, where: str = "spent") -> dict[str, Fraction]:
+    """Return an amount spent of each resource of a model; 0 where none is given.
+
+    Raises
+    ------
+    BudgetError
+        If a resource is unknown, or an amount is not a number or lies beyond a floor or a ceiling.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> read_spent(instances.knapsack([3, 4], [2, 3]), "3/2")
+    {'weight': Fraction(3, 2)}
+    """
+    if spent is None:
+        given: dict[str, Any] = {}
+    elif isinstance(spent, Mapping):
+        given = dict(spent)
+    elif len(model.resources) == 1:
+        given = {model.resources[0]: spent}
+    else:
+        names = ", ".join(map(quote, model.resources))
+        expected = f"an amount of each of {names} by name" if names else "nothing, as the model has no resources"
+        raise BudgetError(where, expected, quote(spent))
+    for name in given:
+        if name not in model.resources:
+            known = ", ".join(map(quote, model.resources)) or "none"
+            hint = did_you_mean(name, model.resources)
+            raise BudgetError(where, f"a resource of the model ({known})", quote(name), hint)
+    found = {name: _read_limit(given.get(name, 0), f"{where}, {name}") for name in model.resources}
+    for name, floor, ceiling in zip(model.resources, model.floors, model.ceilings, strict=True):
+        low, high = floor is not None and found[name] < floor, ceiling is not None and found[name] > ceiling
+        if low or high:
+            end = floor if low else ceiling
+            assert end is not None
+            expected = f"at {'least the floor' if low else 'most the ceiling'}, {as_typed(end)}"
+            hint = "" if name in given else f"say what has been spent before the first step: spent={{{name!r}: ...}}"
+            raise BudgetError(f"{where}, {name}", expected, str(as_typed(found[name])), hint)
+    return found
 
 
 def limits_of(budgets: Mapping[str, Budget], horizon: int) -> Limits:

@@ -20,14 +20,11 @@ from solvent.errors import ModelError, did_you_mean, looks_misspelled, printable
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.distributions import CostDistribution, from_scipy, is_scipy
+from solvent.model.ends import EndRewardLike, GoalLike, StartLike, first_states, read_start
+from solvent.model.resources import ResourceLike, as_resources
 from solvent.model.steps import StepSet
-from solvent.model.validation import Names, Rows, build_model, check_horizon, check_names, check_resources
+from solvent.model.validation import Accounts, Names, Rows, build_model, check_horizon, check_names
 
-#: Hint for a start that is not one state but a distribution.
-START_HINT = (
-    "a model starts in one state; to draw the first state at random, add a state with one action whose outcomes are "
-    "the possible first states, and one step"
-)
 _NO_STEPS = StepSet(())
 _OUTCOME = "(probability, next state), (probability, next state, cost) or (..., cost, reward)"
 
@@ -56,15 +53,19 @@ class Builder:
     ----------
     horizon : int
         Number of steps.
-    start : hashable
-        Name of the state at step 0.
-    resources : sequence of str
-        Names of the resources.
+    start : hashable, or dict of hashable to number
+        Name of the state at step 0, or the probability of each possible one by name.
+    resources : sequence of str or Resource
+        Resources; a `Resource` may have a floor or a ceiling.
     states, actions : sequence of hashables, optional
         All names, in order. If given, any other name is an error. Otherwise names are ordered by first use, and a next
         state without rows is terminal.
     budget : number, Budget, or dict of these by resource, optional
         Default budget of the model.
+    end_reward : dict of state to number, or function of the state, optional
+        What it is worth to be in a state when the episode ends: after the last step, or on entering a terminal state.
+    must_end_in : sequence of states, or function of the state, optional
+        States in which every episode must end. Default: all.
     name, description : str
         Title and description of the model.
 
@@ -81,21 +82,26 @@ class Builder:
         self,
         *,
         horizon: int,
-        start: Hashable,
-        resources: Sequence[str] = (),
+        start: StartLike,
+        resources: Sequence[ResourceLike] = (),
         states: Sequence[Hashable] | None = None,
         actions: Sequence[Hashable] | None = None,
         budget: BudgetLike | None = None,
+        end_reward: EndRewardLike | None = None,
+        must_end_in: GoalLike | None = None,
         name: str = "",
         description: str = "",
     ) -> None:
         self.horizon = check_horizon(horizon)
-        self.resources = check_resources(resources)
-        self._start, self._budget, self._name, self._description = start, budget, name, description
+        accounts = as_resources(resources)
+        self.resources = tuple(each.name for each in accounts)
+        self._accounts = Accounts(accounts, end_reward, must_end_in)
+        self._start, self._budget, self._name, self._description = read_start(start), budget, name, description
         self._states = check_names(states, "states")
         self._actions = check_names(actions, "actions")
         self._known = {"state": _as_set(self._states), "action": _as_set(self._actions)}
-        self._check_known(start, "state", "start")
+        for first in first_states(self._start):
+            self._check_known(first, "state", "start")
         self._rows: list[_Row] = []
         self._taken: dict[tuple[Hashable, Hashable], StepSet | None] = {}
         self._terminal: dict[Hashable, StepSet | None] = {}
@@ -201,6 +207,7 @@ class Builder:
             table_of_step=table_of_step,
             budget=self._budget,
             terminal_at=self._terminal_at(state_at),
+            accounts=self._accounts,
         )
 
     @property
@@ -253,18 +260,19 @@ class Builder:
             unknown = name not in (declared or ())
             hash(name)
         except TypeError:
-            hint = START_HINT if where == "start" and isinstance(name, Mapping) else ""
-            raise ModelError(where, f"a hashable {kind} name", quote(name), hint) from None
+            raise ModelError(where, f"a hashable {kind} name", quote(name)) from None
         if unknown and declared is not None:
             hint = did_you_mean(name, declared)
             raise ModelError(where, f"a declared {kind}", f"unknown {kind} {quote(name)}", hint)
 
     def _names_of_states(self) -> tuple[Hashable, ...]:
         acting = dict.fromkeys(row.state for row in self._rows)
-        if self._start not in acting and self._start not in self._terminal:
-            hint = did_you_mean(self._start, acting)
-            raise ModelError("start", "a state with actions or one declared terminal", quote(self._start), hint)
-        names = dict.fromkeys([self._start, *acting])
+        starts = first_states(self._start)
+        for start in starts:
+            if start not in acting and start not in self._terminal:
+                hint = did_you_mean(start, acting)
+                raise ModelError("start", "a state with actions or one declared terminal", quote(start), hint)
+        names = dict.fromkeys([*starts, *acting])
         closed = any(steps is None for steps in self._terminal.values())
         for row in self._rows:
             for i, state in enumerate(row.next_state):

@@ -29,6 +29,8 @@ from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.budget import Budget
 from solvent.model.constructors import ModelConstructors
 from solvent.model.distributions import CostDistribution
+from solvent.model.ends import first_states
+from solvent.model.resources import Resource
 
 if TYPE_CHECKING:
     from solvent.model.describe import Description
@@ -56,8 +58,8 @@ class CMDP(ModelConstructors):
     ----------
     horizon : int
         Number of steps H.
-    start : hashable
-        Name of the state at step 0.
+    start : hashable, or dict of hashable to float
+        Name of the state at step 0, or the probability of each possible one by name.
     states, actions : tuple of hashables
         Names. The arrays refer to them by position.
     resources : tuple of str
@@ -86,10 +88,16 @@ class CMDP(ModelConstructors):
         Default budget.
     name, description : str
         Title and description.
+    floors, ceilings : tuple of Fraction or None
+        For each resource, the least and the most that can have been spent: beyond it, it saturates. None for no end.
+    end_reward : ndarray of float64, shape (S,), or None
+        What it is worth to be in each state when the episode ends; None if nothing.
+    may_end : ndarray of bool, shape (S,), or None
+        Whether an episode may end in each state; None if in all of them.
     """
 
     horizon: int
-    start: Hashable
+    start: Hashable | dict[Hashable, float]
     states: tuple[Hashable, ...]
     actions: tuple[Hashable, ...]
     resources: tuple[str, ...]
@@ -106,8 +114,15 @@ class CMDP(ModelConstructors):
     budget: Mapping[str, Budget] | None = None
     name: str = ""
     description: str = field(default="")
+    floors: tuple[Fraction | None, ...] = ()
+    ceilings: tuple[Fraction | None, ...] = ()
+    end_reward: NDArray[np.float64] | None = None
+    may_end: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
+        for side in ("floors", "ceilings"):
+            if not getattr(self, side):
+                object.__setattr__(self, side, (None,) * len(self.resources))
         for array in (*self._arrays(), *(column.ticks for column in self.cost)):
             array.flags.writeable = False
 
@@ -181,8 +196,59 @@ class CMDP(ModelConstructors):
 
     @property
     def start_index(self) -> int:
-        """Position of the start state."""
+        """Position of the start state.
+
+        Raises
+        ------
+        ModelError
+            If the first state is drawn from several.
+        """
+        if isinstance(self.start, dict):
+            raise ModelError("start", "a model with one first state", f"a distribution over {len(self.start)} states")
         return self._state_index[self.start]
+
+    @cached_property
+    def start_states(self) -> NDArray[np.int64]:
+        """Positions of the possible states at step 0, in increasing order, shape (K,)."""
+        return np.array(sorted(self._state_index[name] for name in first_states(self.start)), np.int64)
+
+    @cached_property
+    def start_probability(self) -> NDArray[np.float64]:
+        """Probability of each of `start_states`, shape (K,)."""
+        if not isinstance(self.start, dict):
+            return np.ones(1)
+        return np.array([self.start[self.states[s]] for s in self.start_states.tolist()])
+
+    @property
+    def is_saturating(self) -> bool:
+        """Whether some resource has a floor or a ceiling."""
+        return any(end is not None for end in (*self.floors, *self.ceilings))
+
+    def resource(self, name: str) -> Resource:
+        """Return a resource by name, with its floor and its ceiling.
+
+        Examples
+        --------
+        >>> from solvent.model import instances
+        >>> instances.knapsack([1], [1]).resource("weight")
+        Resource('weight')
+        """
+        d = self.resource_index(name)
+        return Resource(name, floor=self.floors[d], ceiling=self.ceilings[d])
+
+    @cached_property
+    def end_value(self) -> NDArray[np.float64]:
+        """What it is worth to end in each state; minus infinity where an episode must not end, shape (S,)."""
+        value = np.zeros(self.n_states) if self.end_reward is None else self.end_reward.copy()
+        if self.may_end is not None:
+            value[~self.may_end] = -np.inf
+        value.flags.writeable = False
+        return value
+
+    @property
+    def has_end_values(self) -> bool:
+        """Whether it matters in which state an episode ends."""
+        return self.end_reward is not None or self.may_end is not None
 
     def rows(self, step: int, state: int) -> range:
         """Return the rows of a state (by position) at a step; empty if the state is terminal."""
@@ -304,33 +370,30 @@ class CMDP(ModelConstructors):
         >>> instances.knapsack([60, 100, 120], [10, 20, 30]).reward_unit, instances.knapsack([0.1], [1]).reward_unit
         (4.0, 0.0)
         """
-        rewards = self.row_reward[self.row_reward != 0]
+        every = self.row_reward if self.end_reward is None else np.append(self.row_reward, self.end_reward)
+        rewards = every[every != 0]
         if not len(rewards):
             return 1.0
         mantissa, exponent = np.frexp(np.abs(rewards))
         whole = (mantissa * 2.0**53).astype(np.int64)
         # the lowest bit that is set in any reward
         lowest = int((exponent - 53 + np.frexp((whole & -whole).astype(float))[1] - 1).min())
-        # if 2 H times the largest reward is less than 2**53 units, so are all sums
-        fits = int(exponent.max()) - lowest + int(2 * self.horizon).bit_length() <= 53
+        # if twice the number of rewards times the largest reward is less than 2**53 units, so are all sums
+        steps = self.horizon + (self.end_reward is not None)
+        fits = int(exponent.max()) - lowest + int(2 * steps).bit_length() <= 53
         return math.ldexp(1.0, lowest) if fits and lowest > -1000 else 0.0
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that matters to a policy; not of the budget, the title or the description."""
-        digest = hashlib.sha256(
-            repr(
-                (
-                    self.horizon,
-                    _bare(self.start),
-                    _bare(self.states),
-                    _bare(self.actions),
-                    self.resources,
-                    self.distributions,
-                    [c.unit for c in self.cost],
-                )
-            ).encode()
-        )
+        start = [(_bare(name), p) for name, p in self.start.items()] if isinstance(self.start, dict) else self.start
+        content: list[Any] = [
+            self.horizon, _bare(start), _bare(self.states), _bare(self.actions), self.resources, self.distributions,
+            [c.unit for c in self.cost],
+        ]  # fmt: skip
+        if self.is_saturating:  # otherwise as before there were floors and ceilings
+            content += [self.floors, self.ceilings]
+        digest = hashlib.sha256(repr(tuple(content)).encode())
         for array in (*self._arrays(), *(column.ticks for column in self.cost)):
             wide = array.dtype == object  # hexadecimal: conversion of long numbers to decimal text is slow
             digest.update(" ".join(map(hex, array.tolist())).encode() if wide else array.tobytes())
@@ -343,7 +406,9 @@ class CMDP(ModelConstructors):
 
     def __hash__(self) -> int:
         # not of the fingerprint: names such as 1 and 1.0 are equal but have different fingerprints
-        return hash((self.horizon, self.start, self.states, self.actions, self.resources, self.n_outcomes))
+        return hash(
+            (self.horizon, first_states(self.start), self.states, self.actions, self.resources, self.n_outcomes)
+        )
 
     def __repr__(self) -> str:
         title = f"{self.name!r}: " if self.name else ""

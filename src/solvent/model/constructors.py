@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
     from solvent.model.discounted import DiscountedCMDP
     from solvent.model.discounted_build import DiscountedBuilder
+    from solvent.model.ends import EndRewardLike, GoalLike, StartLike
+    from solvent.model.resources import ResourceLike
 
 
 class ModelConstructors:
@@ -27,11 +29,13 @@ class ModelConstructors:
         *,
         horizon: int,
         discount: None = None,
-        start: Hashable,
-        resources: Sequence[str] = (),
+        start: StartLike,
+        resources: Sequence[ResourceLike] = (),
         states: Sequence[Hashable] | None = None,
         actions: Sequence[Hashable] | None = None,
         budget: BudgetLike | None = None,
+        end_reward: EndRewardLike | None = None,
+        must_end_in: GoalLike | None = None,
         name: str = "",
         description: str = "",
     ) -> Builder: ...
@@ -42,8 +46,8 @@ class ModelConstructors:
         *,
         horizon: None = None,
         discount: Number,
-        start: Hashable,
-        resources: Sequence[str] = (),
+        start: StartLike,
+        resources: Sequence[ResourceLike] = (),
         states: Sequence[Hashable] | None = None,
         actions: Sequence[Hashable] | None = None,
         budget: BudgetLike | None = None,
@@ -56,11 +60,13 @@ class ModelConstructors:
         *,
         horizon: int | None = None,
         discount: Number | None = None,
-        start: Hashable,
-        resources: Sequence[str] = (),
+        start: StartLike,
+        resources: Sequence[ResourceLike] = (),
         states: Sequence[Hashable] | None = None,
         actions: Sequence[Hashable] | None = None,
         budget: BudgetLike | None = None,
+        end_reward: EndRewardLike | None = None,
+        must_end_in: GoalLike | None = None,
         name: str = "",
         description: str = "",
     ) -> Builder | DiscountedBuilder:
@@ -72,14 +78,19 @@ class ModelConstructors:
             Number of steps; None with a discount.
         discount : number, optional
             Discount factor of rewards and costs, above 0 and below 1, for a model without a last step.
-        start : hashable
-            Name of the state at step 0.
-        resources : sequence of str
-            Names of the resources.
+        start : hashable, or dict of hashable to number
+            Name of the state at step 0, or the probability of each possible one by name.
+        resources : sequence of str or Resource
+            Resources; a `Resource` may have a floor or a ceiling.
         states, actions : sequence of hashables, optional
             All names, in order. If given, any other name is an error.
         budget : number, Budget, or dict of these by resource, optional
             Default budget of the model.
+        end_reward : dict of state to number, sequence with one number per state, or function of the state, optional
+            What it is worth to be in a state when the episode ends: after the last step, or on entering a terminal
+            state.
+        must_end_in : sequence of states, or function of the state, optional
+            States in which every episode must end. Default: all.
         name, description : str
             Title and description of the model.
 
@@ -97,11 +108,12 @@ class ModelConstructors:
         CMDP(horizon 3, 1 states, 1 actions, 1 rows, 2 outcomes, stationary, resources ['fuel'])
         """
         from solvent.model.build import Builder
-        from solvent.model.discounted import read_discount
+        from solvent.model.discounted import read_discount, refuse_ends
         from solvent.model.discounted_build import DiscountedBuilder
 
         factor = read_discount(horizon, discount)
         if factor is not None:
+            refuse_ends(end_reward, must_end_in)
             return DiscountedBuilder(
                 discount=factor, start=start, resources=resources, states=states, actions=actions, budget=budget,
                 name=name, description=description,
@@ -109,7 +121,7 @@ class ModelConstructors:
         assert horizon is not None
         return Builder(
             horizon=horizon, start=start, resources=resources, states=states, actions=actions, budget=budget,
-            name=name, description=description,
+            end_reward=end_reward, must_end_in=must_end_in, name=name, description=description,
         )  # fmt: skip
 
     @overload
@@ -121,13 +133,15 @@ class ModelConstructors:
         *,
         horizon: int,
         discount: None = None,
-        start: Hashable = 0,
+        start: StartLike = 0,
         cost_probability: Any = None,
         available: Any = None,
         states: Sequence[Hashable] | None = None,
         actions: Sequence[Hashable] | None = None,
-        resources: Sequence[str] | None = None,
+        resources: Sequence[ResourceLike] | None = None,
         budget: BudgetLike | None = None,
+        end_reward: EndRewardLike | None = None,
+        must_end_in: GoalLike | None = None,
         name: str = "",
         description: str = "",
     ) -> CMDP: ...
@@ -141,12 +155,12 @@ class ModelConstructors:
         *,
         horizon: None = None,
         discount: Number,
-        start: Hashable = 0,
+        start: StartLike = 0,
         cost_probability: Any = None,
         available: Any = None,
         states: Sequence[Hashable] | None = None,
         actions: Sequence[Hashable] | None = None,
-        resources: Sequence[str] | None = None,
+        resources: Sequence[ResourceLike] | None = None,
         budget: BudgetLike | None = None,
         name: str = "",
         description: str = "",
@@ -160,13 +174,15 @@ class ModelConstructors:
         *,
         horizon: int | None = None,
         discount: Number | None = None,
-        start: Hashable = 0,
+        start: StartLike = 0,
         cost_probability: Any = None,
         available: Any = None,
         states: Sequence[Hashable] | None = None,
         actions: Sequence[Hashable] | None = None,
-        resources: Sequence[str] | None = None,
+        resources: Sequence[ResourceLike] | None = None,
         budget: BudgetLike | None = None,
+        end_reward: EndRewardLike | None = None,
+        must_end_in: GoalLike | None = None,
         name: str = "",
         description: str = "",
     ) -> CMDP | DiscountedCMDP:
@@ -187,16 +203,22 @@ class ModelConstructors:
         discount : number, optional
             Discount factor of rewards and costs, above 0 and below 1, for a model without a last step. The arrays then
             have no step axis.
-        start : hashable
-            Name of the state at step 0; a position if `states` is not given.
+        start : hashable, or dict of hashable to number
+            Name of the state at step 0, a position if `states` is not given; or the probability of each possible one.
         cost_probability : array of shape (S, A, n) or (H, S, A, n), optional
             Probability of each possible cost, independent of the next state.
         available : array of bool, shape (S, A) or (H, S, A), optional
             Actions that each state offers. Default: all. A state that offers none is terminal.
         states, actions, resources : sequence of names, optional
-            Names. Default: positions for states and actions; "cost", or "cost0", "cost1", ..., for resources.
+            Names. Default: positions for states and actions; "cost", or "cost0", "cost1", ..., for resources, each of
+            which may be a `Resource` with a floor or a ceiling.
         budget : number, Budget, or dict of these by resource, optional
             Default budget of the model.
+        end_reward : dict of state to number, sequence with one number per state, or function of the state, optional
+            What it is worth to be in a state when the episode ends: after the last step, or on entering a terminal
+            state.
+        must_end_in : sequence of states, or function of the state, optional
+            States in which every episode must end. Default: all.
         name, description : str
             Title and description of the model.
 
@@ -218,7 +240,7 @@ class ModelConstructors:
         CMDP(horizon 4, 2 states, 1 actions, 2 rows, 3 outcomes, stationary, resources ['cost'])
         """
         from solvent.model.arrays import from_arrays
-        from solvent.model.discounted import read_discount
+        from solvent.model.discounted import read_discount, refuse_ends
         from solvent.model.discounted_build import discounted_arrays
 
         options: dict[str, Any] = {"start": start, "cost_probability": cost_probability, "available": available}
@@ -226,25 +248,29 @@ class ModelConstructors:
         options |= {"name": name, "description": description}
         factor = read_discount(horizon, discount)
         if factor is not None:
+            refuse_ends(end_reward, must_end_in)
             return discounted_arrays(P, R, C, factor, **options)
         assert horizon is not None
+        options |= {"end_reward": end_reward, "must_end_in": must_end_in}
         return from_arrays(P, R, C, horizon=horizon, **options)
 
     @overload
     @staticmethod
     def from_function(
-        start: Hashable,
+        start: StartLike,
         actions: Callable[..., Iterable[Hashable]],
         outcomes: Callable[..., Iterable[Any]],
         horizon: int,
         *,
         discount: None = None,
         reward: Callable[..., float] | None = None,
-        resources: Sequence[str] = ("cost",),
+        resources: Sequence[ResourceLike] = ("cost",),
         stationary: bool = True,
         max_states: int = 1_000_000,
         progress: ProgressLike = True,
         budget: BudgetLike | None = None,
+        end_reward: EndRewardLike | None = None,
+        must_end_in: GoalLike | None = None,
         name: str = "",
         description: str = "",
     ) -> CMDP: ...
@@ -252,14 +278,14 @@ class ModelConstructors:
     @overload
     @staticmethod
     def from_function(
-        start: Hashable,
+        start: StartLike,
         actions: Callable[..., Iterable[Hashable]],
         outcomes: Callable[..., Iterable[Any]],
         horizon: None = None,
         *,
         discount: Number,
         reward: Callable[..., float] | None = None,
-        resources: Sequence[str] = ("cost",),
+        resources: Sequence[ResourceLike] = ("cost",),
         stationary: bool = True,
         max_states: int = 1_000_000,
         progress: ProgressLike = True,
@@ -270,18 +296,20 @@ class ModelConstructors:
 
     @staticmethod
     def from_function(
-        start: Hashable,
+        start: StartLike,
         actions: Callable[..., Iterable[Hashable]],
         outcomes: Callable[..., Iterable[Any]],
         horizon: int | None = None,
         *,
         discount: Number | None = None,
         reward: Callable[..., float] | None = None,
-        resources: Sequence[str] = ("cost",),
+        resources: Sequence[ResourceLike] = ("cost",),
         stationary: bool = True,
         max_states: int = 1_000_000,
         progress: ProgressLike = True,
         budget: BudgetLike | None = None,
+        end_reward: EndRewardLike | None = None,
+        must_end_in: GoalLike | None = None,
         name: str = "",
         description: str = "",
     ) -> CMDP | DiscountedCMDP:
@@ -289,8 +317,9 @@ class ModelConstructors:
 
         Parameters
         ----------
-        start : hashable
-            State at step 0. States are the hashable values that `outcomes` returns.
+        start : hashable, or dict of hashable to number
+            State at step 0, or the probability of each possible one. States are the hashable values that `outcomes`
+            returns.
         actions : callable
             `actions(state)` returns the actions available in a state, or an empty list if the state is terminal.
         outcomes : callable
@@ -302,8 +331,8 @@ class ModelConstructors:
             has all states that can ever be reached.
         reward : callable, optional
             `reward(state, action)` returns the expected reward, to which the rewards of the outcomes are added.
-        resources : sequence of str
-            Names of the resources.
+        resources : sequence of str or Resource
+            Resources; a `Resource` may have a floor or a ceiling.
         stationary : bool
             If False, all functions take the step as their first argument, as in `actions(step, state)`.
         max_states : int
@@ -312,6 +341,11 @@ class ModelConstructors:
             If True, show a progress bar on a terminal when exploration takes long; otherwise as for `solve`.
         budget : number, Budget, or dict of these by resource, optional
             Default budget of the model.
+        end_reward : dict of state to number, sequence with one number per state, or function of the state, optional
+            What it is worth to be in a state when the episode ends: after the last step, or on entering a terminal
+            state.
+        must_end_in : sequence of states, or function of the state, optional
+            States in which every episode must end. Default: all.
         name, description : str
             Title and description of the model.
 
@@ -335,7 +369,7 @@ class ModelConstructors:
         >>> solvent.CMDP.from_function(0, actions, outcomes, horizon=2).states
         (0, 1, 2)
         """
-        from solvent.model.discounted import read_discount
+        from solvent.model.discounted import read_discount, refuse_ends
         from solvent.model.discounted_build import discounted_function
         from solvent.model.functions import from_function
 
@@ -344,8 +378,10 @@ class ModelConstructors:
         options |= {"max_states": max_states}
         factor = read_discount(horizon, discount)
         if factor is not None:
+            refuse_ends(end_reward, must_end_in)
             return discounted_function(start, actions, outcomes, factor, **options)
         assert horizon is not None
+        options |= {"end_reward": end_reward, "must_end_in": must_end_in}
         return from_function(start, actions, outcomes, horizon, **options)
 
     @staticmethod
@@ -354,9 +390,11 @@ class ModelConstructors:
         cost: Number | Sequence[Any] | Mapping[str, Any] | Callable[[Any, Any, Any], Any],
         horizon: int,
         *,
-        start: Hashable | None = None,
-        resources: Sequence[str] = ("cost",),
+        start: StartLike | None = None,
+        resources: Sequence[ResourceLike] = ("cost",),
         budget: BudgetLike | None = None,
+        end_reward: EndRewardLike | None = None,
+        must_end_in: GoalLike | None = None,
         name: str = "",
         description: str = "",
     ) -> CMDP:
@@ -370,14 +408,18 @@ class ModelConstructors:
             The cost of every transition, or a function `cost(state, action, next_state)`.
         horizon : int
             Number of steps.
-        start : int, optional
-            State at step 0. By default it comes from the initial distribution of the environment. If that distribution
-            has several states, the model starts in an extra state "reset". Its only action, "reset", draws the first
-            state at no cost, and the model has `horizon + 1` steps.
-        resources : sequence of str
-            Names of the resources.
+        start : int, or dict of int to number, optional
+            State at step 0, or the probability of each possible one. Default: the initial distribution of the
+            environment.
+        resources : sequence of str or Resource
+            Resources; a `Resource` may have a floor or a ceiling.
         budget : number, Budget, or dict of these by resource, optional
             Default budget of the model.
+        end_reward : dict of state to number, sequence with one number per state, or function of the state, optional
+            What it is worth to be in a state when the episode ends: after the last step, or on entering a terminal
+            state.
+        must_end_in : sequence of states, or function of the state, optional
+            States in which every episode must end. Default: all.
         name, description : str
             Title and description of the model. The default title is the id of the environment.
 
@@ -400,5 +442,6 @@ class ModelConstructors:
         from solvent.model.gymnasium_tables import from_gymnasium
 
         return from_gymnasium(
-            env, cost, horizon, start=start, resources=resources, budget=budget, name=name, description=description
-        )
+            env, cost, horizon, start=start, resources=resources, budget=budget, end_reward=end_reward,
+            must_end_in=must_end_in, name=name, description=description,
+        )  # fmt: skip

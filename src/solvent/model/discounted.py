@@ -69,6 +69,19 @@ class DiscountedCMDP:
     def __post_init__(self) -> None:
         if self.base.horizon != 1:
             raise ModelError("base", "a model of one step", f"one of {self.base.horizon}")
+        if self.base.has_end_values:
+            refuse_ends(self.base.end_reward, self.base.may_end)
+        if isinstance(self.base.start, dict):
+            found = f"a distribution over {len(self.base.start)} states"
+            raise ModelError("start", "one state, as discounted models need", found)
+        if self.base.is_saturating:
+            d = next(d for d in range(self.base.n_resources) if self.base.resource(self.base.resources[d]).saturates)
+            raise ModelError(
+                f"resource {quote(self.base.resources[d])}",
+                "no floor and no ceiling, as costs are discounted",
+                repr(self.base.resource(self.base.resources[d])),
+                "solvent.survival_levels answers questions without a horizon about resources that saturate",
+            )
         object.__setattr__(self, "discount", read_factor(self.discount))
         largest = float(np.abs(self.base.row_reward).max(initial=0.0))
         most = MAX_TOTAL_REWARD * (1 - float(self.discount))
@@ -85,6 +98,7 @@ class DiscountedCMDP:
     @property
     def start(self) -> Hashable:
         """Name of the state at step 0."""
+        assert not isinstance(self.base.start, dict)
         return self.base.start
 
     @property
@@ -361,6 +375,14 @@ def read_discount(horizon: Any, discount: Any) -> Fraction | None:
             "write horizon=None" if current_load() is None else "write horizon: null",
         )  # fmt: skip
     return read_factor(discount)
+
+
+def refuse_ends(end_reward: Any, must_end_in: Any) -> None:
+    """Raise a `ModelError` if an end reward or a goal is given, as a discounted model has no last step."""
+    for where, value in (("end_reward", end_reward), ("must_end_in", must_end_in)):
+        if value is not None:
+            found = quote(list(value)) if isinstance(value, Mapping | Sequence | set) else quote(value)
+            raise ModelError(where, "none, as a discounted model has no last step", found)
 
 
 def read_factor(discount: Any) -> Fraction:

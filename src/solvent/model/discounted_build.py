@@ -15,6 +15,7 @@ from solvent.model.budget import BudgetLike
 from solvent.model.build import Builder
 from solvent.model.discounted import DiscountedCMDP, check_constant, read_factor
 from solvent.model.functions import explore
+from solvent.model.resources import ResourceLike
 from solvent.model.validation import MAX_HORIZON
 
 
@@ -34,7 +35,7 @@ class DiscountedBuilder:
         *,
         discount: Number,
         start: Hashable,
-        resources: Sequence[str] = (),
+        resources: Sequence[ResourceLike] = (),
         states: Sequence[Hashable] | None = None,
         actions: Sequence[Hashable] | None = None,
         budget: BudgetLike | None = None,
@@ -96,7 +97,7 @@ def discounted_function(
     discount: Fraction,
     *,
     reward: Callable[..., float] | None = None,
-    resources: Sequence[str] = ("cost",),
+    resources: Sequence[ResourceLike] = ("cost",),
     stationary: bool = True,
     max_states: int = MAX_HORIZON,
     progress: bool = True,

@@ -14,21 +14,25 @@ from solvent.errors import ModelError, quote
 from solvent.model.budget import BudgetLike
 from solvent.model.build import Builder
 from solvent.model.cmdp import CMDP
+from solvent.model.ends import EndRewardLike, GoalLike, StartLike, first_states, read_start
+from solvent.model.resources import ResourceLike
 from solvent.model.validation import check_horizon
 
 
 def from_function(
-    start: Hashable,
+    start: StartLike,
     actions: Callable[..., Iterable[Hashable]],
     outcomes: Callable[..., Iterable[Any]],
     horizon: int,
     *,
     reward: Callable[..., float] | None = None,
-    resources: Sequence[str] = ("cost",),
+    resources: Sequence[ResourceLike] = ("cost",),
     stationary: bool = True,
     max_states: int = 1_000_000,
     progress: ProgressLike = True,
     budget: BudgetLike | None = None,
+    end_reward: EndRewardLike | None = None,
+    must_end_in: GoalLike | None = None,
     name: str = "",
     description: str = "",
 ) -> CMDP:
@@ -40,9 +44,17 @@ def from_function(
         If there are more than `max_states` states, or if the functions return something invalid.
     """
     horizon = check_horizon(horizon)
+    # only states that can be reached are part of the model, so names of others are left out
+    if isinstance(end_reward, Mapping):
+        rewards = dict(end_reward)
+        end_reward = lambda state: rewards.get(state, 0)  # noqa: E731
+    if must_end_in is not None and not callable(must_end_in):
+        goals = _as_set(must_end_in)
+        must_end_in = lambda state: state in goals  # noqa: E731
     builder = Builder(
-        horizon=horizon, start=start, resources=resources, budget=budget, name=name, description=description
-    )
+        horizon=horizon, start=start, resources=resources, budget=budget, end_reward=end_reward,
+        must_end_in=must_end_in, name=name, description=description,
+    )  # fmt: skip
     explore(
         builder, start, actions, outcomes, horizon,
         reward=reward, stationary=stationary, max_states=max_states, progress=progress,
@@ -52,7 +64,7 @@ def from_function(
 
 def explore(
     builder: Builder,
-    start: Hashable,
+    start: StartLike,
     actions: Callable[..., Iterable[Hashable]],
     outcomes: Callable[..., Iterable[Any]],
     horizon: int,
@@ -66,8 +78,8 @@ def explore(
     if isinstance(max_states, bool) or not isinstance(max_states, int) or max_states < 1:
         raise ModelError("max_states", "a whole number of at least 1", quote(max_states))
     reward = reward or (lambda *_: 0.0)
-    seen: dict[Hashable, None] = {_hashable(start, "start"): None}
-    layer: list[Hashable] = [start]
+    layer = [_hashable(first, "start") for first in first_states(read_start(start))]
+    seen: dict[Hashable, None] = dict.fromkeys(layer)
     with open_progress(progress) as bar:
         for step in range(horizon):
             at = () if stationary else (step,)
@@ -104,7 +116,8 @@ def explore(
             if not layer:
                 break
     if not builder.has_rows:
-        raise ModelError(f"actions({quote(start)})", "at least one action at the start", "none")
+        place = next(iter(seen))
+        raise ModelError(f"actions({quote(place)})", "at least one action at the start", "none")
 
 
 def _possible(outcomes: Iterable[Any]) -> list[Any]:
@@ -121,6 +134,13 @@ def _is_zero(probability: Any) -> bool:
         return exact(probability) == 0
     except ModelError:
         return False
+
+
+def _as_set(goals: Any) -> frozenset[Hashable]:
+    """Return states named by a user as a set."""
+    if isinstance(goals, str | bytes | Mapping) or not isinstance(goals, Iterable):
+        raise ModelError("must_end_in", "a list of states", quote(goals))
+    return frozenset(_hashable(state, "must_end_in") for state in goals)
 
 
 def _hashable(state: Any, where: str) -> Hashable:

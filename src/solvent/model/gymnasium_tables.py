@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from solvent.errors import ModelError, quote
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP
+from solvent.model.ends import EndRewardLike, GoalLike
 from solvent.model.functions import from_function
+from solvent.model.resources import ResourceLike
 from solvent.model.validation import check_horizon
 
 
@@ -18,8 +20,10 @@ def from_gymnasium(
     horizon: int,
     *,
     start: Any = None,
-    resources: Sequence[str] = ("cost",),
+    resources: Sequence[ResourceLike] = ("cost",),
     budget: BudgetLike | None = None,
+    end_reward: EndRewardLike | None = None,
+    must_end_in: GoalLike | None = None,
     name: str = "",
     description: str = "",
 ) -> CMDP:
@@ -53,15 +57,11 @@ def from_gymnasium(
         return cost(state, action, following) if callable(cost) else cost
 
     def actions(state: Hashable) -> Iterable[Hashable]:
-        if state == "reset":
-            return ["reset"]
         if isinstance(state, tuple) or state in final:
             return []
         return list(table[state])
 
     def outcomes(state: Any, action: Any) -> Iterable[Any]:
-        if state == "reset":
-            return [(p, s, [0] * len(resources)) for s, p in first.items()]
         return _merged(
             (float(p), state_name(int(s), bool(done)), at_cost(state, action, int(s)), float(r))
             for p, s, r, done in table[state][action]
@@ -69,25 +69,28 @@ def from_gymnasium(
         )
 
     spec = getattr(env, "spec", None)
-    drawn = len(first) > 1
     return from_function(
-        "reset" if drawn else next(iter(first)),
+        first,
         actions,
         outcomes,
-        horizon + 1 if drawn else horizon,
+        horizon,
         resources=resources,
         budget=budget,
+        end_reward=end_reward,
+        must_end_in=must_end_in,
         name=name or (spec.id if spec else type(base).__name__),
         description=description,
     )
 
 
-def _starts(base: Any, table: Any, start: Any) -> dict[Any, float]:
+def _starts(base: Any, table: Any, start: Any) -> dict[Any, Any]:
     """Return the probability of each possible first state."""
     if start is not None:
-        if start not in table:
-            raise ModelError("start", f"a state of the table (0 to {len(table) - 1})", quote(start))
-        return {start: 1.0}
+        given = start if isinstance(start, Mapping) else {start: 1}
+        for state in given:
+            if state not in table:
+                raise ModelError("start", f"a state of the table (0 to {len(table) - 1})", quote(state))
+        return dict(given)
     initial = getattr(base, "initial_state_distrib", None)
     if initial is None:
         raise ModelError(

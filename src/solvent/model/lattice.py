@@ -1,7 +1,9 @@
 """The lattice: costs and limits of a problem as integers (ticks).
 
-For each tracked resource, `unit` is the greatest rational that divides every cost and limit, so that feasibility is
-integer arithmetic. Sums cannot overflow: with `c_h` the possible costs of step h, all totals and remainders lie in
+For each tracked resource, `unit` is the greatest rational that divides every cost and limit, the amount spent before
+the first step, and the ends at which the resource saturates, so that feasibility is integer arithmetic. Sums cannot
+overflow: with `c_h` the possible costs of step h and `limit` the sum of all these other amounts, all totals and
+remainders lie in
 
     [ sum_h min(0, min c_h) - |limit| , sum_h max(0, max c_h) + |limit| ],
 
@@ -39,6 +41,10 @@ class Lattice:
         Cost of each outcome of the model.
     upper_HD, lower_HD : ndarray of int64, shape (H, D)
         Limits on what has been spent after each step; `NO_UPPER` and `NO_LOWER` for no limit.
+    initial_D : ndarray of int64, shape (D,)
+        What has been spent before the first step.
+    floor_D, ceiling_D : ndarray of int64, shape (D,)
+        Ends at which each resource saturates; `NO_LOWER` and `NO_UPPER` for none.
     """
 
     resources: tuple[str, ...]
@@ -46,6 +52,23 @@ class Lattice:
     cost_OD: NDArray[np.int64]
     upper_HD: NDArray[np.int64]
     lower_HD: NDArray[np.int64]
+    initial_D: NDArray[np.int64]
+    floor_D: NDArray[np.int64]
+    ceiling_D: NDArray[np.int64]
+
+    @property
+    def saturates(self) -> bool:
+        """Whether some resource has a floor or a ceiling."""
+        return bool((self.floor_D != NO_LOWER).any() or (self.ceiling_D != NO_UPPER).any())
+
+    @staticmethod
+    def plain_accounts(n_resources: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return `initial_D`, `floor_D` and `ceiling_D` of resources that start at 0 and do not saturate."""
+        return (
+            np.zeros(n_resources, np.int64),
+            np.full(n_resources, NO_LOWER, np.int64),
+            np.full(n_resources, NO_UPPER, np.int64),
+        )
 
     @classmethod
     def fit(cls, model: CMDP, limits: Limits, monitor: ResourceMonitor | None = None) -> Lattice:
@@ -80,21 +103,33 @@ class Lattice:
         upper_HD = np.full((model.horizon, n_tracked), NO_UPPER, np.int64)
         lower_HD = np.full((model.horizon, n_tracked), NO_LOWER, np.int64)
         units = []
+        fixed = np.empty((3, n_tracked), np.int64)
         for d, name in enumerate(limits.resources):
             resource = model.resource_index(name)
             _refuse_distributions(model, resource)
             column = model.cost[resource]
-            reach = max(model.cost_sums[resource]) * column.unit + limits.largest(d)
+            ends = _fixed_amounts(model, resource, limits, d)
+            reach = max(model.cost_sums[resource]) * column.unit + limits.largest(d) + sum(map(abs, ends))
             unit = _choose_unit(model, resource, limits, d, reach, monitor or ResourceMonitor())
             cost_OD[:, d] = round_to(column, unit, up=False, monitor=monitor)
             upper_HD[:, d] = limit_ticks(limits.upper[d], unit, NO_UPPER)
             lower_HD[:, d] = limit_ticks(limits.lower[d], unit, NO_LOWER)
+            floor, ceiling = model.floors[resource], model.ceilings[resource]
+            fixed[0, d] = limits.initial[d] // unit
+            fixed[1, d] = NO_LOWER if floor is None else floor // unit
+            fixed[2, d] = NO_UPPER if ceiling is None else ceiling // unit
             units.append(unit)
-        return cls(limits.resources, tuple(units), cost_OD, upper_HD, lower_HD)
+        return cls(limits.resources, tuple(units), cost_OD, upper_HD, lower_HD, *fixed)
 
     def amount(self, resource: int, ticks: int) -> Fraction:
         """Return the amount of `ticks` ticks of a tracked resource (by position)."""
         return int(ticks) * self.units[resource]
+
+
+def _fixed_amounts(model: CMDP, resource: int, limits: Limits, d: int) -> list[Fraction]:
+    """Return the amounts other than costs and limits that must be whole ticks, without those that are 0."""
+    given = (limits.initial[d], model.floors[resource], model.ceilings[resource])
+    return [amount for amount in given if amount]
 
 
 def _refuse_distributions(model: CMDP, resource: int) -> None:
@@ -114,9 +149,10 @@ def _choose_unit(
     model: CMDP, resource: int, limits: Limits, d: int, reach: Fraction, monitor: ResourceMonitor
 ) -> Fraction:
     column = model.cost[resource]
+    amounts = [*([column.unit] if column.ticks.any() else []), *_fixed_amounts(model, resource, limits, d)]
     bounds = limits.distinct(d)
-    # a limit between two multiples of the unit of costs is equivalent to the nearest multiple inside
-    candidates = (common_unit([*([column.unit] if column.ticks.any() else []), *bounds]), column.unit)
+    # a limit between two multiples of the unit of amounts is equivalent to the nearest multiple inside
+    candidates = (common_unit([*amounts, *bounds]), common_unit(amounts) if amounts else column.unit)
     for unit in candidates:
         if reach <= MAX_TICKS * unit:
             return unit

@@ -19,6 +19,8 @@ from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.budget import Budget, BudgetLike, read_budgets
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.distributions import CostDistribution
+from solvent.model.ends import EndRewardLike, GoalLike, first_states, read_end_reward, read_must_end_in
+from solvent.model.resources import Resource
 from solvent.model.steps import StepSet
 
 #: Largest accepted difference between 1 and the sum of the probabilities of a row.
@@ -35,12 +37,29 @@ _MOST_KEPT = 10_000
 class Names:
     """Names of a model: its start, states, actions and resources, its title and its description."""
 
-    start: Hashable
+    start: Hashable | dict[Hashable, float]
     states: tuple[Hashable, ...]
     actions: tuple[Hashable, ...]
     resources: tuple[str, ...]
     name: str = ""
     description: str = ""
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """What a model says of its accounts and of the ends of episodes, as users state it.
+
+    Attributes
+    ----------
+    resources : tuple of Resource
+        Empty if no resource saturates.
+    end_reward, must_end_in
+        See `solvent.model.ends`.
+    """
+
+    resources: tuple[Resource, ...] = ()
+    end_reward: EndRewardLike | None = None
+    must_end_in: GoalLike | None = None
 
 
 @dataclass(frozen=True)
@@ -72,26 +91,6 @@ def check_horizon(horizon: Any) -> int:
     if horizon > MAX_HORIZON:
         raise ModelError("horizon", f"at most {MAX_HORIZON}", quote(horizon))
     return int(horizon)
-
-
-def check_resources(resources: Any) -> tuple[str, ...]:
-    """Return the names of the resources as a tuple.
-
-    Raises
-    ------
-    ModelError
-        If they are not distinct non-empty texts.
-    """
-    if isinstance(resources, str) or not isinstance(resources, Sequence):
-        raise ModelError("resources", "a list of names", quote(resources))
-    seen: set[str] = set()
-    for name in resources:
-        if not isinstance(name, str) or not name:
-            raise ModelError("resources", "names that are non-empty text", quote(name))
-        if name in seen:
-            raise ModelError("resources", "each name once", f"{quote(name)} twice")
-        seen.add(name)
-    return tuple(resources)
 
 
 def check_names(names: Sequence[Hashable] | None, kind: str) -> tuple[Hashable, ...] | None:
@@ -127,6 +126,7 @@ def build_model(
     table_of_step: NDArray[np.int32],
     budget: BudgetLike | None = None,
     terminal_at: Mapping[int, StepSet] | None = None,
+    accounts: Accounts | None = None,
 ) -> CMDP:
     """Check the parts of a model, drop outcomes of probability zero, normalize probabilities, and return the model.
 
@@ -143,6 +143,8 @@ def build_model(
         Default budget.
     terminal_at : mapping of state position to StepSet, optional
         Steps at which a state is declared terminal although it has actions at other steps.
+    accounts : Accounts, optional
+        Saturation of resources, end rewards and goals.
 
     Raises
     ------
@@ -150,13 +152,14 @@ def build_model(
         If probabilities are negative, NaN or do not sum to one, rewards are not finite, a name does not exist, or a
         state can be reached at a step at which it has no action and is not declared terminal.
     """
-    if names.start not in names.states:
-        raise ModelError(
-            "start", "one of the model's states", quote(names.start), did_you_mean(names.start, names.states)
-        )
+    for start in first_states(names.start):
+        if start not in names.states:
+            raise ModelError("start", "one of the model's states", quote(start), did_you_mean(start, names.states))
+    accounts = accounts or Accounts()
+    end_reward = read_end_reward(accounts.end_reward, names.states)
     if not len(rows.row_action):
         raise ModelError("model", "at least one row", "none")
-    _check_rewards(names, rows, horizon)
+    _check_rewards(names, rows, horizon, end_reward)
     rows = _check_probabilities(names, replace(rows, row_reward=rows.row_reward + 0.0))  # -0.0 is 0.0
     rows, table_of_step = _share_tables(rows, table_of_step, len(names.states))
     rows = _renumber_distributions(rows)
@@ -173,6 +176,10 @@ def build_model(
         budget=budgets,
         name=names.name,
         description=names.description,
+        floors=tuple(each.floor for each in accounts.resources),
+        ceilings=tuple(each.ceiling for each in accounts.resources),
+        end_reward=end_reward,
+        may_end=read_must_end_in(accounts.must_end_in, names.states),
         **{key: getattr(rows, key) for key in Rows.__dataclass_fields__},
     )
     _check_stranded(model, terminal_at or {})
@@ -184,7 +191,11 @@ def _place(names: Names, rows: Rows, row: int) -> str:
     return printable(f"{names.states[state]}/{names.actions[rows.row_action[row]]}")
 
 
-def _check_rewards(names: Names, rows: Rows, horizon: int) -> None:
+def _check_rewards(names: Names, rows: Rows, horizon: int, end_reward: NDArray[np.float64] | None) -> None:
+    if end_reward is not None and float(np.abs(end_reward).max()) > MAX_TOTAL_REWARD:
+        at = int(np.argmax(np.abs(end_reward)))
+        expected = f"at most {MAX_TOTAL_REWARD:.3g} in size, so that sums of rewards fit 64-bit floats"
+        raise ModelError(f"end_reward of {quote(names.states[at])}", expected, str(end_reward[at]))
     bad = np.flatnonzero(~np.isfinite(rows.row_reward))
     if len(bad):
         where = f"{_place(names, rows, int(bad[0]))}, reward"
@@ -305,7 +316,7 @@ def _check_stranded(model: CMDP, terminal_at: Mapping[int, StepSet]) -> None:
     if not partial.any():
         return
     reached = np.zeros(model.n_states, bool)
-    reached[model.start_index] = True
+    reached[model.start_states] = True
     declared = {state: terminal_at[state] for state in np.flatnonzero(partial).tolist() if state in terminal_at}
     bounds = {0, model.horizon, *(np.flatnonzero(np.diff(model.table_of_step)) + 1).tolist()}
     bounds.update(end for steps in declared.values() for each in steps.ranges for end in (each.start, each.stop))

@@ -15,7 +15,8 @@ from solvent.errors import PolicyError, quote
 from solvent.formats.encoding import decode_name
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
-from solvent.model.validation import check_horizon, check_names, check_resources
+from solvent.model.resources import as_resources
+from solvent.model.validation import check_horizon, check_names
 from solvent.policy.layout import ARRAYS, SETTLED
 from solvent.policy.nodes import Lookup
 from solvent.policy.table import AugmentedPolicy
@@ -44,7 +45,7 @@ def rebuild(header: Header, arrays: Arrays, model: CMDP | None) -> AugmentedPoli
         for key in ("states", "actions")
     }
     start = decode_name(header.get("start"))
-    resources = check_resources(_field(header, "resources", list))
+    resources = tuple(each.name for each in as_resources(_field(header, "resources", list)))
     check_limit("resources", len(resources), "resources")
     fingerprint = _field(header, "fingerprint", str)
     if not _FINGERPRINT.fullmatch(fingerprint):

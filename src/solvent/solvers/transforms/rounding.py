@@ -222,7 +222,14 @@ def project(
         lower_HD[:, d] = limit_ticks(limits.lower[d], unit, NO_LOWER, move_lower)
         measures.append(Measure(r, unit, counting, bottom, reach))
     parts = split(model, tuple(measures), monitor)
-    lattice = Lattice(limits.resources, tuple(each.unit for each in measures), parts.ticks_OD, upper_HD, lower_HD)
+    lattice = Lattice(
+        limits.resources,
+        tuple(each.unit for each in measures),
+        parts.ticks_OD,
+        upper_HD,
+        lower_HD,
+        *Lattice.plain_accounts(len(measures)),
+    )
     spans = [_Span.of(lattice, d) for d in range(len(measures))]
     settled = [span.truncation() for span in spans]
     truncation = tuple(np.stack(side, axis=1) for side in zip(*settled, strict=True)) if spans else (upper_HD, lower_HD)
