@@ -16,13 +16,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import MAX_TICKS, common_unit
+from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY, common_unit
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import LatticeOverflowError, ModelError
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
-from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks, round_to
+from solvent.model.rounding import limit_ticks, round_to
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Lattice:
     cost_OD : ndarray of int64, shape (O, D)
         Cost of each outcome of the model.
     upper_HD, lower_HD : ndarray of int64, shape (H, D)
-        Limits on what has been spent after each step; `NO_UPPER` and `NO_LOWER` for no limit.
+        Limits on what has been spent after each step; `PLUS_INFINITY` and `MINUS_INFINITY` for no limit.
     """
 
     resources: tuple[str, ...]
@@ -77,8 +77,8 @@ class Lattice:
         """
         n_tracked = len(limits.resources)
         cost_OD = np.zeros((model.n_outcomes, n_tracked), np.int64)
-        upper_HD = np.full((model.horizon, n_tracked), NO_UPPER, np.int64)
-        lower_HD = np.full((model.horizon, n_tracked), NO_LOWER, np.int64)
+        upper_HD = np.full((model.horizon, n_tracked), PLUS_INFINITY, np.int64)
+        lower_HD = np.full((model.horizon, n_tracked), MINUS_INFINITY, np.int64)
         units = []
         for d, name in enumerate(limits.resources):
             resource = model.resource_index(name)
@@ -87,8 +87,8 @@ class Lattice:
             reach = max(model.cost_sums[resource]) * column.unit + limits.largest(d)
             unit = _choose_unit(model, resource, limits, d, reach, monitor or ResourceMonitor())
             cost_OD[:, d] = round_to(column, unit, up=False, monitor=monitor)
-            upper_HD[:, d] = limit_ticks(limits.upper[d], unit, NO_UPPER)
-            lower_HD[:, d] = limit_ticks(limits.lower[d], unit, NO_LOWER)
+            upper_HD[:, d] = limit_ticks(limits.upper[d], unit, PLUS_INFINITY)
+            lower_HD[:, d] = limit_ticks(limits.lower[d], unit, MINUS_INFINITY)
             units.append(unit)
         return cls(limits.resources, tuple(units), cost_OD, upper_HD, lower_HD)
 
