@@ -274,6 +274,8 @@ class _Known:
         low, high = np.empty_like(self.low), np.empty_like(self.high)
         steps = np.arange(self.low.shape[0])[:, None]
         for d, counting in enumerate(self.problem.counting):
+            if self.problem.limits.initial[d]:  # which may have been rounded as well
+                steps = 1 + np.arange(self.low.shape[0])[:, None]
             ratio = float(self.problem.lattice.units[d] / finer.lattice.units[d])
             hidden = steps if finer.counting[d] != "exact" else 0
             below, above = (steps if counting == side else 0 for side in ("up", "down"))
