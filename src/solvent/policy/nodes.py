@@ -25,6 +25,7 @@ from solvent.errors import PolicyError, did_you_mean, printable, quote
 from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION, same
+from solvent.model.lattice import Lattice
 from solvent.model.rounding import NO_UPPER, round_to
 from solvent.policy.agent import Agent
 from solvent.policy.locate import COLLAPSED, locate_equal, locate_nearest
@@ -36,8 +37,14 @@ NO_NODE = NOT_FOUND
 Lookup = Literal["equal", "at_most", "at_least"]
 #: How a policy counts a cost that is not a multiple of its unit: it refuses it, or rounds it down or up.
 Counting = Literal["exact", "down", "up"]
+#: Fields of a `NodeTable` that say where the amounts spent begin, and between which ends they stay.
+ACCOUNTS = ("initial_D", "floor_D", "ceiling_D")
 #: Amounts spent, as users give them: a number for one tracked resource, else a sequence or a mapping by name.
 Spent = Any
+
+
+def _not_given() -> NDArray[np.int64]:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -50,7 +57,8 @@ class NodeTable:
         Fingerprint of the model that it was made for.
     horizon : int
         Number of steps H.
-    start : hashable
+    start : hashable, or dict of hashable to float
+        Name of the state at step 0, or the probability of each possible one by name.
     states, actions : tuple of hashables
         The model's names.
     resources : tuple of str
@@ -72,13 +80,18 @@ class NodeTable:
     counting : tuple of {"exact", "down", "up"}
         How the costs of each tracked resource are counted in ticks. For a policy on rounded costs, `spent_ND` contains
         sums of rounded costs (Algorithm 4 of the paper).
+    initial_D : ndarray of int64, shape (D,)
+        What has been spent of each tracked resource before the first step, in ticks; 0 if not given.
+    floor_D, ceiling_D : ndarray of int64, shape (D,)
+        Ends at which each tracked resource saturates, in ticks; `NO_LOWER` and `NO_UPPER` for none, which is the
+        default. After each step, ticks = min(max(ticks + counted cost, floor), ceiling).
     model : CMDP or None
         The model itself, if known; not a part of the saved policy.
     """
 
     fingerprint: str
     horizon: int
-    start: Hashable
+    start: Hashable | dict[Hashable, float]
     states: tuple[Hashable, ...]
     actions: tuple[Hashable, ...]
     resources: tuple[str, ...]
@@ -92,11 +105,18 @@ class NodeTable:
     settled_high_GD: NDArray[np.int64] | None = None
     lookup: Lookup = "equal"
     counting: tuple[Counting, ...] = ()
+    initial_D: NDArray[np.int64] = field(default_factory=_not_given)
+    floor_D: NDArray[np.int64] = field(default_factory=_not_given)
+    ceiling_D: NDArray[np.int64] = field(default_factory=_not_given)
     model: CMDP | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not self.counting:
             object.__setattr__(self, "counting", ("exact",) * len(self.resources))
+        plain = Lattice.plain_accounts(len(self.resources))
+        for name, default in zip(ACCOUNTS, plain, strict=True):
+            if not len(getattr(self, name)):
+                object.__setattr__(self, name, default)
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, np.ndarray):

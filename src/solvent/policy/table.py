@@ -80,7 +80,7 @@ class AugmentedPolicy(NodeTable):
         ----------
         model : CMDP
         lattice : Lattice or NodeTable
-            Has the tracked resources and their units.
+            Has the tracked resources, their units, what has been spent before the first step, floors and ceilings.
         limits : Limits
             The budget that it keeps.
         layers : sequence of (state, spent, action), one per step
