@@ -173,7 +173,9 @@ class Agent:
         """Return a place within an episode, after checking that the policy has a decision there."""
         step = self._check_step(0 if step is None else step, "agent, step")
         if state is None and step > 0:
-            raise PolicyError("agent, state", f"the state at step {step}", "none", "use policy.agent(step=, state=, spent=)")
+            raise PolicyError(
+                "agent, state", f"the state at step {step}", "none", "use policy.agent(step=, state=, spent=)"
+            )
         index = self._first(None).state if state is None else self._find_state(state)
         amounts = self._read_spent(step, spent)
         follower = copy.copy(self._follower)

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import MAX_TICKS, exact
 from solvent.errors import PolicyError, did_you_mean, printable, quote
-from solvent.model.amounts import format_amount
+from solvent.model.amounts import format_amount, short_amount
 from solvent.model.budget import Limits, SpentLike
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION, same
 from solvent.model.lattice import Lattice
+from solvent.model.resources import Resource
 from solvent.model.rounding import NO_LOWER, NO_UPPER, round_to
 from solvent.policy.agent import Agent
 from solvent.policy.locate import COLLAPSED, locate_equal, locate_nearest
@@ -238,6 +239,7 @@ class NodeTable:
         step, index = self._check_step(step), self._find_state(state)
         amounts = self.read_spent(spent)
         ticks = [self._to_ticks(d, amount) for d, amount in enumerate(amounts)]
+        self._refuse_beyond_ends(amounts)
         place = f"step {step}, state {quote(state)}, spent {self._show(amounts)}"
         for d, amount in enumerate(ticks):
             if amount is None:
@@ -247,6 +249,17 @@ class NodeTable:
         if node == NO_NODE:
             raise self.no_decision(step, index, place)
         return node
+
+    def _refuse_beyond_ends(self, amounts: Sequence[Fraction]) -> None:
+        for d, amount in enumerate(amounts):
+            for side, ticks in zip(("floor", "ceiling"), self._saturation[d], strict=True):
+                end = (ticks or 0) * self.units[d]
+                outside = ticks is not None and (amount < end if side == "floor" else amount > end)
+                if outside and self.counting[d] == "exact":
+                    expected = (
+                        f"at {'least the floor' if side == 'floor' else 'most the ceiling'}, {format_amount(end)}"
+                    )
+                    raise PolicyError(f"spent, {self.resources[d]}", expected, format_amount(amount))
 
     def no_decision(self, step: int, state: int, place: str) -> PolicyError:
         """Return the error for a node that is not in the table."""
@@ -352,6 +365,55 @@ class NodeTable:
         ):
             expected = f"resources of the model in its order, {quote(list(model.resources))}"
             raise PolicyError("policy, resources", expected, quote(list(self.resources)))
+        self._check_ends(model)
+
+    def _check_ends(self, model: CMDP) -> None:
+        """Raise a `PolicyError` unless resources saturate where they do in the model, to within rounding."""
+        for d, name in enumerate(self.resources):
+            resource = model.resource(name)
+            for side, ticks, end in zip(("floor", "ceiling"), self._saturation[d], _ends(resource), strict=True):
+                if (ticks is None) != (end is None) or not self._counts_as(d, ticks or 0, end or Fraction(0)):
+                    expected = "none, as in the model" if end is None else f"the model's, {format_amount(end)}"
+                    found = "none" if ticks is None else format_amount(ticks * self.units[d])
+                    raise PolicyError(f"policy, {side} of {quote(name)}", expected, found)
+            initial = self.limits.initial[d]
+            if resource.clamp(initial) != initial:
+                raise PolicyError(
+                    f"policy, initial amount of {quote(name)}",
+                    f"an amount within the ends of {resource!r}",
+                    format_amount(initial),
+                )
+
+    def check_accounts(self) -> None:
+        """Raise a `PolicyError` unless initial amounts, floors and ceilings fit each other and the limits.
+
+        The initial ticks must be those of `limits.initial`, exactly or rounded to a neighbor where the policy counts
+        rounded costs, and lie between the ends.
+        """
+        for name in ACCOUNTS:
+            if getattr(self, name).shape != (len(self.resources),):
+                raise PolicyError(name, f"shape ({len(self.resources)},)", f"shape {getattr(self, name).shape}")
+        for d, resource in enumerate(self.resources):
+            ticks, (floor, ceiling) = int(self.initial_D[d]), self._saturation[d]
+            if max(abs(each) for each in (ticks, floor or 0, ceiling or 0)) > MAX_TICKS:
+                raise PolicyError(f"accounts of {quote(resource)}", f"at most {MAX_TICKS} ticks", "more")
+            if floor is not None and ceiling is not None and floor > ceiling:
+                raise PolicyError(
+                    f"ceiling_D, {quote(resource)}", f"at least the floor, {floor} ticks", f"{ceiling} ticks"
+                )
+            if self.clamp(d, ticks) != ticks:
+                shown = ["none" if end is None else str(end) for end in (floor, ceiling)]
+                expected = f"ticks within the floor, {shown[0]}, and the ceiling, {shown[1]}"
+                raise PolicyError(f"initial_D, {quote(resource)}", expected, str(ticks))
+            initial = self.limits.initial[d]
+            if not self._counts_as(d, ticks, initial):
+                expected = f"the ticks of {short_amount(initial)}"
+                raise PolicyError(f"initial_D, {quote(resource)}", expected, short_amount(ticks * self.units[d]))
+
+    def _counts_as(self, d: int, ticks: int, amount: Fraction) -> bool:
+        """Whether ticks are an amount, exactly or, where the policy counts rounded costs, to within one tick."""
+        error = abs(ticks * self.units[d] - amount)
+        return error == 0 if self.counting[d] == "exact" else error < self.units[d]
 
     def check_counting(self, model: CMDP) -> None:
         """Raise a `PolicyError` unless this policy was made for `model` and can count its costs."""
@@ -397,7 +459,8 @@ class NodeTable:
                 "a continuous distribution" if continuous else f"multiples of {format_amount(column.unit)}",
             )
         # rounding changes each term of a sum by less than a tick
-        if max(model.cost_sums[r]) * column.unit / self.units[d] + model.horizon > MAX_TICKS:
+        fixed = sum(abs(each) for each in (int(self.initial_D[d]), *(end or 0 for end in self._saturation[d])))
+        if max(model.cost_sums[r]) * column.unit / self.units[d] + model.horizon + fixed > MAX_TICKS:
             expected = "a unit in which sums of costs fit 64 bits"
             raise PolicyError(f"costs of {self.resources[d]}", expected, format_amount(self.units[d]))
         return round_to(column, self.units[d], up=self.counting[d] == "up")
@@ -435,13 +498,13 @@ class NodeTable:
 
         Sums of any size are exact, as `NO_LOWER` and `NO_UPPER` stand for no end.
         """
-        floor, ceiling = self._ends_D[d]
+        floor, ceiling = self._saturation[d]
         if floor is not None and ticks < floor:
             return floor
         return ceiling if ceiling is not None and ticks > ceiling else ticks
 
     @cached_property
-    def _ends_D(self) -> list[tuple[int | None, int | None]]:
+    def _saturation(self) -> list[tuple[int | None, int | None]]:
         return [
             (None if floor == NO_LOWER else int(floor), None if ceiling == NO_UPPER else int(ceiling))
             for floor, ceiling in zip(self.floor_D.tolist(), self.ceiling_D.tolist(), strict=True)
@@ -493,6 +556,10 @@ class NodeTable:
                 "agent", "the policy's model", "none", "use policy.agent(model), or load_policy(path, model)"
             )
         return Agent(model, self, seed=seed, step=step, state=state, spent=spent, snapshot=snapshot)
+
+
+def _ends(resource: Resource) -> tuple[Fraction | None, Fraction | None]:
+    return resource.floor, resource.ceiling
 
 
 class NodeFollower:

@@ -133,7 +133,12 @@ def read_generator(given: Any) -> np.random.Generator:
             raise PolicyError(f"{where}, {name}", f"a whole number from 0 to {most}", quote(value))
         small[name] = value
     bits = np.random.PCG64()
-    bits.state = {"bit_generator": _GENERATOR, "state": numbers, **small}
+    bits.state = {  # type: ignore[assignment, unused-ignore]
+        "bit_generator": _GENERATOR,
+        "state": {"state": numbers["state"], "inc": numbers["inc"]},
+        "has_uint32": small["has_uint32"],
+        "uinteger": small["uinteger"],
+    }
     return np.random.Generator(bits)
 
 
