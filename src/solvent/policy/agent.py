@@ -19,7 +19,7 @@ import numpy as np
 from solvent.errors import BudgetError, ModelError, PolicyError, SolventError, UnmodeledOutcome, printable, quote
 from solvent.formats.encoding import decode_name, encode_name
 from solvent.model.amounts import format_amount
-from solvent.model.budget import SpentLike, read_spent
+from solvent.model.budget import Limits, SpentLike, read_spent
 from solvent.model.build import read_costs
 from solvent.model.cmdp import CMDP
 from solvent.policy.choices import FollowedPolicy, Follower
@@ -60,6 +60,11 @@ class Beginning(NamedTuple):
     spent: tuple[Fraction, ...]
     memory: Mapping[str, Any] | None = None
     chosen: int | None = None
+
+
+def initial_amounts(limits: Limits) -> dict[str, Fraction]:
+    """Return what has been spent before the first step of each tracked resource, where it is not 0."""
+    return {name: amount for name, amount in zip(limits.resources, limits.initial, strict=True) if amount}
 
 
 class Agent:
@@ -125,7 +130,7 @@ class Agent:
         snapshot: Mapping[str, Any] | None = None,
     ) -> None:
         follower = policy.follower(model)
-        self._initial = dict(zip(follower.limits.resources, follower.limits.initial, strict=True))
+        self._initial = initial_amounts(follower.limits)
         self._fingerprint = model.fingerprint
         self._follow(model, policy, follower, seed, step=step, state=state, spent=spent, snapshot=snapshot)
 
@@ -219,7 +224,8 @@ class Agent:
             given = dict(given or {})
             if step == 0:
                 given = {**self._initial, **given}
-            for name in limited:
+            unknown = [name for name in given if name not in self.model.resources]
+            for name in limited if step > 0 and not unknown else ():
                 if name not in given:
                     expected = f"what has been spent of {quote(name)} before step {step}"
                     raise PolicyError("agent, spent", expected, "none" if spent is None else quote(spent))
