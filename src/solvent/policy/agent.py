@@ -162,17 +162,20 @@ class Agent:
 
     def _first(self, state: Hashable) -> Beginning:
         """Return the start of an episode, in the given first state if it is not None."""
+        return Beginning(0, self._first_state(state), self._read_spent(0, None))
+
+    def _first_state(self, state: Hashable) -> int:
         possible = self.model.start_states.tolist()
         listed = " or ".join(quote(self.model.states[s]) for s in possible[:_MOST_LISTED])
         listed += ", ..." if len(possible) > _MOST_LISTED else ""
         if state is None and len(possible) > 1:
             expected = f"the state in which the episode begins, {listed}"
             raise PolicyError("agent, state", expected, "none", "use policy.agent(state=...)")
-        index = possible[0] if state is None else self._find_state(state)
+        index: int = possible[0] if state is None else self._find_state(state)
         if index not in possible:
             hint = "to resume in the middle of an episode, also give step and spent"
             raise PolicyError("agent, state", f"a possible first state, {listed}", quote(state), hint)
-        return Beginning(0, index, self._read_spent(0, None))
+        return index
 
     def _resumed(self, step: Any, state: Hashable, spent: Any) -> Beginning:
         """Return a place within an episode, after checking that the policy has a decision there."""
@@ -181,7 +184,7 @@ class Agent:
             raise PolicyError(
                 "agent, state", f"the state at step {step}", "none", "use policy.agent(step=, state=, spent=)"
             )
-        index = self._first(None).state if state is None else self._find_state(state)
+        index = self._first_state(None) if state is None else self._find_state(state)
         amounts = self._read_spent(step, spent)
         follower = copy.copy(self._follower)
         follower.resume(step, amounts)
