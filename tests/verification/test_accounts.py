@@ -215,8 +215,9 @@ def test_the_witness_names_the_end() -> None:
     both = verify(model, lambda *_: "drive")
     assert both.witness.resource == "fuel"
     assert "breaks the limit of fuel after step 2 and ends in 'road', expected 'town'" in str(both.witness)
-    b = solvent.CMDP.builder(horizon=1, start="road", resources=[], must_end_in=["road"])
+    b = solvent.CMDP.builder(horizon=1, start="road", resources=[], states=["road", "sea"], must_end_in=["road"])
     b.add("road", "stay", outcomes=[(1, "road")])
+    b.terminal("sea")
     assert "never breaks a limit and always ends where it may" in str(verify(b.build(), lambda *_: "stay"))
 
 
