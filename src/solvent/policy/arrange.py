@@ -88,7 +88,7 @@ def arrange(
         "spent_ND": np.concatenate(spents),
         "lookup": lookup,
         "model": model,
-        **{name: getattr(lattice, name) for name in ACCOUNTS},
+        **{name: getattr(lattice, name).copy() for name in ACCOUNTS},
     }
     if settled is not None:
         parts["settled_low_GD"] = np.concatenate([low for low, _ in ends])

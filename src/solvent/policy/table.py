@@ -62,6 +62,11 @@ class AugmentedPolicy(NodeTable):
 
     action_N: NDArray[Any]
 
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether it takes one action at each node: always."""
+        return True
+
     @classmethod
     def from_nodes(
         cls,
