@@ -269,28 +269,62 @@ def test_what_spent_may_be() -> None:
     for use in (verify, simulate):
         with pytest.raises(PolicyError, match="step 0, state 'road', spent fuel 4: expected to have spent 3"):
             use(model, policy, spent=4)
-        with pytest.raises(
-            PolicyError, match=r"spent of fuel before the first step: expected a whole multiple .*, 1, found 3\.5"
-        ):
+        with pytest.raises(PolicyError, match=r"spent, fuel: expected a whole multiple of 1, found 3\.5"):
             use(model, policy, spent="7/2")
         with pytest.raises(PolicyError, match="expected to have spent 3"):
             use(model, policy, spent=10**30)
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"floor_D": np.array([-1])}, "policy, floor of fuel: expected 0, found -1"),
-        ({"ceiling_D": np.array([9])}, "policy, ceiling of fuel: expected none, found 9"),
-        ({"initial_D": np.array([2])}, "policy, amount spent before the first step of fuel: expected 3, found 2"),
-    ],
-)
-def test_a_policy_must_count_as_the_model_does(changed: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize("first", [0, 2, 4, 6])
+def test_a_policy_is_followed_by_its_own_count(first: int) -> None:
+    """A table with another initial count than the limits say counts other amounts than those spent, as its agent."""
     model = van()
     limits = resolve(model, None, 3)
-    policy = AugmentedPolicy.from_nodes(model, Lattice.fit(model, limits), limits, layers=[([0], [[3]], [0])] * 3)
-    with pytest.raises(PolicyError, match=message):
-        verify(model, histories.replace(policy, **changed))
+    lattice = Lattice.fit(model, limits)
+    states, amounts = np.repeat([0, 1], 20), np.tile(np.arange(-8, 12), 2)[:, None]
+    actions = np.where(states == 1, 2, (amounts[:, 0] % 4 > 1).astype(int))
+    policy = AugmentedPolicy.from_nodes(model, lattice, limits, layers=[(states, amounts, actions)] * 3)
+    for side, end in (("floor", -1), ("ceiling", 9)):
+        with pytest.raises(PolicyError, match=f"policy, {side} of 'fuel': expected"):
+            verify(model, histories.replace(policy, **{f"{side}_D": np.array([end])}))
+    policy = histories.replace(policy, initial_D=np.array([first]))
+    ends = [int(policy.floor_D[0]), int(policy.ceiling_D[0])]
+
+    def decide(step: int, state: Any, count: int) -> dict[Any, float]:
+        return {policy.action(step, state, count): 1.0}
+
+    def update(step: int, count: int, cost: dict[str, Fraction]) -> int:
+        return min(max(count + int(cost["fuel"]), ends[0]), ends[1])
+
+    case = histories.Case(model, limits, policy, decide, {"fuel": Fraction(3)}, first, update)
+    check(case)
+    for seed in range(8):
+        rng, agent, worst = np.random.default_rng(seed), policy.agent(), case.truth().worst["fuel"]
+        while not agent.done:
+            row = next(
+                r
+                for r in model.rows(agent.step, model.state_index(agent.state))
+                if model.actions[model.row_action[r]] == agent.act()
+            )
+            outcome = model.outcomes(row)[rng.integers(len(model.outcomes(row)))]
+            agent.observe(outcome.next_state, outcome.cost)
+            assert agent.spent["fuel"] <= worst[agent.step - 1]
+
+
+def test_an_initial_amount_between_two_ticks() -> None:
+    """A policy for at most an amount counts it rounded up, and is then followed by its own count."""
+    b = solvent.CMDP.builder(horizon=2, start=0, resources=[Resource("x", ceiling=3)], budget=2)
+    b.add(0, "go", reward=1, outcomes=[(1, 0, 1)])
+    b.add(0, "stay", outcomes=[(1, 0, 0)])
+    model = b.build()
+    limits = resolve(model, None)
+    layers = [([0, 0], [[1], [3]], [0, 1])] * 2
+    policy = AugmentedPolicy.from_nodes(model, Lattice.fit(model, limits), limits, layers=layers, lookup="at_most")
+    report = verify(model, policy, spent="1/2")
+    assert (report.feasible, report.value) == (True, 1)
+    assert report.worst_spent_by_step == {"x": (Fraction(3, 2), Fraction(3, 2))}
+    assert simulate(model, policy, 5, spent="1/2").max_spent == {"x": Fraction(3, 2)}
+    assert verify(model, policy).value == 2
 
 
 def test_discounted_models_refuse_spent() -> None:
