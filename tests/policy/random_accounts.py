@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 import solvent
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import MINUS_INFINITY, PLUS_INFINITY
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.table import AugmentedPolicy
 from solvent.policy.until_violation import UntilViolationPolicy

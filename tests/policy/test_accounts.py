@@ -24,10 +24,10 @@ from random_accounts import (
 )
 
 import solvent
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.errors import PolicyError
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import MINUS_INFINITY, PLUS_INFINITY
 from solvent.policy.derandomize import derandomize
 from solvent.policy.markov import MarkovPolicy
 from solvent.policy.table import AugmentedPolicy
@@ -182,7 +182,11 @@ def test_accounts_are_plain_if_not_given() -> None:
     policy = tank_policy(tank())
     fields = {f: getattr(policy, f) for f in policy.__dataclass_fields__ if not f.endswith("_D")}
     plain = AugmentedPolicy(**fields)
-    assert (plain.initial_D.tolist(), plain.floor_D.tolist(), plain.ceiling_D.tolist()) == ([0], [MINUS_INFINITY], [PLUS_INFINITY])
+    assert (plain.initial_D.tolist(), plain.floor_D.tolist(), plain.ceiling_D.tolist()) == (
+        [0],
+        [MINUS_INFINITY],
+        [PLUS_INFINITY],
+    )
     with pytest.raises(PolicyError, match="policy, floor of 'fuel': expected the model's, 0, found none"):
         plain.check_model(tank())
 

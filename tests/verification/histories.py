@@ -16,7 +16,7 @@ import solvent
 from solvent.model.budget import Limits, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import NO_LOWER, NO_UPPER
+from solvent.model.rounding import MINUS_INFINITY, PLUS_INFINITY
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.table import COLLAPSED, AugmentedPolicy
 from solvent.policy.until_violation import UntilViolationPolicy
@@ -518,8 +518,8 @@ def rounded_case(
     cost_OD = np.array([[turn(model.cost[r].value(o) / unit) for r in columns] for o in range(model.n_outcomes)])
     ends = [
         [turn(amount / unit) for amount in limits.initial],
-        [NO_LOWER if model.floors[r] is None else turn(model.floors[r] / unit) for r in columns],
-        [NO_UPPER if model.ceilings[r] is None else turn(model.ceilings[r] / unit) for r in columns],
+        [MINUS_INFINITY if model.floors[r] is None else turn(model.floors[r] / unit) for r in columns],
+        [PLUS_INFINITY if model.ceilings[r] is None else turn(model.ceilings[r] / unit) for r in columns],
     ]
     free = np.zeros((model.horizon, n), np.int64)
     lattice = Lattice(

@@ -20,7 +20,7 @@ from solvent import CMDP, Budget, Resource, simulate, verify
 from solvent.model.budget import resolve
 from solvent.model.distributions import CostDistribution
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import NO_LOWER, NO_UPPER
+from solvent.model.rounding import MINUS_INFINITY, PLUS_INFINITY
 from solvent.policy.table import AugmentedPolicy
 from solvent.verification.parts import least_count
 
@@ -76,8 +76,8 @@ def random_policy(model: CMDP, spent: Fraction, unit: Fraction, rng: Random) -> 
     floor, ceiling = model.floors[0], model.ceilings[0]
     ends = [
         turn(spent / unit),
-        NO_LOWER if floor is None else turn(floor / unit),
-        NO_UPPER if ceiling is None else turn(ceiling / unit),
+        MINUS_INFINITY if floor is None else turn(floor / unit),
+        PLUS_INFINITY if ceiling is None else turn(ceiling / unit),
     ]
     free = np.zeros((model.horizon, 1), np.int64)
     counts = np.zeros((model.n_outcomes, 1), np.int64)

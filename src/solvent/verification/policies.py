@@ -15,7 +15,7 @@ from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError, quote
 from solvent.model.budget import BudgetLike, Limits, SpentLike, read_spent, resolve
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
-from solvent.model.rounding import NO_LOWER, NO_UPPER
+from solvent.model.rounding import MINUS_INFINITY, PLUS_INFINITY
 from solvent.policy.choices import TabularPolicy
 from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.markov import MarkovPolicy
@@ -200,6 +200,6 @@ def _counts_truly(model: CMDP, policy: NodeTable, d: int, spent: Mapping[str, Fr
     return (
         policy.counting[d] == "exact"
         and first_count(policy, d, spent) * unit == first
-        and int(policy.floor_D[d]) == (NO_LOWER if floor is None else floor / unit)
-        and int(policy.ceiling_D[d]) == (NO_UPPER if ceiling is None else ceiling / unit)
+        and int(policy.floor_D[d]) == (MINUS_INFINITY if floor is None else floor / unit)
+        and int(policy.ceiling_D[d]) == (PLUS_INFINITY if ceiling is None else ceiling / unit)
     )
