@@ -172,7 +172,7 @@ def _sift_down(key, item, size):
         i = child
 
 
-@jit(inner=True)
+@jit(inner=True, forceinline=True)
 def _push(key, item, size, new_key, new_item):
     i = size
     key[i], item[i] = new_key, new_item
@@ -185,7 +185,7 @@ def _push(key, item, size, new_key, new_item):
         i = parent
 
 
-@jit(inner=True)
+@jit(inner=True, forceinline=True)
 def last_within(need, begin, end, left):
     """Return the last position in an increasing range whose need is at most `left`; begin - 1 if there is none."""
     low, high = begin, end
@@ -204,7 +204,7 @@ def is_rise(value, kept, resolution):
     return value > kept and value - kept > max(resolution, SAME_POINT * max(abs(value), abs(kept)))
 
 
-@jit(inner=True)
+@jit(inner=True, forceinline=True)
 def _merge_single(model, resource, h, s, reach, precision, after, work, out, count, halt):
     """Merge the points of the rows of a state, each of which has one outcome.
 
@@ -253,7 +253,7 @@ def _merge_single(model, resource, h, s, reach, precision, after, work, out, cou
             out.value[count - 1] = max(out.value[count - 1], best)
 
 
-@jit(inner=True)
+@jit(inner=True, forceinline=True)
 def _merge_many(model, resource, h, s, reach, precision, after, work, out, count, halt):
     """Merge the points of all outcomes of all rows of a state.
 
