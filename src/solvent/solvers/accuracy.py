@@ -93,8 +93,7 @@ class Rounding:
         bin_error : float
             Total error of the probabilities of a row, where they are differences of a distribution function.
         """
-        longest = [int(np.diff(each.outcome_indptr).max(initial=1)) for each in (origin, model)]
-        terms = sum(longest) + 4
+        terms = origin.most_outcomes + model.most_outcomes + 4
         row = terms * ROUNDOFF
         if pooled:
             row += 4 * ROUNDING
@@ -149,6 +148,8 @@ class Extremes:
 
     def shifted(self, rounding: Rounding) -> float:
         """Return the largest error of the start's value that is due to the probabilities of bins."""
+        if rounding.bins == 0:
+            return 0.0
         return rounding.bins * float(np.maximum(self.top, -self.bottom)[1:].sum())
 
     def below(self, value: float, rounding: Rounding) -> float:

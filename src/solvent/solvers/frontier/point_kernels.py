@@ -156,6 +156,24 @@ def fill_reach(model, resource, need_HS, out_reach, halt):
                     lowest_HS[h + 1, after] = min(lowest_HS[h + 1, after], raised(lowest, -cost[o]))
 
 
+@jit
+def points_per_node(amounts_H, last_live, growth):
+    """Return the expected number of points divided by that of nodes.
+
+    Both grow by at most a factor from step to step, and are between 1 and the number of amounts of the step. The
+    nodes begin with 1 at the first step, the points with 1 for each live state of the last step.
+    """
+    nodes, points, all_nodes, all_points, n_steps = 1.0, last_live, 0.0, 0.0, amounts_H.shape[0]
+    for h in range(n_steps):
+        nodes = max(min(nodes, amounts_H[h]), 1.0)
+        points = max(min(points, amounts_H[n_steps - 1 - h]), 1.0)
+        all_nodes += nodes
+        all_points += points
+        nodes *= growth
+        points *= growth
+    return all_points / all_nodes
+
+
 @jit(inline="always")
 def _sift_down(key, item, size):
     i = 0

@@ -85,11 +85,13 @@ class FrontierSolver:
         if value == -np.inf:
             return Answer.infeasible(self.name, stats, problem)
         # the value is known; following the policy to its worst case must not exceed the time limit
-        most = float(np.diff(problem.model.outcome_indptr).max(initial=0)) * (prepared.amounts if prepared else 0.0)
+        most = problem.model.most_outcomes * (prepared.amounts if prepared else 0.0)
         follow = MAX_NODES if options.follow is None else options.follow
         if not (problem.is_exact or monitor.has_time_for(most, _USUAL_RATE)):
             follow = 0
-        true_cost = resource.oriented(problem.truth.low_OD[:, 0], problem.truth.high_OD[:, 0])
+        true_cost = None
+        if not problem.is_exact:
+            true_cost = resource.oriented(problem.truth.low_OD[:, 0], problem.truth.high_OD[:, 0])
         following = follow_policy(
             problem.model, resource, found, true_cost=true_cost, max_nodes=follow, monitor=monitor
         )
@@ -110,7 +112,8 @@ class FrontierSolver:
 
         exact = following.complete and problem.truth.exact
         rounding = problem.rounding(pooled=found.pooled)
-        above, noise = found.above(value, rounding), found.noise(value, rounding)
+        above = found.above(value, rounding)
+        noise = found.noise(value, rounding) if found.dense or found.resolution else above
         if following.followed is None:
             below = found.extremes.below(value, rounding)
         else:

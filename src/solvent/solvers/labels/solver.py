@@ -24,15 +24,14 @@ class LabelsSolver:
 
     def accepts(self, problem: Problem) -> Refusal | None:
         """Return None for one resource, limits on one side and no randomness, otherwise what does not fit."""
+        model = problem.model
+        if not model.is_certain:
+            row = int(np.argmax(np.diff(model.outcome_indptr)))
+            found = f"{model.most_outcomes} outcomes of {quote(model.actions[model.row_action[row]])}"
+            return Refusal("a model without randomness", found, 'use method="frontier"')
         refusal = refuse_other_limits(problem)
         if refusal is not None:
             return refusal
-        model = problem.model
-        if not model.is_certain:
-            sizes = np.diff(model.outcome_indptr)
-            row = int(np.argmax(sizes))
-            found = f"{sizes[row]} outcomes of {quote(model.actions[model.row_action[row]])}"
-            return Refusal("a model without randomness", found, 'use method="frontier"')
         if problem.lumped:
             # its policy would need one action for costs that are counted differently
             return Refusal("costs without a density", "continuous costs", 'use method="frontier"')
@@ -58,10 +57,11 @@ class LabelsSolver:
         if path.value == -np.inf:
             return Answer.infeasible(self.name, stats, problem)
         taken = path.row_H[path.row_H >= 0]
-        counted_HD, peak_HD, trough_HD = (
-            _running(cost_OD[taken], model.horizon)
-            for cost_OD in (lattice.cost_OD, problem.truth.high_OD, problem.truth.low_OD)
-        )
+        counted_HD = peak_HD = trough_HD = _running(lattice.cost_OD[taken], model.horizon)
+        if not problem.is_exact:
+            peak_HD, trough_HD = (
+                _running(cost_OD[taken], model.horizon) for cost_OD in (problem.truth.high_OD, problem.truth.low_OD)
+            )
         check_limits(lattice, counted_HD, counted_HD)
 
         def make_policy() -> AugmentedPolicy:
