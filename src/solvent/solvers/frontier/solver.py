@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
-from solvent.model.lattice import Lattice
+from solvent.core.exact import PLUS_INFINITY
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.base import Answer, Estimate, Refusal, Run, check_limits, check_value
 from solvent.solvers.frontier.bounds import FrontierBounds
@@ -19,22 +18,15 @@ from solvent.solvers.solution import Stats
 _USUAL_RATE = 2e8
 
 
-def is_one_sided(lattice: Lattice) -> bool:
-    """Whether one resource is limited, and on one side only."""
-    if len(lattice.resources) != 1:
-        return False
-    return bool((lattice.lower_HD == MINUS_INFINITY).all() or (lattice.upper_HD == PLUS_INFINITY).all())
-
-
 def refuse_other_limits(problem: Problem) -> Refusal | None:
     """Return why a problem does not have exactly one limited resource with limits on one side, or None."""
-    lattice = problem.lattice
-    if is_one_sided(lattice):
+    if problem.limits.is_one_sided:
         return None
+    resources = problem.limits.resources
     found = (
-        f"{len(lattice.resources)} limited resources ({', '.join(lattice.resources)})"
-        if len(lattice.resources) != 1
-        else f"both lower and upper limits of {lattice.resources[0]}"
+        f"{len(resources)} limited resources ({', '.join(resources)})"
+        if len(resources) != 1
+        else f"both lower and upper limits of {resources[0]}"
     )
     return Refusal("one limited resource, with limits on one side", found)
 
