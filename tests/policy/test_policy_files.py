@@ -191,3 +191,24 @@ def test_archives_that_expand_too_much_are_refused():
     content[size_in_directory : size_in_directory + 4] = (2**32 - 2).to_bytes(4, "little")
     with pytest.raises(SolventError, match="expected arrays of at most"):
         from_bytes(bytes(content))
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"solvent: 1\nhorizon: 3\n", r"text that begins with 'solvent: 1'; solvent\.load_model loads a model$"),
+        (b'\xef\xbb\xbf{"solvent": 1}', r"JSON; solvent\.load_model loads a model$"),
+        ("né: 1".encode() * 2000, r"text that begins with 'né: 1.*; solvent\.load_model loads a model$"),
+        (b"", r"an empty file$"),
+        (b" \n", r"a blank file$"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), r"a binary file of another kind$"),
+        (b"PK\x03\x04" + b"\0" * 100, r"an incomplete archive$"),
+    ],
+)
+def test_other_files_are_described(tmp_path, content, found):
+    file = tmp_path / "van.yaml"
+    file.write_bytes(content)
+    with pytest.raises(
+        PolicyError, match=rf"van\.yaml: expected a policy file, as policy\.save writes it, found {found}"
+    ):
+        solvent.load_policy(file)

@@ -22,6 +22,7 @@ from solvent.errors import LimitError, ModelError, quote
 from solvent.model.budget import BudgetLike, Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.discounted import check_model
+from solvent.policy.holders import policy_of
 from solvent.policy.nodes import NodeTable
 from solvent.policy.search import compact, pack
 from solvent.policy.until_violation import UntilViolationPolicy
@@ -29,7 +30,7 @@ from solvent.verification.extremes import no_decision
 from solvent.verification.layers import NO_OUTCOME, PolicyLayer, Walk
 from solvent.verification.ledgers import Ledger
 from solvent.verification.parts import least_count
-from solvent.verification.policies import Decider, PolicyLike, limits_of, policy_of, prepare
+from solvent.verification.policies import Decider, PolicyLike, limits_of, prepare
 
 #: Levels of `Simulation.spent_quantiles`.
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
