@@ -77,6 +77,11 @@ class StateKinds(NamedTuple):
     fixed: NDArray[np.bool_]
     reload: NDArray[np.bool_]
 
+    @classmethod
+    def of(cls, fixed: NDArray[np.bool_], reload: NDArray[np.bool_]) -> StateKinds:
+        """Return the kinds of states, in read-only arrays."""
+        return cls(read_only(fixed), read_only(reload))
+
 
 class Rising(NamedTuple):
     """A computation of levels that rise.

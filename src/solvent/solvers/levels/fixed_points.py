@@ -140,7 +140,7 @@ def _survive_by_rising(
         np.zeros(n, bool),
         np.zeros(2, np.int64),
     )
-    kinds = StateKinds(fixed_S, problem.reload_S)
+    kinds = StateKinds.of(fixed_S, problem.reload_S)
     kernels.start_rising(problem.arrays, capacity, kinds, out)
     while out.ends[1]:
         kernels.rise(problem.arrays, capacity, kinds, out, monitor.halt)
@@ -157,7 +157,7 @@ def _survive_by_falling(
     base_S = base_S.copy()
     kept_S, stack_S, count_R = np.empty(n, bool), np.empty(n, np.int64), np.empty(problem.n_rows, np.int64)
     while True:
-        kernels.keep(arrays, StateKinds(fixed_S, problem.reload_S), base_S, kept_S, stack_S, count_R)
+        kernels.keep(arrays, StateKinds.of(fixed_S, problem.reload_S), base_S, kept_S, stack_S, count_R)
         lost_S = base_S == IMPOSSIBLE
         start_S = np.where(kept_S, base_S, IMPOSSIBLE)
         level_S, _ = _fall(problem, start_S, kept_S | lost_S, base_S)
@@ -225,7 +225,7 @@ def _fall(
         np.full(n, -1),
         np.zeros(2, np.int64),
     )
-    kinds = StateKinds(fixed_S, problem.reload_S)
+    kinds = StateKinds.of(fixed_S, problem.reload_S)
     rules = RuleArrays(np.empty(n + 1, np.int32), np.empty(n + 1, np.int64), np.empty(n + 1, np.int64))
     monitor.reserve(20 * (n + 1), "the rules of the policy")
     kernels.start_falling(problem.arrays, kinds, out)
