@@ -130,7 +130,7 @@ def _tasks() -> list[Callable[[], object]]:
         lambda: frontier(_wide(), max_budget=100_000),
         lambda: augment(grid),
         lambda: augment(grid, stationary=True),
-        lambda: survival_levels(_charging(), capacity=3),
+        lambda: survival_levels(_charging(), capacity=9),
         lambda: reach_levels(near, ["there"], capacity=3, reload=["here"]),
         lambda: learn(near, epsilon=0.5, max_episodes=20),
         lambda: learn(near, epsilon=0.5, bonus="theory", max_episodes=20),
@@ -154,8 +154,8 @@ def _trips(fuel: int, wear: int = 0) -> CMDP:
 def _charging() -> CMDP:
     """Return a model with a negative cost."""
     b = CMDP.builder(horizon=1, start="here", resources=["fuel"])
-    b.add("here", "charge", outcomes=[(1, "here", -1)])
-    b.add("here", "go", outcomes=[(1, "here", 2)])
+    b.add("here", "charge", outcomes=[(0.5, "here", -1), (0.5, "there", 1)])
+    b.add("there", "back", outcomes=[(1, "here", 2)])
     return b.build()
 
 

@@ -22,7 +22,7 @@ from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, same
 from solvent.policy.agent import Agent
 
-#: What a policy is for: survive for ever, reach a reload state surely, or reach a target with probability one.
+#: What a policy is for: survive forever, reach a reload state surely, or reach a target with probability one.
 Objective = Literal["survive", "reload", "reach"]
 
 

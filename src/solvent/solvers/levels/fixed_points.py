@@ -9,7 +9,7 @@ because min(level - c, K) >= L(s') for levels L(s') <= K if and only if level >=
 each question has one least level per state, and sets of nodes (state, level) are functions L. In a reload state, L is 0
 if the least need of its rows is possible. Levels are whole ticks in 0..K, or infinite.
 
-*Survive* (`survive`). L is enough for ever if and only if L(s) >= min over rows of need(a, L) in every state that has
+*Survive* (`survive`). L is enough forever if and only if L(s) >= min over rows of need(a, L) in every state that has
 rows. Such L are closed under minima, and the least of them is the limit of
 
     L_0 = 0,     L_k+1(s) = min over rows of need(a, L_k),
@@ -21,7 +21,7 @@ lowered by one. With a capacity above that, a level is infinite as soon as it ex
 If no cost is negative, this takes no longer with a finer unit or a larger capacity. Let Z be the greatest set of states
 in which L can stay 0: terminal and reload states, and those with a row of cost 0 into Z. The least levels to reach Z
 surely (see below) are sufficient, and they are least unless outcomes of cost 0 form a cycle outside Z: where L is
-smaller than them, an adversary can keep the process outside Z for ever, at a finite total cost, and so at no cost from
+smaller than them, an adversary can keep the process outside Z forever, at a finite total cost, and so at no cost from
 some step on. Reload states that cannot be left with the capacity are found in turn, and excluded.
 
 *Reach surely* (`reach_surely`). The limit of the falling sequence that begins with 0 in goals and infinity elsewhere,
@@ -109,7 +109,7 @@ class LevelProblem:
 
 
 def survive(problem: LevelProblem, base_S: NDArray[np.int64], fixed_S: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the least levels of at least `base_S` that are enough for ever.
+    """Return the least levels of at least `base_S` that are enough forever.
 
     Parameters
     ----------

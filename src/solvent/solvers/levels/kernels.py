@@ -17,7 +17,7 @@ STRETCH = 1 << 22
 
 @jit(inner=True)
 def _need(model, level_S, row):
-    """Return the level that a row needs: for every outcome, its cost and the level of the next state, at least 0."""
+    """Return the level that a row needs: forevery outcome, its cost and the level of the next state, at least 0."""
     need = np.int64(0)
     for o in range(model.outcome_indptr[row], model.outcome_indptr[row + 1]):
         level = level_S[model.next_state[o]]
@@ -244,7 +244,7 @@ def fall(model, capacity, kinds, floor_S, hold_R, surely, out, out_rules, halt):
 
 @jit
 def keep(model, kinds, level_S, out_kept_S, stack_S, count_R):
-    """Write the greatest set of states that can be kept for ever without more than their level.
+    """Write the greatest set of states that can be kept forever without more than their level.
 
     A state is in the set if its level is fixed and possible, if it is a reload state or terminal, or if a row needs no
     more than its level and leads to states of the set only.

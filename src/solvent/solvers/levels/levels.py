@@ -152,10 +152,10 @@ def survival_levels(
     memory_limit: int | str | None = None,
     progress: ProgressLike = False,
 ) -> Levels:
-    """Compute the least level of each state from which the account never runs dry, for ever.
+    """Compute the least level of each state from which the account never runs dry, forever.
 
     The *level* is what is left of a resource. An outcome of cost c changes it to min(level - c, capacity), which must
-    not be negative, whatever happens. Negative costs charge.
+    not be negative under any outcome. Negative costs charge.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def reach_levels(
     targets : iterable of hashables
         States to reach. In a target, at the start too, the target is reached.
     survive : bool
-        If True, the account must not run dry after a target was reached either, for ever. If False, the first target
+        If True, the account must not run dry after a target was reached either, forever. If False, the first target
         is the end, and may be reached with a level of 0.
 
     Returns

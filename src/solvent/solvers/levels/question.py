@@ -54,7 +54,7 @@ class Question:
         if not model.is_stationary:
             raise ModelError(
                 "model",
-                "the same rows at all steps (a stationary model), because levels are for ever",
+                "the same rows at all steps (a stationary model), because levels are forever",
                 f"{model.n_tables} different tables",
                 "give the step or the phase a place in the states",
             )
