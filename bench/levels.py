@@ -6,9 +6,9 @@ Both get the same states, actions and outcomes in one process, and must agree on
     survival_levels   SAFE
     reach_levels      AS_REACH
 
-The file has edges of probability 0. Solvent does not count them as outcomes, and fimdp does: they are left out for both,
-and then, as a second workload, possible for both. Times are medians, with kernels compiled beforehand, and include the
-conversion of costs to ticks, but not the construction of models.
+The file has edges of probability 0. Solvent does not count them as outcomes, and fimdp does: they are left out for
+both, and then, as a second workload, possible for both. Times are medians, with kernels compiled beforehand, and
+include the conversion of costs to ticks, but not the construction of models.
 
     python -m bench.levels [NYC.json]
 

@@ -54,9 +54,9 @@ class Question:
         if not model.is_stationary:
             raise ModelError(
                 "model",
-                "the same rows at all steps (a stationary model), because levels are forever",
+                "the same rows at all steps (a stationary model), because there is no last step",
                 f"{model.n_tables} different tables",
-                "give the step or the phase a place in the states",
+                "make the step, or the phase that matters, a part of the state",
             )
         name = _read_resource(model, resource)
         index = model.resource_index(name)
@@ -119,5 +119,5 @@ def _refuse_distributions(model: CMDP, resource: int) -> None:
             f"{model.place_of(int(used[0]))}, cost of {model.resources[resource]}",
             "costs of finite support, which levels need",
             str(model.cost_of(resource, int(used[0]))),
-            "use its largest and least cost as outcomes: levels depend on which costs are possible only",
+            "use its largest cost instead: a level that is enough for it is enough for every cost",
         )
