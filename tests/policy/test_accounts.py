@@ -270,3 +270,12 @@ def test_accounts_whose_sums_do_not_fit_are_refused() -> None:
     policy = AugmentedPolicy.from_nodes(model, lattice, limits, layers=[([0], [[0]], [0])])
     with pytest.raises(PolicyError, match="costs of r: expected a unit in which sums of costs fit 64 bits, found 1"):
         policy.check_counting(model)
+
+
+def test_initial_ticks_must_be_those_of_the_limits() -> None:
+    model = tank()
+    policy = tank_policy(model)
+    fields = {f: getattr(policy, f) for f in policy.__dataclass_fields__}
+    forgotten = AugmentedPolicy(**{**fields, "initial_D": np.array([0])})
+    with pytest.raises(PolicyError, match="initial_D, 'fuel': expected the ticks of 4, found 0"):
+        forgotten.agent(state="depot")

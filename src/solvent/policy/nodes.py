@@ -365,6 +365,7 @@ class NodeTable:
         ):
             expected = f"resources of the model in its order, {quote(list(model.resources))}"
             raise PolicyError("policy, resources", expected, quote(list(self.resources)))
+        self.check_accounts()
         self._check_ends(model)
 
     def _check_ends(self, model: CMDP) -> None:
