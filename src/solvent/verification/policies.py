@@ -41,14 +41,16 @@ def spent_before(model: CMDP, policy: PolicyLike, spent: SpentLike | None) -> di
     ------
     BudgetError
         If an amount is not a number, lies beyond a floor or a ceiling, or is for an unknown resource.
+    PolicyError
+        If the policy is for another model.
     """
     policy = policy_of(policy)
-    if spent is not None and not isinstance(spent, Mapping):
-        return read_spent(model, spent)
     made_for: dict[str, Any] = {}
     if isinstance(policy, NodeTable):
-        own = zip(policy.limits.resources, policy.limits.initial, strict=True)
-        made_for = {name: amount for name, amount in own if name in model.resources}
+        policy.check_model(model)
+        made_for = dict(zip(policy.limits.resources, policy.limits.initial, strict=True))
+    if spent is not None and not isinstance(spent, Mapping):
+        return read_spent(model, spent)
     return read_spent(model, made_for | dict(spent or {}))
 
 
@@ -60,8 +62,7 @@ def limits_of(model: CMDP, policy: PolicyLike, budget: BudgetLike | None, spent:
     policy = policy_of(policy)
     before = spent_before(model, policy, spent)
     if budget is None and isinstance(policy, NodeTable):
-        own = zip(policy.limits.resources, policy.limits.initial, strict=True)
-        return replace(policy.limits, initial=tuple(before.get(name, amount) for name, amount in own))
+        return replace(policy.limits, initial=tuple(before[name] for name in policy.limits.resources))
     return resolve(model, budget, before)
 
 
