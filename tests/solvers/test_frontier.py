@@ -263,4 +263,4 @@ def test_parts_are_pickled(as_arrays):
         assert other.value(0) == frontier.value(0)
         assert other.layer_sizes == frontier.layer_sizes
         assert (other.extremes.top == frontier.extremes.top).all()
-    assert follow_policy(model, pickle.loads(pickle.dumps(resource)), copy).complete
+    assert follow_policy(model, pickle.loads(pickle.dumps(resource)), copy, resource.initial_left).complete
