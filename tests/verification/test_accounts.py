@@ -14,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solvent
-from solvent import BudgetError, PolicyError, Resource, simulate, verify
+from solvent import Budget, BudgetError, PolicyError, Resource, simulate, verify
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
+from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.table import AugmentedPolicy
+from solvent.policy.until_violation import UntilViolationPolicy
 
 SEEDS = st.integers(0, 10**6)
 UNITS = [Fraction(1, 2), Fraction(1), Fraction(7, 3)]
@@ -356,6 +358,26 @@ def test_an_initial_amount_between_two_ticks() -> None:
     assert report.worst_spent_by_step == {"x": (Fraction(3, 2), Fraction(3, 2))}
     assert simulate(model, policy, 5, spent="1/2").max_spent == {"x": Fraction(3, 2)}
     assert verify(model, policy).value == 2
+
+
+def test_merged_amounts_of_which_some_break_a_limit() -> None:
+    """A table that says amounts no longer matter is not believed where some of them break one of its limits."""
+    b = solvent.CMDP.builder(
+        horizon=3, start=0, resources=["x"], budget={"x": Budget(upper=[None, 4, None], lower=[None, 0, None])}
+    )
+    b.add(0, "a", reward=1, outcomes=[(0.25, 0, 3), (0.25, 0, 0), (0.5, 0, -3)], steps=[0])
+    b.add(0, "a", reward=2, outcomes=[(1, 0, 2)], steps=[1, 2])
+    b.add(0, "b", reward=5, outcomes=[(1, 0, 2)], steps=[1, 2])
+    model = b.build()
+    limits = resolve(model, None)
+    lattice = Lattice.fit(model, limits)
+    settled = [(np.array([[-99]]), np.array([[99]]))] * 3
+    layers = [([0], [[0]], [0], [1.0])] * 3
+    table = RandomizedPolicy.from_nodes(model, lattice, limits, layers=layers, settled=settled)
+    policy = UntilViolationPolicy.of(table, MarkovPolicy(model, [[0], [0], [1]]))
+    for budget, chance in ((None, 0.75), (100, 0)):
+        report = verify(model, policy, budget)
+        assert (report.value, report.violation_probability) == (1 + 2 + 0.75 * 5 + 0.25 * 2, chance)
 
 
 def test_discounted_models_refuse_spent() -> None:
