@@ -1,7 +1,8 @@
 """Kernels of the augmented MDP: which nodes can be continued from, and the rows of each.
 
 Nodes are those of `solvent.solvers.reduction.kernels`. If `NextNodes.nodes.slots` is empty, this is the last step: the
-only node after it is the end, at position 0.
+only node after it is the end, at position 0. A row of the last step that can lead to a state in which an episode must
+not end is not safe, and a terminal node in such a state is a dead end.
 
 Kernels return early once `halt[0]` is set; their results are then incomplete.
 """
@@ -12,6 +13,15 @@ import numpy as np
 
 from solvent.core.jit import jit
 from solvent.solvers.reduction.kernels import allows, arrive, enter, find
+
+
+@jit(inner=True)
+def ends_well(model, row, may_end_S):
+    """Return whether an episode may end in every state that a row leads to."""
+    for o in range(model.outcome_indptr[row], model.outcome_indptr[row + 1]):
+        if not may_end_S[model.next_state[o]]:
+            return False
+    return True
 
 
 @jit
@@ -45,12 +55,14 @@ def judge(nodes, model, cost_OD, bounds, after, keep_all, out_alive, out_stuck, 
             break
         s = nodes.state[i]
         if row_indptr[s] == row_indptr[s + 1]:
-            out_alive[i] = allows(spent_ND, i, bounds.end_low_SD, bounds.end_high_SD, s)
+            out_alive[i] = after.may_end_S[s] and allows(spent_ND, i, bounds.end_low_SD, bounds.end_high_SD, s)
             out_stuck[i] = not out_alive[i]
             continue
         out_alive[i], out_stuck[i] = False, True
         for r in range(row_indptr[s], row_indptr[s + 1]):
             if not allows(spent_ND, i, bounds.row_low_RD, bounds.row_high_RD, r - row_indptr[0]):
+                continue
+            if last and not ends_well(model, r, after.may_end_S):
                 continue
             out_stuck[i] = False
             good = True
@@ -107,6 +119,8 @@ def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_r
         s = nodes.state[i]
         for r in range(row_indptr[s], row_indptr[s + 1]):
             if not allows(spent_ND, i, bounds.row_low_RD, bounds.row_high_RD, r - row_indptr[0]):
+                continue
+            if last and not ends_well(model, r, after.may_end_S):
                 continue
             begin, good = n_entries, True
             tries += 1
