@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory
 from solvent.errors import LimitError, ModelError, UnmodeledOutcome, quote
 from solvent.gym.tracker import BudgetTracker
@@ -31,7 +32,6 @@ from solvent.policy.reading import Reading, find_matches, possible_texts
 from solvent.solvers.augmentation.augment import augment
 from solvent.solvers.augmentation.mdp import AugmentedMDP
 from solvent.solvers.bounds.bounds import bounds_of
-from solvent.solvers.bounds.kernels import DOWN, UP
 
 
 class SafetyRule(Protocol):
@@ -76,14 +76,14 @@ class ThresholdRule:
     def _row(self, step: int, row: int) -> tuple[int, int, int]:
         """Return the action of a row, and the least and the greatest amount (ticks) that may have been spent before."""
         model, lattice, bounds = self._model, self._lattice, self._bounds
-        low, high = DOWN, UP
+        low, high = MINUS_INFINITY, PLUS_INFINITY
         floor, ceiling = int(lattice.floor_D[0]), int(lattice.ceiling_D[0])
         for o in range(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1])):
             after, cost = model.next_state[o], int(lattice.cost_OD[o, 0])
             most = min(int(lattice.upper_HD[step, 0]), int(bounds.safe_high[step + 1, after, 0]))
             least = max(int(lattice.lower_HD[step, 0]), int(bounds.safe_low[step + 1, after, 0]))
-            high = min(high, UP if most >= ceiling else DOWN if most < floor else most - cost)
-            low = max(low, DOWN if least <= floor else UP if least > ceiling else least - cost)
+            high = min(high, PLUS_INFINITY if most >= ceiling else MINUS_INFINITY if most < floor else most - cost)
+            low = max(low, MINUS_INFINITY if least <= floor else PLUS_INFINITY if least > ceiling else least - cost)
         return int(model.row_action[row]), int(low), int(high)
 
 

@@ -18,13 +18,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import MAX_TICKS, common_unit
+from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY, common_unit
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import LatticeOverflowError, ModelError
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
-from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks, round_to
+from solvent.model.rounding import limit_ticks, round_to
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Lattice:
     cost_OD : ndarray of int64, shape (O, D)
         Cost of each outcome of the model.
     upper_HD, lower_HD : ndarray of int64, shape (H, D)
-        Limits on what has been spent after each step; `NO_UPPER` and `NO_LOWER` for no limit.
+        Limits on what has been spent after each step; `PLUS_INFINITY` and `MINUS_INFINITY` for no limit.
     initial_D : ndarray of int64, shape (D,)
         What has been spent before the first step.
     floor_D, ceiling_D : ndarray of int64, shape (D,)
-        Ends at which each resource saturates; `NO_LOWER` and `NO_UPPER` for none.
+        Ends at which each resource saturates; `MINUS_INFINITY` and `PLUS_INFINITY` for none.
     """
 
     resources: tuple[str, ...]
@@ -59,15 +59,15 @@ class Lattice:
     @property
     def saturates(self) -> bool:
         """Whether some resource has a floor or a ceiling."""
-        return bool((self.floor_D != NO_LOWER).any() or (self.ceiling_D != NO_UPPER).any())
+        return bool((self.floor_D != MINUS_INFINITY).any() or (self.ceiling_D != PLUS_INFINITY).any())
 
     @staticmethod
     def plain_accounts(n_resources: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return `initial_D`, `floor_D` and `ceiling_D` of resources that start at 0 and do not saturate."""
         return (
             np.zeros(n_resources, np.int64),
-            np.full(n_resources, NO_LOWER, np.int64),
-            np.full(n_resources, NO_UPPER, np.int64),
+            np.full(n_resources, MINUS_INFINITY, np.int64),
+            np.full(n_resources, PLUS_INFINITY, np.int64),
         )
 
     @classmethod
@@ -100,8 +100,8 @@ class Lattice:
         """
         n_tracked = len(limits.resources)
         cost_OD = np.zeros((model.n_outcomes, n_tracked), np.int64)
-        upper_HD = np.full((model.horizon, n_tracked), NO_UPPER, np.int64)
-        lower_HD = np.full((model.horizon, n_tracked), NO_LOWER, np.int64)
+        upper_HD = np.full((model.horizon, n_tracked), PLUS_INFINITY, np.int64)
+        lower_HD = np.full((model.horizon, n_tracked), MINUS_INFINITY, np.int64)
         units = []
         fixed = np.empty((3, n_tracked), np.int64)
         for d, name in enumerate(limits.resources):
@@ -112,12 +112,12 @@ class Lattice:
             reach = max(model.cost_sums[resource]) * column.unit + limits.largest(d) + sum(map(abs, ends))
             unit = _choose_unit(model, resource, limits, d, reach, monitor or ResourceMonitor())
             cost_OD[:, d] = round_to(column, unit, up=False, monitor=monitor)
-            upper_HD[:, d] = limit_ticks(limits.upper[d], unit, NO_UPPER)
-            lower_HD[:, d] = limit_ticks(limits.lower[d], unit, NO_LOWER)
+            upper_HD[:, d] = limit_ticks(limits.upper[d], unit, PLUS_INFINITY)
+            lower_HD[:, d] = limit_ticks(limits.lower[d], unit, MINUS_INFINITY)
             floor, ceiling = model.floors[resource], model.ceilings[resource]
             fixed[0, d] = limits.initial[d] // unit
-            fixed[1, d] = NO_LOWER if floor is None else floor // unit
-            fixed[2, d] = NO_UPPER if ceiling is None else ceiling // unit
+            fixed[1, d] = MINUS_INFINITY if floor is None else floor // unit
+            fixed[2, d] = PLUS_INFINITY if ceiling is None else ceiling // unit
             units.append(unit)
         return cls(limits.resources, tuple(units), cost_OD, upper_HD, lower_HD, *fixed)
 

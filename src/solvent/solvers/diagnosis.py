@@ -12,15 +12,15 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.solvers.accuracy import ROUNDOFF
 from solvent.solvers.arrays import ModelArrays
 from solvent.solvers.bounds.bounds import bounds_of
-from solvent.solvers.bounds.kernels import DOWN, UP, unlimited_value
+from solvent.solvers.bounds.kernels import unlimited_value
 from solvent.solvers.reduction.reduce import reduce
 from solvent.solvers.solution import Diagnosis
 
@@ -84,7 +84,7 @@ def _alone(lattice: Lattice, d: int) -> Lattice:
 def _missing_ticks(model: CMDP, lattice: Lattice, d: int, monitor: ResourceMonitor) -> int | None:
     """Return how many ticks one resource's limits, taken alone, are too tight; None if no slack is enough."""
     alone = _alone(lattice, d)
-    if (alone.upper_HD != NO_UPPER).any() and (alone.lower_HD != NO_LOWER).any():
+    if (alone.upper_HD != PLUS_INFINITY).any() and (alone.lower_HD != MINUS_INFINITY).any():
         return _missing_interval(model, alone, monitor)
     used = monitor.used
     bounds = bounds_of(model, alone, monitor)
@@ -92,10 +92,10 @@ def _missing_ticks(model: CMDP, lattice: Lattice, d: int, monitor: ResourceMonit
     start = model.start_index
     # with limits on one side, only one of these is finite: the distance of 0 from the safe amounts
     high, low = int(bounds.safe_high[0, start, 0]), int(bounds.safe_low[0, start, 0])
-    if high == DOWN or low == UP:
+    if high == MINUS_INFINITY or low == PLUS_INFINITY:
         return None
-    above = 0 if high == UP else -high
-    below = 0 if low == DOWN else low
+    above = 0 if high == PLUS_INFINITY else -high
+    below = 0 if low == MINUS_INFINITY else low
     return max(0, above, below)
 
 
@@ -118,8 +118,8 @@ def _shortfall(
         def moved(side: list[Fraction | None]) -> NDArray[np.int64]:
             return np.array([missing - (each is not None and each < part) for each in side])[:, None]
 
-        upper_HD = np.where(alone.upper_HD == NO_UPPER, NO_UPPER, alone.upper_HD + moved(upper))
-        lower_HD = np.where(alone.lower_HD == NO_LOWER, NO_LOWER, alone.lower_HD - moved(lower))
+        upper_HD = np.where(alone.upper_HD == PLUS_INFINITY, PLUS_INFINITY, alone.upper_HD + moved(upper))
+        lower_HD = np.where(alone.lower_HD == MINUS_INFINITY, MINUS_INFINITY, alone.lower_HD - moved(lower))
         return _missing_ticks(model, replace(alone, upper_HD=upper_HD, lower_HD=lower_HD), 0, monitor) == 0
 
     at = bisect.bisect_left(range(len(parts) - 1), True, key=lambda i: enough(parts[i]))
@@ -130,14 +130,16 @@ def _missing_interval(model: CMDP, alone: Lattice, monitor: ResourceMonitor) -> 
     """Return by how many ticks an interval must be widened on both sides, by bisection on exact solves."""
 
     def feasible(extra: int) -> bool:
-        upper = np.where(alone.upper_HD == NO_UPPER, NO_UPPER, alone.upper_HD + extra)
-        lower = np.where(alone.lower_HD == NO_LOWER, NO_LOWER, alone.lower_HD - extra)
+        upper = np.where(alone.upper_HD == PLUS_INFINITY, PLUS_INFINITY, alone.upper_HD + extra)
+        lower = np.where(alone.lower_HD == MINUS_INFINITY, MINUS_INFINITY, alone.lower_HD - extra)
         return _feasible(model, replace(alone, upper_HD=upper, lower_HD=lower), monitor)
 
     if feasible(0):
         return 0
     most = int(np.abs(alone.cost_OD).max(initial=0)) * model.horizon
-    finite = [int(abs(x)) for x in (*alone.upper_HD.flat, *alone.lower_HD.flat) if x not in (NO_UPPER, NO_LOWER)]
+    finite = [
+        int(abs(x)) for x in (*alone.upper_HD.flat, *alone.lower_HD.flat) if x not in (PLUS_INFINITY, MINUS_INFINITY)
+    ]
     low, high = 0, min(most + max(finite, default=0), 2**61)
     if not feasible(high):
         return None
@@ -159,7 +161,7 @@ def _feasible(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> bool:
 def _until(lattice: Lattice, steps: int) -> Lattice:
     """Return the lattice with limits on the first `steps` steps only."""
     upper, lower = lattice.upper_HD.copy(), lattice.lower_HD.copy()
-    upper[steps:], lower[steps:] = NO_UPPER, NO_LOWER
+    upper[steps:], lower[steps:] = PLUS_INFINITY, MINUS_INFINITY
     return replace(lattice, upper_HD=upper, lower_HD=lower)
 
 
@@ -185,7 +187,7 @@ def _stuck_step(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> tupl
                 good, bad = (middle, bad) if start_is_safe(middle) else (good, middle)
         good = 0
         if len(lattice.resources) > 1 or (
-            (lattice.lower_HD != NO_LOWER).any() and (lattice.upper_HD != NO_UPPER).any()
+            (lattice.lower_HD != MINUS_INFINITY).any() and (lattice.upper_HD != PLUS_INFINITY).any()
         ):
             while bad - good > 1:
                 middle = (good + bad) // 2

@@ -14,11 +14,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import Limits, is_constant
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import Counting
 from solvent.solvers.accuracy import Rounding
@@ -144,9 +144,9 @@ class Problem:
         lattice = self.lattice
         return tuple(
             low
-            if (lattice.lower_HD[:, d] == NO_LOWER).all()
+            if (lattice.lower_HD[:, d] == MINUS_INFINITY).all()
             else high
-            if (lattice.upper_HD[:, d] == NO_UPPER).all()
+            if (lattice.upper_HD[:, d] == PLUS_INFINITY).all()
             else COLLAPSED
             for d, (low, high) in enumerate(self.ends)
         )

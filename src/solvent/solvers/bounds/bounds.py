@@ -9,12 +9,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.solvers.arrays import ModelArrays, read_only
 from solvent.solvers.bounds.arrays import Bounds, LimitArrays
-from solvent.solvers.bounds.kernels import DOWN, UP, fill_bounds
+from solvent.solvers.bounds.kernels import fill_bounds
 
 __all__ = ["Bounds", "Interval", "bounds_of", "look_ahead"]
 
@@ -40,7 +41,7 @@ def look_ahead(
     """
     found = np.empty((4, model.horizon + 1, model.n_states, cost_OD.shape[1]), np.int64)
     # after the last step there are no bounds
-    found[::2, -1], found[1::2, -1] = DOWN, UP
+    found[::2, -1], found[1::2, -1] = MINUS_INFINITY, PLUS_INFINITY
     bounds = Bounds(*found)
     limits = LimitArrays(read_only(upper_HD), read_only(lower_HD))
     tails = LimitArrays(np.empty_like(upper_HD), np.empty_like(lower_HD))
@@ -88,12 +89,12 @@ def bounds_of(
     if prune:
         bounds = look_ahead(model, lattice.cost_OD, lattice.upper_HD, lattice.lower_HD, monitor)
     else:
-        safe_low, safe_high = np.full(shape, DOWN), np.full(shape, UP)
+        safe_low, safe_high = np.full(shape, MINUS_INFINITY), np.full(shape, PLUS_INFINITY)
         # limits of later steps only bind where the episode has ended
         steps, states = np.nonzero((np.diff(model.row_indptr) == 0).reshape(-1, model.n_states)[model.table_of_step])
         tail_upper, tail_lower = _tails(lattice.upper_HD, lattice.lower_HD)
         safe_high[steps, states], safe_low[steps, states] = tail_upper[steps], tail_lower[steps]
-        settled_low, settled_high = np.full(shape, UP), np.full(shape, DOWN)
+        settled_low, settled_high = np.full(shape, PLUS_INFINITY), np.full(shape, MINUS_INFINITY)
         if truncation is not None:
             settled_low[:-1], settled_high[:-1] = truncation[0][:, None, :], truncation[1][:, None, :]
         bounds = Bounds(safe_low, safe_high, settled_low, settled_high)

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.jit import jit
 from solvent.policy.locate import COLLAPSED
 
-#: Ends of the range of ticks: no bound on that side.
-UP = np.iinfo(np.int64).max
-DOWN = np.iinfo(np.int64).min
 #: Smallest positive float, and the largest error of a product that underflows.
 SMALLEST_FLOAT = 5e-324
 
@@ -23,7 +21,9 @@ _OUTWARD = 2.0**-51
 @jit(inner=True)
 def _less(limit, cost):
     """Return a bound less a cost; a bound that is open stays open."""
-    return limit if limit == UP or limit == DOWN else limit - cost  # noqa: SIM109  # a tuple compiles slowly
+    if limit == PLUS_INFINITY or limit == MINUS_INFINITY:  # noqa: SIM109  # a tuple compiles slowly
+        return limit
+    return limit - cost
 
 
 @jit
@@ -46,7 +46,7 @@ def fill_row_bounds(row_indptr, model, cost_OD, upper_D, lower_D, safe_low_SD, s
     first_row = row_indptr[0]
     for r in range(first_row, row_indptr[row_indptr.shape[0] - 1]):
         for d in range(cost_OD.shape[1]):
-            most, least = UP, DOWN
+            most, least = PLUS_INFINITY, MINUS_INFINITY
             for o in range(model.outcome_indptr[r], model.outcome_indptr[r + 1]):
                 cost, after = cost_OD[o, d], model.next_state[o]
                 most = min(most, _less(min(upper_D[d], safe_high_SD[after, d]), cost))
@@ -91,9 +91,10 @@ def fill_bounds(model, cost_OD, limits, out_tails, out_bounds, halt):
                     out_safe_high[h, s, d] = out_settled_high[h, s, d] = tail_upper_HD[h, d]
                     out_safe_low[h, s, d] = out_settled_low[h, s, d] = tail_lower_HD[h, d]
                     continue
-                safe_high, safe_low, settled_high, settled_low = DOWN, UP, UP, DOWN
+                safe_high, safe_low = MINUS_INFINITY, PLUS_INFINITY
+                settled_high, settled_low = PLUS_INFINITY, MINUS_INFINITY
                 for r in range(row_indptr[first], row_indptr[first + 1]):
-                    row_high, row_low = UP, DOWN
+                    row_high, row_low = PLUS_INFINITY, MINUS_INFINITY
                     for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                         cost, after = cost_OD[o, d], next_state[o]
                         row_high = min(row_high, _less(min(upper_HD[h, d], out_safe_high[h + 1, after, d]), cost))
@@ -139,7 +140,7 @@ def unlimited_value(model, n_states, start, halt):
 
 @jit
 def fill_live_box(nodes, is_live, settled_low_SD, settled_high_SD, out_low_SD, out_high_SD):
-    """Write the least and the most spent in live nodes of each state; UP and DOWN for states without live nodes.
+    """Write the least and the most spent in live nodes of each state; plus and minus infinity if it has none.
 
     Parameters
     ----------
@@ -149,7 +150,7 @@ def fill_live_box(nodes, is_live, settled_low_SD, settled_high_SD, out_low_SD, o
         Amounts that are settled in each state: `COLLAPSED` stands for all of them.
     out_low_SD, out_high_SD : ndarray of int64
     """
-    out_low_SD[:], out_high_SD[:] = UP, DOWN
+    out_low_SD[:], out_high_SD[:] = PLUS_INFINITY, MINUS_INFINITY
     for s in range(nodes.indptr.shape[0] - 1):
         for i in range(nodes.indptr[s], nodes.indptr[s + 1]):
             if not is_live[i]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.solvers.accuracy import Followed
 from solvent.solvers.arrays import ModelArrays, read_only
-from solvent.solvers.bounds.kernels import DOWN, UP
 from solvent.solvers.reduction import kernels
 from solvent.solvers.reduction.arrays import OutcomeCosts, ReachedNodes, SpentExtremes
 from solvent.solvers.reduction.layers import Grid
@@ -68,9 +68,9 @@ def trace(
     nothing = np.zeros((1, n_resources), np.int64)
     reached = ReachedNodes(np.ones(1), nothing, nothing)
     weights = [reached.probability]
-    peak_HD = np.full((horizon, n_resources), DOWN, np.int64)
-    trough_HD = np.full((horizon, n_resources), UP, np.int64)
-    ended_peak, ended_trough = np.full(n_resources, DOWN), np.full(n_resources, UP)
+    peak_HD = np.full((horizon, n_resources), MINUS_INFINITY, np.int64)
+    trough_HD = np.full((horizon, n_resources), PLUS_INFINITY, np.int64)
+    ended_peak, ended_trough = np.full(n_resources, MINUS_INFINITY), np.full(n_resources, PLUS_INFINITY)
     grid, arrays = Grid.over(reduction.bounds, model.n_states), ModelArrays.of(model)
     costs = OutcomeCosts(read_only(lattice.cost_OD), read_only(high_OD), read_only(low_OD))
     largest = max(map(len, layers))
@@ -84,7 +84,9 @@ def trace(
         bounds = reduction.bounds
         after = grid.index(layers[h + 1], bounds, h + 1, monitor.halt) if n_after else grid.no_nodes(bounds, h + 1)
         next_reached = ReachedNodes(
-            np.zeros(n_after), np.full((n_after, n_resources), DOWN), np.full((n_after, n_resources), UP)
+            np.zeros(n_after),
+            np.full((n_after, n_resources), MINUS_INFINITY),
+            np.full((n_after, n_resources), PLUS_INFINITY),
         )
         extremes = SpentExtremes(peak_HD[h], trough_HD[h], ended_peak, ended_trough)
         kernels.follow(

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.search import pack
 from solvent.solvers.bounds.arrays import Bounds
-from solvent.solvers.bounds.kernels import DOWN, UP
 from solvent.solvers.reduction import kernels
 from solvent.solvers.reduction.arrays import LayerNodes, NodeIndex
 
@@ -116,8 +116,8 @@ def _span(bounds: Bounds, d: int) -> tuple[int, int]:
     settled_low, settled_high = bounds.settled_low[..., d], bounds.settled_high[..., d]
     # below safe_high but not settled: from above settled_high or below settled_low
     some = settled_low <= settled_high
-    low = np.where(some & (settled_low == DOWN), settled_high, safe_low)
-    high = np.where(some & (settled_high == UP), settled_low, safe_high)
+    low = np.where(some & (settled_low == MINUS_INFINITY), settled_high, safe_low)
+    high = np.where(some & (settled_high == PLUS_INFINITY), settled_low, safe_high)
     live = (safe_low <= safe_high) & ~(some & (settled_low <= safe_low) & (settled_high >= safe_high))
     live[-1] = False
     if not live.any():

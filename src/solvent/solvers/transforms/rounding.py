@@ -24,14 +24,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import MAX_TICKS, Number, exact
+from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY, Number, exact
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks
+from solvent.model.rounding import limit_ticks
 from solvent.policy.nodes import Counting
 from solvent.solvers.base import Answer
 from solvent.solvers.problem import Problem
@@ -201,8 +201,8 @@ def project(
     """
     horizon = model.horizon
     measures = []
-    upper_HD = np.full((horizon, len(limits.resources)), NO_UPPER, np.int64)
-    lower_HD = np.full((horizon, len(limits.resources)), NO_LOWER, np.int64)
+    upper_HD = np.full((horizon, len(limits.resources)), PLUS_INFINITY, np.int64)
+    lower_HD = np.full((horizon, len(limits.resources)), MINUS_INFINITY, np.int64)
     for d, name in enumerate(limits.resources):
         r, sides = model.resource_index(name), _Sides.of(limits, d)
         continuous = _is_continuous(model, r)
@@ -218,8 +218,8 @@ def project(
                 f"at least {short_amount(reach * horizon / _MOST)}, so that sums of rounded costs fit 64 bits",
                 short_amount(unit * horizon),
             )
-        upper_HD[:, d] = limit_ticks(limits.upper[d], unit, NO_UPPER, move_upper)
-        lower_HD[:, d] = limit_ticks(limits.lower[d], unit, NO_LOWER, move_lower)
+        upper_HD[:, d] = limit_ticks(limits.upper[d], unit, PLUS_INFINITY, move_upper)
+        lower_HD[:, d] = limit_ticks(limits.lower[d], unit, MINUS_INFINITY, move_lower)
         measures.append(Measure(r, unit, counting, bottom, reach))
     parts = split(model, tuple(measures), monitor)
     lattice = Lattice(
@@ -298,17 +298,17 @@ class _Span:
         left = np.arange(len(self.upper), 0, -1)
         upper = np.minimum.accumulate(self.upper[::-1])[::-1]
         lower = np.maximum.accumulate(self.lower[::-1])[::-1]
-        has_upper, has_lower = upper != NO_UPPER, lower != NO_LOWER
-        high = np.where(has_upper, np.where(has_upper, upper, 0) - self.largest * left, NO_UPPER)
-        low = np.where(has_lower, np.where(has_lower, lower, 0) - self.least * left, NO_LOWER)
+        has_upper, has_lower = upper != PLUS_INFINITY, lower != MINUS_INFINITY
+        high = np.where(has_upper, np.where(has_upper, upper, 0) - self.largest * left, PLUS_INFINITY)
+        low = np.where(has_lower, np.where(has_lower, lower, 0) - self.least * left, MINUS_INFINITY)
         both = has_upper & has_lower
-        return np.where(both, NO_UPPER, low), np.where(both, NO_LOWER, high)
+        return np.where(both, PLUS_INFINITY, low), np.where(both, MINUS_INFINITY, high)
 
     def ends(self) -> tuple[int, int]:
         """Return the ends of the amounts to distinguish (`lem: approx`; `cor: improved` if no cost is negative)."""
         horizon = len(self.upper)
         rise, fall = horizon * self.largest, horizon * self.least
-        uppers, lowers = self.upper[self.upper != NO_UPPER], self.lower[self.lower != NO_LOWER]
+        uppers, lowers = self.upper[self.upper != PLUS_INFINITY], self.lower[self.lower != MINUS_INFINITY]
         low, high = fall, rise
         if len(uppers) == horizon:
             high = min(high, int(uppers.max()))
