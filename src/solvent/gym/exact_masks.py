@@ -82,8 +82,10 @@ class ThresholdRule:
             after, cost = model.next_state[o], int(lattice.cost_OD[o, 0])
             most = min(int(lattice.upper_HD[step, 0]), int(bounds.safe_high[step + 1, after, 0]))
             least = max(int(lattice.lower_HD[step, 0]), int(bounds.safe_low[step + 1, after, 0]))
-            high = min(high, PLUS_INFINITY if most >= ceiling else MINUS_INFINITY if most < floor else most - cost)
-            low = max(low, MINUS_INFINITY if least <= floor else PLUS_INFINITY if least > ceiling else least - cost)
+            never, always = most < floor or most == MINUS_INFINITY, most >= ceiling
+            high = min(high, PLUS_INFINITY if always else MINUS_INFINITY if never else most - cost)
+            never, always = least > ceiling or least == PLUS_INFINITY, least <= floor
+            low = max(low, MINUS_INFINITY if always else PLUS_INFINITY if never else least - cost)
         return int(model.row_action[row]), int(low), int(high)
 
 
