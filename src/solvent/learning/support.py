@@ -268,7 +268,9 @@ class LearnedSupport:
         """Return the problem of keeping the budget under the outcomes seen; raises as `Lattice.fit`."""
         model = self.model()
         lattice = Lattice.fit(model, self.limits) if self.units is None else self._lattice(model, self.units)
-        truth = TrueCosts(lattice.units, lattice.cost_OD, lattice.cost_OD, exact=False)
+        truth = TrueCosts(
+            lattice.units, lattice.cost_OD, lattice.cost_OD, lattice.accounts, lattice.accounts, exact=False
+        )
         return Problem(model, self.limits, model, lattice, self.counting, truth)
 
     def _lattice(self, model: CMDP, units: tuple[Fraction, ...]) -> Lattice:
