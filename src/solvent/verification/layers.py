@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import PLUS_INFINITY
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import PolicyError, quote
 from solvent.model.amounts import format_amount
 from solvent.model.cmdp import CMDP
-from solvent.model.rounding import NO_UPPER
 from solvent.policy.choices import NO_ROW, Choices, TabularPolicy, find_rows, spread
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import NodeTable
@@ -183,7 +183,7 @@ class Walk:
         ticks = np.stack([layer.high[r][nodes] // factor for r, factor in tracked], axis=1)
         if isinstance(self.policy, NodeTable):
             # amounts that do not fit 64 bits are beyond all nodes of the table
-            ticks = (np.clip(ticks, COLLAPSED + 1, NO_UPPER) if ticks.dtype == object else ticks).astype(np.int64)
+            ticks = (np.clip(ticks, COLLAPSED + 1, PLUS_INFINITY) if ticks.dtype == object else ticks).astype(np.int64)
         return ticks
 
     def choices(self, layer: PolicyLayer) -> tuple[Choices, NDArray[np.int64], NDArray[np.int64]]:

@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import common_unit
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY, common_unit
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
-from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.policy.nodes import NodeTable
 
 #: Sums below this in absolute value are stored in 64 bits.
@@ -143,7 +142,7 @@ def count_ledgers(policy: NodeTable, count_OD: NDArray[np.int64], first: Sequenc
 def _count(policy: NodeTable, d: int, count_O: NDArray[np.int64], first: int) -> Ledger:
     none = (None,) * policy.horizon
     floor, ceiling = int(policy.floor_D[d]), int(policy.ceiling_D[d])
-    ends = [abs(end) for end in (floor, ceiling) if end not in (NO_LOWER, NO_UPPER)]
+    ends = [abs(end) for end in (floor, ceiling) if end not in (MINUS_INFINITY, PLUS_INFINITY)]
     largest = int(np.abs(count_O).max(initial=0))
     if largest * (policy.horizon + 1) + abs(first) + max(ends, default=0) >= _SAFE:
         count_O = count_O.astype(object)
@@ -157,8 +156,8 @@ def _count(policy: NodeTable, d: int, count_O: NDArray[np.int64], first: int) ->
         continuous=False,
         counted=True,
         initial=first,
-        floor=None if floor == NO_LOWER else floor,
-        ceiling=None if ceiling == NO_UPPER else ceiling,
+        floor=None if floor == MINUS_INFINITY else floor,
+        ceiling=None if ceiling == PLUS_INFINITY else ceiling,
     )
 
 

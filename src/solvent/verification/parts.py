@@ -190,7 +190,7 @@ def least_count(model: CMDP, policy: NodeTable, d: int, spent: Mapping[str, Frac
         least = min(least, int(finite.min(initial=0)))
     _, greatest = model.cost_range(model.resource_index(policy.resources[d]))
     rise, first, floor = max(policy.count(d, greatest), 0), first_count(policy, d, spent), int(policy.floor_D[d])
-    if floor != NO_LOWER:
+    if floor != MINUS_INFINITY:
         return floor - max(first, floor) - policy.horizon * rise
     return least - 2 * policy.horizon * rise - max(first, 0) - 1
 

@@ -11,12 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError, quote
 from solvent.model.amounts import format_amount
 from solvent.model.budget import BudgetLike, Limits, SpentLike, read_spent, resolve
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
-from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.policy.choices import TabularPolicy
 from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.markov import MarkovPolicy
@@ -200,15 +200,15 @@ def _check_account(model: CMDP, policy: NodeTable, d: int, spent: Mapping[str, F
     r = model.resource_index(name)
     floor, ceiling, initial = model.floors[r], model.ceilings[r], policy.limits.initial[d]
     for what, own, known in (
-        ("floor", int(policy.floor_D[d]), NO_LOWER if floor is None else floor / unit),
-        ("ceiling", int(policy.ceiling_D[d]), NO_UPPER if ceiling is None else ceiling / unit),
+        ("floor", int(policy.floor_D[d]), MINUS_INFINITY if floor is None else floor / unit),
+        ("ceiling", int(policy.ceiling_D[d]), PLUS_INFINITY if ceiling is None else ceiling / unit),
         ("amount spent before the first step", int(policy.initial_D[d]), initial / unit),
     ):
         if own != known:
-            missing = own in (NO_LOWER, NO_UPPER)
+            missing = own in (MINUS_INFINITY, PLUS_INFINITY)
             raise PolicyError(
                 f"policy, {what} of {name}",
-                "none" if known in (NO_LOWER, NO_UPPER) else format_amount(Fraction(known) * unit),
+                "none" if known in (MINUS_INFINITY, PLUS_INFINITY) else format_amount(Fraction(known) * unit),
                 "none" if missing else format_amount(own * unit),
             )
     if (spent[name] / unit).denominator != 1:

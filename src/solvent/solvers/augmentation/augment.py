@@ -260,7 +260,7 @@ class _Rows:
         """Append the rows of the wanted nodes of a layer; return which nodes of the next layer they lead to."""
         count, reached = np.empty(len(wanted), np.int64), np.zeros(len(after.alive), bool)
         augment_kernels.emit(
-            nodes, wanted, steps.arrays, steps.cost_OD, steps.at(h), after, keep_all,
+            nodes, wanted, steps.arrays, steps.costs, steps.at(h), after, keep_all,
             RowArrays(count, self.row, self.indptr, self.next, self.probability, self.written), reached,
             steps.monitor.halt,
         )  # fmt: skip
@@ -293,7 +293,7 @@ def _judge(
     """Return which nodes can be continued from, which have no safe row, and the numbers of rows and of entries."""
     alive, stuck = np.empty(len(nodes.state), bool), np.empty(len(nodes.state), bool)
     n_rows, n_entries = augment_kernels.judge(
-        nodes, steps.arrays, steps.cost_OD, steps.at(h), after, keep_all, alive, stuck, steps.monitor.halt
+        nodes, steps.arrays, steps.costs, steps.at(h), after, keep_all, alive, stuck, steps.monitor.halt
     )
     steps.monitor.check_time()
     return alive, stuck, n_rows, n_entries
@@ -391,7 +391,7 @@ def _explore(steps: StepArrays, monitor: ResourceMonitor) -> tuple[NextNodes, in
                 monitor.release(taken)
                 taken = needed
             count, begin = augment_kernels.explore(
-                begin, n_inner, steps.arrays, steps.cost_OD, bounds, count, nodes, monitor.halt
+                begin, n_inner, steps.arrays, steps.costs, bounds, count, nodes, monitor.halt
             )
         if count == n_inner:
             break

@@ -25,14 +25,14 @@ def ends_well(model, row, may_end_S):
 
 
 @jit
-def judge(nodes, model, cost_OD, bounds, after, keep_all, out_alive, out_stuck, halt):
+def judge(nodes, model, costs, bounds, after, keep_all, out_alive, out_stuck, halt):
     """Write which nodes of a layer can be continued from (alive), and which have no safe row at all (stuck).
 
     Parameters
     ----------
     nodes : NodeArrays
     model : ModelArrays
-    cost_OD : ndarray of int64
+    costs : TickCosts
     bounds : LayerBounds
     after : NextNodes
     keep_all : bool
@@ -69,7 +69,7 @@ def judge(nodes, model, cost_OD, bounds, after, keep_all, out_alive, out_stuck, 
             if not last:
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     t = model.next_state[o]
-                    arrive(spent_ND, i, cost_OD, o, t, next_nodes, scratch, 0)
+                    arrive(spent_ND, i, costs, o, t, next_nodes, scratch, 0)
                     j = find(t, scratch, 0, next_nodes.state, next_nodes.spent_ND, next_nodes.slots, next_nodes.grid)
                     if not after.alive[j]:
                         good = False
@@ -82,7 +82,7 @@ def judge(nodes, model, cost_OD, bounds, after, keep_all, out_alive, out_stuck, 
 
 
 @jit
-def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_reached, halt):
+def emit(nodes, wanted, model, costs, bounds, after, keep_all, out_rows, out_reached, halt):
     """Append the rows of the wanted nodes, as `judge` counts them, to those already written.
 
     Parameters
@@ -90,7 +90,7 @@ def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_r
     nodes : NodeArrays
     wanted : ndarray of bool, shape (N,)
     model : ModelArrays
-    cost_OD : ndarray of int64
+    costs : TickCosts
     bounds : LayerBounds
     after : NextNodes
     keep_all : bool
@@ -130,7 +130,7 @@ def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_r
             else:
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     t = model.next_state[o]
-                    arrive(spent_ND, i, cost_OD, o, t, next_nodes, scratch, 0)
+                    arrive(spent_ND, i, costs, o, t, next_nodes, scratch, 0)
                     j = find(t, scratch, 0, next_nodes.state, next_nodes.spent_ND, next_nodes.slots, next_nodes.grid)
                     if not keep_all and not after.alive[j]:
                         good = False
@@ -154,14 +154,14 @@ def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_r
 
 
 @jit
-def explore(begin, end, model, cost_OD, bounds, count, out_nodes, halt):
+def explore(begin, end, model, costs, bounds, count, out_nodes, halt):
     """Add to a set of `count` nodes everything that safe rows of the nodes from `begin` to `end` can lead to.
 
     Parameters
     ----------
     begin, end, count : int
     model : ModelArrays
-    cost_OD : ndarray of int64
+    costs : TickCosts
     bounds : LayerBounds
     out_nodes : NodeIndex
     halt : ndarray of bool
@@ -185,7 +185,7 @@ def explore(begin, end, model, cost_OD, bounds, count, out_nodes, halt):
                 if count >= state.shape[0]:
                     return count, i
                 state[count] = model.next_state[o]
-                arrive(spent_ND, i, cost_OD, o, state[count], out_nodes, spent_ND, count)
+                arrive(spent_ND, i, costs, o, state[count], out_nodes, spent_ND, count)
                 if enter(count, state, spent_ND, slots, grid):
                     count += 1
     return count, end
