@@ -29,7 +29,7 @@ from solvent.errors import (
     quote,
 )
 from solvent.model.amounts import short_amount
-from solvent.model.budget import Budget, BudgetLike, Limits, SpentLike, resolve
+from solvent.model.budget import Budget, BudgetLike, Limits, SpentLike, read_spent, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.solvers.finite import Request, solve_finite
@@ -380,7 +380,8 @@ def _row(name: str, task: _Task) -> ComparisonRow:
     if planned.policy is None:
         return _without_policy(name, planned.status, planned.message, seconds)
     try:
-        report = verify_within(task.model, planned.policy, task.limits, task.monitor)
+        before = read_spent(task.model, task.spent)
+        report = verify_within(task.model, planned.policy, task.limits, task.monitor, spent=before)
     except PolicyError as error:
         return _without_policy(name, Status.REFUSED, f"verification stopped: {error}", seconds)
     except REACHED as reached:

@@ -27,7 +27,7 @@ from solvent.core.exact import Number, common_unit
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import short_amount
-from solvent.model.budget import Budget, BudgetLike, Limits, SpentLike, resolve
+from solvent.model.budget import Budget, BudgetLike, Limits, SpentLike, read_spent, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.solvers.solution import Status
@@ -112,7 +112,7 @@ def smaller_budget(
     else:
         plan, tightest = _by_chance(model, probability, max_nodes, monitor), Fraction(1)
     name = f"{of}, smaller budget"
-    search = _Search(model, limits, gaps, plan, {}, monitor)
+    search = _Search(model, limits, read_spent(model, spent), gaps, plan, {}, monitor)
     found = None if tightest is None else search.run(tightest)
     if found is None:
         message = f"none of {len(search.tried)} surrogate budgets has a policy that never exceeds the true budget"
@@ -222,6 +222,7 @@ class _Search:
 
     model: CMDP
     limits: Limits
+    spent: dict[str, Fraction]
     gaps: Limits
     plan: Callable[[Limits], Baseline]
     tried: dict[Fraction, Baseline | None]
@@ -262,7 +263,8 @@ class _Search:
         planned = self.plan(surrogate)
         if not planned.has_policy:
             return None
-        return planned if verify_within(self.model, planned.policy, self.limits, self.monitor).feasible else None
+        report = verify_within(self.model, planned.policy, self.limits, self.monitor, spent=self.spent)
+        return planned if report.feasible else None
 
 
 def simplest_between(low: Fraction, high: Fraction) -> Fraction:

@@ -59,7 +59,8 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         takes that action, and a function of (observation, mask) returns the action to take.
     dead_start : {"raise", "end"}
         What `reset` does if no action is safe at the start: raise an error, or return with `info["dead_end"]` set. In
-        the latter case the first step ends the episode and does nothing.
+        the latter case the first step ends the episode and does nothing. An episode that is over at the start, outside
+        the goal or with more spent than a later limit allows, raises an error as well, or has `info["violation"]` set.
     layout : {"dict", "flat", "rllib", "pettingzoo"}
         Arrangement of observations: a Dict, one flat Box, or a Dict of that Box and the mask.
     mask_in_observation : bool, optional
@@ -215,15 +216,17 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         self._masks.begin(self._inner)
         self._mask = self._allowed(info)
         over = self._masks.over
-        self._dead_end = self._misses_goal or self._tracker.broken_later if over else not self._mask.any()
-        if self._dead_end and self._dead_start == "raise":
+        self._dead_end = not self._mask.any() and not over
+        # an episode that is over at once breaks a later limit, or misses the goal
+        lost = over and (self._misses_goal or self._tracker.broken_later)
+        if (self._dead_end or lost) and self._dead_start == "raise":
             can = "the budget can be kept" + (" and the goal reached" if self._has_goal else "")
-            found = "the end of the episode" if over else "no safe action"
+            found = "the end of the episode" if lost else "no safe action"
             raise SolventError(
                 f"reset: expected a start from which {can}, found {found} with {self._left()}; "
                 f"raise the budget, or pass dead_start='end' to end such episodes at once"
             )
-        if self._dead_end and over:
+        if lost:
             self._violation, self.violations = True, self.violations + 1
         self._refusal = "" if self._mask.any() or self._dead_end else "an episode that is over"
         return self._observe(observation), self._info(info)
