@@ -138,10 +138,7 @@ def choose_rule(
     """Return an exact rule for a problem: thresholds where they exist, otherwise nodes."""
     for name in limits.resources:
         _refuse_distributions(model, name)
-    one_sided = len(limits.resources) == 1 and any(
-        all(limit is None for limit in side[0]) for side in (limits.upper, limits.lower)
-    )
-    if model.may_end is None and (one_sided or not limits.resources):
+    if model.may_end is None and (limits.is_one_sided or not limits.resources):
         return ThresholdRule(model, limits, memory_limit)
     return NodeRule(augment(model, budget, spent=spent, memory_limit=memory_limit))
 

@@ -171,7 +171,7 @@ def first_count(policy: NodeTable, d: int, spent: Mapping[str, Fraction] | None)
     """Return the ticks with which a policy begins to count, given what has been spent before the first step."""
     own = policy.limits.initial[d]
     given = own if spent is None else spent.get(policy.resources[d], own)
-    return int(policy.initial_D[d]) if given == own else policy.count(d, given)
+    return int(policy.initial_D[d]) if given == own else policy.clamp(d, policy.count_spent(d, given))
 
 
 def least_count(model: CMDP, policy: NodeTable, d: int, spent: Mapping[str, Fraction] | None = None) -> int:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError, quote
-from solvent.model.amounts import format_amount
 from solvent.model.budget import BudgetLike, Limits, SpentLike, read_spent, resolve
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.policy.choices import TabularPolicy
@@ -145,11 +144,10 @@ def prepare(
         assert hasattr(policy, "choices_at")
         units = dict(zip(policy.resources, policy.units, strict=True))
         tabular = policy
-        if policy.rounds:
-            return _prepare_rounded(model, policy, limits, units, spent, most_parts, monitor)
+        policy.check_model(model)
+        if not all(_counts_truly(model, policy, d, spent) for d in range(len(policy.resources))):
+            return _prepare_counted(model, policy, limits, units, spent, most_parts, monitor)
         policy.cost_ticks(model)  # refuses other models, and costs that are not multiples of its units
-        for d in range(len(policy.resources)):
-            _check_account(model, policy, d, spent)
         ledgers = open_ledgers(model, limits, units, spent)
     elif callable(policy):
         ledgers = open_ledgers(model, limits, {}, spent)
@@ -164,7 +162,7 @@ def prepare(
     return Walk(model, tabular, ledgers, monitor=monitor)
 
 
-def _prepare_rounded(
+def _prepare_counted(
     model: CMDP,
     policy: Any,
     limits: Limits,
@@ -174,9 +172,6 @@ def _prepare_rounded(
     monitor: ResourceMonitor,
 ) -> Walk:
     policy.check_model(model)
-    for d, counting in enumerate(policy.counting):
-        if counting == "exact":
-            _check_account(model, policy, d, spent)
     first = [first_count(policy, d, spent) for d in range(len(policy.resources))]
     if most_parts is None:
         count_OD = plain_counts(model, policy)
@@ -194,23 +189,17 @@ def _prepare_rounded(
     return Walk(parts.model, policy, ledgers, parts, monitor)
 
 
-def _check_account(model: CMDP, policy: NodeTable, d: int, spent: Mapping[str, Fraction]) -> None:
-    """Raise a `PolicyError` unless a policy counts one of its resources exactly as the model does."""
-    name, unit = policy.resources[d], policy.units[d]
-    r = model.resource_index(name)
-    floor, ceiling, initial = model.floors[r], model.ceilings[r], policy.limits.initial[d]
-    for what, own, known in (
-        ("floor", int(policy.floor_D[d]), MINUS_INFINITY if floor is None else floor / unit),
-        ("ceiling", int(policy.ceiling_D[d]), PLUS_INFINITY if ceiling is None else ceiling / unit),
-        ("amount spent before the first step", int(policy.initial_D[d]), initial / unit),
-    ):
-        if own != known:
-            missing = own in (MINUS_INFINITY, PLUS_INFINITY)
-            raise PolicyError(
-                f"policy, {what} of {name}",
-                "none" if known in (MINUS_INFINITY, PLUS_INFINITY) else format_amount(Fraction(known) * unit),
-                "none" if missing else format_amount(own * unit),
-            )
-    if (spent[name] / unit).denominator != 1:
-        expected = f"a whole multiple of the policy's unit, {format_amount(unit)}"
-        raise PolicyError(f"spent of {name} before the first step", expected, format_amount(spent[name]))
+def _counts_truly(model: CMDP, policy: NodeTable, d: int, spent: Mapping[str, Fraction]) -> bool:
+    """Return whether the amounts that a policy counts of a tracked resource are always those that are spent.
+
+    If not, as after an initial amount between two of its ticks, it is followed by its own count.
+    """
+    r, unit = model.resource_index(policy.resources[d]), policy.units[d]
+    floor, ceiling = model.floors[r], model.ceilings[r]
+    first = spent[policy.resources[d]]
+    return (
+        policy.counting[d] == "exact"
+        and first_count(policy, d, spent) * unit == first
+        and int(policy.floor_D[d]) == (MINUS_INFINITY if floor is None else floor / unit)
+        and int(policy.ceiling_D[d]) == (PLUS_INFINITY if ceiling is None else ceiling / unit)
+    )

@@ -118,14 +118,15 @@ class Witness:
         return " and ".join(what) + (f" (spent before the first step: {before})" if before else "")
 
     def __rich__(self) -> RenderableType:
+        from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
-        title = Text(self._title())
+        title = Text(self._title(), style="table.title")
         if not self.steps:
             return title
         names = list(self.steps[0].upper)
-        table = Table(title=title, title_justify="left")
+        table = Table()
         for heading in ("step", "state", "action"):
             table.add_column(heading)
         for name in names:
@@ -143,7 +144,7 @@ class Witness:
                     _interval(each.lower[name], each.upper[name]),
                 ]
             table.add_row(*cells)
-        return table
+        return Group(title, table)
 
     def __str__(self) -> str:
         return render(self)
