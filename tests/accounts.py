@@ -187,7 +187,9 @@ def encode(case: Case, *, pay_missed: bool = True, sums: bool = False) -> CMDP:
         place = waiting.pop()
         _, step, state, spent = place
         if step == model.horizon or model.is_terminal(step, state):
-            breach = not case.may_end(state) or (not sums and not case.keeps_later(step, spent) and step < model.horizon)
+            breach = not case.may_end(state) or (
+                not sums and not case.keeps_later(step, spent) and step < model.horizon
+            )
             paid = case.end_reward(state) if pay_missed or not breach else 0.0
             b.add(place, "end", reward=paid, outcomes=[(1, "over", nothing | {BREACH: int(breach)})])
             continue

@@ -7,8 +7,8 @@ Unlike the layers of `solvent.solvers`, actions that may break a limit are part 
     by reaching its end.
 
 An episode that ends outside the goal of the model breaks a limit there. If the model has a goal, nodes without anything
-left to limit stay in the graph until the end. What was spent matters nowhere else. So the probability of exceeding the budget is one sum over the graph: the occupancy
-of each choice times its probability of breaking a limit at that step.
+left to limit stay in the graph until the end. What was spent matters nowhere else. So the probability of exceeding the
+budget is one sum over the graph: the occupancy of each choice times its probability of breaking a limit at that step.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def refuse_saturation(model: CMDP, limits: Limits, where: str) -> None:
                 f"{where}, resource {quote(name)}",
                 "one that does not saturate, as expected spending is a sum of expected costs",
                 repr(model.resource(name)),
-                'solve, chance and knapsack_style accept it; for this method, put the amount into the states',
+                "solve, chance and knapsack_style accept it; for this method, put the amount into the states",
             )
 
 

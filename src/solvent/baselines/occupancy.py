@@ -215,7 +215,9 @@ class Occupancy:
                 b_ub=limit_sides if len(limit_sides) else None,
                 A_eq=equalities,
                 b_eq=np.concatenate([right, np.zeros(n_y)]),
-                bounds=[(0, 0 if never else None) for never in self._forbidden.tolist()] + [(None, None)] * n_y + [(0, None)] * extra,
+                bounds=[(0, 0 if never else None) for never in self._forbidden.tolist()]
+                + [(None, None)] * n_y
+                + [(0, None)] * extra,
                 method=method,
                 options=_OPTIONS if left is None or left == np.inf else {**_OPTIONS, "time_limit": left},
             )

@@ -86,8 +86,8 @@ def best_plan(graph: ChoiceGraph, ranking: Ranking, *, continues: bool) -> NodeP
     gained = graph.start_gain + (graph.start_gain_over if continues else 0.0)
     # products with probabilities may underflow, but a possible breach must keep a positive probability
     breaches = np.where(breach_N > 0, np.maximum(graph.start_N * breach_N, _LEAST), 0.0)
-    reward = gained + float(graph.start_N @ reward_N)
-    return NodePlan(reward, min(graph.start_breach + float(breaches.sum()), 1.0), chosen[::-1])
+    total = gained + float(graph.start_N @ reward_N)
+    return NodePlan(total, min(graph.start_breach + float(breaches.sum()), 1.0), chosen[::-1])
 
 
 def _argmax(layer: ChoiceLayer, first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -4,8 +4,9 @@ With `spent` so far, an action a at observation o is allowed if, for every resou
 
     clamp(spent + bound(o, a)) + max(reserve(o, a), 0) <= limit,
 
-in exact numbers, where clamp moves an amount to the floor or the ceiling at which the resource saturates. If the bound holds, the next step keeps the limit. Later steps can be continued safely only if the
-reserve covers them; without a reserve, an episode may reach a dead end, where no action is allowed.
+in exact numbers, where clamp moves an amount to the floor or the ceiling at which the resource saturates. If the bound
+holds, the next step keeps the limit. Later steps can be continued safely only if the reserve covers them; without a
+reserve, an episode may reach a dead end, where no action is allowed.
 """
 
 from __future__ import annotations

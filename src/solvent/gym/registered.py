@@ -89,7 +89,11 @@ def make_registered(
     found, model = getattr(base, "P", None), None
     if found is not None and callable(cost):
         source, start = (_with_draw(env, found), env.first) if drawn else (env, None)
-        options: dict[str, Any] = {"resources": tuple(budget), "budget": budget, "name": env.spec.id if env.spec else ""}
+        options: dict[str, Any] = {
+            "resources": tuple(budget),
+            "budget": budget,
+            "name": env.spec.id if env.spec else "",
+        }
         model = from_gymnasium(source, cost, horizon + drawn, start=start, **options)
     return Registered(env, horizon + drawn, dict(budget), cost, model, _rewards(found, drawn))
 
@@ -158,7 +162,7 @@ def _later(budget: Budget, horizon: int, where: str) -> Budget:
 
 def _with_draw(env: RandomStart, table: Any) -> SimpleNamespace:
     """Return a table with the additional first state of a random start, in which one action draws the next state."""
-    chances = np.asarray(env.unwrapped.initial_state_distrib, float)  # type: ignore[attr-defined]
+    chances = np.asarray(env.unwrapped.initial_state_distrib, np.float64)  # type: ignore[attr-defined]
     drawn = [(float(p / chances.sum()), int(s), 0.0, False) for s, p in enumerate(chances.tolist()) if p > 0]
     first_action = int(env.action_space.start)  # type: ignore[attr-defined]
     known = dict(table) if isinstance(table, Mapping) else dict(enumerate(table))

@@ -82,9 +82,10 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
     Attributes
     ----------
     violations : int
-        Number of steps so far that broke a limit, in exact numbers, or ended an episode outside the model's goal. Other than 0 only if costs are learned, if a stated
-        bound or model was wrong (which also raises an error), or if a wrapper inside spends in its `reset` or takes
-        several steps at once that the model does not describe.
+        Number of steps so far that broke a limit, in exact numbers, or ended an episode outside the model's goal. Other
+        than 0 only if costs are learned, if a stated bound or model was wrong (which also raises an error), if masks
+        from `cost_bound` do not know the goal of a `ModelEnv`, if an episode is over at its start, or if a wrapper
+        inside spends in its `reset` or takes several steps at once that the model does not describe.
 
     Notes
     -----

@@ -65,8 +65,8 @@ def policy(
     """Plot which action a policy takes in one state, by step and remaining budget.
 
     If the resource has no upper limit, the vertical axis shows the amount spent instead. In the gray area the policy
-    makes no decision: it never gets there, no action is safe, or the resource saturates before. If the action also depends on another resource, or is
-    randomized, a cell is divided among the actions.
+    makes no decision: it never gets there, no action is safe, or the resource saturates before. If the action also
+    depends on another resource, or is randomized, a cell is divided among the actions.
 
     Parameters
     ----------

@@ -21,7 +21,19 @@ from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.discounted import check_model
 from solvent.plot.grid_states import GridLayout, arrow_direction, grid_layout, letters
 from solvent.plot.labels import plot_name
-from solvent.plot.style import BLACK, GRAY, GREEN, NOTHING, PURPLE, SQUARE, VALUE, WALL, YELLOW, legend_right, styled_axes
+from solvent.plot.style import (
+    BLACK,
+    GRAY,
+    GREEN,
+    NOTHING,
+    PURPLE,
+    SQUARE,
+    VALUE,
+    WALL,
+    YELLOW,
+    legend_right,
+    styled_axes,
+)
 from solvent.policy.choices import NO_ROW, find_rows
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.nodes import NO_NODE, NodeTable

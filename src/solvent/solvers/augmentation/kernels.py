@@ -18,10 +18,10 @@ from solvent.solvers.reduction.kernels import allows, arrive, enter, find
 @jit(inner=True)
 def ends_well(model, row, may_end_S):
     """Return whether an episode may end in every state that a row leads to."""
+    good = True
     for o in range(model.outcome_indptr[row], model.outcome_indptr[row + 1]):
-        if not may_end_S[model.next_state[o]]:
-            return False
-    return True
+        good &= may_end_S[model.next_state[o]]
+    return good
 
 
 @jit

@@ -262,9 +262,9 @@ class AugmentedMDP:
     def to_gymnasium_P(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:  # noqa: N802
         """Return the MDP in the form of Gymnasium's toy environments: node -> action -> (p, next, reward, done).
 
-        Nodes without rows get action 0. It leads to themselves with reward 0 and done, or at dead ends with reward minus
-        infinity and not done, so that a planner that stops at `done` does not overlook them. From terminal nodes with a
-        reward for ending, it leads to the end with that reward.
+        Nodes without rows get action 0. It leads to the node itself, with reward 0 and done, or at dead ends with
+        reward minus infinity and not done, so that a planner that stops at `done` does not overlook them. From terminal
+        nodes with a reward for ending, it leads to the end with that reward.
 
         Examples
         --------
