@@ -144,7 +144,9 @@ def test_a_small_example() -> None:
     assert mdp.to_gymnasium_P()[1] == {0: [(1.0, 2, 2.0, True)]}
     with pytest.raises(ModelError, match=r"start: expected an MDP with one first node, found 2; read start_nodes and"):
         _ = mdp.start
-    with pytest.raises(PolicyError, match=r"node 0 \(step 0, state 'a'.*\): expected an action offered there, 0 \('go'"):
+    with pytest.raises(
+        PolicyError, match=r"node 0 \(step 0, state 'a'.*\): expected an action offered there, 0 \('go'"
+    ):
         mdp.policy(["stay"] * mdp.n_nodes)
 
 
