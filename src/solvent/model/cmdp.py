@@ -415,8 +415,21 @@ class CMDP(ModelConstructors):
         steps = "stationary" if self.is_stationary else f"{self.n_tables} tables"
         return (
             f"CMDP({title}horizon {self.horizon}, {self.n_states} states, {self.n_actions} actions, "
-            f"{self.n_rows} rows, {self.n_outcomes} outcomes, {steps}, resources {list(self.resources)})"
+            f"{self.n_rows} rows, {self.n_outcomes} outcomes, {steps}, resources {self._listed_resources()}{self._ends()})"
         )
+
+    def _listed_resources(self) -> str:
+        listed = (self.resource(name) for name in self.resources)
+        return f"[{', '.join(repr(each if each.saturates else each.name) for each in listed)}]"
+
+    def _ends(self) -> str:
+        """Return the number of first states if there are several, of states with an end reward, and of goals."""
+        parts = [f"{len(self.start)} first states"] if isinstance(self.start, dict) else []
+        for values, text in ((self.end_reward, "end rewards in {}"), (self.may_end, "must end in {}")):
+            if values is not None:
+                count = int(np.count_nonzero(values))
+                parts.append(text.format(f"{count} state{'' if count == 1 else 's'}"))
+        return "".join(f", {part}" for part in parts)
 
     def describe(self) -> Description:
         """Return a summary that prints as a table.

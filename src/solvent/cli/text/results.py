@@ -75,7 +75,7 @@ def model_text(model: CMDP | DiscountedCMDP, *, verbose: bool = False) -> Render
     if verbose:
         names = facts_grid(
             [
-                ("start", str(model.start)),
+                *([] if isinstance(model.start, Mapping) else [("start", str(model.start))]),
                 ("states", ", ".join(map(str, model.states))),
                 ("actions", ", ".join(map(str, model.actions))),
                 ("fingerprint", model.fingerprint),
