@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from shell import run
 import solvent
 from solvent.cli.functions import read_settings, split_source
 
-GOOD = '''
+GOOD = """
 import solvent
 from beside import PRICE
 
@@ -74,7 +75,7 @@ constant = 5
 
 if __name__ == "__main__":
     raise RuntimeError("this is not the main program")
-'''
+"""
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def test_every_format_can_be_written_from_every_source(source: Path, tmp_path: P
     assert run("solvent convert models/walk.py:make_model walk.json").code == 0
     models = [solvent.load_model("walk.json")]
     kinds = ["json", "yaml", "yml", "npz", "json"]
-    for kind, after in zip(kinds, kinds[1:], strict=False):
+    for kind, after in pairwise(kinds):
         assert run(f"solvent convert walk.{kind} next.{after}").code == 0
         Path(f"next.{after}").rename(f"walk.{after}")
         models.append(solvent.load_model(f"walk.{after}"))
@@ -142,7 +143,10 @@ def test_values_are_numbers_or_text() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("models/wolk.py:make_model", "models/wolk.py: expected a Python file, found no such file; did you mean 'walk.py'?"),
+        (
+            "models/wolk.py:make_model",
+            "models/wolk.py: expected a Python file, found no such file; did you mean 'walk.py'?",
+        ),
         ("nowhere/walk.py:make_model", "nowhere/walk.py: expected a Python file, found no such file"),
         ("models.py:make_model", "models.py: expected a Python file, found no such file"),
         ("folder.py:make_model", "folder.py: expected a Python file that can be read, found Is a directory"),
@@ -169,11 +173,14 @@ def test_values_are_numbers_or_text() -> None:
         ),
         (
             "models/walk.py:raises",
-            "models/walk.py:raises: expected a function that returns a model, found ZeroDivisionError: division by zero "
-            "(line 40); --debug shows the traceback",
+            "models/walk.py:raises: expected a function that returns a model, found ZeroDivisionError: division by "
+            "zero (line 40); --debug shows the traceback",
         ),
         ("models/walk.py:leaves", "expected a function that returns a model, found SystemExit: 0 (line 44)"),
-        ("models/walk.py:needs", "models/walk.py:needs: expected a value of its argument 'size', found none; --set size=..."),
+        (
+            "models/walk.py:needs",
+            "models/walk.py:needs: expected a value of its argument 'size', found none; --set size=...",
+        ),
         ("models/walk.py:needs --set size=1", "expected a value of its argument 'slip', found none; --set slip=..."),
         (
             "models/walk.py:make_model --set siez=1",
@@ -183,18 +190,22 @@ def test_values_are_numbers_or_text() -> None:
         ("models/walk.py:positional --set size=1", "--set size: expected an argument of the function (none)"),
         ("models/walk.py:positional", "expected a function with named arguments, found missing a required"),
         ("models/walk.py:make_model --set size", "--set size: expected NAME=VALUE, such as size=6, found 'size'"),
-        ("models/walk.py:make_model --set size=1 --set size=2", "--set: expected each argument once, found 'size' twice"),
+        (
+            "models/walk.py:make_model --set size=1 --set size=2",
+            "--set: expected each argument once, found 'size' twice",
+        ),
         ("models/bad.py:make_model", "models/bad.py: expected valid Python, found invalid syntax (line 2)"),
         ("models/null.py:make_model", "models/null.py: expected valid Python, found "),
         (
             "models/fails.py:make_model",
-            "models/fails.py: expected a Python file that runs, found ModuleNotFoundError: No module named 'nowhere_to_be' "
-            "(line 1); --debug shows the traceback",
+            "models/fails.py: expected a Python file that runs, found ModuleNotFoundError: No module named "
+            "'nowhere_to_be' (line 1); --debug shows the traceback",
         ),
         (
             "models/walk.py",
-            "models/walk.py: expected a file ending in .yaml, .yml, .json or .npz, found '.py'; loading never runs code; to "
-            "write the model of a function to a file, run: solvent convert models/walk.py:make_model model.yaml",
+            "models/walk.py: expected a file ending in .yaml, .yml, .json or .npz, found '.py'; loading never runs "
+            "code; to write the model of a function to a file, run: solvent convert "
+            "models/walk.py:make_model model.yaml",
         ),
         ("models/model.yaml --set size=2", "--set: expected a function as the source, such as model.py:make_model"),
     ],

@@ -106,7 +106,9 @@ def test_keys_of_yaml_can_be_numbers_and_those_of_json_are_text() -> None:
     with pytest.raises(ModelError, match=r"^start: .*unknown state '1'; '1' is text; .* write a list instead$"):
         parse_model(text.replace("{1: 0.5,", "{'1': 0.5,"))
     as_json = json.dumps(yaml.safe_load(text))
-    with pytest.raises(ModelError, match=r"^end_reward: .*unknown state '1'; '1' is text; in a mapping, names that are"):
+    with pytest.raises(
+        ModelError, match=r"^end_reward: .*unknown state '1'; '1' is text; in a mapping, names that are"
+    ):
         parse_model(as_json.replace('{"1": 0.5, "2.5": 0.5}', "1"), "json")
 
 
@@ -129,10 +131,22 @@ def test_a_probability_that_is_no_double_is_rounded_once() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("resources: [{name: fuel, floor: 0}]", r"^resource 'fuel': expected no floor and no ceiling, as costs are disc"),
-        ("start: {home: 0.5, away: 0.5}", r"^start: expected one state, as discounted models need, found a distribution"),
-        ("end_reward: {home: 1}", r"^end_reward: expected none, as a discounted model has no last step, found \['home'\]"),
-        ("must_end_in: [home]", r"^must_end_in: expected none, as a discounted model has no last step, found \['home'\]"),
+        (
+            "resources: [{name: fuel, floor: 0}]",
+            r"^resource 'fuel': expected no floor and no ceiling, as costs are disc",
+        ),
+        (
+            "start: {home: 0.5, away: 0.5}",
+            r"^start: expected one state, as discounted models need, found a distribution",
+        ),
+        (
+            "end_reward: {home: 1}",
+            r"^end_reward: expected none, as a discounted model has no last step, found \['home'\]",
+        ),
+        (
+            "must_end_in: [home]",
+            r"^must_end_in: expected none, as a discounted model has no last step, found \['home'\]",
+        ),
     ],
 )
 @pytest.mark.parametrize("kind", ["yaml", "json"])

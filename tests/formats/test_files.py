@@ -271,7 +271,10 @@ BAD_MEANINGS: list[tuple[dict[str, Any], str]] = [
     ({"start": "hom", "states": ["home", "away"]}, r"^start: expected a declared state, found unknown state 'hom'"),
     ({"start": {"hom": 1}}, r"^start: .*unknown state 'hom'; did you mean 'home'\?"),
     ({"start": {"home": 0.5, "away": 0.4}}, r"^start: expected probabilities with a sum of 1 \(to .*\), found 0.9$"),
-    ({"start": {"home": 1.5, "away": -0.5}}, r"^start, probability of 'away': expected a number from 0 to 1, found .*-0.5"),
+    (
+        {"start": {"home": 1.5, "away": -0.5}},
+        r"^start, probability of 'away': expected a number from 0 to 1, found .*-0.5",
+    ),
     ({"start": {"home": 0, "away": 0}}, r"^start: expected probabilities with a sum of 1 .*, found none$"),
     (
         {"start": [{"state": "home", "probability": 0.5}] * 2},

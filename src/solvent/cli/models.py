@@ -68,7 +68,9 @@ def convert(
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="An argument of the function: a number or text. Repeat for several.",
+            "--set",
+            metavar="NAME=VALUE",
+            help="An argument of the function: a number or text. Repeat for several.",
             show_default=False,
         ),
     ] = None,

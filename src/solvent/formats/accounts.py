@@ -147,4 +147,3 @@ def _pairs(value: Any, field: str, where: str) -> Iterable[tuple[Hashable, Any, 
 
 def _inside(where: str, key: Any) -> str:
     return f"{where}.{printable(str(key))}"
-

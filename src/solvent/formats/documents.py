@@ -83,7 +83,7 @@ def _name_budgets(budgets: Mapping[str | None, Budget], resources: list[str]) ->
 def _refuse_unknown_states(file: ModelFile) -> None:
     """Refuse names of states that are not in the list of states: they may be spelling mistakes.
 
-    Without such a list, a state has rows or is declared terminal. The builder checks the names in rows against the list.
+    Without such a list, a state has rows or is declared terminal. The builder compares the names in rows with the list.
     """
     named = [("end_reward", state) for state in file.end_reward or ()]
     named += [(f"must_end_in[{i}]", state) for i, state in enumerate(file.must_end_in or ())]

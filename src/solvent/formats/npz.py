@@ -159,7 +159,9 @@ def _rebuild(header: Header, arrays: Arrays) -> CMDP:
         distribution_DO=_distributions_used(arrays, len(resources), n_outcomes, len(distributions)),
     )
     _check_layout(names, rows, parts["table_of_step"], horizon)
-    check_names_of_arrays(arrays, {*_ARRAYS, *_BY_STATE, *_START, "law_DO", *(f"cost{d}" for d in range(len(resources)))})
+    check_names_of_arrays(
+        arrays, {*_ARRAYS, *_BY_STATE, *_START, "law_DO", *(f"cost{d}" for d in range(len(resources)))}
+    )
     if rows.distribution_DO is not None:
         for d, column in enumerate(rows.cost):
             if column.ticks[rows.distribution_DO[d] != NO_DISTRIBUTION].any():

@@ -415,7 +415,8 @@ class CMDP(ModelConstructors):
         steps = "stationary" if self.is_stationary else f"{self.n_tables} tables"
         return (
             f"CMDP({title}horizon {self.horizon}, {self.n_states} states, {self.n_actions} actions, "
-            f"{self.n_rows} rows, {self.n_outcomes} outcomes, {steps}, resources {self._listed_resources()}{self._ends()})"
+            f"{self.n_rows} rows, {self.n_outcomes} outcomes, {steps}, resources {self._listed_resources()}"
+            f"{self._ends()})"
         )
 
     def _listed_resources(self) -> str:

@@ -120,7 +120,9 @@ class Description:
             *self._ends(),
         ):
             sizes.add_row(label, Text(value))
-        ends = [side for side in ("floor", "ceiling") if any(getattr(each, side) is not None for each in self.resources)]
+        ends = [
+            side for side in ("floor", "ceiling") if any(getattr(each, side) is not None for each in self.resources)
+        ]
         facts = Table("resource", "cost per step", "unit", "bits", *ends, "budget")
         for each in self.resources:
             low = "-inf" if each.low is None else _brief(each.low)
