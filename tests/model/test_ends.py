@@ -83,6 +83,25 @@ def test_positions_and_probabilities() -> None:
     assert (one.start, one.start_index, one.start_states.tolist(), one.start_probability.tolist()) == ("b", 1, [1], [1])
 
 
+def test_equal_distributions_in_another_order_are_the_same_model() -> None:
+    one, other = chain(start={"c": 0.25, "a": 0.75}), chain(start={"a": 0.75, "c": 0.25})
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one.fingerprint == other.fingerprint
+    different = [chain(start={"a": 0.5, "c": 0.5}), chain(start={"a": 0.75, "b": 0.25}), chain(start="a")]
+    assert len({model.fingerprint for model in (one, *different)}) == 4
+
+
+def test_numpy_names_in_a_distribution_have_the_fingerprint_of_python_names() -> None:
+    def build(kind: Any) -> CMDP:
+        b = CMDP.builder(horizon=1, start={kind(1): 0.5, kind(2): 0.5}, states=[kind(1), kind(2)])
+        b.add(kind(1), "go", outcomes=[(1, kind(2))])
+        return b.build()
+
+    assert build(np.int64) == build(int)
+    assert build(np.int64).fingerprint == build(int).fingerprint
+
+
 def test_a_first_state_without_rows_is_declared() -> None:
     b = CMDP.builder(horizon=1, start={"a": 0.5, "d": 0.5})
     b.add("a", "go", outcomes=[(1, "a")])

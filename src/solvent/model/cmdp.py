@@ -386,7 +386,9 @@ class CMDP(ModelConstructors):
     @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that matters to a policy; not of the budget, the title or the description."""
-        start = [(_bare(name), p) for name, p in self.start.items()] if isinstance(self.start, dict) else self.start
+        start = self.start
+        if isinstance(start, dict):  # in the order of the states, since dicts in another order are equal
+            start = tuple((self.states[s], start[self.states[s]]) for s in self.start_states.tolist())
         content: list[Any] = [
             self.horizon, _bare(start), _bare(self.states), _bare(self.actions), self.resources, self.distributions,
             [c.unit for c in self.cost],
@@ -407,7 +409,14 @@ class CMDP(ModelConstructors):
     def __hash__(self) -> int:
         # not of the fingerprint: names such as 1 and 1.0 are equal but have different fingerprints
         return hash(
-            (self.horizon, first_states(self.start), self.states, self.actions, self.resources, self.n_outcomes)
+            (
+                self.horizon,
+                tuple(self.start_states.tolist()),
+                self.states,
+                self.actions,
+                self.resources,
+                self.n_outcomes,
+            )
         )
 
     def __repr__(self) -> str:
