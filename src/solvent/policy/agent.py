@@ -19,7 +19,7 @@ import numpy as np
 from solvent.errors import BudgetError, ModelError, PolicyError, SolventError, UnmodeledOutcome, printable, quote
 from solvent.formats.encoding import decode_name, encode_name
 from solvent.model.amounts import format_amount
-from solvent.model.budget import SpentLike, read_spent
+from solvent.model.budget import Limits, SpentLike, read_spent
 from solvent.model.build import read_costs
 from solvent.model.cmdp import CMDP
 from solvent.policy.choices import FollowedPolicy, Follower
@@ -60,6 +60,11 @@ class Beginning(NamedTuple):
     spent: tuple[Fraction, ...]
     memory: Mapping[str, Any] | None = None
     chosen: int | None = None
+
+
+def initial_amounts(limits: Limits) -> dict[str, Fraction]:
+    """Return what has been spent before the first step of each tracked resource, where it is not 0."""
+    return {name: amount for name, amount in zip(limits.resources, limits.initial, strict=True) if amount}
 
 
 class Agent:
@@ -125,8 +130,7 @@ class Agent:
         snapshot: Mapping[str, Any] | None = None,
     ) -> None:
         follower = policy.follower(model)
-        self._initial = dict(zip(follower.limits.resources, follower.limits.initial, strict=True))
-        self._fingerprint = model.fingerprint
+        self._initial = initial_amounts(follower.limits)
         self._follow(model, policy, follower, seed, step=step, state=state, spent=spent, snapshot=snapshot)
 
     def _follow(
@@ -146,7 +150,7 @@ class Agent:
         self._remaining = RemainingBudget(follower.limits)
         self._rng = np.random.default_rng(seed)
         if snapshot is not None:
-            if (step, state, spent) != (None, None, None):
+            if any(each is not None for each in (step, state, spent)):
                 raise PolicyError("agent", "a snapshot, or step, state and spent", "both")
             self._beginning = self._read_snapshot(snapshot)
         elif step is None and spent is None:
@@ -157,17 +161,20 @@ class Agent:
 
     def _first(self, state: Hashable) -> Beginning:
         """Return the start of an episode, in the given first state if it is not None."""
+        return Beginning(0, self._first_state(state), self._read_spent(0, None))
+
+    def _first_state(self, state: Hashable) -> int:
         possible = self.model.start_states.tolist()
         listed = " or ".join(quote(self.model.states[s]) for s in possible[:_MOST_LISTED])
         listed += ", ..." if len(possible) > _MOST_LISTED else ""
         if state is None and len(possible) > 1:
             expected = f"the state in which the episode begins, {listed}"
             raise PolicyError("agent, state", expected, "none", "use policy.agent(state=...)")
-        index = possible[0] if state is None else self._find_state(state)
+        index: int = possible[0] if state is None else self._find_state(state)
         if index not in possible:
             hint = "to resume in the middle of an episode, also give step and spent"
             raise PolicyError("agent, state", f"a possible first state, {listed}", quote(state), hint)
-        return Beginning(0, index, self._read_spent(0, None))
+        return index
 
     def _resumed(self, step: Any, state: Hashable, spent: Any) -> Beginning:
         """Return a place within an episode, after checking that the policy has a decision there."""
@@ -176,7 +183,7 @@ class Agent:
             raise PolicyError(
                 "agent, state", f"the state at step {step}", "none", "use policy.agent(step=, state=, spent=)"
             )
-        index = self._first(None).state if state is None else self._find_state(state)
+        index = self._first_state(None) if state is None else self._find_state(state)
         amounts = self._read_spent(step, spent)
         follower = copy.copy(self._follower)
         follower.resume(step, amounts)
@@ -194,6 +201,11 @@ class Agent:
         if not whole or step < 0 or (last is not None and step > last):
             raise PolicyError(where, "a step from 0" + ("" if last is None else f" to {last}"), quote(step))
         return int(step)
+
+    @property
+    def _fingerprint(self) -> str:
+        """Fingerprint of the model, which snapshots have."""
+        return self.model.fingerprint
 
     def _last_step(self) -> int | None:
         """Return the step after which there is none; None if there always is one."""
@@ -219,7 +231,8 @@ class Agent:
             given = dict(given or {})
             if step == 0:
                 given = {**self._initial, **given}
-            for name in limited:
+            unknown = [name for name in given if name not in self.model.resources]
+            for name in limited if step > 0 and not unknown else ():
                 if name not in given:
                     expected = f"what has been spent of {quote(name)} before step {step}"
                     raise PolicyError("agent, spent", expected, "none" if spent is None else quote(spent))

@@ -22,7 +22,7 @@ from solvent.errors import PolicyError, printable, quote
 from solvent.model.budget import Limits, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
-from solvent.policy.agent import Agent, Beginning
+from solvent.policy.agent import Agent, Beginning, initial_amounts
 from solvent.policy.snapshots import refuse_fields
 from solvent.policy.table import AugmentedPolicy
 from solvent.policy.tail import TailRule, close
@@ -264,8 +264,7 @@ class DiscountedAgent(Agent):
         follower = DiscountedFollower(policy, _check_kind(model))
         self._bounds, self._discount = policy.limits, model.discount
         # one step of the model has the outcomes of all
-        self._initial = dict(zip(policy.finite.resources, policy.finite.limits.initial, strict=True))
-        self._fingerprint = policy.finite.fingerprint
+        self._initial = initial_amounts(policy.finite.limits)
         self._follow(model.base, policy, follower, seed, step=step, state=state, spent=spent, snapshot=snapshot)
 
     def _go(self, beginning: Beginning) -> None:
@@ -287,6 +286,10 @@ class DiscountedAgent(Agent):
 
     def _limited(self) -> tuple[str, ...]:
         return tuple(self._bounds)
+
+    @property
+    def _fingerprint(self) -> str:
+        return str(self.policy.finite.fingerprint)
 
     def _last_step(self) -> int | None:
         return None
