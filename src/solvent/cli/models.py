@@ -57,7 +57,7 @@ def info(session: Session, model: ModelArgument) -> int:
 def convert(
     session: Session,
     source: Annotated[
-        str,
+        Path,
         typer.Argument(
             help="The model file to read, or a Python file and a function that returns a model, as in "
             "model.py:make_model. The file is then run.",
@@ -82,10 +82,10 @@ def convert(
     from solvent.cli.functions import make_model, read_settings, split_source
     from solvent.cli.text import results
 
-    called = split_source(source)
+    called = split_source(str(source))
     if called is None and settings:
-        raise ModelError("--set", "a function as the source, such as model.py:make_model", quote(source))
-    path = Path(source) if called is None else called[0]
+        raise ModelError("--set", "a function as the source, such as model.py:make_model", quote(str(source)))
+    path = source if called is None else called[0]
     output = plan_output("TARGET", target, inputs=(path,), suffixes=model_suffixes())
     assert output is not None
     session.plan_files(model=output)
