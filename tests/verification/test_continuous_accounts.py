@@ -226,7 +226,7 @@ def test_a_deep_fall_after_a_large_initial_amount() -> None:
     b.add(0, "pay", reward=1, outcomes=[(1, 0, 1)])
     model = b.build()
     limits = resolve(model, None, 10)
-    free, ends = np.zeros((2, 1), np.int64), [[10], [NO_LOWER], [12]]
+    free, ends = np.zeros((2, 1), np.int64), [[10], [MINUS_INFINITY], [12]]
     lattice = Lattice(("x",), (Fraction(1),), np.zeros((2, 1), np.int64), free, free, *map(np.array, ends))
     layers = [([0], [[12]], [0]), ([0, 0], [[-5], [12]], [1, 0])]
     policy = AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers, lookup="at_most", counting=("up",))

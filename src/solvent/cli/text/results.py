@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -77,13 +77,17 @@ def model_text(model: CMDP | DiscountedCMDP, *, verbose: bool = False) -> Render
     if verbose:
         names = facts_grid(
             [
-                ("start", str(model.start)),
+                ("start", _start_text(model.start)),
                 ("states", ", ".join(map(str, model.states))),
                 ("actions", ", ".join(map(str, model.actions))),
                 ("fingerprint", model.fingerprint),
             ]
         )
     return group(model.describe(), description, names)
+
+
+def _start_text(start: Hashable | Mapping[Hashable, float]) -> str:
+    return ", ".join(f"{state} ({p:.6g})" for state, p in start.items()) if isinstance(start, Mapping) else str(start)
 
 
 def limit_text(lower: tuple[Fraction | None, ...], upper: tuple[Fraction | None, ...]) -> str:
