@@ -166,7 +166,7 @@ def levels_record(found: Levels) -> dict[str, Any]:
         "capacity": amount(found.capacity),
         "reload": [name(state) for state in found.reload],
         "targets": [name(state) for state in found.targets],
-        "start_level": amount(found.level(found.model.start)),
+        "start_level": amount(found.start_level),
         "levels": [
             {
                 "state": name(state),

@@ -249,12 +249,12 @@ def levels_text(found: Levels, *, verbose: bool = False) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    start = found.level(found.model.start)
+    start = found.start_level
     what = f"the least {found.resource} left {_PURPOSES[found.objective]}, of at most {short_amount(found.capacity)}"
     head = headline("levels", _GOOD, what) if start is not None else headline("impossible", _BAD, f"{what}: none")
     facts = facts_grid(
         [
-            ("start", f"{found.model.start}: {'impossible' if start is None else short_amount(start)}"),
+            ("start", f"{_start_text(found.model.start)}: {'impossible' if start is None else short_amount(start)}"),
             ("possible", f"from {found.n_possible:,} of {len(found):,} states"),
         ]
     )
