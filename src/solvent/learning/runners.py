@@ -25,7 +25,7 @@ from solvent.learning.support import LearnedSupport
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
-from solvent.model.lattice import AccountTicks, Lattice
+from solvent.model.lattice import AccountTicks
 from solvent.model.rounding import round_to
 from solvent.solvers.problem import Problem
 
@@ -307,17 +307,17 @@ class _TrueCosts:
             uppers, lowers = _in_ticks(limits, units, world.horizon)
             no_upper, no_lower = np.full_like(uppers, PLUS_INFINITY), np.full_like(lowers, MINUS_INFINITY)
             sides = np.hstack([uppers, no_upper]), np.hstack([no_lower, lowers])
-            plain = Lattice.plain_accounts(2 * len(units))
+            plain = AccountTicks.plain(2 * len(units))
             return cls(True, np.ascontiguousarray(np.hstack(ends)), *sides, plain, world, limits)
         columns = [problem.origin.cost[problem.origin.resource_index(name)] for name in limits.resources]
         sums = [problem.origin.cost_sums[problem.origin.resource_index(name)] for name in limits.resources]
         if not all(column.fits and max(most) <= MAX_TICKS for column, most in zip(columns, sums, strict=True)):
             nothing = np.zeros((world.horizon, 0), np.int64)
-            plain = Lattice.plain_accounts(0)
+            plain = AccountTicks.plain(0)
             return cls(False, np.zeros((world.n_outcomes, 0), np.int64), nothing, nothing, plain, world, limits)
         sides = _in_ticks(limits, tuple(column.unit for column in columns), world.horizon)
         cost_OD = np.stack([column.ticks for column in columns], axis=1) if columns else np.zeros((world.n_outcomes, 0))
-        plain = Lattice.plain_accounts(len(columns))
+        plain = AccountTicks.plain(len(columns))
         return cls(True, np.ascontiguousarray(cost_OD, np.int64), *sides, plain, world, limits)
 
     def breaks(self, outcomes: list[int], *, stopped: bool) -> bool:
