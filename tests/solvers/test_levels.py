@@ -469,6 +469,16 @@ def test_memory_limits_and_progress() -> None:
     assert "lowering levels" in told
 
 
+def test_memory_is_released_after_each_round() -> None:
+    question = Question.read(creeping(), None, 500, [])
+    monitor = ResourceMonitor()
+    problem = question.problem(monitor)
+    before = monitor.used
+    goal_S = question.states_of(["end"], "targets")
+    fixed_points.reach_almost_surely(problem, goal_S, np.zeros(len(goal_S), np.int64))
+    assert monitor.used == before
+
+
 def new_york() -> tuple[CMDP, dict[str, Any]]:
     """Return the streets of Manhattan for an electric vehicle, and what else their file says."""
     path = CASES / "NYC.json"
