@@ -299,7 +299,9 @@ def test_results() -> None:
     found = solvent.reach_levels(robot(), ["desk"], capacity="21/2", reload=["dock"])
     assert repr(found) == "Levels(reach, energy up to 10.5, possible from 3 of 3 states)"
     assert (found.reload, found.targets, found.n_possible, len(found)) == (("dock",), ("desk",), 3, 3)
-    assert found.policy.rules("hall") == ((2, "back"),) or dict(found.policy.rules("hall"))
+    assert found.policy.rules("hall") == ((7, "serve"), (2, "back"))
+    assert [found.action("hall", level) for level in (2, "6.9", 7)] == ["back", "back", "serve"]
+    assert repr(found.policy) == "LevelPolicy(reach, energy, 3 rules)"
     assert found.action("desk") == "back"
     assert json.loads(json.dumps(found.to_dict())) == {
         "objective": "reach",
