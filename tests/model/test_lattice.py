@@ -141,6 +141,8 @@ def test_continuous_costs_are_refused_with_a_hint() -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 # floors, ceilings and initial amounts
 
+#: Ticks of an end that is not there.
+MINUS_INFINITY, PLUS_INFINITY = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 exact_amounts = st.fractions(-9, 9, max_denominator=50)
 
 
@@ -165,8 +167,8 @@ def test_floors_ceilings_and_initial_amounts_are_whole_ticks(
     unit = lattice.units[0]
     assert lattice.initial_D.dtype == lattice.floor_D.dtype == lattice.ceiling_D.dtype == np.int64
     assert lattice.initial_D[0] * unit == initial
-    assert lattice.floor_D[0] == NO_LOWER if floor is None else int(lattice.floor_D[0]) * unit == floor
-    assert lattice.ceiling_D[0] == NO_UPPER if ceiling is None else int(lattice.ceiling_D[0]) * unit == ceiling
+    assert lattice.floor_D[0] == MINUS_INFINITY if floor is None else int(lattice.floor_D[0]) * unit == floor
+    assert lattice.ceiling_D[0] == PLUS_INFINITY if ceiling is None else int(lattice.ceiling_D[0]) * unit == ceiling
     assert lattice.saturates == any(has)
     # following any costs in ticks is following them in amounts
     spent, ticks = initial, int(lattice.initial_D[0])
@@ -181,8 +183,8 @@ def test_floors_ceilings_and_initial_amounts_are_whole_ticks(
 def test_plain_accounts() -> None:
     initial, floor, ceiling = Lattice.plain_accounts(2)
     assert initial.tolist() == [0, 0]
-    assert floor.tolist() == [NO_LOWER] * 2
-    assert ceiling.tolist() == [NO_UPPER] * 2
+    assert floor.tolist() == [MINUS_INFINITY] * 2
+    assert ceiling.tolist() == [PLUS_INFINITY] * 2
     assert not fit(spend([[1]]), 3).saturates
 
 

@@ -108,8 +108,8 @@ class Lattice:
             resource = model.resource_index(name)
             _refuse_distributions(model, resource)
             column = model.cost[resource]
-            others = sum(abs(amount) for amount, _ in _fixed_amounts(model, resource, limits, d))
-            reach = max(model.cost_sums[resource]) * column.unit + limits.largest(d) + others
+            ends = _fixed_amounts(model, resource, limits, d)
+            reach = max(model.cost_sums[resource]) * column.unit + limits.largest(d) + sum(map(abs, ends))
             unit = _choose_unit(model, resource, limits, d, reach, monitor or ResourceMonitor())
             cost_OD[:, d] = round_to(column, unit, up=False, monitor=monitor)
             upper_HD[:, d] = limit_ticks(limits.upper[d], unit, NO_UPPER)
@@ -126,14 +126,10 @@ class Lattice:
         return int(ticks) * self.units[resource]
 
 
-def _fixed_amounts(model: CMDP, resource: int, limits: Limits, d: int) -> list[tuple[Fraction, str]]:
-    """Return the amounts other than costs, limits and 0 that must be whole ticks, and what each is."""
-    given = (
-        (limits.initial[d], "an initial amount"),
-        (model.floors[resource], "a floor"),
-        (model.ceilings[resource], "a ceiling"),
-    )
-    return [(amount, what) for amount, what in given if amount]
+def _fixed_amounts(model: CMDP, resource: int, limits: Limits, d: int) -> list[Fraction]:
+    """Return the amounts other than costs and limits that must be whole ticks, without those that are 0."""
+    given = (limits.initial[d], model.floors[resource], model.ceilings[resource])
+    return [amount for amount in given if amount]
 
 
 def _refuse_distributions(model: CMDP, resource: int) -> None:
@@ -153,8 +149,7 @@ def _choose_unit(
     model: CMDP, resource: int, limits: Limits, d: int, reach: Fraction, monitor: ResourceMonitor
 ) -> Fraction:
     column = model.cost[resource]
-    amounts = [column.unit] if column.ticks.any() else []
-    amounts += [amount for amount, _ in _fixed_amounts(model, resource, limits, d)]
+    amounts = [*([column.unit] if column.ticks.any() else []), *_fixed_amounts(model, resource, limits, d)]
     bounds = limits.distinct(d)
     # a limit between two multiples of the unit of amounts is equivalent to the nearest multiple inside
     candidates = (common_unit([*amounts, *bounds]), common_unit(amounts) if amounts else column.unit)
@@ -174,15 +169,20 @@ def _overflow_message(
     ]
     finest, finest_at = max(values, key=lambda x: (x[0] != 0, x[0].denominator))
     largest, largest_at = max(values, key=lambda x: abs(x[0]))
-    fixed = _fixed_amounts(model, resource, limits, d)
-    unit = common_unit([column.unit * bool(column.ticks.any()), *(amount for amount, _ in fixed)])
+    given = (
+        (limits.initial[d], "an initial amount"),
+        (model.floors[resource], "a floor"),
+        (model.ceilings[resource], "a ceiling"),
+    )
+    others = [(amount, what) for amount, what in given if amount]
+    unit = common_unit([column.unit * bool(column.ticks.any()), *(amount for amount, _ in others)])
     found, beside = f"a cost of {short_amount(finest)} ({model.place_of(finest_at)})", "one of"
-    for amount, what in fixed:
+    for amount, what in others:
         if amount.denominator > finest.denominator:
             finest, found, beside = amount, f"{what} of {short_amount(amount)}", "a cost of"
     beside += f" {short_amount(largest)} ({model.place_of(largest_at)})"
     most = model.horizon * abs(largest)
-    for amount, what in [(limits.largest(d), "a limit"), *fixed]:
+    for amount, what in [(limits.largest(d), "a limit"), *others]:
         if abs(amount) > most:
             most, beside = abs(amount), f"{what} of {short_amount(amount)}"
     return (
