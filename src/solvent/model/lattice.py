@@ -207,15 +207,15 @@ def _overflow_message(
         (model.floors[resource], "a floor"),
         (model.ceilings[resource], "a ceiling"),
     )
-    fixed = [(amount, what) for amount, what in given if amount]
-    unit = common_unit([column.unit * bool(column.ticks.any()), *(amount for amount, _ in fixed)])
+    others = [(amount, what) for amount, what in given if amount]
+    unit = common_unit([column.unit * bool(column.ticks.any()), *(amount for amount, _ in others)])
     found, beside = f"a cost of {short_amount(finest)} ({model.place_of(finest_at)})", "one of"
-    for amount, what in fixed:
+    for amount, what in others:
         if amount.denominator > finest.denominator:
             finest, found, beside = amount, f"{what} of {short_amount(amount)}", "a cost of"
     beside += f" {short_amount(largest)} ({model.place_of(largest_at)})"
     most = model.horizon * abs(largest)
-    for amount, what in [(limits.largest(d), "a limit"), *fixed]:
+    for amount, what in [(limits.largest(d), "a limit"), *others]:
         if abs(amount) > most:
             most, beside = abs(amount), f"{what} of {short_amount(amount)}"
     return (
