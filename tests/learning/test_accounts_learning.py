@@ -127,7 +127,7 @@ def refusing(features: list[str]) -> Case:
         (
             ["goal"],
             {"cost_support": "learned"},
-            r'must_end_in: expected a model without a goal with cost_support="learned", found a goal; use cost_sup',
+            r'must_end_in: expected a model without a goal with cost_support="learned", found a goal; use cost_',
         ),
         (
             ["saturation"],
