@@ -300,8 +300,10 @@ class _TrueCosts:
     def of(cls, problem: Problem, world: CMDP) -> _TrueCosts:
         limits, lattice = problem.limits, problem.lattice
         if problem.is_exact and (lattice.saturates or lattice.initial_D.any()):
-            sides = lattice.upper_HD, lattice.lower_HD
-            return cls(True, np.ascontiguousarray(lattice.cost_OD), *sides, lattice.accounts, world, limits)
+            # copies, as kernels are compiled for arrays that can be written to
+            sides = lattice.upper_HD.copy(), lattice.lower_HD.copy()
+            accounts = AccountTicks(*(each.copy() for each in lattice.accounts))
+            return cls(True, lattice.cost_OD.copy(), *sides, accounts, world, limits)
         if _has_distributions(problem):
             units, ends = problem.truth.units, (problem.truth.high_OD, problem.truth.low_OD)
             uppers, lowers = _in_ticks(limits, units, world.horizon)
