@@ -172,9 +172,7 @@ def levels_in_states(problem: Problem, cap: int = 400) -> Problem:
                 if key not in known:
                     known[key] = row._replace(state=(state, levels), outcomes=tuple(outcomes(levels, row)))
                 rows.setdefault(key, []).append(step)
-                following.update(
-                    dict.fromkeys(o.next_state for o in known[key].outcomes if fraction_of(o.probability))
-                )
+                following.update(dict.fromkeys(o.next_state for o in known[key].outcomes if fraction_of(o.probability)))
         met += len(current)
         if met > cap:
             raise TooManyLevels(f"more than {cap}")

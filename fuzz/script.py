@@ -259,8 +259,8 @@ def _comparison_lines(failure: Failure, both: Comparison) -> list[str]:
     relation = both.relation
     if both.run.function == "curves":
         names = [(name, *relation.spending(name)) for name in both.problem.resources]
-        lines += ["# amounts of the second resource are the factor times those of the first"]
-        lines += [f"for name, other_name, factor in {names!r}:", "    print(name, other_name, factor)"]
+        lines += ["# amounts of the second resource are the factor times those of the first, plus the shift"]
+        lines += [f"for name, other_name, factor, shift in {names!r}:", "    print(name, other_name, factor, shift)"]
         lines += _indented(_print_curve("solvent.frontier(model, name)"))
         lines += _indented(_print_curve("solvent.frontier(other_model, other_name)", "other_curve"))
     else:
@@ -283,8 +283,9 @@ def _lift_lines(both: Comparison) -> list[str]:
     single = len(both.other.resources) == 1
     known = []
     for name in both.problem.resources:
-        new, factor = relation.spending(name)
-        known.append(f"{name!r}: {'spent' if single else f'spent[{new!r}]'} / {factor!r}")
+        new, factor, shift = relation.spending(name)
+        amount = "spent" if single else f"spent[{new!r}]"
+        known.append(f"{name!r}: {f'({amount} - {shift!r})' if shift else amount} / {factor!r}")
     lines = ["", "", "def act(step, state, spent):", '    """Follow the policy of the first problem in the second."""']
     if relation.delay:
         first = {row.state: row.action for row in reversed(both.other.rows)}
