@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 import solvent
 from solvent import CMDP, Budget, LatticeOverflowError, ModelError, instances
-from solvent.core.exact import MAX_TICKS
+from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY
 from solvent.model import lattice as lattice_module
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import NO_LOWER, NO_UPPER
 
 
 def spend(costs_per_step: list[list[Any]]) -> CMDP:
@@ -54,7 +53,7 @@ def test_exact_ticks_are_the_costs_and_limits(costs: list[Fraction], low: Fracti
     # outcomes of the shared table, in order
     assert [int(t) * unit for t in lattice.cost_OD[:, 0]] == costs
     assert lattice.upper_HD[0, 0] * unit == low + width
-    assert lattice.upper_HD[1, 0] == NO_UPPER
+    assert lattice.upper_HD[1, 0] == PLUS_INFINITY
     assert [t * unit for t in lattice.lower_HD[:, 0].tolist()] == [low, low]
     assert lattice.amount(0, 3) == 3 * unit
 
@@ -65,7 +64,7 @@ def test_only_limited_resources_are_tracked() -> None:
     lattice = fit(b.build(), {"a": None, "b": Budget(upper=[None, None]), "c": 4})
     assert lattice.resources == ("c",)
     assert lattice.cost_OD.tolist() == [[3]]
-    assert lattice.lower_HD.tolist() == [[NO_LOWER], [NO_LOWER]]
+    assert lattice.lower_HD.tolist() == [[MINUS_INFINITY], [MINUS_INFINITY]]
 
 
 def test_overflow_names_resource_cost_and_remedy() -> None:

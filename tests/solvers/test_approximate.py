@@ -98,7 +98,7 @@ def test_promises_on_real_costs(seed: int, epsilon: str) -> None:
 @settings(max_examples=100, deadline=None)
 def test_rounding_up_is_never_worse_than_the_smaller_budget(tiny: Tiny, epsilon: Fraction) -> None:
     limits = resolve(tiny.model, tiny.budget)
-    lengths = additive_lengths((epsilon,) * len(limits.resources), tiny.model.horizon)
+    lengths = additive_lengths((epsilon,) * len(limits.resources), limits, tiny.model.horizon)
     up, smaller = (
         solve_problem(project(tiny.model, limits, lengths, scheme), "auto", Run(ResourceMonitor()))
         for scheme in ("rounded", "smaller budget")

@@ -220,7 +220,9 @@ def test_shortfalls_of_limits_between_ticks(tiny, data):
     def shifted(side):
         return [None if x is None else x + data.draw(small) for x in side]
 
-    uneven = {model.resources[0]: Budget(upper=shifted(limits.upper[0]), lower=shifted(limits.lower[0]))}
+    upper, lower = shifted(limits.upper[0]), shifted(limits.lower[0])
+    lower = [low if low is None or high is None else min(low, high) for high, low in zip(upper, lower, strict=True)]
+    uneven = {model.resources[0]: Budget(upper=upper, lower=lower)}
     solution = solve(model, uneven)
     if solution.status != "infeasible":
         return

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import solvent
 from solvent import instances
+from solvent.core.exact import MINUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import NO_LOWER
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.reduction.reduce import reduce
 
@@ -31,7 +31,9 @@ def rounded_policy(model, unit, counting):
     upper_HD = np.array([[math.floor(side[h] / unit) for side in limits.upper] for h in range(model.horizon)])
     n = len(limits.resources)
     accounts = Lattice.plain_accounts(n)
-    lattice = Lattice(limits.resources, (unit,) * n, cost_OD, upper_HD, np.full_like(upper_HD, NO_LOWER), *accounts)
+    lattice = Lattice(
+        limits.resources, (unit,) * n, cost_OD, upper_HD, np.full_like(upper_HD, MINUS_INFINITY), *accounts
+    )
     found = reduce(model, lattice, ResourceMonitor())
     if found.value == -math.inf:
         return None

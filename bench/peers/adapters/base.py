@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 import solvent
 from bench.peers.workloads import Workload
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import NO_LOWER, NO_UPPER
 
 
 @dataclass
@@ -165,7 +165,7 @@ def why_not_one_state(workload: Workload) -> str | None:
         return f"{model.n_states} states: it solves packing problems only"
     if model.n_outcomes != model.n_rows:
         return "random outcomes: it solves packing problems only"
-    if (lattice_of(workload).lower_HD != NO_LOWER).any():
+    if (lattice_of(workload).lower_HD != MINUS_INFINITY).any():
         return "lower limits"
     return None
 
@@ -173,7 +173,7 @@ def why_not_one_state(workload: Workload) -> str | None:
 def one_state(workload: Workload) -> OneState:
     """Return a workload as a problem with one state."""
     model, lattice = workload.problem, lattice_of(workload)
-    assert not (lattice.upper_HD == NO_UPPER).any()
+    assert not (lattice.upper_HD == PLUS_INFINITY).any()
     choices = [(h, int(r)) for h in range(model.horizon) for r in model.rows(h, 0)]
     rows = np.array([row for _, row in choices])
     return OneState(

@@ -18,8 +18,8 @@ import stormpy
 from bench.peers.adapters import prism
 from bench.peers.adapters.base import Adapter, Answer, Built, is_steady, lattice_of
 from bench.peers.workloads import Workload
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.model.budget import resolve
-from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.policy.table import AugmentedPolicy
 
 #: Limit on amounts: it converts counters to doubles.
@@ -40,7 +40,7 @@ class StormCounter(Adapter):
     def can(self, workload: Workload) -> str | None:
         """Return None for constant upper limits and amounts exact in doubles, otherwise a reason."""
         lattice = lattice_of(workload)
-        if (lattice.lower_HD != NO_LOWER).any() or (lattice.upper_HD == NO_UPPER).any():
+        if (lattice.lower_HD != MINUS_INFINITY).any() or (lattice.upper_HD == PLUS_INFINITY).any():
             return "lower or open limits"
         if (lattice.upper_HD != lattice.upper_HD[0]).any():
             return "limits that vary by step"

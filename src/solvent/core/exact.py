@@ -30,8 +30,11 @@ Number = int | float | Fraction | Decimal | str
 
 #: A float with more significant decimal digits than this stands for its binary value.
 TYPED_DIGITS = 15
-#: Largest absolute value of a total in ticks; the two int64 values beyond it stand for "no limit".
+#: Largest absolute value of a total in ticks.
 MAX_TICKS = 2**63 - 2
+#: The two int64 values beyond it: no limit on that side. A range from plus to minus infinity is empty.
+PLUS_INFINITY = np.iinfo(np.int64).max
+MINUS_INFINITY = np.iinfo(np.int64).min
 
 _LONGEST = 400
 #: Largest number of bits of the denominator of a common unit, in general and for numbers in a file.

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory
 from solvent.errors import LimitError, ModelError, UnmodeledOutcome, quote
 from solvent.gym.tracker import BudgetTracker
@@ -30,7 +31,6 @@ from solvent.policy.reading import Reading, find_matches, possible_texts
 from solvent.solvers.augmentation.augment import augment
 from solvent.solvers.augmentation.mdp import AugmentedMDP
 from solvent.solvers.bounds.bounds import bounds_of
-from solvent.solvers.bounds.kernels import DOWN, UP
 
 
 class SafetyRule(Protocol):
@@ -75,13 +75,13 @@ class ThresholdRule:
     def _row(self, step: int, row: int) -> tuple[int, int, int]:
         """Return the action of a row, and the least and the greatest amount (ticks) that may have been spent before."""
         model, lattice, bounds = self._model, self._lattice, self._bounds
-        low, high = DOWN, UP
+        low, high = MINUS_INFINITY, PLUS_INFINITY
         for o in range(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1])):
             after, cost = model.next_state[o], int(lattice.cost_OD[o, 0])
             most = min(int(lattice.upper_HD[step, 0]), int(bounds.safe_high[step + 1, after, 0]))
             least = max(int(lattice.lower_HD[step, 0]), int(bounds.safe_low[step + 1, after, 0]))
-            high = min(high, most if most in (UP, DOWN) else most - cost)
-            low = max(low, least if least in (UP, DOWN) else least - cost)
+            high = min(high, most if most in (PLUS_INFINITY, MINUS_INFINITY) else most - cost)
+            low = max(low, least if least in (PLUS_INFINITY, MINUS_INFINITY) else least - cost)
         return int(model.row_action[row]), int(low), int(high)
 
 

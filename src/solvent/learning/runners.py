@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import MAX_TICKS
+from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY
 from solvent.errors import ModelError, UnmodeledOutcome, quote
 from solvent.learning.counts import Counts
 from solvent.learning.environment import ExactEnvironment, Transition
@@ -25,7 +25,7 @@ from solvent.learning.support import LearnedSupport
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
-from solvent.model.rounding import NO_LOWER, NO_UPPER, round_to
+from solvent.model.rounding import round_to
 from solvent.solvers.problem import Problem
 
 
@@ -295,7 +295,7 @@ class _TrueCosts:
         if _has_distributions(problem):
             units, ends = problem.truth.units, (problem.truth.high_OD, problem.truth.low_OD)
             uppers, lowers = _in_ticks(limits, units, world.horizon)
-            no_upper, no_lower = np.full_like(uppers, NO_UPPER), np.full_like(lowers, NO_LOWER)
+            no_upper, no_lower = np.full_like(uppers, PLUS_INFINITY), np.full_like(lowers, MINUS_INFINITY)
             sides = np.hstack([uppers, no_upper]), np.hstack([no_lower, lowers])
             return cls(True, np.ascontiguousarray(np.hstack(ends)), *sides, world, limits)
         columns = [problem.origin.cost[problem.origin.resource_index(name)] for name in limits.resources]
@@ -323,14 +323,14 @@ class _TrueCosts:
 def _in_ticks(limits: Limits, units: tuple[Fraction, ...], horizon: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return upper and lower limits rounded inward to whole ticks, which is exact for sums of whole ticks."""
     shape = horizon, len(units)
-    uppers, lowers = np.full(shape, NO_UPPER, np.int64), np.full(shape, NO_LOWER, np.int64)
+    uppers, lowers = np.full(shape, PLUS_INFINITY, np.int64), np.full(shape, MINUS_INFINITY, np.int64)
     for d, unit in enumerate(units):
         for step in range(horizon):
             most, least = limits.upper[d][step], limits.lower[d][step]
             if most is not None:  # limits beyond any sum are clipped
-                uppers[step, d] = max(min(most // unit, NO_UPPER), NO_LOWER + 1)
+                uppers[step, d] = max(min(most // unit, PLUS_INFINITY), MINUS_INFINITY + 1)
             if least is not None:
-                lowers[step, d] = max(min(-(-least // unit), NO_UPPER - 1), NO_LOWER)
+                lowers[step, d] = max(min(-(-least // unit), PLUS_INFINITY - 1), MINUS_INFINITY)
     return uppers, lowers
 
 

@@ -231,4 +231,4 @@ class LearnSetup:
     def _units(self, limits: Limits, horizon: int) -> tuple[Fraction, ...]:
         """Return the units to which costs are rounded."""
         assert self.epsilon_cost is not None
-        return additive_lengths(read_epsilon(self.epsilon_cost, limits, "epsilon_cost"), horizon)
+        return additive_lengths(read_epsilon(self.epsilon_cost, limits, "epsilon_cost"), limits, horizon)

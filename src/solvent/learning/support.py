@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import MAX_TICKS, exact_column
+from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY, exact_column
 from solvent.errors import ModelError, quote
 from solvent.learning.worst_case import GONE, WorstCase
 from solvent.model.budget import Limits
@@ -26,7 +26,7 @@ from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import Bound
 from solvent.model.functions import from_function
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks, round_to
+from solvent.model.rounding import limit_ticks, round_to
 from solvent.policy.nodes import Counting
 from solvent.solvers.problem import Problem, TrueCosts
 
@@ -268,7 +268,9 @@ class LearnedSupport:
         """Return the problem of keeping the budget under the outcomes seen; raises as `Lattice.fit`."""
         model = self.model()
         lattice = Lattice.fit(model, self.limits) if self.units is None else self._lattice(model, self.units)
-        truth = TrueCosts(lattice.units, lattice.cost_OD, lattice.cost_OD, exact=False)
+        truth = TrueCosts(
+            lattice.units, lattice.cost_OD, lattice.cost_OD, lattice.accounts, lattice.accounts, exact=False
+        )
         return Problem(model, self.limits, model, lattice, self.counting, truth)
 
     def _lattice(self, model: CMDP, units: tuple[Fraction, ...]) -> Lattice:
@@ -281,7 +283,7 @@ class LearnedSupport:
             columns.append(round_to(model.cost[d], unit, up=self.counting[d] == "up"))
         sides = [
             np.stack([limit_ticks(side[d], units[d], end) for d in range(len(units))], axis=1)
-            for side, end in ((limits.upper, NO_UPPER), (limits.lower, NO_LOWER))
+            for side, end in ((limits.upper, PLUS_INFINITY), (limits.lower, MINUS_INFINITY))
         ]
         return Lattice(
             limits.resources, units, np.stack(columns, axis=1), sides[0], sides[1], *Lattice.plain_accounts(len(units))

@@ -12,19 +12,54 @@ which must fit into `MAX_TICKS`. If it does not, there is no lattice, and an err
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import MAX_TICKS, common_unit
+from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY, common_unit
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import LatticeOverflowError, ModelError
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
-from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks, round_to
+from solvent.model.rounding import limit_ticks, round_to
+
+
+class AccountTicks(NamedTuple):
+    """Where the account of each resource begins and saturates, in ticks; int64 arrays of shape (D,).
+
+    Attributes
+    ----------
+    initial_D : ndarray
+        What has been spent before the first step.
+    floor_D, ceiling_D : ndarray
+        `MINUS_INFINITY` and `PLUS_INFINITY` for none.
+    """
+
+    initial_D: NDArray[np.int64]
+    floor_D: NDArray[np.int64]
+    ceiling_D: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, model: CMDP, limits: Limits, units: Sequence[Fraction], up: Sequence[bool]) -> AccountTicks:
+        """Return the accounts of the limited resources in multiples of units, rounded up where `up`, else down."""
+        found = cls(*(np.empty(len(units), np.int64) for _ in cls._fields))
+        for d, (name, unit, upwards) in enumerate(zip(limits.resources, units, up, strict=True)):
+            r = model.resource_index(name)
+            sides = ((limits.initial[d], 0), (model.floors[r], MINUS_INFINITY), (model.ceilings[r], PLUS_INFINITY))
+            for array, (amount, none) in zip(found, sides, strict=True):
+                array[d] = none if amount is None else -(-amount // unit) if upwards else amount // unit
+        return found
+
+
+def fixed_amounts(model: CMDP, limits: Limits, d: int) -> list[Fraction]:
+    """Return what a limited resource begins with and where it saturates, without amounts of 0."""
+    r = model.resource_index(limits.resources[d])
+    return [amount for amount in (limits.initial[d], model.floors[r], model.ceilings[r]) if amount]
 
 
 @dataclass(frozen=True)
@@ -40,11 +75,11 @@ class Lattice:
     cost_OD : ndarray of int64, shape (O, D)
         Cost of each outcome of the model.
     upper_HD, lower_HD : ndarray of int64, shape (H, D)
-        Limits on what has been spent after each step; `NO_UPPER` and `NO_LOWER` for no limit.
+        Limits on what has been spent after each step; `PLUS_INFINITY` and `MINUS_INFINITY` for no limit.
     initial_D : ndarray of int64, shape (D,)
         What has been spent before the first step.
     floor_D, ceiling_D : ndarray of int64, shape (D,)
-        Ends at which each resource saturates; `NO_LOWER` and `NO_UPPER` for none.
+        Ends at which each resource saturates; `MINUS_INFINITY` and `PLUS_INFINITY` for none.
     """
 
     resources: tuple[str, ...]
@@ -57,17 +92,22 @@ class Lattice:
     ceiling_D: NDArray[np.int64]
 
     @property
+    def accounts(self) -> AccountTicks:
+        """Where the account of each resource begins and saturates."""
+        return AccountTicks(self.initial_D, self.floor_D, self.ceiling_D)
+
+    @property
     def saturates(self) -> bool:
         """Whether some resource has a floor or a ceiling."""
-        return bool((self.floor_D != NO_LOWER).any() or (self.ceiling_D != NO_UPPER).any())
+        return bool((self.floor_D != MINUS_INFINITY).any() or (self.ceiling_D != PLUS_INFINITY).any())
 
     @staticmethod
-    def plain_accounts(n_resources: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return `initial_D`, `floor_D` and `ceiling_D` of resources that start at 0 and do not saturate."""
-        return (
+    def plain_accounts(n_resources: int) -> AccountTicks:
+        """Return the accounts of resources that start at 0 and do not saturate."""
+        return AccountTicks(
             np.zeros(n_resources, np.int64),
-            np.full(n_resources, NO_LOWER, np.int64),
-            np.full(n_resources, NO_UPPER, np.int64),
+            np.full(n_resources, MINUS_INFINITY, np.int64),
+            np.full(n_resources, PLUS_INFINITY, np.int64),
         )
 
     @classmethod
@@ -100,36 +140,26 @@ class Lattice:
         """
         n_tracked = len(limits.resources)
         cost_OD = np.zeros((model.n_outcomes, n_tracked), np.int64)
-        upper_HD = np.full((model.horizon, n_tracked), NO_UPPER, np.int64)
-        lower_HD = np.full((model.horizon, n_tracked), NO_LOWER, np.int64)
+        upper_HD = np.full((model.horizon, n_tracked), PLUS_INFINITY, np.int64)
+        lower_HD = np.full((model.horizon, n_tracked), MINUS_INFINITY, np.int64)
         units = []
-        fixed = np.empty((3, n_tracked), np.int64)
         for d, name in enumerate(limits.resources):
             resource = model.resource_index(name)
             _refuse_distributions(model, resource)
             column = model.cost[resource]
-            ends = _fixed_amounts(model, resource, limits, d)
-            reach = max(model.cost_sums[resource]) * column.unit + limits.largest(d) + sum(map(abs, ends))
+            ends = sum(map(abs, fixed_amounts(model, limits, d)))
+            reach = max(model.cost_sums[resource]) * column.unit + limits.largest(d) + ends
             unit = _choose_unit(model, resource, limits, d, reach, monitor or ResourceMonitor())
             cost_OD[:, d] = round_to(column, unit, up=False, monitor=monitor)
-            upper_HD[:, d] = limit_ticks(limits.upper[d], unit, NO_UPPER)
-            lower_HD[:, d] = limit_ticks(limits.lower[d], unit, NO_LOWER)
-            floor, ceiling = model.floors[resource], model.ceilings[resource]
-            fixed[0, d] = limits.initial[d] // unit
-            fixed[1, d] = NO_LOWER if floor is None else floor // unit
-            fixed[2, d] = NO_UPPER if ceiling is None else ceiling // unit
+            upper_HD[:, d] = limit_ticks(limits.upper[d], unit, PLUS_INFINITY)
+            lower_HD[:, d] = limit_ticks(limits.lower[d], unit, MINUS_INFINITY)
             units.append(unit)
-        return cls(limits.resources, tuple(units), cost_OD, upper_HD, lower_HD, *fixed)
+        accounts = AccountTicks.of(model, limits, units, (False,) * n_tracked)
+        return cls(limits.resources, tuple(units), cost_OD, upper_HD, lower_HD, *accounts)
 
     def amount(self, resource: int, ticks: int) -> Fraction:
         """Return the amount of `ticks` ticks of a tracked resource (by position)."""
         return int(ticks) * self.units[resource]
-
-
-def _fixed_amounts(model: CMDP, resource: int, limits: Limits, d: int) -> list[Fraction]:
-    """Return the amounts other than costs and limits that must be whole ticks, without those that are 0."""
-    given = (limits.initial[d], model.floors[resource], model.ceilings[resource])
-    return [amount for amount in given if amount]
 
 
 def _refuse_distributions(model: CMDP, resource: int) -> None:
@@ -149,7 +179,7 @@ def _choose_unit(
     model: CMDP, resource: int, limits: Limits, d: int, reach: Fraction, monitor: ResourceMonitor
 ) -> Fraction:
     column = model.cost[resource]
-    amounts = [*([column.unit] if column.ticks.any() else []), *_fixed_amounts(model, resource, limits, d)]
+    amounts = [*([column.unit] if column.ticks.any() else []), *fixed_amounts(model, limits, d)]
     bounds = limits.distinct(d)
     # a limit between two multiples of the unit of amounts is equivalent to the nearest multiple inside
     candidates = (common_unit([*amounts, *bounds]), common_unit(amounts) if amounts else column.unit)

@@ -8,13 +8,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import MAX_TICKS, ExactColumn
+from solvent.core.exact import MAX_TICKS, PLUS_INFINITY, ExactColumn
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import is_constant
-
-#: Ticks that stand for no limit.
-NO_UPPER = np.iinfo(np.int64).max
-NO_LOWER = np.iinfo(np.int64).min
 
 
 def round_to(
@@ -83,23 +79,24 @@ def limit_ticks(
         Limit after each step; None for no limit.
     unit : Fraction
         Amount of one tick.
-    open_end : {NO_UPPER, NO_LOWER}
+    open_end : {PLUS_INFINITY, MINUS_INFINITY}
         Which limits these are, and the value that stands for no limit.
     moved : ndarray or int
         Ticks to add to each limit.
 
     Examples
     --------
-    >>> limit_ticks([Fraction(7, 2), None], Fraction(1), NO_UPPER).tolist()[0]
+    >>> from solvent.core.exact import MINUS_INFINITY
+    >>> limit_ticks([Fraction(7, 2), None], Fraction(1), PLUS_INFINITY).tolist()[0]
     3
-    >>> limit_ticks([Fraction(7, 2)], Fraction(1), NO_LOWER).tolist()
+    >>> limit_ticks([Fraction(7, 2)], Fraction(1), MINUS_INFINITY).tolist()
     [4]
     """
     limits = tuple(side)
     known: dict[int, int] = {}
     for limit in limits[:1] if is_constant(limits) else limits:
         if id(limit) not in known:
-            inside = open_end if limit is None else limit // unit if open_end == NO_UPPER else -(-limit // unit)
+            inside = open_end if limit is None else limit // unit if open_end == PLUS_INFINITY else -(-limit // unit)
             known[id(limit)] = inside
     if len(known) == 1:
         whole = np.full(len(limits), next(iter(known.values())), np.int64)

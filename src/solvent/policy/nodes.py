@@ -20,12 +20,12 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import MAX_TICKS, exact
+from solvent.core.exact import MAX_TICKS, PLUS_INFINITY, exact
 from solvent.errors import PolicyError, did_you_mean, printable, quote
 from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION, same
-from solvent.model.rounding import NO_UPPER, round_to
+from solvent.model.rounding import round_to
 from solvent.policy.agent import Agent
 from solvent.policy.locate import COLLAPSED, locate_equal, locate_nearest
 from solvent.policy.search import NOT_FOUND, find
@@ -178,7 +178,7 @@ class NodeTable:
             return NO_NODE
         low, high = int(self.node_indptr[group]), int(self.node_indptr[group + 1])
         # sums of continuous costs may not fit 64 bits; they are then beyond all nodes, but not beyond open intervals
-        ticks = [min(max(amount, COLLAPSED + 1), NO_UPPER) for amount in ticks]
+        ticks = [min(max(amount, COLLAPSED + 1), PLUS_INFINITY) for amount in ticks]
         if self.lookup == "at_most":
             place = low + int(np.searchsorted(self.spent_ND[low:high, 0], ticks[0]))
             return place if place < high else NO_NODE

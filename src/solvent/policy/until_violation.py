@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.errors import PolicyError
 from solvent.model.cmdp import CMDP
-from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks
+from solvent.model.rounding import limit_ticks
 from solvent.policy.choices import Choices
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.nodes import NodeFollower
@@ -79,7 +80,7 @@ class UntilViolationPolicy(RandomizedPolicy):
             columns = [limit_ticks(side, unit, open_end) for side, unit in zip(sides, self.units, strict=True)]
             return np.array(columns, np.int64).reshape(len(self.units), self.horizon).T
 
-        return ticks(self.limits.upper, NO_UPPER), ticks(self.limits.lower, NO_LOWER)
+        return ticks(self.limits.upper, PLUS_INFINITY), ticks(self.limits.lower, MINUS_INFINITY)
 
     def breaks_limits(self, step: int, ticks_MD: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return whether amounts spent after a step, shape (M, D), break one of the policy's own limits, shape (M,)."""

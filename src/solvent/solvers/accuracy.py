@@ -75,11 +75,14 @@ class Rounding:
         if self.model is None:
             return True
         least, reward = self.model.probability.min(initial=1.0), np.abs(self.model.row_reward)
+        least = min(least, float(self.model.start_probability.min()))
+        if self.model.end_reward is not None:
+            reward = np.append(reward, np.abs(self.model.end_reward))
         smallest = reward.min(initial=np.inf, where=reward > 0)
         # differences of such products are at least a unit in the last place of them
         if least <= 0:  # of a bin
             return True
-        return bool(self.model.horizon * math.log2(least) + math.log2(min(smallest, 1.0)) < _SMALLEST_EXPONENT)
+        return bool((self.model.horizon + 1) * math.log2(least) + math.log2(min(smallest, 1.0)) < _SMALLEST_EXPONENT)
 
     @classmethod
     def of(cls, origin: CMDP, model: CMDP, *, pooled: bool, bin_error: float) -> Rounding:
@@ -113,16 +116,24 @@ class Extremes:
         The smallest value of any node that is no dead end, or 0 if that is smaller.
     reward : ndarray of float64, shape (H,)
         The largest reward of a row that is safe somewhere, or 0 if that is larger.
+    end_top, end_bottom : float
+        The largest and the smallest end reward, or 0 if that is larger or smaller; the values of step H.
     """
 
     top: NDArray[np.float64]
     bottom: NDArray[np.float64]
     reward: NDArray[np.float64]
+    end_top: float = 0.0
+    end_bottom: float = 0.0
 
     @classmethod
-    def none(cls, horizon: int) -> Extremes:
-        """Return extremes of 0, to be filled in."""
-        return cls(np.zeros(horizon), np.zeros(horizon), np.zeros(horizon))
+    def none(cls, model: CMDP) -> Extremes:
+        """Return extremes of 0, to be filled in, and those of end rewards."""
+        arrays = (np.zeros(model.horizon) for _ in range(3))
+        if model.end_reward is None:
+            return cls(*arrays)
+        ends = model.end_reward if model.may_end is None else model.end_reward[model.may_end]
+        return cls(*arrays, float(ends.max(initial=0.0)), float(ends.min(initial=0.0)))
 
     def above(self, value: float, rounding: Rounding, *, same: float = 0.0, resolution: float = 0.0) -> float:
         """Return an upper bound on the optimum minus a value computed for the start.
@@ -137,19 +148,22 @@ class Extremes:
             Absolute difference up to which values were merged.
         """
         g, horizon = rounding.row, len(self.top)
-        top_after = np.append(self.top[1:], 0.0)
+        top_after = np.append(self.top[1:], self.end_top)
         weight_after = (g + same) * np.arange(horizon - 1, -1, -1)
         slack = weight_after * np.maximum(top_after + self.reward - self.top, 0.0)
         errors = slack + g * (2 * (self.reward + top_after) - self.top) + same * self.top + resolution
         error = (
             float(errors.sum()) + horizon * (g + same) * max(float(self.top[0]) - value, 0.0) + self.shifted(rounding)
         )
-        some = bool(self.top.any() or self.reward.any()) or (bool(self.bottom.any()) and rounding.may_underflow)
+        some = bool(self.top.any() or self.reward.any() or self.end_top) or (
+            bool(self.bottom.any() or self.end_bottom) and rounding.may_underflow
+        )
         return _with_underflow(error, horizon, rounding, some)
 
     def shifted(self, rounding: Rounding) -> float:
         """Return the largest error of the start's value that is due to the probabilities of bins."""
-        return rounding.bins * float(np.maximum(self.top, -self.bottom)[1:].sum())
+        later = np.maximum(self.top, -self.bottom)[1:].sum() + max(self.end_top, -self.end_bottom)
+        return rounding.bins * float(later)
 
     def below(self, value: float, rounding: Rounding) -> float:
         """Return an upper bound on the value computed for a policy at the start minus its true value.
@@ -158,11 +172,14 @@ class Extremes:
         values of each step, and by the largest rewards and values minus the value of the policy.
         """
         size = np.maximum(np.abs(self.top), np.abs(self.bottom))
-        total = float(size.sum() + 2 * size[1:].sum())
+        end_size = max(self.end_top, -self.end_bottom)
+        total = float(size.sum() + 2 * size[1:].sum()) + 2 * end_size
         earned = np.cumsum(self.reward)
         along = 2 * float(earned[-1]) - value + float((2 * self.top[1:] + earned[:-1] - value).sum())
+        if end_size:  # E|V_H| is a further term, and rewards of steps alone sum to the value less the end reward
+            along += max(3 * self.end_top + float(earned[-1]) - value, 0.0)
         error = rounding.row * min(total, max(along, 0.0)) + self.shifted(rounding)
-        return _with_underflow(error, len(size), rounding, bool(size.any()))
+        return _with_underflow(error, len(size), rounding, bool(size.any() or end_size))
 
 
 @dataclass(frozen=True)
@@ -171,10 +188,10 @@ class Followed:
 
     Attributes
     ----------
-    reward : ndarray of float64, shape (H,)
-        Expected reward of each step.
-    size : ndarray of float64, shape (H,)
-        Expected absolute reward of each step.
+    reward : ndarray of float64, shape (H,) or (H + 1,)
+        Expected reward of each step and, if the model has end rewards, of the end.
+    size : ndarray of float64, of the same shape
+        Expected absolute rewards.
     largest : float
         The largest absolute reward of any row.
     some : bool
@@ -189,11 +206,15 @@ class Followed:
     @classmethod
     def begun(cls, model: CMDP) -> Followed:
         """Return rewards of 0, to be filled in."""
-        return cls(np.zeros(model.horizon), np.zeros(model.horizon), float(np.abs(model.row_reward).max(initial=0.0)))
+        largest = float(np.abs(model.row_reward).max(initial=0.0))
+        if model.end_reward is None:
+            return cls(np.zeros(model.horizon), np.zeros(model.horizon), largest)
+        largest = max(largest, float(np.abs(model.end_reward).max()))
+        return cls(np.zeros(model.horizon + 1), np.zeros(model.horizon + 1), largest)
 
     def along(self, model: CMDP, rows: Callable[[], Iterable[NDArray[Any]]]) -> Followed:
         """Return these rewards with `some` set from the rows that were taken; negative rows are skipped."""
-        if self.size.any():
+        if self.size.any() or model.end_reward is not None:
             return self
         return replace(self, some=any(bool(model.row_reward[row[row >= 0]].any()) for row in rows()))
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.model.cmdp import CMDP
+from solvent.model.lattice import Lattice
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -23,6 +24,8 @@ class ModelArrays(NamedTuple):
     outcome_indptr : ndarray of int64, shape (R + 1,)
     probability : ndarray of float64, shape (O,)
     next_state : ndarray of int32, shape (O,)
+    end_value : ndarray of float64, shape (S,)
+        What it is worth to end in each state; minus infinity where an episode must not end.
     """
 
     table_of_step: NDArray[np.int32]
@@ -31,6 +34,7 @@ class ModelArrays(NamedTuple):
     outcome_indptr: NDArray[np.int64]
     probability: NDArray[np.float64]
     next_state: NDArray[np.int32]
+    end_value: NDArray[np.float64]
 
     @classmethod
     def of(cls, model: CMDP) -> ModelArrays:
@@ -39,8 +43,28 @@ class ModelArrays(NamedTuple):
             return cls(*(read_only(getattr(model, name)) for name in cls._fields))
         return cls(
             model.table_of_step, model.row_indptr, model.row_reward, model.outcome_indptr, model.probability,
-            model.next_state,
+            model.next_state, model.end_value,
         )  # fmt: skip
+
+
+class TickCosts(NamedTuple):
+    """Costs of outcomes in ticks, and the ends at which each resource saturates.
+
+    Attributes
+    ----------
+    cost_OD : ndarray of int64, shape (O, D)
+    floor_D, ceiling_D : ndarray of int64, shape (D,)
+        `MINUS_INFINITY` and `PLUS_INFINITY` for none.
+    """
+
+    cost_OD: NDArray[np.int64]
+    floor_D: NDArray[np.int64]
+    ceiling_D: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, lattice: Lattice) -> TickCosts:
+        """Return the costs of a lattice, read-only."""
+        return cls(read_only(lattice.cost_OD), read_only(lattice.floor_D), read_only(lattice.ceiling_D))
 
 
 def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:

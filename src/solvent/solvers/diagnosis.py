@@ -12,17 +12,18 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.solvers.accuracy import ROUNDOFF
 from solvent.solvers.arrays import ModelArrays
 from solvent.solvers.bounds.bounds import bounds_of
-from solvent.solvers.bounds.kernels import DOWN, UP, unlimited_value
+from solvent.solvers.bounds.kernels import unlimited_value
 from solvent.solvers.reduction.reduce import reduce
-from solvent.solvers.solution import Diagnosis
+from solvent.solvers.solution import GOAL, Diagnosis
+from solvent.solvers.starts import expectation_error, expected_value
 
 #: Time for an upper bound once a time limit has been reached: seconds, and share of the limit; the larger one holds.
 _GRACE, _GRACE_SHARE = 0.1, 0.03
@@ -37,12 +38,14 @@ def relaxed_value(model: CMDP, seconds: float | None = None) -> float:
     value = np.inf
     grace = None if seconds is None else max(_GRACE, _GRACE_SHARE * seconds)
     with contextlib.suppress(LimitReached), ResourceMonitor(grace) as monitor:
-        value = unlimited_value(ModelArrays.of(model), model.n_states, model.start_index, monitor.halt)
+        values = unlimited_value(ModelArrays.of(model), model.n_states, monitor.halt)[model.start_states].tolist()
+        value = expected_value(model, values) + expectation_error(model, values)
     if value < np.inf:
         return float(value)
     ends = model.row_indptr[:: model.n_states][: model.n_tables + 1]
     best = np.array([model.row_reward[a:b].max(initial=0.0) for a, b in itertools.pairwise(ends)])
-    total = math.fsum(best[model.table_of_step].tolist())
+    end = 0.0 if model.end_reward is None else model.end_reward.max(initial=0.0)
+    total = math.fsum([*best[model.table_of_step].tolist(), float(end)])
     return total + 4 * ROUNDOFF * model.horizon * abs(total)
 
 
@@ -65,37 +68,64 @@ def diagnose(model: CMDP, lattice: Lattice, limits: Limits, monitor: ResourceMon
         if len(upper) == 1 and all(limit is None for limit in limits.lower[d]):
             ticks = int(lattice.upper_HD[:, d].min())
             least[name] = None if missing is None else lattice.amount(d, ticks + missing)
-    stuck, is_first = _stuck_step(model, lattice, monitor)
-    return Diagnosis(least, shortfall, stuck, is_first, tuple(unknown))
+    goal, stuck, is_first = None, None, True
+    if model.may_end is not None:
+        goal = "unreachable" if relaxed_value(model) == -np.inf else "with limits"
+    anywhere = model if model.may_end is None else replace(model, may_end=None)
+    with contextlib.suppress(LimitReached):
+        if model.may_end is None or not _feasible(anywhere, lattice, monitor):
+            goal = goal if goal == "unreachable" else None
+            stuck, is_first = _stuck_step(anywhere, lattice, monitor)
+    constraints = len(limits.resources) + (model.may_end is not None)
+    blame = () if goal == "unreachable" and stuck is not None else _blame(model, lattice, monitor)
+    return Diagnosis(least, shortfall, stuck, is_first, tuple(unknown), goal, blame, constraints)
 
 
-def _alone(lattice: Lattice, d: int) -> Lattice:
-    """Return the lattice of one resource."""
-    return replace(
-        lattice,
-        resources=(lattice.resources[d],),
-        units=(lattice.units[d],),
-        cost_OD=np.ascontiguousarray(lattice.cost_OD[:, d : d + 1]),
-        upper_HD=np.ascontiguousarray(lattice.upper_HD[:, d : d + 1]),
-        lower_HD=np.ascontiguousarray(lattice.lower_HD[:, d : d + 1]),
+def _blame(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> tuple[str, ...]:
+    """Return a smallest set of constraints whose removal makes the problem feasible; empty if time runs out."""
+    goals = () if model.may_end is None else (GOAL,)
+    constraints = (*lattice.resources, *goals)
+    if len(constraints) == 1:
+        return constraints
+    try:
+        for size in range(1, len(constraints)):
+            for removed in itertools.combinations(constraints, size):
+                kept = [d for d, name in enumerate(lattice.resources) if name not in removed]
+                without = replace(model, may_end=None) if GOAL in removed else model
+                if _feasible(without, _only(lattice, kept), monitor):
+                    return removed
+    except LimitReached:
+        return ()
+    return constraints
+
+
+def _only(lattice: Lattice, kept: list[int]) -> Lattice:
+    """Return the lattice of some resources."""
+    return Lattice(
+        tuple(lattice.resources[d] for d in kept),
+        tuple(lattice.units[d] for d in kept),
+        *(np.ascontiguousarray(each[:, kept]) for each in (lattice.cost_OD, lattice.upper_HD, lattice.lower_HD)),
+        *(each[kept] for each in lattice.accounts),
     )
 
 
 def _missing_ticks(model: CMDP, lattice: Lattice, d: int, monitor: ResourceMonitor) -> int | None:
     """Return how many ticks one resource's limits, taken alone, are too tight; None if no slack is enough."""
-    alone = _alone(lattice, d)
-    if (alone.upper_HD != NO_UPPER).any() and (alone.lower_HD != NO_LOWER).any():
+    alone = _only(lattice, [d])
+    if (alone.upper_HD != PLUS_INFINITY).any() and (alone.lower_HD != MINUS_INFINITY).any():
+        return _missing_interval(model, alone, monitor)
+    if alone.saturates:  # limits that are moved are no longer a shift of the amounts
         return _missing_interval(model, alone, monitor)
     used = monitor.used
     bounds = bounds_of(model, alone, monitor)
     monitor.release(monitor.used - used)
-    start = model.start_index
-    # with limits on one side, only one of these is finite: the distance of 0 from the safe amounts
-    high, low = int(bounds.safe_high[0, start, 0]), int(bounds.safe_low[0, start, 0])
-    if high == DOWN or low == UP:
+    starts, initial = model.start_states, int(alone.initial_D[0])
+    # with limits on one side, only one of these is finite: the distance of the initial amount from the safe ones
+    high, low = int(bounds.safe_high[0, starts, 0].min()), int(bounds.safe_low[0, starts, 0].max())
+    if high == MINUS_INFINITY or low == PLUS_INFINITY:
         return None
-    above = 0 if high == UP else -high
-    below = 0 if low == DOWN else low
+    above = 0 if high == PLUS_INFINITY else initial - high
+    below = 0 if low == MINUS_INFINITY else low - initial
     return max(0, above, below)
 
 
@@ -107,7 +137,7 @@ def _shortfall(
     A limit between two ticks was tightened by a part of a tick. If all limits are widened by `missing` ticks less that
     part, this limit moves by `missing` ticks, and limits that were tightened by a smaller part move by one tick less.
     """
-    unit, alone = lattice.units[d], _alone(lattice, d)
+    unit, alone = lattice.units[d], _only(lattice, [d])
     if missing == 0 or all(limit % unit == 0 for limit in limits.distinct(d)):
         return missing * unit
     upper = [None if limit is None else limit % unit for limit in limits.upper[d]]
@@ -118,8 +148,8 @@ def _shortfall(
         def moved(side: list[Fraction | None]) -> NDArray[np.int64]:
             return np.array([missing - (each is not None and each < part) for each in side])[:, None]
 
-        upper_HD = np.where(alone.upper_HD == NO_UPPER, NO_UPPER, alone.upper_HD + moved(upper))
-        lower_HD = np.where(alone.lower_HD == NO_LOWER, NO_LOWER, alone.lower_HD - moved(lower))
+        upper_HD = np.where(alone.upper_HD == PLUS_INFINITY, PLUS_INFINITY, alone.upper_HD + moved(upper))
+        lower_HD = np.where(alone.lower_HD == MINUS_INFINITY, MINUS_INFINITY, alone.lower_HD - moved(lower))
         return _missing_ticks(model, replace(alone, upper_HD=upper_HD, lower_HD=lower_HD), 0, monitor) == 0
 
     at = bisect.bisect_left(range(len(parts) - 1), True, key=lambda i: enough(parts[i]))
@@ -130,15 +160,18 @@ def _missing_interval(model: CMDP, alone: Lattice, monitor: ResourceMonitor) -> 
     """Return by how many ticks an interval must be widened on both sides, by bisection on exact solves."""
 
     def feasible(extra: int) -> bool:
-        upper = np.where(alone.upper_HD == NO_UPPER, NO_UPPER, alone.upper_HD + extra)
-        lower = np.where(alone.lower_HD == NO_LOWER, NO_LOWER, alone.lower_HD - extra)
+        upper = np.where(alone.upper_HD == PLUS_INFINITY, PLUS_INFINITY, alone.upper_HD + extra)
+        lower = np.where(alone.lower_HD == MINUS_INFINITY, MINUS_INFINITY, alone.lower_HD - extra)
         return _feasible(model, replace(alone, upper_HD=upper, lower_HD=lower), monitor)
 
     if feasible(0):
         return 0
     most = int(np.abs(alone.cost_OD).max(initial=0)) * model.horizon
-    finite = [int(abs(x)) for x in (*alone.upper_HD.flat, *alone.lower_HD.flat) if x not in (NO_UPPER, NO_LOWER)]
-    low, high = 0, min(most + max(finite, default=0), 2**61)
+    finite = [
+        int(abs(x)) for x in (*alone.upper_HD.flat, *alone.lower_HD.flat) if x not in (PLUS_INFINITY, MINUS_INFINITY)
+    ]
+    fixed = sum(abs(int(x)) for each in alone.accounts for x in each if x not in (PLUS_INFINITY, MINUS_INFINITY))
+    low, high = 0, min(most + max(finite, default=0) + fixed, 2**61)
     if not feasible(high):
         return None
     while high - low > 1:
@@ -159,7 +192,7 @@ def _feasible(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> bool:
 def _until(lattice: Lattice, steps: int) -> Lattice:
     """Return the lattice with limits on the first `steps` steps only."""
     upper, lower = lattice.upper_HD.copy(), lattice.lower_HD.copy()
-    upper[steps:], lower[steps:] = NO_UPPER, NO_LOWER
+    upper[steps:], lower[steps:] = PLUS_INFINITY, MINUS_INFINITY
     return replace(lattice, upper_HD=upper, lower_HD=lower)
 
 
@@ -174,8 +207,8 @@ def _stuck_step(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> tupl
         used = monitor.used
         bounds = bounds_of(model, _until(lattice, steps), monitor)
         monitor.release(monitor.used - used)
-        start = model.start_index
-        return bool((bounds.safe_low[0, start] <= 0).all() and (bounds.safe_high[0, start] >= 0).all())
+        starts, initial = model.start_states, lattice.initial_D
+        return bool((bounds.safe_low[0, starts] <= initial).all() and (bounds.safe_high[0, starts] >= initial).all())
 
     good, bad = 0, model.horizon
     try:
@@ -185,7 +218,7 @@ def _stuck_step(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> tupl
                 good, bad = (middle, bad) if start_is_safe(middle) else (good, middle)
         good = 0
         if len(lattice.resources) > 1 or (
-            (lattice.lower_HD != NO_LOWER).any() and (lattice.upper_HD != NO_UPPER).any()
+            (lattice.lower_HD != MINUS_INFINITY).any() and (lattice.upper_HD != PLUS_INFINITY).any()
         ):
             while bad - good > 1:
                 middle = (good + bad) // 2

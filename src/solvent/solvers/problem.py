@@ -14,11 +14,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import Limits, is_constant
 from solvent.model.cmdp import CMDP
-from solvent.model.lattice import Lattice
-from solvent.model.rounding import NO_LOWER, NO_UPPER
+from solvent.model.lattice import AccountTicks, Lattice
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import Counting
 from solvent.solvers.accuracy import Rounding
@@ -42,6 +42,8 @@ class TrueCosts:
     units : tuple of Fraction
         Unit of each tracked resource.
     high_OD, low_OD : ndarray of int64, shape (O, D)
+    high_accounts, low_accounts : AccountTicks
+        Bounds on where each account begins and saturates.
     exact : bool
         Whether these are the true costs; otherwise no 64-bit unit divides them, and the bounds are less than a tick
         wide.
@@ -50,6 +52,8 @@ class TrueCosts:
     units: tuple[Fraction, ...]
     high_OD: NDArray[np.int64]
     low_OD: NDArray[np.int64]
+    high_accounts: AccountTicks
+    low_accounts: AccountTicks
     exact: bool
 
 
@@ -119,7 +123,8 @@ class Problem:
                 monitor.reserve((20 + per_outcome) * merged.n_outcomes, "merged outcomes")
             monitor.check_time()
             lattice = lattice if merged is model else replace(lattice, cost_OD=ticks_OD)
-        truth = TrueCosts(lattice.units, lattice.cost_OD, lattice.cost_OD, exact=True)
+        accounts = lattice.accounts
+        truth = TrueCosts(lattice.units, lattice.cost_OD, lattice.cost_OD, accounts, accounts, exact=True)
         exactly: Counting = "exact"
         return cls(model, limits, merged, lattice, (exactly,) * len(limits.resources), truth)
 
@@ -144,9 +149,9 @@ class Problem:
         lattice = self.lattice
         return tuple(
             low
-            if (lattice.lower_HD[:, d] == NO_LOWER).all()
+            if (lattice.lower_HD[:, d] == MINUS_INFINITY).all()
             else high
-            if (lattice.upper_HD[:, d] == NO_UPPER).all()
+            if (lattice.upper_HD[:, d] == PLUS_INFINITY).all()
             else COLLAPSED
             for d, (low, high) in enumerate(self.ends)
         )
@@ -175,7 +180,10 @@ class Problem:
     def slack(self, d: int) -> Fraction:
         """Return the most by which a policy that keeps the limits as counted can break the true ones."""
         hides = self.relaxed and self.counting[d] != "exact"
-        return self.model.horizon * self.lattice.units[d] if hides else Fraction(0)
+        if not hides:
+            return Fraction(0)
+        unit = self.lattice.units[d]
+        return (self.model.horizon + bool(self.limits.initial[d] % unit)) * unit
 
     def rounding(self, *, pooled: bool) -> Rounding:
         """Return bounds on the errors of evaluating a row; `pooled` if independent costs are averaged separately."""

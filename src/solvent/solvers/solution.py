@@ -59,6 +59,10 @@ class Status(StrEnum):
         return self not in (Status.INFEASIBLE, Status.LIMIT, Status.NOT_FOUND, Status.REFUSED)
 
 
+#: What `Diagnosis.blame` calls the set of states in which episodes must end.
+GOAL = "must_end_in"
+
+
 @dataclass(frozen=True)
 class Diagnosis:
     """Why no policy is feasible.
@@ -71,23 +75,41 @@ class Diagnosis:
     shortfall : dict of str to Fraction or None
         For each resource that cannot keep its limits even by itself: the amount by which all of them would have to be
         raised (lower limits: lowered); None if that would not help.
-    stuck_step : int
-        The first step at which every policy can break a limit, or could have broken one before.
+    stuck_step : int or None
+        The first step at which every policy can break a limit, or could have broken one before; None if the limits
+        alone can be kept.
     stuck_is_first : bool
         Whether that is certain; otherwise the first such step may be an earlier one, since the search was cut short.
     undetermined : tuple of str
         Resources for which the search was cut short.
+    goal : {"unreachable", "with limits"} or None
+        Whether some episode must end outside `must_end_in` whatever is spent, or only within the limits; None if the
+        goal is not to blame.
+    blame : tuple of str
+        A smallest set of constraints without which there is a feasible policy: names of resources whose limits would
+        be removed, and `"must_end_in"`; empty if the search was cut short.
+    n_constraints : int
+        Number of limited resources, and one more if there is a goal.
     """
 
     least_budget: Mapping[str, Fraction | None]
     shortfall: Mapping[str, Fraction | None]
-    stuck_step: int
+    stuck_step: int | None
     stuck_is_first: bool = True
     undetermined: tuple[str, ...] = ()
+    goal: str | None = None
+    blame: tuple[str, ...] = ()
+    n_constraints: int = 0
 
     def __str__(self) -> str:
-        earlier = "" if self.stuck_is_first else " (possibly an earlier one)"
-        parts = [f"every policy can break a limit at or before step {self.stuck_step}{earlier}"]
+        parts = []
+        if self.stuck_step is not None:
+            earlier = "" if self.stuck_is_first else " (possibly an earlier one)"
+            parts.append(f"every policy can break a limit at or before step {self.stuck_step}{earlier}")
+        if self.goal == "unreachable":
+            parts.append("every policy can end outside must_end_in, even without any limit")
+        elif self.goal is not None:
+            parts.append("every policy that keeps the limits can end outside must_end_in")
         for name, least in self.least_budget.items():
             if least is None:
                 parts.append(f"no budget of {name} is enough")
@@ -99,8 +121,11 @@ class Diagnosis:
                 parts.append(f"the limits of {name} are too tight by {format_amount(extra)}")
         for name in self.undetermined:
             parts.append(f"there was no time to find out whether {name} is infeasible by itself")
-        if not self.least_budget and not self.shortfall and not self.undetermined:
+        if not self.least_budget and not self.shortfall and not self.undetermined and self.goal is None:
             parts.append("each resource can be kept within its limits by itself, but not all of them together")
+        if 0 < len(self.blame) < self.n_constraints:
+            removed = " and ".join("the goal" if name == GOAL else f"the limits of {name}" for name in self.blame)
+            parts.append(f"without {removed} there is a feasible policy")
         return printable("; ".join(parts))
 
 

@@ -18,12 +18,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import ExactColumn
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY, ExactColumn
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.distributions import CostDistribution
-from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import NodeTable
 from solvent.verification.report import CostPart
@@ -165,7 +164,7 @@ def least_count(model: CMDP, policy: NodeTable, d: int) -> int:
     looked_up += [ends[:, d] for ends in (policy.settled_low_GD, policy.settled_high_GD) if ends is not None]
     least = 0
     for ticks in looked_up:
-        finite = ticks[(ticks != COLLAPSED) & (ticks != NO_LOWER) & (ticks != NO_UPPER)]
+        finite = ticks[(ticks != COLLAPSED) & (ticks != MINUS_INFINITY) & (ticks != PLUS_INFINITY)]
         least = min(least, int(finite.min(initial=0)))
     _, greatest = model.cost_range(model.resource_index(policy.resources[d]))
     return least - 2 * policy.horizon * max(policy.count(d, greatest), 0) - 1

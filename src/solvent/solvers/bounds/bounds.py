@@ -9,12 +9,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
-from solvent.solvers.arrays import ModelArrays, read_only
+from solvent.solvers.arrays import ModelArrays, TickCosts, read_only
 from solvent.solvers.bounds.arrays import Bounds, LimitArrays
-from solvent.solvers.bounds.kernels import DOWN, UP, fill_bounds
+from solvent.solvers.bounds.kernels import fill_bounds
 
 __all__ = ["Bounds", "Interval", "bounds_of", "look_ahead"]
 
@@ -24,7 +25,7 @@ Interval = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 def look_ahead(
     model: CMDP,
-    cost_OD: NDArray[np.int64],
+    costs: TickCosts,
     upper_HD: NDArray[np.int64],
     lower_HD: NDArray[np.int64],
     monitor: ResourceMonitor,
@@ -38,13 +39,15 @@ def look_ahead(
     LimitReached
         If time runs out.
     """
-    found = np.empty((4, model.horizon + 1, model.n_states, cost_OD.shape[1]), np.int64)
+    found = np.empty((4, model.horizon + 1, model.n_states, costs.cost_OD.shape[1]), np.int64)
     # after the last step there are no bounds
-    found[::2, -1], found[1::2, -1] = DOWN, UP
+    found[::2, -1], found[1::2, -1] = MINUS_INFINITY, PLUS_INFINITY
+    if model.may_end is not None:
+        found[0, -1, ~model.may_end], found[1, -1, ~model.may_end] = PLUS_INFINITY, MINUS_INFINITY
     bounds = Bounds(*found)
     limits = LimitArrays(read_only(upper_HD), read_only(lower_HD))
     tails = LimitArrays(np.empty_like(upper_HD), np.empty_like(lower_HD))
-    fill_bounds(ModelArrays.of(model), read_only(cost_OD), limits, tails, bounds, monitor.halt)
+    fill_bounds(ModelArrays.of(model), costs, limits, tails, bounds, monitor.halt)
     monitor.check_time()
     return bounds
 
@@ -86,14 +89,14 @@ def bounds_of(
     shape = (model.horizon + 1, model.n_states, len(lattice.resources))
     monitor.reserve(4 * 8 * int(np.prod(shape)), "bounds per step and state")
     if prune:
-        bounds = look_ahead(model, lattice.cost_OD, lattice.upper_HD, lattice.lower_HD, monitor)
+        bounds = look_ahead(model, TickCosts.of(lattice), lattice.upper_HD, lattice.lower_HD, monitor)
     else:
-        safe_low, safe_high = np.full(shape, DOWN), np.full(shape, UP)
+        safe_low, safe_high = np.full(shape, MINUS_INFINITY), np.full(shape, PLUS_INFINITY)
         # limits of later steps only bind where the episode has ended
         steps, states = np.nonzero((np.diff(model.row_indptr) == 0).reshape(-1, model.n_states)[model.table_of_step])
         tail_upper, tail_lower = _tails(lattice.upper_HD, lattice.lower_HD)
         safe_high[steps, states], safe_low[steps, states] = tail_upper[steps], tail_lower[steps]
-        settled_low, settled_high = np.full(shape, UP), np.full(shape, DOWN)
+        settled_low, settled_high = np.full(shape, PLUS_INFINITY), np.full(shape, MINUS_INFINITY)
         if truncation is not None:
             settled_low[:-1], settled_high[:-1] = truncation[0][:, None, :], truncation[1][:, None, :]
         bounds = Bounds(safe_low, safe_high, settled_low, settled_high)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import PLUS_INFINITY
 from solvent.core.jit import jit
-from solvent.solvers.bounds.kernels import UP
 from solvent.solvers.frontier.point_kernels import is_rise, raised
 from solvent.solvers.outcomes.pooling_kernels import average
 from solvent.solvers.reduction.kernels import TERMINAL, widest
@@ -135,7 +135,7 @@ def sweep_step(begin_state, end_state, h, model, rows, least_left, layout, next_
                 start = max(start, raised(least_left, cost[o]))
                 if not last:
                     dead = next_top_S[after] < next_need_S[after]
-                    start = UP if dead else max(start, next_need_S[after] + cost[o])
+                    start = PLUS_INFINITY if dead else max(start, next_need_S[after] + cost[o])
             starts[r - first] = width if start > top_S[s] else start - need
             if start <= top_S[s]:
                 out_reward_S[s] = max(out_reward_S[s], row_reward[r])

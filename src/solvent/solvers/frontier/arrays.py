@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.core.threads import run_by_states
 from solvent.solvers.accuracy import Extremes
-from solvent.solvers.bounds.kernels import DOWN, UP
 from solvent.solvers.frontier.array_kernels import (
     ArrayLayout,
     PooledRows,
@@ -72,7 +72,8 @@ def sweep_arrays(bounds: FrontierBounds, monitor: ResourceMonitor) -> Frontier:
 def _range_of_steps(bounds: FrontierBounds) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the smallest and the largest amount of each step; 0 and 0 where there is none."""
     live = bounds.top_HS >= bounds.need_HS
-    first, last = np.where(live, bounds.need_HS, UP).min(1), np.where(live, bounds.top_HS, DOWN).max(1)
+    first = np.where(live, bounds.need_HS, PLUS_INFINITY).min(1)
+    last = np.where(live, bounds.top_HS, MINUS_INFINITY).max(1)
     return np.where(live.any(1), first, 0), np.where(live.any(1), last, 0)
 
 

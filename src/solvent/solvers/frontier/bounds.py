@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP
 from solvent.solvers.arrays import ModelArrays
 from solvent.solvers.bounds.bounds import look_ahead
-from solvent.solvers.bounds.kernels import DOWN, UP
 from solvent.solvers.frontier.point_kernels import Reach, fill_reach
 from solvent.solvers.frontier.resource import SingleResource
 
@@ -76,20 +76,20 @@ class FrontierBounds:
         temporary = 8 * self._COMPUTED * (n_steps + 1) * n_states - self.bytes
         monitor.reserve(self.bytes + temporary, "bounds per step and state")
         # the amount spent is minus the amount left
-        upper = np.where(resource.least_left == DOWN, UP, -resource.least_left)[:, None]
-        lower = np.full((n_steps, 1), DOWN, np.int64)
+        upper = np.where(resource.least_left == MINUS_INFINITY, PLUS_INFINITY, -resource.least_left)[:, None]
+        lower = np.full((n_steps, 1), MINUS_INFINITY, np.int64)
         _, safe_high, _, settled_high = look_ahead(model, resource.cost[:, None], upper, lower, monitor)
         self.settled_HS = _negated(settled_high[:n_steps, :, 0])
         need_HS = _negated(safe_high[:, :, 0])
         del safe_high, settled_high
-        lowest, highest = np.full((n_steps, n_states), UP), np.full((n_steps, n_states), DOWN)
+        lowest, highest = np.full((n_steps, n_states), PLUS_INFINITY), np.full((n_steps, n_states), MINUS_INFINITY)
         start = (0, model.start_index)
         lowest[start], highest[start] = need_HS[start] if start_low is None else start_low, start_high
         self.reach = Reach(lowest, highest)
         fill_reach(self.arrays, resource, need_HS, self.reach, monitor.halt)
         monitor.check_time()
         need_HS = need_HS[:n_steps]
-        live = (highest != DOWN) & (need_HS <= highest) & (lowest <= highest)
+        live = (highest != MINUS_INFINITY) & (need_HS <= highest) & (lowest <= highest)
         least_HS = np.maximum(need_HS, lowest)
         top_HS = np.minimum(highest, np.maximum(self.settled_HS, least_HS))
         self.need_HS = np.where(live, np.minimum(least_HS, top_HS), 0)
@@ -148,5 +148,6 @@ def _grow(first: NDArray[np.float64], caps: NDArray[np.float64], growth: float) 
 
 
 def _negated(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return bounds on the amount left, given bounds on the amount spent; UP becomes DOWN and DOWN becomes UP."""
-    return np.where(ticks == UP, DOWN, np.where(ticks == DOWN, UP, -np.where(ticks == DOWN, 0, ticks)))
+    """Return bounds on the amount left, given bounds on the amount spent; plus and minus infinity are exchanged."""
+    negated = np.where(ticks == MINUS_INFINITY, PLUS_INFINITY, -np.where(ticks == MINUS_INFINITY, 0, ticks))
+    return np.where(ticks == PLUS_INFINITY, MINUS_INFINITY, negated)

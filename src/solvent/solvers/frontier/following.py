@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP
 from solvent.solvers.accuracy import Followed
 from solvent.solvers.arrays import ModelArrays
-from solvent.solvers.bounds.kernels import DOWN
 from solvent.solvers.frontier.following_kernels import FollowedCosts, FollowedSteps, follow_by_hash, follow_on_grid
 from solvent.solvers.frontier.frontier import Frontier
 from solvent.solvers.frontier.resource import SingleResource
@@ -102,7 +102,7 @@ def follow_policy(
     most, least = max_spent(model, high), -max_spent(model, -low)
     if exact:
         limit = left - np.maximum(resource.least_left, -_FAR)
-        most = np.where(resource.least_left == DOWN, most, np.minimum(most, limit))
+        most = np.where(resource.least_left == MINUS_INFINITY, most, np.minimum(most, limit))
     return Following(np.ones(len(points.need), bool), most, least, complete=False, followed=None)
 
 

@@ -32,8 +32,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.jit import jit
-from solvent.solvers.bounds.kernels import DOWN, UP
 from solvent.solvers.frontier.point_kernels import last_within
 from solvent.solvers.reduction.kernels import EMPTY
 
@@ -88,14 +88,14 @@ def follow_on_grid(start, left, points, model, costs, size_limit, out, halt):
     indptr_HS, need, row, row_reward = points.indptr_HS, points.need, points.row, model.row_reward
     cost, low, high, used, exact = costs.cost, costs.low, costs.high, out.used, costs.exact
     n_steps, n_states = out.least_H.shape[0], indptr_HS.shape[1] - 1
-    smallest, largest = UP, DOWN
+    smallest, largest = PLUS_INFINITY, MINUS_INFINITY
     for o in range(cost.shape[0]):
         smallest, largest = min(smallest, cost[o]), max(largest, cost[o])
     lowest, width = left, 1
     weight = np.zeros(n_states)
     weight[start] = 1.0
     most, least = np.zeros(0 if exact else n_states, np.int64), np.zeros(0 if exact else n_states, np.int64)
-    ended_most, ended_least = DOWN, UP
+    ended_most, ended_least = MINUS_INFINITY, PLUS_INFINITY
     for h in range(n_steps):
         reward = size = 0.0
         next_lowest, next_width = lowest - largest, width + (largest - smallest)
@@ -105,7 +105,7 @@ def follow_on_grid(start, left, points, model, costs, size_limit, out, halt):
         after = np.zeros(n_after)
         n_after = 0 if exact else n_after
         after_most, after_least = np.empty(n_after, np.int64), np.empty(n_after, np.int64)
-        first, last, step_most, step_least = UP, DOWN, DOWN, UP
+        first, last, step_most, step_least = PLUS_INFINITY, MINUS_INFINITY, MINUS_INFINITY, PLUS_INFINITY
         for s in range(n_states):
             if halt[0]:
                 return False
@@ -140,11 +140,11 @@ def follow_on_grid(start, left, points, model, costs, size_limit, out, halt):
                     if h + 1 < n_steps:
                         passed = w * probability[o]
                         after[at] += passed if passed > 0.0 else _LEAST_PROBABILITY
-        if exact and last != DOWN:
+        if exact and last != MINUS_INFINITY:
             step_most, step_least = left - first, left - last
         out.reward_H[h], out.size_H[h] = reward, size
         out.most_H[h], out.least_H[h] = max(step_most, ended_most), min(step_least, ended_least)
-        if last == DOWN:
+        if last == MINUS_INFINITY:
             for later in range(h, n_steps):
                 out.most_H[later], out.least_H[later] = ended_most, ended_least
             return True
@@ -202,7 +202,7 @@ def follow_by_hash(start, left, points, model, costs, size_limit, out, halt):
     n_steps = out.least_H.shape[0]
     nodes, count = _make_nodes(np.int64(1)), 1
     nodes.state[0], nodes.left[0], nodes.weight[0], nodes.most[0], nodes.least[0] = start, left, 1.0, 0, 0
-    ended_most, ended_least = DOWN, UP
+    ended_most, ended_least = MINUS_INFINITY, PLUS_INFINITY
     for h in range(n_steps):
         reward = size = 0.0
         room = np.int64(0)
@@ -222,7 +222,7 @@ def follow_by_hash(start, left, points, model, costs, size_limit, out, halt):
             n_slots *= 2
         slots = np.empty(n_slots, np.int32)
         slots[:] = EMPTY
-        after, n_after, most, least = _make_nodes(room), 0, DOWN, UP
+        after, n_after, most, least = _make_nodes(room), 0, MINUS_INFINITY, PLUS_INFINITY
         for i in range(count):
             if halt[0]:
                 return False

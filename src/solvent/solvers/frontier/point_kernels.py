@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.jit import jit
 from solvent.solvers.accuracy import SAME_POINT
-from solvent.solvers.bounds.kernels import DOWN, UP
 from solvent.solvers.reduction.kernels import TERMINAL
 
 
@@ -36,7 +36,7 @@ class Points(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """Range of amounts that can be left on arrival if only safe rows are taken; empty (UP, DOWN) where none can be.
+    """Range of amounts that can be left on arrival if only safe rows are taken; empty where none can be.
 
     Attributes
     ----------
@@ -109,8 +109,8 @@ class Workspace(NamedTuple):
 
 @jit(inline="always")
 def raised(need, cost):
-    """Return a need increased by a cost; DOWN, no need at all, stays as it is."""
-    return need if need == DOWN else need + cost
+    """Return a need increased by a cost; MINUS_INFINITY, no need at all, stays as it is."""
+    return need if need == MINUS_INFINITY else need + cost
 
 
 @jit
@@ -124,7 +124,8 @@ def fill_reach(model, resource, need_HS, out_reach, halt):
     need_HS : ndarray of int64, shape (H + 1, S)
         The least amount left with which all limits can be kept.
     out_reach : Reach
-        Contains the range of amounts at the start; everywhere else UP and DOWN, which stay where nothing leads.
+        Contains the range of amounts at the start; everywhere else plus and minus infinity, which
+        stay where nothing leads.
     halt : ndarray of bool, shape (1,)
         The kernel returns early once this is set.
     """
@@ -136,14 +137,14 @@ def fill_reach(model, resource, need_HS, out_reach, halt):
             highest = highest_HS[h, s]
             if halt[0]:
                 return
-            if highest == DOWN:
+            if highest == MINUS_INFINITY:
                 continue
             first = model.table_of_step[h] * n_states + s
             for r in range(row_indptr[first], row_indptr[first + 1]):
-                need = DOWN
+                need = MINUS_INFINITY
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     after = max(resource.least_left[h], need_HS[h + 1, next_state[o]])
-                    need = UP if after == UP else max(need, raised(after, cost[o]))
+                    need = PLUS_INFINITY if after == PLUS_INFINITY else max(need, raised(after, cost[o]))
                     if need > highest:
                         break
                 if need > highest:
@@ -223,16 +224,16 @@ def _merge_single(model, resource, h, s, reach, precision, after, work, out, cou
     for k in range(n_rows):
         o = outcome_indptr[first + k]
         begin, end[k] = after.indptr_S[next_state[o]], after.indptr_S[next_state[o] + 1]
-        key[k] = UP
+        key[k] = PLUS_INFINITY
         if begin < end[k]:
             start = max(next_need[begin], least_left)
             at[k] = last_within(next_need, begin, end[k], start)
             key[k] = raised(start, cost[o])
     while True:
-        now = UP
+        now = PLUS_INFINITY
         for k in range(n_rows):
             now = min(now, key[k])
-        if now > highest or now == UP or halt[0]:
+        if now > highest or now == PLUS_INFINITY or halt[0]:
             return count, reward
         best, best_row = -np.inf, TERMINAL
         for k in range(n_rows):
@@ -242,7 +243,7 @@ def _merge_single(model, resource, h, s, reach, precision, after, work, out, cou
                 if value > best:
                     best, best_row = value, first + k
                 at[k] += 1
-                key[k] = next_need[at[k]] + cost[outcome_indptr[first + k]] if at[k] < end[k] else UP
+                key[k] = next_need[at[k]] + cost[outcome_indptr[first + k]] if at[k] < end[k] else PLUS_INFINITY
         if fresh or is_rise(best, kept, precision.resolution):
             if fresh or now > lowest:
                 count += 1
@@ -275,11 +276,11 @@ def _merge_many(model, resource, h, s, reach, precision, after, work, out, count
     base, n_rows, size, reward = outcome_indptr[first], last - first, np.int64(0), 0.0
     for r in range(first, last):
         started[r - first] = False
-        start = DOWN
+        start = MINUS_INFINITY
         for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
             a, b = next_indptr[next_state[o]], next_indptr[next_state[o] + 1]
             if a == b:
-                start = UP
+                start = PLUS_INFINITY
                 break
             start = max(start, raised(max(next_need[a], least_left), cost[o]))
         if start > highest:
@@ -374,7 +375,7 @@ def merge(model, resource, reach, precision, begin, stop, next_value, out_points
         np.empty(widest, np.int64), np.empty(widest, np.int64), np.empty(widest, np.int64), np.empty(widest, np.int64),
         np.empty(widest, np.int64), np.empty(widest, np.bool_),
     )  # fmt: skip
-    end_need = DOWN
+    end_need = MINUS_INFINITY
     for h in range(n_steps - 1, begin - 1, -1):
         end_need = max(end_need, resource.least_left[h])
     for h in range(begin - 1, stop - 1, -1):
@@ -390,7 +391,7 @@ def merge(model, resource, reach, precision, begin, stop, next_value, out_points
             out_points.indptr_HS[h, s] = count + made
             if halt[0]:
                 return h + 1, next_value
-            if reach.highest_HS[h, s] == DOWN:
+            if reach.highest_HS[h, s] == MINUS_INFINITY:
                 continue
             place = model.table_of_step[h] * n_states + s
             first, last = row_indptr[place], row_indptr[place + 1]

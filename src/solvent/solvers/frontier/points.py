@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvent.core.exact import MINUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.solvers.accuracy import Extremes
-from solvent.solvers.bounds.kernels import DOWN
 from solvent.solvers.frontier.bounds import FrontierBounds
 from solvent.solvers.frontier.frontier import Frontier
 from solvent.solvers.frontier.point_kernels import Points, Precision, StepExtremes, merge
@@ -33,7 +33,7 @@ def merge_points(bounds: FrontierBounds, precision: Precision, monitor: Resource
     # the values of a step, those of the step after it, and a copy of them
     monitor.reserve(12 * room + 8 * indptr_HS.size + 24 * room, "the points of all steps")
     points = Points(indptr_HS, np.empty(room, np.int64), np.empty(room, np.int32))
-    points.need[:n_states], points.row[:n_states] = DOWN, TERMINAL
+    points.need[:n_states], points.row[:n_states] = MINUS_INFINITY, TERMINAL
     step, value, extremes = horizon, np.zeros(n_states), Extremes.none(horizon)
     out_extremes = StepExtremes(extremes.top, extremes.bottom, extremes.reward)
     while step > 0:

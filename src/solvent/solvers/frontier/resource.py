@@ -12,9 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import NO_LOWER, NO_UPPER
-from solvent.solvers.bounds.kernels import DOWN
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -27,7 +26,7 @@ class SingleResource(NamedTuple):
     cost : ndarray of int64, shape (O,)
         By how much each outcome reduces the amount left.
     least_left : ndarray of int64, shape (H,)
-        The least amount that must be left after each step; `DOWN` where there is no limit.
+        The least amount that must be left after each step; `MINUS_INFINITY` where there is no limit.
     mirrored : bool
         Whether the limits are lower ones, so that the amount left is the amount spent. Kernels do not read it.
     """
@@ -39,13 +38,13 @@ class SingleResource(NamedTuple):
     @classmethod
     def of(cls, lattice: Lattice) -> SingleResource:
         """Return the only resource of a lattice, which has upper limits or lower ones, but not both."""
-        mirrored = bool((lattice.upper_HD == NO_UPPER).all() and (lattice.lower_HD != NO_LOWER).any())
+        mirrored = bool((lattice.upper_HD == PLUS_INFINITY).all() and (lattice.lower_HD != MINUS_INFINITY).any())
         cost = np.ascontiguousarray(lattice.cost_OD[:, 0])
         if mirrored:
             lower = lattice.lower_HD[:, 0]
-            return cls(-cost, np.where(lower == NO_LOWER, DOWN, lower), mirrored=True)
+            return cls(-cost, lower.copy(), mirrored=True)
         upper = lattice.upper_HD[:, 0]
-        return cls(cost, np.where(upper == NO_UPPER, DOWN, -upper))
+        return cls(cost, np.where(upper == PLUS_INFINITY, MINUS_INFINITY, -upper))
 
     def spent(self, left: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return amounts spent, given the amounts left of 0 at the start."""

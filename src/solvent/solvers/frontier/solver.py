@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import NO_LOWER, NO_UPPER
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.base import Answer, Estimate, Refusal, Run, check_limits, check_value
 from solvent.solvers.frontier.bounds import FrontierBounds
@@ -23,7 +23,7 @@ def is_one_sided(lattice: Lattice) -> bool:
     """Whether one resource is limited, and on one side only."""
     if len(lattice.resources) != 1:
         return False
-    return bool((lattice.lower_HD == NO_LOWER).all() or (lattice.upper_HD == NO_UPPER).all())
+    return bool((lattice.lower_HD == MINUS_INFINITY).all() or (lattice.upper_HD == PLUS_INFINITY).all())
 
 
 def refuse_other_limits(problem: Problem) -> Refusal | None:
@@ -48,7 +48,7 @@ class FrontierSolver:
     def accepts(self, problem: Problem) -> Refusal | None:
         """Return None for one limited resource with limits on one side, otherwise what does not fit."""
         refusal = refuse_other_limits(problem)
-        if refusal is None and problem.lumped and bool((problem.lattice.upper_HD == NO_UPPER).all()):
+        if refusal is None and problem.lumped and bool((problem.lattice.upper_HD == PLUS_INFINITY).all()):
             # once no such limit is left, draws may lie below all amounts that have points; only the reduction
             # collapses these into one settled node
             found = f"continuous costs under lower limits of {problem.lattice.resources[0]}"

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.jit import jit
-from solvent.solvers.bounds.kernels import DOWN, UP
 
 #: Added to a bound for each operation, relative to its terms: more than rounding can have taken off.
 _OUTWARD = 2.0**-51
@@ -29,9 +29,9 @@ class LabelBounds(NamedTuple):
     Attributes
     ----------
     need_HS : ndarray of int64, shape (H + 1, S)
-        The least amount left at each (step, state) with which a path can keep all limits; UP if none can.
+        The least amount left at each (step, state) with which a path can keep all limits; PLUS_INFINITY if none can.
     highest_HS : ndarray of int64, shape (H + 1, S)
-        The most that a path that keeps all limits can have left; DOWN if none leads there.
+        The most that a path that keeps all limits can have left; MINUS_INFINITY if none leads there.
     last_limited : int
         The last step with a limit, after which costs do not matter; -1 if there is none.
     """
@@ -156,8 +156,8 @@ def _fill_needs(model, resource, out_need_HS, halt):
     n_steps, n_states = out_need_HS.shape[0] - 1, out_need_HS.shape[1]
     row_indptr, next_state, cost, least_left = model.row_indptr, model.next_state, resource.cost, resource.least_left
     table_of_step = model.table_of_step
-    out_need_HS[n_steps] = DOWN
-    tail = DOWN
+    out_need_HS[n_steps] = MINUS_INFINITY
+    tail = MINUS_INFINITY
     for h in range(n_steps - 1, -1, -1):
         tail = max(tail, least_left[h])
         for s in range(n_states):
@@ -165,23 +165,23 @@ def _fill_needs(model, resource, out_need_HS, halt):
                 return
             first = table_of_step[h] * n_states + s
             begin, end = row_indptr[first], row_indptr[first + 1]
-            least = tail if begin == end else UP
+            least = tail if begin == end else PLUS_INFINITY
             for r in range(begin, end):
                 after = max(least_left[h], out_need_HS[h + 1, next_state[r]])
-                if after != UP:
-                    least = min(least, DOWN if after == DOWN else after + cost[r])
+                if after != PLUS_INFINITY:
+                    least = min(least, MINUS_INFINITY if after == MINUS_INFINITY else after + cost[r])
             out_need_HS[h, s] = least
 
 
 @jit(inline="always")
 def _is_safe(left, cost, least_left, need):
-    """Whether the limits can be kept after a row; False where `left` is DOWN, as no path leads there."""
-    return left != DOWN and need != UP and left - cost >= max(least_left, need)
+    """Whether the limits can be kept after a row; False where `left` is MINUS_INFINITY, as no path leads there."""
+    return left != MINUS_INFINITY and need != PLUS_INFINITY and left - cost >= max(least_left, need)
 
 
 @jit(inner=True)
 def _fill_highest(model, resource, start, out_bounds, out_reward_H, halt):
-    """Write `LabelBounds.highest_HS`, which is DOWN everywhere before the call, from its `need_HS`.
+    """Write `LabelBounds.highest_HS`, which is MINUS_INFINITY everywhere before the call, from its `need_HS`.
 
     Also written is the larger of 0 and the largest reward of a row that a path that keeps all limits can take at each
     step. The kernel returns early once `halt[0]` is set.
@@ -236,7 +236,7 @@ def _fill_values(model, resource, bounds, k, out_prices, halt):
     value_HS, earned_HS, want_HS = out_prices.value_KHS[k], out_prices.earned_KHS[k], out_prices.want_KHS[k]
     n_steps, n_states = value_HS.shape[0] - 1, value_HS.shape[1]
     value_HS[n_steps] = earned_HS[n_steps] = 0.0
-    want_HS[n_steps] = DOWN
+    want_HS[n_steps] = MINUS_INFINITY
     for h in range(n_steps - 1, -1, -1):
         price = out_prices.price_K[k] if h <= last else 0.0
         for s in range(n_states):
@@ -251,12 +251,12 @@ def _fill_values(model, resource, bounds, k, out_prices, halt):
             best, r = _best_row(
                 begin, end, h, highest_HS[h, s], least_left_H[h], price, next_state, row_reward, cost, need_HS, value_HS
             )
-            value_HS[h, s], earned_HS[h, s], want_HS[h, s] = best, -np.inf, UP
+            value_HS[h, s], earned_HS[h, s], want_HS[h, s] = best, -np.inf, PLUS_INFINITY
             if r >= 0:
                 after = next_state[r]
                 want = max(least_left_H[h], want_HS[h + 1, after])
                 earned_HS[h, s] = row_reward[r] + earned_HS[h + 1, after]
-                want_HS[h, s] = want if want == DOWN else want + cost[r]
+                want_HS[h, s] = want if want == MINUS_INFINITY else want + cost[r]
 
 
 @jit
@@ -309,7 +309,7 @@ def prepare(model, resource, start, same, out_bounds, out_prices, out_reward_H, 
     start : int
     same : float
     out_bounds : LabelBounds
-        `highest_HS` is DOWN everywhere before the call.
+        `highest_HS` is MINUS_INFINITY everywhere before the call.
     out_prices : Prices
         All prices that were tried, in this order.
     out_reward_H : ndarray of float64, shape (H,)
@@ -545,7 +545,7 @@ def search(model, resource, bounds, prices, tolerance, room, stop, arrivals, out
             if halt[0]:
                 return
             need, size, side = max(resource.least_left[h], bounds.need_HS[h + 1, s]), np.int64(0), 0
-            for a in range(arrival_indptr[first + s], arrival_indptr[first + s + 1] if need != UP else 0):
+            for a in range(arrival_indptr[first + s], arrival_indptr[first + s + 1] if need != PLUS_INFINITY else 0):
                 r = arrival_row[a]
                 low, high = indptr_S[row_state[r]], indptr_S[row_state[r] + 1]
                 if low < high:

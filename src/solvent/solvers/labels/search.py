@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import SolventError
 from solvent.model.cmdp import CMDP
 from solvent.solvers.accuracy import AGREEMENT, ROUNDOFF, SAME_POINT
 from solvent.solvers.arrays import ModelArrays
-from solvent.solvers.bounds.kernels import DOWN
 from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.labels import kernels
 from solvent.solvers.reduction.layers import grown
@@ -149,9 +149,9 @@ class _Search:
         shape = (model.horizon + 1, model.n_states)
         # prices are sorted at the end, which copies the arrays of all of them one after the other
         monitor.reserve((2 + 4 * _PRICES) * 8 * shape[0] * shape[1], "bounds per step and state")
-        limited = np.flatnonzero(resource.least_left != DOWN)
+        limited = np.flatnonzero(resource.least_left != MINUS_INFINITY)
         last = int(limited[-1]) if len(limited) else -1
-        self.bounds = kernels.LabelBounds(np.empty(shape, np.int64), np.full(shape, DOWN, np.int64), last)
+        self.bounds = kernels.LabelBounds(np.empty(shape, np.int64), np.full(shape, MINUS_INFINITY, np.int64), last)
         self._reward_H = np.empty(model.horizon)
         # equal bounds that are rounded outward can differ by as much as that adds in all steps
         self._same = SAME_POINT + 16 * ROUNDOFF * (model.horizon + 4)

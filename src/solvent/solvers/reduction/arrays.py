@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.solvers.arrays import TickCosts
+
 
 class LayerNodes(NamedTuple):
     """Nodes of a layer, grouped by state.
@@ -76,7 +78,8 @@ class NextValues(NamedTuple):
     nodes : NodeIndex
         If there is a grid, it need not contain nodes.
     value : ndarray of float64
-        Value by key on the grid, or by position of the node. Empty after the last step, when every value is 0.
+        Value by key on the grid, or by position of the node. Empty after the last step, when values are those of
+        ending in each state.
     """
 
     nodes: NodeIndex
@@ -100,20 +103,36 @@ class NodeChoices(NamedTuple):
     reward_S: NDArray[np.float64]
 
 
-class OutcomeCosts(NamedTuple):
-    """Costs of outcomes; int64 arrays of shape (O, D).
+class TrueTicks(NamedTuple):
+    """Bounds on the true costs of outcomes, and on the true ends at which each resource saturates, in ticks.
 
     Attributes
     ----------
-    counted_OD : ndarray
-        Costs that define the nodes, in ticks.
-    high_OD, low_OD : ndarray
-        Bounds on the true costs, in ticks of their own.
+    low_OD, high_OD : ndarray of int64, shape (O, D)
+    low_floor_D, high_floor_D, low_ceiling_D, high_ceiling_D : ndarray of int64, shape (D,)
     """
 
-    counted_OD: NDArray[np.int64]
-    high_OD: NDArray[np.int64]
     low_OD: NDArray[np.int64]
+    high_OD: NDArray[np.int64]
+    low_floor_D: NDArray[np.int64]
+    high_floor_D: NDArray[np.int64]
+    low_ceiling_D: NDArray[np.int64]
+    high_ceiling_D: NDArray[np.int64]
+
+
+class OutcomeCosts(NamedTuple):
+    """Costs of outcomes as a policy counts them, and as they are.
+
+    Attributes
+    ----------
+    counted : TickCosts
+        Costs that define the nodes.
+    true : TrueTicks
+        In ticks of their own.
+    """
+
+    counted: TickCosts
+    true: TrueTicks
 
 
 class ReachedNodes(NamedTuple):

@@ -15,14 +15,14 @@ from solvent.solvers.reduction.steps import StepArrays
 
 def backward(
     steps: StepArrays, layers: list[NodeLayer], monitor: ResourceMonitor
-) -> tuple[float, list[NDArray[np.int32]], Extremes]:
-    """Return the value of the start, the row to take at each node, and the extremes of values and rewards."""
+) -> tuple[list[float], list[NDArray[np.int32]], Extremes]:
+    """Return the value of each possible first state, the row of each node, and the extremes of values and rewards."""
     m, horizon, grid = steps.model, steps.model.horizon, steps.grid
     monitor.reserve(8 * grid.size, "a grid of all amounts")
     on_grid = np.empty(grid.size)
     after = NextValues(steps.index(horizon), np.empty(0))
     rows: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * horizon
-    value, extremes = np.empty(0), Extremes.none(horizon)
+    value, extremes = np.empty(0), Extremes.none(m)
     for h in range(horizon - 1, -1, -1):
         layer, n_nodes = layers[h], len(layers[h])
         monitor.check_time()
@@ -39,7 +39,7 @@ def backward(
         for begin, end in monitor.pieces(n_nodes):
             monitor.check_time()
             steps.run(
-                kernels.choose_rows, h, layer.part(begin, end), steps.arrays, steps.cost_OD, bounds, steps.independent,
+                kernels.choose_rows, h, layer.part(begin, end), steps.arrays, steps.costs, bounds, steps.independent,
                 after, choices, monitor.halt,
             )  # fmt: skip
             monitor.check_time()
@@ -54,4 +54,4 @@ def backward(
             monitor.check_time()
         monitor.release(size)
     monitor.release(8 * grid.size)
-    return float(value[0]), rows, extremes
+    return value.tolist(), rows, extremes

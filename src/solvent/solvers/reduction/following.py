@@ -7,15 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.solvers.accuracy import Followed
-from solvent.solvers.arrays import ModelArrays, read_only
-from solvent.solvers.bounds.kernels import DOWN, UP
+from solvent.solvers.arrays import ModelArrays, TickCosts, read_only
+from solvent.solvers.problem import TrueCosts
 from solvent.solvers.reduction import kernels
-from solvent.solvers.reduction.arrays import OutcomeCosts, ReachedNodes, SpentExtremes
-from solvent.solvers.reduction.layers import Grid
+from solvent.solvers.reduction.arrays import OutcomeCosts, ReachedNodes, SpentExtremes, TrueTicks
+from solvent.solvers.reduction.layers import Grid, NodeLayer
 from solvent.solvers.reduction.reduce import Reduction
 
 
@@ -43,8 +44,7 @@ def trace(
     model: CMDP,
     lattice: Lattice,
     reduction: Reduction,
-    high_OD: NDArray[np.int64],
-    low_OD: NDArray[np.int64],
+    truth: TrueCosts,
     monitor: ResourceMonitor,
 ) -> Trace:
     """Follow the chosen rows from the start, with the extremes of true spending.
@@ -55,8 +55,7 @@ def trace(
     lattice : Lattice
     reduction : Reduction
         Result of `reduce` for them.
-    high_OD, low_OD : ndarray of int64, shape (O, D)
-        Bounds on each outcome's true cost, in ticks of their own.
+    truth : TrueCosts
     monitor : ResourceMonitor
 
     Raises
@@ -65,14 +64,15 @@ def trace(
         If time or memory runs out.
     """
     n_resources, horizon, layers = len(lattice.resources), model.horizon, reduction.layers
-    nothing = np.zeros((1, n_resources), np.int64)
-    reached = ReachedNodes(np.ones(1), nothing, nothing)
+    n_starts = len(model.start_states)
+    most, least = (np.tile(each.initial_D, (n_starts, 1)) for each in (truth.high_accounts, truth.low_accounts))
+    reached = ReachedNodes(model.start_probability.copy(), most, least)
     weights = [reached.probability]
-    peak_HD = np.full((horizon, n_resources), DOWN, np.int64)
-    trough_HD = np.full((horizon, n_resources), UP, np.int64)
-    ended_peak, ended_trough = np.full(n_resources, DOWN), np.full(n_resources, UP)
-    grid, arrays = Grid.over(reduction.bounds, model.n_states), ModelArrays.of(model)
-    costs = OutcomeCosts(read_only(lattice.cost_OD), read_only(high_OD), read_only(low_OD))
+    peak_HD = np.full((horizon, n_resources), MINUS_INFINITY, np.int64)
+    trough_HD = np.full((horizon, n_resources), PLUS_INFINITY, np.int64)
+    ended_peak, ended_trough = np.full(n_resources, MINUS_INFINITY), np.full(n_resources, PLUS_INFINITY)
+    grid, arrays = Grid.over(reduction.bounds, lattice, model.n_states), ModelArrays.of(model)
+    costs = OutcomeCosts(TickCosts.of(lattice), true_ticks(truth))
     largest = max(map(len, layers))
     # probabilities are kept; extremes of two layers and the lookup table of one are not
     monitor.reserve(8 * sum(map(len, layers)), "the probabilities of nodes")
@@ -84,7 +84,9 @@ def trace(
         bounds = reduction.bounds
         after = grid.index(layers[h + 1], bounds, h + 1, monitor.halt) if n_after else grid.no_nodes(bounds, h + 1)
         next_reached = ReachedNodes(
-            np.zeros(n_after), np.full((n_after, n_resources), DOWN), np.full((n_after, n_resources), UP)
+            np.zeros(n_after),
+            np.full((n_after, n_resources), MINUS_INFINITY),
+            np.full((n_after, n_resources), PLUS_INFINITY),
         )
         extremes = SpentExtremes(peak_HD[h], trough_HD[h], ended_peak, ended_trough)
         kernels.follow(
@@ -100,9 +102,42 @@ def trace(
     monitor.release(temporary)
     weights = weights[:horizon]
     earned = Followed.begun(model)
+    if model.end_reward is not None:
+        _add_end_rewards(model, layers, reduction.rows, weights, earned)
     for h, (weight, row) in enumerate(zip(weights, reduction.rows, strict=True)):
         acting = row >= 0
         rewards = weight[acting] * model.row_reward[row[acting]]
         earned.reward[h], earned.size[h] = rewards.sum(), np.abs(rewards).sum()
     earned = earned.along(model, lambda: (row[weight > 0] for weight, row in zip(weights, reduction.rows, strict=True)))
     return Trace(weights, peak_HD, trough_HD, earned)
+
+
+def true_ticks(truth: TrueCosts) -> TrueTicks:
+    """Return the true costs of a problem in the form that kernels take."""
+    low, high = truth.low_accounts, truth.high_accounts
+    arrays = (truth.low_OD, truth.high_OD, low.floor_D, high.floor_D, low.ceiling_D, high.ceiling_D)
+    return TrueTicks(*map(read_only, arrays))
+
+
+def _add_end_rewards(
+    model: CMDP,
+    layers: list[NodeLayer],
+    rows: list[NDArray[np.int32]],
+    weights: list[NDArray[np.float64]],
+    earned: Followed,
+) -> None:
+    """Add the expected end rewards, in terminal states and after the last step, to the last entry of `earned`."""
+    assert model.end_reward is not None
+    parts: list[NDArray[np.float64]] = []
+    for layer, row, weight in zip(layers, rows, weights, strict=True):
+        ended = (row < 0) & (weight > 0)
+        parts.append(weight[ended] * model.end_reward[layer.state[ended]])
+    acting = np.flatnonzero((rows[-1] >= 0) & (weights[-1] > 0))
+    taken = rows[-1][acting]
+    counts = np.diff(model.outcome_indptr)[taken]
+    first = np.cumsum(counts) - counts
+    outcome = np.arange(int(counts.sum())) - np.repeat(first - model.outcome_indptr[taken], counts)
+    reached = np.repeat(weights[-1][acting], counts) * model.probability[outcome]
+    parts.append(reached * model.end_reward[model.next_state[outcome]])
+    rewards = np.concatenate(parts)
+    earned.reward[-1], earned.size[-1] = rewards.sum(), np.abs(rewards).sum()

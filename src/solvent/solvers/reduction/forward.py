@@ -34,7 +34,7 @@ def _next_on_grid(steps: StepArrays, h: int, layer: NodeLayer, monitor: Resource
         monitor.check_time()
         nodes = layer.part(begin, end)
         steps.run(
-            kernels.mark, h, nodes, steps.arrays, steps.cost_OD, bounds, steps.independent, after, marks, monitor.halt
+            kernels.mark, h, nodes, steps.arrays, steps.costs, bounds, steps.independent, after, marks, monitor.halt
         )
     monitor.check_time()
     count = int(kernels.count_marks(marks))
@@ -61,7 +61,7 @@ def _next_by_hash(steps: StepArrays, h: int, layer: NodeLayer, monitor: Resource
         taken = needed
         while pieces:
             nodes = layer.part(*pieces[0])
-            count, begin = kernels.expand(begin, nodes, steps.arrays, steps.cost_OD, bounds, count, found, monitor.halt)
+            count, begin = kernels.expand(begin, nodes, steps.arrays, steps.costs, bounds, count, found, monitor.halt)
             monitor.check_time()
             if begin < steps.model.n_states:
                 break

@@ -14,7 +14,7 @@ import numpy as np
 
 from solvent.core.jit import jit
 from solvent.policy.locate import COLLAPSED
-from solvent.solvers.bounds.kernels import SMALLEST_FLOAT
+from solvent.solvers.bounds.kernels import SMALLEST_FLOAT, clamped
 
 #: Largest number of amounts on the grid for which averages over next states are stored by amount.
 _AVERAGED_AMOUNTS = 1 << 16
@@ -97,7 +97,7 @@ def fill_slots(nodes, count, halt):
 
 
 @jit(inline="always")
-def arrive(spent_ND, i, cost_OD, o, state, nodes, out_ND, j):
+def arrive(spent_ND, i, costs, o, state, nodes, out_ND, j):
     """Write the amounts spent after outcome `o` at node `i`, settled resources collapsed, to row `j` of `out_ND`.
 
     The outcome leads to a state of `nodes`, the next layer.
@@ -105,7 +105,7 @@ def arrive(spent_ND, i, cost_OD, o, state, nodes, out_ND, j):
     for d in range(spent_ND.shape[1]):
         ticks = spent_ND[i, d]
         if ticks != COLLAPSED:
-            ticks += cost_OD[o, d]
+            ticks = clamped(ticks + costs.cost_OD[o, d], costs.floor_D[d], costs.ceiling_D[d])
             if nodes.settled_low_SD[state, d] <= ticks <= nodes.settled_high_SD[state, d]:
                 ticks = COLLAPSED
         out_ND[j, d] = ticks
@@ -121,9 +121,9 @@ def allows(spent_ND, i, low_KD, high_KD, k):
 
 
 @jit(inner=True)
-def next_node(spent_ND, i, cost_OD, o, state, nodes, scratch):
+def next_node(spent_ND, i, costs, o, state, nodes, scratch):
     """Return the position of the node, in a state of the next layer, that outcome `o` leads to from node `i`."""
-    arrive(spent_ND, i, cost_OD, o, state, nodes, scratch, 0)
+    arrive(spent_ND, i, costs, o, state, nodes, scratch, 0)
     return find(state, scratch, 0, nodes.state, nodes.spent_ND, nodes.slots, nodes.grid)
 
 
@@ -139,21 +139,21 @@ def _pick_safe(begin, end, spent_ND, low_KD, high_KD, k, out_safe):
 
 
 @jit(inline="always")
-def _key_after(spent_ND, i, cost_OD, o, state, settled_low_SD, settled_high_SD, grid):
+def _key_after(spent_ND, i, cost_OD, floor_D, ceiling_D, o, state, settled_low_SD, settled_high_SD, grid):
     """Return the grid key of the node, in a state of the next layer, that outcome `o` leads to from node `i`."""
     n_resources = spent_ND.shape[1]
     key = state * grid[0]
     for d in range(n_resources):
         ticks = spent_ND[i, d]
         if ticks != COLLAPSED:
-            ticks += cost_OD[o, d]
+            ticks = clamped(ticks + cost_OD[o, d], floor_D[d], ceiling_D[d])
             if not settled_low_SD[state, d] <= ticks <= settled_high_SD[state, d]:
                 key += (ticks - grid[1 + d] + 1) * grid[1 + n_resources + d]
     return key
 
 
 @jit(inline="always")
-def _amount_after(spent_ND, i, cost_KD, c, grid):
+def _amount_after(spent_ND, i, cost_KD, floor_D, ceiling_D, c, grid):
     """Return the position on the grid, within any state, of the amounts spent after cost `c` at node `i`.
 
     A safe amount outside the grid, on either side, is settled in every state that the row leads to, so all of them
@@ -164,7 +164,7 @@ def _amount_after(spent_ND, i, cost_KD, c, grid):
     for d in range(n_resources):
         ticks = spent_ND[i, d]
         if ticks != COLLAPSED:
-            digit = ticks + cost_KD[c, d] - grid[1 + d] + 1
+            digit = clamped(ticks + cost_KD[c, d], floor_D[d], ceiling_D[d]) - grid[1 + d] + 1
             last = grid[0] if d == n_resources - 1 else grid[2 + n_resources + d]
             if 1 <= digit < last // grid[1 + n_resources + d]:
                 position += digit * grid[1 + n_resources + d]
@@ -187,7 +187,7 @@ def _averaged_amounts(grid, distribution_indptr):
 
 
 @jit
-def mark(begin_state, end_state, nodes, model, cost_OD, bounds, independent, after, out_marks, halt):
+def mark(begin_state, end_state, nodes, model, costs, bounds, independent, after, out_marks, halt):
     """Mark on the grid every node that safe rows of the nodes of some states can lead to.
 
     For rows with a cost distribution, each distinct amount is combined with all next states once.
@@ -197,7 +197,7 @@ def mark(begin_state, end_state, nodes, model, cost_OD, bounds, independent, aft
     begin_state, end_state : int
     nodes : LayerNodes
     model : ModelArrays
-    cost_OD : ndarray of int64
+    costs : TickCosts
     bounds : LayerBounds
     independent : IndependentRows
     after : NodeIndex
@@ -209,8 +209,9 @@ def mark(begin_state, end_state, nodes, model, cost_OD, bounds, independent, aft
     row_low_RD, row_high_RD = bounds.row_low_RD, bounds.row_high_RD
     settled_low_SD, settled_high_SD = after.settled_low_SD, after.settled_high_SD
     outcome_indptr, next_state = model.outcome_indptr, model.next_state
-    distribution_R, next_count_R, marginal_state, _, costs = independent
-    cost_indptr, cost_KD, _ = costs
+    cost_OD, floor_D, ceiling_D = costs
+    distribution_R, next_count_R, marginal_state, _, distributions = independent
+    cost_indptr, cost_KD, _ = distributions
     n_amounts = _averaged_amounts(grid, cost_indptr)
     safe = np.empty(widest(node_indptr, begin_state, end_state), np.int64)
     stamp, now = np.zeros(n_amounts, np.int64), 0
@@ -225,15 +226,16 @@ def mark(begin_state, end_state, nodes, model, cost_OD, bounds, independent, aft
                     if halt[0]:
                         return
                     for c in range(cost_indptr[distribution], cost_indptr[distribution + 1]):
-                        amount = _amount_after(spent_ND, safe[k], cost_KD, c, grid)
+                        amount = _amount_after(spent_ND, safe[k], cost_KD, floor_D, ceiling_D, c, grid)
                         if stamp[amount] == now:
                             continue
                         stamp[amount] = now
                         for m in range(first, first + next_count_R[r]):
                             state = marginal_state[m]
                             key = _key_after(
-                                spent_ND, safe[k], cost_KD, c, state, settled_low_SD, settled_high_SD, grid
-                            )
+                                spent_ND, safe[k], cost_KD, floor_D, ceiling_D, c, state, settled_low_SD,
+                                settled_high_SD, grid,
+                            )  # fmt: skip
                             out_marks[key] = True
                 continue
             for o in range(first, outcome_indptr[r + 1]):
@@ -241,7 +243,9 @@ def mark(begin_state, end_state, nodes, model, cost_OD, bounds, independent, aft
                     return
                 state = next_state[o]
                 for k in range(count):
-                    key = _key_after(spent_ND, safe[k], cost_OD, o, state, settled_low_SD, settled_high_SD, grid)
+                    key = _key_after(
+                        spent_ND, safe[k], cost_OD, floor_D, ceiling_D, o, state, settled_low_SD, settled_high_SD, grid
+                    )
                     out_marks[key] = True
 
 
@@ -275,7 +279,7 @@ def collect(marks, grid, out_nodes):
 
 
 @jit
-def expand(begin_state, nodes, model, cost_OD, bounds, count, out_nodes, halt):
+def expand(begin_state, nodes, model, costs, bounds, count, out_nodes, halt):
     """Add to the next layer, by hash, every node that safe rows of the nodes of states from `begin_state` lead to.
 
     Parameters
@@ -283,7 +287,7 @@ def expand(begin_state, nodes, model, cost_OD, bounds, count, out_nodes, halt):
     begin_state : int
     nodes : LayerNodes
     model : ModelArrays
-    cost_OD : ndarray of int64
+    costs : TickCosts
     bounds : LayerBounds
     count : int
         Number of nodes already in the next layer.
@@ -316,7 +320,7 @@ def expand(begin_state, nodes, model, cost_OD, bounds, count, out_nodes, halt):
                     if count >= room:
                         return count, s
                     out_state[count] = state
-                    arrive(spent_ND, safe[k], cost_OD, o, state, out_nodes, out_spent_ND, count)
+                    arrive(spent_ND, safe[k], costs, o, state, out_nodes, out_spent_ND, count)
                     if enter(count, out_state, out_spent_ND, slots, grid):
                         count += 1
     return count, n_states
@@ -331,7 +335,7 @@ def put_values(nodes, value, grid, out_value):
 
 
 @jit
-def choose_rows(begin_state, end_state, nodes, model, cost_OD, bounds, independent, after, out_choices, halt):
+def choose_rows(begin_state, end_state, nodes, model, costs, bounds, independent, after, out_choices, halt):
     """Write the value and the best row of each node of some states, from the values of the next layer.
 
     On a grid, the value of a row with a cost distribution is averaged over next states once for each amount, then over
@@ -342,7 +346,7 @@ def choose_rows(begin_state, end_state, nodes, model, cost_OD, bounds, independe
     begin_state, end_state : int
     nodes : LayerNodes
     model : ModelArrays
-    cost_OD : ndarray of int64
+    costs : TickCosts
     bounds : LayerBounds
     independent : IndependentRows
     after : NextValues
@@ -356,8 +360,10 @@ def choose_rows(begin_state, end_state, nodes, model, cost_OD, bounds, independe
     outcome_indptr, next_nodes, next_value, grid = model.outcome_indptr, after.nodes, after.value, after.nodes.grid
     settled_low_SD, settled_high_SD = next_nodes.settled_low_SD, next_nodes.settled_high_SD
     next_state, probability, row_reward = model.next_state, model.probability, model.row_reward
-    distribution_R, next_count_R, marginal_state, marginal_probability, costs = independent
-    cost_indptr, cost_KD, cost_probability = costs
+    cost_OD, floor_D, ceiling_D = costs
+    distribution_R, next_count_R, marginal_state, marginal_probability, distributions = independent
+    cost_indptr, cost_KD, cost_probability = distributions
+    end_value = model.end_value
     last = next_value.shape[0] == 0
     most = widest(node_indptr, begin_state, end_state)
     n_amounts = _averaged_amounts(grid, cost_indptr)
@@ -369,8 +375,8 @@ def choose_rows(begin_state, end_state, nodes, model, cost_OD, bounds, independe
         begin, end = node_indptr[s], node_indptr[s + 1]
         if row_indptr[s] == row_indptr[s + 1]:
             for i in range(begin, end):
-                may_end = allows(spent_ND, i, bounds.end_low_SD, bounds.end_high_SD, s)
-                out_value[i] = 0.0 if may_end else -np.inf
+                may_end = end_value[s] > -np.inf and allows(spent_ND, i, bounds.end_low_SD, bounds.end_high_SD, s)
+                out_value[i] = end_value[s] if may_end else -np.inf
                 out_row[i] = TERMINAL if may_end else DEAD_END
             continue
         for i in range(begin, end):
@@ -378,22 +384,29 @@ def choose_rows(begin_state, end_state, nodes, model, cost_OD, bounds, independe
         for r in range(row_indptr[s], row_indptr[s + 1]):
             count = _pick_safe(begin, end, spent_ND, row_low_RD, row_high_RD, r - row_indptr[0], safe)
             reward, first, distribution = row_reward[r], outcome_indptr[r], distribution_R[r]
+            if last:
+                start = reward
+                for o in range(first, outcome_indptr[r + 1]):
+                    start += probability[o] * end_value[next_state[o]]
+            else:
+                start = reward
             for k in range(count):
-                total[k] = reward
+                total[k] = start
             if not last and n_amounts > 0 and distribution >= 0:
                 now += 1
                 for k in range(count):
                     if halt[0]:
                         return
                     for c in range(cost_indptr[distribution], cost_indptr[distribution + 1]):
-                        amount = _amount_after(spent_ND, safe[k], cost_KD, c, grid)
+                        amount = _amount_after(spent_ND, safe[k], cost_KD, floor_D, ceiling_D, c, grid)
                         if stamp[amount] != now:
                             stamp[amount], average[amount] = now, 0.0
                             for m in range(first, first + next_count_R[r]):
                                 state = marginal_state[m]
                                 key = _key_after(
-                                    spent_ND, safe[k], cost_KD, c, state, settled_low_SD, settled_high_SD, grid
-                                )
+                                    spent_ND, safe[k], cost_KD, floor_D, ceiling_D, c, state, settled_low_SD,
+                                    settled_high_SD, grid,
+                                )  # fmt: skip
                                 average[amount] += marginal_probability[m] * next_value[key]
                         total[k] += cost_probability[c] * average[amount]
             elif not last:
@@ -404,12 +417,13 @@ def choose_rows(begin_state, end_state, nodes, model, cost_OD, bounds, independe
                     if grid[0] > 0:
                         for k in range(count):
                             key = _key_after(
-                                spent_ND, safe[k], cost_OD, o, state, settled_low_SD, settled_high_SD, grid
-                            )
+                                spent_ND, safe[k], cost_OD, floor_D, ceiling_D, o, state, settled_low_SD,
+                                settled_high_SD, grid,
+                            )  # fmt: skip
                             total[k] += p * next_value[key]
                     else:
                         for k in range(count):
-                            j = next_node(spent_ND, safe[k], cost_OD, o, state, next_nodes, scratch)
+                            j = next_node(spent_ND, safe[k], costs, o, state, next_nodes, scratch)
                             total[k] += p * next_value[j]
             alive = False
             for k in range(count):
@@ -444,8 +458,9 @@ def follow(spent_ND, row, reached, model, costs, after, out_reached, out_extreme
     n_resources = spent_ND.shape[1]
     probability, most_ND, least_ND = reached.probability, reached.most_ND, reached.least_ND
     out_probability, out_most_ND, out_least_ND = out_reached.probability, out_reached.most_ND, out_reached.least_ND
-    high_OD, low_OD, extremes = costs.high_OD, costs.low_OD, out_extremes
+    counted, true, extremes = costs.counted, costs.true, out_extremes
     scratch = np.empty((1, n_resources), np.int64)
+    most_D, least_D = np.empty(n_resources, np.int64), np.empty(n_resources, np.int64)
     for i in range(row.shape[0]):
         if halt[0]:
             return
@@ -459,15 +474,17 @@ def follow(spent_ND, row, reached, model, costs, after, out_reached, out_extreme
             continue
         for o in range(model.outcome_indptr[r], model.outcome_indptr[r + 1]):
             for d in range(n_resources):
-                extremes.peak_D[d] = max(extremes.peak_D[d], most_ND[i, d] + high_OD[o, d])
-                extremes.trough_D[d] = min(extremes.trough_D[d], least_ND[i, d] + low_OD[o, d])
+                most_D[d] = clamped(most_ND[i, d] + true.high_OD[o, d], true.high_floor_D[d], true.high_ceiling_D[d])
+                least_D[d] = clamped(least_ND[i, d] + true.low_OD[o, d], true.low_floor_D[d], true.low_ceiling_D[d])
+                extremes.peak_D[d] = max(extremes.peak_D[d], most_D[d])
+                extremes.trough_D[d] = min(extremes.trough_D[d], least_D[d])
             if after.state.shape[0] == 0:
                 continue
             state = model.next_state[o]
-            arrive(spent_ND, i, costs.counted_OD, o, state, after, scratch, 0)
+            arrive(spent_ND, i, counted, o, state, after, scratch, 0)
             j = find(state, scratch, 0, after.state, after.spent_ND, after.slots, after.grid)
             # a probability may underflow to 0, but a node that is reached must keep a positive one
             out_probability[j] += max(probability[i] * model.probability[o], SMALLEST_FLOAT)
             for d in range(n_resources):
-                out_most_ND[j, d] = max(out_most_ND[j, d], most_ND[i, d] + high_OD[o, d])
-                out_least_ND[j, d] = min(out_least_ND[j, d], least_ND[i, d] + low_OD[o, d])
+                out_most_ND[j, d] = max(out_most_ND[j, d], most_D[d])
+                out_least_ND[j, d] = min(out_least_ND[j, d], least_D[d])

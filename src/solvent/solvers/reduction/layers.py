@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
+from solvent.model.lattice import Lattice
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.search import pack
 from solvent.solvers.bounds.arrays import Bounds
-from solvent.solvers.bounds.kernels import DOWN, UP
 from solvent.solvers.reduction import kernels
 from solvent.solvers.reduction.arrays import LayerNodes, NodeIndex
 
@@ -76,12 +77,12 @@ class Grid:
     size: int
 
     @classmethod
-    def over(cls, bounds: Bounds, n_states: int) -> Grid:
+    def over(cls, bounds: Bounds, lattice: Lattice, n_states: int) -> Grid:
         """Return the grid of all amounts that are neither doomed nor settled in some node, if it is small."""
         n_resources = bounds.safe_low.shape[2]
         lows, strides, keys = [], [], 1
         for d in range(n_resources):
-            low, high = _span(bounds, d)
+            low, high = _span(bounds, lattice, d)
             lows.append(low)
             strides.append(keys)
             keys *= high - low + 2
@@ -110,20 +111,21 @@ class Grid:
         return np.full(self.size or power_of_two(2 * n_nodes), kernels.EMPTY, np.int32)
 
 
-def _span(bounds: Bounds, d: int) -> tuple[int, int]:
+def _span(bounds: Bounds, lattice: Lattice, d: int) -> tuple[int, int]:
     """Return the least and the most ticks of a resource in any node where it is neither doomed nor settled."""
+    initial, floor, ceiling = (int(each[d]) for each in lattice.accounts)
     safe_low, safe_high = bounds.safe_low[..., d], bounds.safe_high[..., d]
     settled_low, settled_high = bounds.settled_low[..., d], bounds.settled_high[..., d]
     # below safe_high but not settled: from above settled_high or below settled_low
     some = settled_low <= settled_high
-    low = np.where(some & (settled_low == DOWN), settled_high, safe_low)
-    high = np.where(some & (settled_high == UP), settled_low, safe_high)
+    low = np.where(some & (settled_low == MINUS_INFINITY), settled_high, safe_low)
+    high = np.where(some & (settled_high == PLUS_INFINITY), settled_low, safe_high)
     live = (safe_low <= safe_high) & ~(some & (settled_low <= safe_low) & (settled_high >= safe_high))
     live[-1] = False
     if not live.any():
-        return 0, 0
-    lowest, highest = int(low[live].min()), int(high[live].max())
-    return min(lowest, 0), max(highest, 0)
+        return initial, initial
+    lowest, highest = max(int(low[live].min()), floor), min(int(high[live].max()), ceiling)
+    return min(lowest, initial), max(highest, initial)
 
 
 def power_of_two(least: int) -> int:

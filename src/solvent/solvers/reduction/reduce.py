@@ -4,7 +4,9 @@ The sufficient state is the node (step, state, spent). An action is safe at a no
 every limit of that step, and layer h + 1 holds the nodes that safe actions of layer h can lead to. On nodes the problem
 is an ordinary MDP:
 
-    V_h(s, x) = max over safe a of  r_h(s, a) + E[ V_{h+1}(s', x + c) ],   V_H = 0,  minus infinity at a dead end.
+    V_h(s, x) = max over safe a of  r_h(s, a) + E[ V_{h+1}(s', x + c) ],   V_H = end reward,  -inf at a dead end,
+
+with x + c clamped to where the resource saturates. An episode that must not end in a state is at a dead end there.
 
 Two exact prunings go beyond the paper. With `prune`, a row is safe only if no outcome leads to a *doomed* node, from
 which even the most careful continuation may break a limit of some resource; and a resource that is *settled*, because
@@ -29,6 +31,7 @@ from solvent.solvers.reduction.forward import forward, next_layer
 from solvent.solvers.reduction.kernels import DEAD_END
 from solvent.solvers.reduction.layers import NodeLayer
 from solvent.solvers.reduction.steps import StepArrays
+from solvent.solvers.starts import expectation_error, expected_value
 
 #: Memory for counting distinct amounts, in bytes per node.
 _COUNTING = 48
@@ -41,7 +44,9 @@ class Reduction:
     Attributes
     ----------
     value : float
-        Value of the start; minus infinity if no policy is feasible.
+        Expected value of the first state; minus infinity if no policy is feasible.
+    start_error : float
+        Bound on the rounding error of that expectation.
     layers : list of NodeLayer
         One for each of the H steps.
     rows : list of ndarray of int32
@@ -56,6 +61,7 @@ class Reduction:
     """
 
     value: float
+    start_error: float
     layers: list[NodeLayer]
     rows: list[NDArray[np.int32]]
     bounds: Bounds
@@ -103,7 +109,7 @@ def reduce(
     bounds = bounds_of(model, lattice, monitor, prune=prune, truncation=truncation, within=within)
     steps = StepArrays(model, lattice, bounds, monitor)
     layers = forward(steps, monitor)
-    value, rows, extremes = backward(steps, layers, monitor)
+    values, rows, extremes = backward(steps, layers, monitor)
     diversity = None
     if not prune:
         # the paper counts the amounts after the last step too
@@ -111,4 +117,5 @@ def reduce(
         with monitor.borrowed(_COUNTING * max(map(len, counted)), "counting amounts"):
             diversity = max(layer.distinct_amounts() for layer in counted)
     steps.release()
-    return Reduction(value, layers, rows, bounds, diversity, extremes, steps.pooled)
+    value, error = expected_value(model, values), expectation_error(model, values)
+    return Reduction(value, error, layers, rows, bounds, diversity, extremes, steps.pooled)

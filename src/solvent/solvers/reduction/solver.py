@@ -43,12 +43,12 @@ class ReductionSolver:
         )
         if found.value == -np.inf:
             return Answer.infeasible(self.name, stats, problem)
-        traced = trace(model, lattice, found, problem.truth.high_OD, problem.truth.low_OD, monitor)
+        traced = trace(model, lattice, found, problem.truth, monitor)
         if problem.is_exact:
             check_limits(lattice, traced.peak_HD, traced.trough_HD)
         rounding = problem.rounding(pooled=found.pooled)
-        above = found.extremes.above(found.value, rounding)
-        below = traced.followed.below(rounding) + found.extremes.shifted(rounding)
+        above = found.extremes.above(found.value, rounding) + found.start_error
+        below = traced.followed.below(rounding) + found.extremes.shifted(rounding) + found.start_error
         check_value(found.value, traced.followed, below, above)
 
         def make_policy() -> AugmentedPolicy:

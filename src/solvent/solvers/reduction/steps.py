@@ -13,7 +13,7 @@ from solvent.core.threads import run_by_states
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.policy.locate import COLLAPSED
-from solvent.solvers.arrays import ModelArrays, read_only
+from solvent.solvers.arrays import ModelArrays, TickCosts, read_only
 from solvent.solvers.bounds.arrays import Bounds, LimitArrays
 from solvent.solvers.bounds.kernels import fill_row_bounds
 from solvent.solvers.outcomes.pooling import independent_rows
@@ -36,8 +36,7 @@ class StepArrays:
     bounds : Bounds
     monitor : ResourceMonitor
     arrays : ModelArrays
-    cost_OD : ndarray of int64, shape (O, D)
-        Costs in ticks, read-only.
+    costs : TickCosts
     grid : Grid
     independent : IndependentRows
     pooled : bool
@@ -48,9 +47,9 @@ class StepArrays:
 
     def __init__(self, model: CMDP, lattice: Lattice, bounds: Bounds, monitor: ResourceMonitor) -> None:
         self.model, self.lattice, self.bounds, self.monitor = model, lattice, bounds, monitor
-        self.arrays, self.cost_OD = ModelArrays.of(model), read_only(lattice.cost_OD)
+        self.arrays, self.costs = ModelArrays.of(model), TickCosts.of(lattice)
         self._limits = LimitArrays(read_only(lattice.upper_HD), read_only(lattice.lower_HD))
-        self.grid = Grid.over(bounds, model.n_states)
+        self.grid = Grid.over(bounds, lattice, model.n_states)
         self.bytes_per_node = 8 * len(lattice.resources) + 4
         used = monitor.used
         self.independent = independent_rows(model, lattice.cost_OD, monitor)
@@ -87,7 +86,7 @@ class StepArrays:
         row_low, row_high = np.empty(shape, np.int64), np.empty(shape, np.int64)
         safe_low, safe_high = self.bounds.safe_low, self.bounds.safe_high
         fill_row_bounds(
-            row_indptr, self.arrays, self.cost_OD, self._limits.upper_HD[h], self._limits.lower_HD[h], safe_low[h + 1],
+            row_indptr, self.arrays, self.costs, self._limits.upper_HD[h], self._limits.lower_HD[h], safe_low[h + 1],
             safe_high[h + 1], row_low, row_high,
         )  # fmt: skip
         found = LayerBounds(row_indptr, row_low, row_high, safe_low[h], safe_high[h])
@@ -104,13 +103,11 @@ class StepArrays:
         run_by_states(lambda begin, end: kernel(begin, end, nodes, *others), np.diff(nodes.indptr) * (1.0 + outcomes_S))
 
     def first_layer(self) -> NodeLayer:
-        """Return the layer of step 0, which has one node: the start."""
-        spent = np.zeros((1, len(self.lattice.resources)), np.int64)
-        start = self.model.start_index
-        settled = (self.bounds.settled_low[0, start] <= 0) & (self.bounds.settled_high[0, start] >= 0)
-        spent[0, settled] = COLLAPSED
-        indptr = np.zeros(self.model.n_states + 1, np.int64)
-        indptr[start + 1 :] = 1
+        """Return the layer of step 0: one node for each possible first state, in the order of `start_states`."""
+        initial_D, starts = self.lattice.initial_D, self.model.start_states
+        low, high = self.bounds.settled_low[0, starts], self.bounds.settled_high[0, starts]
+        spent = np.where((low <= initial_D) & (initial_D <= high), COLLAPSED, initial_D)
+        indptr = np.searchsorted(starts, np.arange(self.model.n_states + 1))
         return NodeLayer(indptr, spent)
 
     def index(self, h: int, layer: NodeLayer | None = None) -> NodeIndex:

@@ -74,7 +74,7 @@ class Approximation:
     def transform(self, limits: Limits, horizon: int, scheme: Scheme) -> RoundedCosts:
         """Return the rounding of costs for a scheme."""
         if self.name == "additive":
-            return RoundedCosts(additive_lengths(self.epsilons, horizon), scheme)
+            return RoundedCosts(additive_lengths(self.epsilons, limits, horizon), scheme)
         strict = scheme == "smaller budget"
         return RoundedCosts(relative_lengths(self.epsilons, limits, horizon, strict=strict), scheme)
 

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import MAX_TICKS, ExactColumn, common_unit
 from solvent.core.limits import ResourceMonitor
+from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.distributions import CostDistribution
+from solvent.model.lattice import AccountTicks
 from solvent.model.rounding import round_to
 from solvent.policy.nodes import Counting
 from solvent.solvers.outcomes.merging import Columns, merge, rebuilt
@@ -46,6 +48,8 @@ class Measure:
         The least number of ticks that a cost counts as, where distributions may be unbounded below.
     reach : Fraction
         Bound on the absolute value of every sum of its costs.
+    fixed : tuple of Fraction
+        What its account begins with and where it saturates, without amounts of 0.
     """
 
     resource: int
@@ -53,6 +57,7 @@ class Measure:
     counting: Counting
     bottom: int | None
     reach: Fraction
+    fixed: tuple[Fraction, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,12 +79,15 @@ class Parts:
     error: float
 
 
-def split(model: CMDP, measures: tuple[Measure, ...], monitor: ResourceMonitor | None = None) -> Parts:
+def split(
+    model: CMDP, limits: Limits, measures: tuple[Measure, ...], monitor: ResourceMonitor | None = None
+) -> Parts:
     """Return the model in coarse ticks.
 
     Parameters
     ----------
     model : CMDP
+    limits : Limits
     measures : tuple of Measure
         One for each tracked resource.
     monitor : ResourceMonitor, optional
@@ -121,7 +129,9 @@ def split(model: CMDP, measures: tuple[Measure, ...], monitor: ResourceMonitor |
         for each in measures
         for i in _used_distributions(model, each.resource)
     )
-    parts = Parts(rebuilt(model, columns), ticks_OD, TrueCosts(tuple(units), high_OD, low_OD, exact), lumped, error)
+    high, low = (AccountTicks.of(model, limits, units, (up,) * n_tracked) for up in (True, False))
+    truth = TrueCosts(tuple(units), high_OD, low_OD, high, low, exact)
+    parts = Parts(rebuilt(model, columns), ticks_OD, truth, lumped, error)
     monitor.release(size - min(size, len(columns.source) * (20 + 24 * n_tracked)))
     return parts
 
@@ -150,7 +160,8 @@ def _true_unit(model: CMDP, measure: Measure) -> tuple[Fraction, bool]:
     column = model.cost[measure.resource]
     used = [model.distributions[i] for i in _used_distributions(model, measure.resource)]
     ends = [end for each in used for end in (each.low, each.high) if end is not None]
-    unit = common_unit([*([column.unit] if column.ticks.any() else []), *ends, *([measure.unit] if used else [])])
+    amounts = [*ends, *measure.fixed, *([measure.unit] if used else [])]
+    unit = common_unit([*([column.unit] if column.ticks.any() else []), *amounts])
     if measure.reach <= MAX_TICKS * unit:
         return unit, True
     unit = Fraction(1)

@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.exact import exact as exact_number
 from solvent.core.interrupt import settle
 from solvent.core.limits import REACHED, LimitReached, ResourceMonitor, reason_of
 from solvent.errors import LatticeOverflowError, ModelError, quote
 from solvent.solvers.base import Answer, Run, SolverOptions
-from solvent.solvers.bounds.kernels import DOWN, UP
 from solvent.solvers.choice import solve_problem
 from solvent.solvers.diagnosis import relaxed_value
 from solvent.solvers.frontier.bounds import FrontierBounds
@@ -274,16 +274,18 @@ class _Known:
         low, high = np.empty_like(self.low), np.empty_like(self.high)
         steps = np.arange(self.low.shape[0])[:, None]
         for d, counting in enumerate(self.problem.counting):
+            if self.problem.limits.initial[d]:  # which may have been rounded as well
+                steps = 1 + np.arange(self.low.shape[0])[:, None]
             ratio = float(self.problem.lattice.units[d] / finer.lattice.units[d])
             hidden = steps if finer.counting[d] != "exact" else 0
             below, above = (steps if counting == side else 0 for side in ("up", "down"))
             # floats are accurate enough for bounds that are a tick wider; bounds far away count as open
             least = np.floor((self.low[..., d] - np.float64(below)) * ratio) - hidden - 1
             most = np.ceil((self.high[..., d] + np.float64(above)) * ratio) + hidden + 1
-            low[..., d] = _whole(least, DOWN)
-            high[..., d] = _whole(most, UP)
-        none = self.low == UP
-        low[none], high[none] = UP, DOWN
+            low[..., d] = _whole(least, MINUS_INFINITY)
+            high[..., d] = _whole(most, PLUS_INFINITY)
+        none = self.low == PLUS_INFINITY
+        low[none], high[none] = PLUS_INFINITY, MINUS_INFINITY
         return low, high
 
 

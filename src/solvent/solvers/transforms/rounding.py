@@ -9,6 +9,9 @@ keeps it as counted: the optimum on counted costs is at least the true one. Two 
 the budget: counting against limits that are smaller by H * l, as in the paper (`prop: feasible-scheme`), and rounding
 costs *up* against the given limits, which at the same length is never worse.
 
+The same holds if the resource saturates, with its floor and ceiling rounded as costs are, since clamping is monotone
+and never enlarges a difference. An amount spent before the first step is rounded as one more cost.
+
 For lower limits all directions are reversed. A resource with limits on both sides is rounded down, and the limits on
 the side where that is unsafe are moved by one tick per step. The paper truncates amounts far below the budget; here
 they lie in the interval in which a resource is *settled*, which has the same effect without a special case.
@@ -24,14 +27,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import MAX_TICKS, Number, exact
+from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY, Number, common_unit, exact
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
-from solvent.model.lattice import Lattice
-from solvent.model.rounding import NO_LOWER, NO_UPPER, limit_ticks
+from solvent.model.lattice import AccountTicks, Lattice, fixed_amounts
+from solvent.model.rounding import limit_ticks
 from solvent.policy.nodes import Counting
 from solvent.solvers.base import Answer
 from solvent.solvers.problem import Problem
@@ -102,9 +105,14 @@ def _positive(value: Any, where: str) -> Fraction:
     return number
 
 
-def additive_lengths(epsilons: tuple[Fraction, ...], horizon: int) -> tuple[Fraction, ...]:
+def additive_lengths(epsilons: tuple[Fraction, ...], limits: Limits, horizon: int) -> tuple[Fraction, ...]:
     """Return the length for each tracked resource with which H steps add up to epsilon (`cor: additive`)."""
-    return tuple(epsilon / horizon for epsilon in epsilons)
+    return tuple(epsilon / _roundings(limits, d, horizon) for d, epsilon in enumerate(epsilons))
+
+
+def _roundings(limits: Limits, d: int, horizon: int) -> int:
+    """Return how often amounts of a resource are rounded: at each step, and at the start unless nothing is spent."""
+    return horizon + bool(limits.initial[d])
 
 
 def relative_lengths(
@@ -133,7 +141,7 @@ def relative_lengths(
         if strict:
             factor = 1 + epsilon if smallest > 0 else 1 - epsilon
             smallest = smallest / factor if factor > 0 else smallest
-        lengths.append(epsilon * abs(smallest) / horizon)
+        lengths.append(epsilon * abs(smallest) / _roundings(limits, d, horizon))
     return tuple(lengths)
 
 
@@ -152,7 +160,7 @@ def finest_lengths(model: CMDP, limits: Limits) -> tuple[Fraction, ...]:
 
 def _fits(model: CMDP, r: int, limits: Limits, d: int, length: Fraction) -> bool:
     """Whether sums of costs rounded to a length fit 64 bits."""
-    return _reach_in_bins(model, r, limits, d, length) <= (_MOST - model.horizon) * length
+    return _reach_in_bins(model, r, limits, d, length) <= (_MOST - model.horizon - 1) * length
 
 
 @dataclass(frozen=True)
@@ -171,11 +179,16 @@ class _Sides:
             return "down"
         return "up" if self.upper == (scheme == "rounded") else "down"
 
-    def moves(self, scheme: Scheme, horizon: int) -> tuple[NDArray[np.int64] | int, NDArray[np.int64] | int]:
-        """Return what is added to the upper and the lower limits, in ticks."""
-        hidden = np.arange(1, horizon + 1)
+    def moves(
+        self, scheme: Scheme, horizon: int, begun: int
+    ) -> tuple[NDArray[np.int64] | int, NDArray[np.int64] | int]:
+        """Return what is added to the upper and the lower limits, in ticks.
+
+        `begun` is the number of roundings before the first step, 0 or 1.
+        """
+        hidden = begun + np.arange(1, horizon + 1)
         if scheme == "smaller budget":
-            return (-horizon, 0) if self.upper else (0, horizon)
+            return (-horizon - begun, 0) if self.upper else (0, horizon + begun)
         if not (self.upper and self.lower):
             return 0, 0
         return (0, -hidden) if scheme == "relaxed" else (-hidden, 0)
@@ -201,35 +214,33 @@ def project(
     """
     horizon = model.horizon
     measures = []
-    upper_HD = np.full((horizon, len(limits.resources)), NO_UPPER, np.int64)
-    lower_HD = np.full((horizon, len(limits.resources)), NO_LOWER, np.int64)
+    upper_HD = np.full((horizon, len(limits.resources)), PLUS_INFINITY, np.int64)
+    lower_HD = np.full((horizon, len(limits.resources)), MINUS_INFINITY, np.int64)
     for d, name in enumerate(limits.resources):
         r, sides = model.resource_index(name), _Sides.of(limits, d)
         continuous = _is_continuous(model, r)
         counting: Counting = sides.counting(scheme)
-        unit, (move_upper, move_lower) = lengths[d], sides.moves(scheme, horizon)
-        if not continuous and model.cost[r].unit >= unit:
-            unit, counting, move_upper, move_lower = model.cost[r].unit, "exact", 0, 0
+        fixed = fixed_amounts(model, limits, d)
+        unit = lengths[d]
+        move_upper, move_lower = sides.moves(scheme, horizon, int(bool(limits.initial[d] % unit)))
+        finest = common_unit([model.cost[r].unit, *fixed])
+        if not continuous and finest >= unit:
+            unit, counting, move_upper, move_lower = finest, "exact", 0, 0
         bottom = None if not continuous else _bottom(model, r, limits, d, unit)
         reach = _reach_in_bins(model, r, limits, d, unit)
-        if reach > (_MOST - horizon) * unit:
+        if reach > (_MOST - horizon - 1) * unit:
             raise ModelError(
                 f"epsilon, {name}",
                 f"at least {short_amount(reach * horizon / _MOST)}, so that sums of rounded costs fit 64 bits",
                 short_amount(unit * horizon),
             )
-        upper_HD[:, d] = limit_ticks(limits.upper[d], unit, NO_UPPER, move_upper)
-        lower_HD[:, d] = limit_ticks(limits.lower[d], unit, NO_LOWER, move_lower)
-        measures.append(Measure(r, unit, counting, bottom, reach))
-    parts = split(model, tuple(measures), monitor)
-    lattice = Lattice(
-        limits.resources,
-        tuple(each.unit for each in measures),
-        parts.ticks_OD,
-        upper_HD,
-        lower_HD,
-        *Lattice.plain_accounts(len(measures)),
-    )
+        upper_HD[:, d] = limit_ticks(limits.upper[d], unit, PLUS_INFINITY, move_upper)
+        lower_HD[:, d] = limit_ticks(limits.lower[d], unit, MINUS_INFINITY, move_lower)
+        measures.append(Measure(r, unit, counting, bottom, reach, tuple(fixed)))
+    parts = split(model, limits, tuple(measures), monitor)
+    units = tuple(each.unit for each in measures)
+    accounts = AccountTicks.of(model, limits, units, [each.counting == "up" for each in measures])
+    lattice = Lattice(limits.resources, units, parts.ticks_OD, upper_HD, lower_HD, *accounts)
     spans = [_Span.of(lattice, d) for d in range(len(measures))]
     settled = [span.truncation() for span in spans]
     truncation = tuple(np.stack(side, axis=1) for side in zip(*settled, strict=True)) if spans else (upper_HD, lower_HD)
@@ -255,18 +266,21 @@ def _reach_in_bins(model: CMDP, r: int, limits: Limits, d: int, unit: Fraction) 
 def _bottom(model: CMDP, r: int, limits: Limits, d: int, unit: Fraction) -> int:
     """Return ticks so low that, once added, no upper limit can be reached and no lower limit can be kept any more.
 
-    They are at most the upper end of each distribution, so that no cost counts as more than it is.
+    They are at most the upper end of each distribution, so that no cost counts as more than it is. If the resource has
+    a floor, they lead to it from every amount.
     """
     assert model.distribution_DO is not None
     used = np.unique(model.distribution_DO[r][model.distribution_DO[r] != NO_DISTRIBUTION])
     rise = model.horizon * (max(model.cost_range(r)[1], Fraction(0)) + unit)
-    bottom = min([Fraction(0), *limits.distinct(d)]) - 2 * rise
+    fixed = fixed_amounts(model, limits, d)
+    bottom = min([Fraction(0), *limits.distinct(d), *fixed]) - sum(map(abs, fixed)) - 2 * rise
     return int(min([bottom, *(model.distributions[i].high for i in used)]) // unit)
 
 
 def reach_of(model: CMDP, r: int, limits: Limits, d: int) -> Fraction:
     """Return a bound on the absolute value of all sums of costs and limits."""
     reach = max(model.cost_sums[r]) * model.cost[r].unit + limits.largest(d)
+    reach += sum(map(abs, fixed_amounts(model, limits, d)))
     if model.distribution_DO is not None:
         used = model.distribution_DO[r]
         used_distributions = [model.distributions[i] for i in np.unique(used[used != NO_DISTRIBUTION])]
@@ -283,12 +297,16 @@ class _Span:
     least: int
     upper: NDArray[np.int64]
     lower: NDArray[np.int64]
+    initial: int
+    floor: int
+    ceiling: int
 
     @classmethod
     def of(cls, lattice: Lattice, d: int) -> _Span:
         ticks = lattice.cost_OD[:, d]
         largest, least = int(ticks.max(initial=0)), int(ticks.min(initial=0))
-        return cls(largest, least, lattice.upper_HD[:, d], lattice.lower_HD[:, d])
+        accounts = (int(each[d]) for each in lattice.accounts)
+        return cls(largest, least, lattice.upper_HD[:, d], lattice.lower_HD[:, d], *accounts)
 
     def truncation(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the amounts before each step from which no limit can be broken: below the paper's B - (H - h) cmax.
@@ -298,18 +316,18 @@ class _Span:
         left = np.arange(len(self.upper), 0, -1)
         upper = np.minimum.accumulate(self.upper[::-1])[::-1]
         lower = np.maximum.accumulate(self.lower[::-1])[::-1]
-        has_upper, has_lower = upper != NO_UPPER, lower != NO_LOWER
-        high = np.where(has_upper, np.where(has_upper, upper, 0) - self.largest * left, NO_UPPER)
-        low = np.where(has_lower, np.where(has_lower, lower, 0) - self.least * left, NO_LOWER)
+        has_upper, has_lower = upper != PLUS_INFINITY, lower != MINUS_INFINITY
+        high = np.where(has_upper, np.where(has_upper, upper, 0) - self.largest * left, PLUS_INFINITY)
+        low = np.where(has_lower, np.where(has_lower, lower, 0) - self.least * left, MINUS_INFINITY)
         both = has_upper & has_lower
-        return np.where(both, NO_UPPER, low), np.where(both, NO_LOWER, high)
+        return np.where(both, PLUS_INFINITY, low), np.where(both, MINUS_INFINITY, high)
 
     def ends(self) -> tuple[int, int]:
         """Return the ends of the amounts to distinguish (`lem: approx`; `cor: improved` if no cost is negative)."""
         horizon = len(self.upper)
         rise, fall = horizon * self.largest, horizon * self.least
-        uppers, lowers = self.upper[self.upper != NO_UPPER], self.lower[self.lower != NO_LOWER]
-        low, high = fall, rise
+        uppers, lowers = self.upper[self.upper != PLUS_INFINITY], self.lower[self.lower != MINUS_INFINITY]
+        low, high = max(self.initial + fall, self.floor), min(self.initial + rise, self.ceiling)
         if len(uppers) == horizon:
             high = min(high, int(uppers.max()))
         if len(lowers) == horizon:
@@ -318,4 +336,4 @@ class _Span:
             low = max(low, int(uppers.min()) - rise)
         if not len(uppers) and len(lowers):
             high = min(high, int(lowers.max()) - fall)
-        return min(low, 0), max(high, 0)
+        return min(low, self.initial), max(high, self.initial)
