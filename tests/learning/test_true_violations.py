@@ -81,7 +81,9 @@ def test_violations_in_a_model_are_those_of_true_costs(seed: int, strict: bool |
     problem = (
         Problem.exact(model, limits, merge=False)
         if strict is None
-        else project(model, limits, additive_lengths((epsilon,), limits, model.horizon), "rounded" if strict else "relaxed")
+        else project(
+            model, limits, additive_lengths((epsilon,), limits, model.horizon), "rounded" if strict else "relaxed"
+        )
     )
     learned = 0
     true = 0
