@@ -84,7 +84,7 @@ class SweepArrays(NamedTuple):
 
 
 @jit
-def sweep_step(begin_state, end_state, h, model, rows, least_left, layout, next_average_L, out, out_reward_S, halt):
+def sweep_step(begin_state, end_state, h, model, rows, resource, layout, next_average_L, out, out_reward_S, halt):
     """Write the value and the best row for every amount of some states.
 
     Parameters
@@ -93,8 +93,7 @@ def sweep_step(begin_state, end_state, h, model, rows, least_left, layout, next_
         The range of states, and the step.
     model : ModelArrays
     rows : PooledRows
-    least_left : int
-        The least amount that must be left after the step.
+    resource : SingleResource
     layout : ArrayLayout
     next_average_L : ndarray of float64, shape (1 + L, N')
         Values of the following step and their averages; of length 0 if there is none.
@@ -106,6 +105,7 @@ def sweep_step(begin_state, end_state, h, model, rows, least_left, layout, next_
         The kernel returns early once this is set.
     """
     n_steps, n_states = layout.need_HS.shape
+    least_left, never, end_value = resource.least_left[h], resource.least_left[h] > resource.most_left, model.end_value
     last = next_average_L.shape[0] == 0
     indptr, probability, next_state, cost = rows.indptr, rows.probability, rows.next_state, rows.cost
     need_S, top_S, offset_S = layout.need_HS[h], layout.top_HS[h], layout.offset_HS[h]
@@ -124,7 +124,7 @@ def sweep_step(begin_state, end_state, h, model, rows, least_left, layout, next_
         first, end = row_indptr[s], row_indptr[s + 1]
         if first == end:
             for i in range(base, base + width):
-                out_value[i], out_row[i] = 0.0, 0
+                out_value[i], out_row[i] = end_value[s], 0
             continue
         for i in range(base, base + width):
             out_value[i] = -np.inf
@@ -132,8 +132,10 @@ def sweep_step(begin_state, end_state, h, model, rows, least_left, layout, next_
             start = need
             for o in range(indptr[r], indptr[r + 1]):
                 after = next_state[o]
-                start = max(start, raised(least_left, cost[o]))
-                if not last:
+                start = PLUS_INFINITY if never else max(start, raised(least_left, cost[o]))
+                if last:
+                    start = PLUS_INFINITY if end_value[after] == -np.inf else start
+                else:
                     dead = next_top_S[after] < next_need_S[after]
                     start = PLUS_INFINITY if dead else max(start, next_need_S[after] + cost[o])
             starts[r - first] = width if start > top_S[s] else start - need
@@ -146,8 +148,12 @@ def sweep_step(begin_state, end_state, h, model, rows, least_left, layout, next_
                 if halt[0]:
                     return
                 skip = max(starts[r - first], tile)
+                start_value = row_reward[r]
+                if last and skip < stop:
+                    for o in range(indptr[r], indptr[r + 1]):
+                        start_value += probability[o] * end_value[next_state[o]]
                 for i in range(skip, stop):
-                    total[i - tile] = row_reward[r]
+                    total[i - tile] = start_value
                 if not last and skip < stop:
                     for o in range(indptr[r], indptr[r + 1]):
                         after, p = next_state[o], probability[o]
@@ -275,7 +281,7 @@ def sweep_steps(begin, stop, model, rows, resource, layout, next_average_L, out_
             h,
             model,
             rows,
-            resource.least_left[h],
+            resource,
             layout,
             next_average_L,
             arrays,

@@ -112,7 +112,7 @@ class _Sweep:
         self.evaluations_H = np.einsum("hs,hs->h", widths_HS, outcomes_TS[model.table_of_step], dtype=float)
         self._row_type = np.uint8 if int(np.diff(model.row_indptr).max(initial=1)) <= 256 else np.int32
         self._next_average_L = np.empty((0, 0))
-        self.extremes = Extremes.none(model.horizon)
+        self.extremes = Extremes.none(model)
         self._out_extremes = StepExtremes(self.extremes.top, self.extremes.bottom, self.extremes.reward)
 
     def last_step_of_call(self, begin: int, *, watched: bool) -> int:
@@ -154,12 +154,11 @@ class _Sweep:
     def _run_parallel(self, step: int, arrays: SweepArrays, points: Points) -> int:
         """Sweep one step on all cores; return the number of its points."""
         reward_S = np.empty(self._model.n_states)
-        least_left = int(self._resource.least_left[step])
         widths_S = np.maximum(np.diff(self._layout.offset_HS[step]), 0)
         outcomes_S = np.diff(self._rows.indptr[self._model.row_indptr_at(step)])
         run_by_states(
             lambda begin, end: sweep_step(
-                begin, end, step, self._arrays, self._rows, least_left, self._layout, self._next_average_L, arrays,
+                begin, end, step, self._arrays, self._rows, self._resource, self._layout, self._next_average_L, arrays,
                 reward_S, self._halt,
             ),
             widths_S * (1.0 + outcomes_S),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP
-from solvent.solvers.arrays import ModelArrays
+from solvent.solvers.arrays import ModelArrays, TickCosts, read_only
 from solvent.solvers.bounds.bounds import look_ahead
 from solvent.solvers.frontier.point_kernels import Reach, fill_reach
 from solvent.solvers.frontier.resource import SingleResource
@@ -20,6 +20,7 @@ DENSE_FROM = 20_000
 #: If a row has at least this many outcomes, arrays are used up to a larger width.
 MANY_OUTCOMES = 16
 DENSE_WIDTH_OF_MANY = 2**20
+_NO_CEILING = np.array([PLUS_INFINITY])
 #: How much more a node of the reduction costs than a point.
 _NODES_PER_POINT = 8
 
@@ -67,8 +68,8 @@ class FrontierBounds:
         model: CMDP,
         resource: SingleResource,
         monitor: ResourceMonitor,
-        start_low: int | None = 0,
-        start_high: int = 0,
+        start_low: int | None,
+        start_high: int,
     ) -> None:
         self.model, self.resource, self.arrays = model, resource, ModelArrays.of(model)
         n_steps, n_states = model.horizon, model.n_states
@@ -78,13 +79,16 @@ class FrontierBounds:
         # the amount spent is minus the amount left
         upper = np.where(resource.least_left == MINUS_INFINITY, PLUS_INFINITY, -resource.least_left)[:, None]
         lower = np.full((n_steps, 1), MINUS_INFINITY, np.int64)
-        _, safe_high, _, settled_high = look_ahead(model, resource.cost[:, None], upper, lower, monitor)
+        floor = MINUS_INFINITY if resource.most_left == PLUS_INFINITY else -resource.most_left
+        costs = TickCosts(read_only(resource.cost[:, None]), *map(read_only, (np.array([floor]), _NO_CEILING)))
+        _, safe_high, _, settled_high = look_ahead(model, costs, upper, lower, monitor)
         self.settled_HS = _negated(settled_high[:n_steps, :, 0])
         need_HS = _negated(safe_high[:, :, 0])
         del safe_high, settled_high
         lowest, highest = np.full((n_steps, n_states), PLUS_INFINITY), np.full((n_steps, n_states), MINUS_INFINITY)
-        start = (0, model.start_index)
-        lowest[start], highest[start] = need_HS[start] if start_low is None else start_low, start_high
+        starts = model.start_states
+        lowest[0, starts] = need_HS[0, starts] if start_low is None else start_low
+        highest[0, starts] = start_high
         self.reach = Reach(lowest, highest)
         fill_reach(self.arrays, resource, need_HS, self.reach, monitor.halt)
         monitor.check_time()
@@ -98,6 +102,11 @@ class FrontierBounds:
         widths = self.top_HS.astype(float) - self.need_HS.astype(float) + 1
         self.widest, self.amounts = float(widths.max(initial=0.0)), float(widths.sum())
         monitor.release(temporary)
+
+    @classmethod
+    def at_start(cls, model: CMDP, resource: SingleResource, monitor: ResourceMonitor) -> FrontierBounds:
+        """Return the bounds for the amount that is left before the first step."""
+        return cls(model, resource, monitor, resource.initial_left, resource.initial_left)
 
     def relative_work(self) -> float:
         """Return the expected work of a frontier relative to the reduction: its points to the nodes from the start.
@@ -134,9 +143,9 @@ def settled_need(model: CMDP, cost: NDArray[np.int64], monitor: ResourceMonitor)
         In ticks.
     monitor : ResourceMonitor
     """
-    bounds = FrontierBounds(model, SingleResource(cost, np.zeros(model.horizon, np.int64)), monitor)
+    bounds = FrontierBounds.at_start(model, SingleResource(cost, np.zeros(model.horizon, np.int64)), monitor)
     monitor.release(bounds.bytes)
-    return int(bounds.settled_HS[0, model.start_index])
+    return int(bounds.settled_HS[0, model.start_states].max())
 
 
 def _grow(first: NDArray[np.float64], caps: NDArray[np.float64], growth: float) -> NDArray[np.float64]:

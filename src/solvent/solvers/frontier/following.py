@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import MINUS_INFINITY
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP
 from solvent.solvers.accuracy import Followed
 from solvent.solvers.arrays import ModelArrays
-from solvent.solvers.frontier.following_kernels import FollowedCosts, FollowedSteps, follow_by_hash, follow_on_grid
+from solvent.solvers.frontier.following_kernels import (
+    FollowedCosts,
+    FollowedSteps,
+    Starts,
+    follow_by_hash,
+    follow_on_grid,
+)
 from solvent.solvers.frontier.frontier import Frontier
 from solvent.solvers.frontier.resource import SingleResource
+from solvent.solvers.problem import TrueCosts
 
 #: Number of nodes of one step that are followed before giving up.
 MAX_NODES = 2_000_000
@@ -57,9 +65,10 @@ def follow_policy(
     model: CMDP,
     resource: SingleResource,
     frontier: Frontier,
-    left: int = 0,
+    left: int,
     *,
-    true_cost: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    origin: int = 0,
+    truth: TrueCosts | None = None,
     max_nodes: int = MAX_NODES,
     monitor: ResourceMonitor | None = None,
 ) -> Following:
@@ -72,8 +81,10 @@ def follow_policy(
     frontier : Frontier
     left : int
         The amount left at the start.
-    true_cost : pair of ndarrays of int64, shape (O,), optional
-        Lower and upper bounds on the true cost of each outcome; the costs of the resource if not given.
+    origin : int
+        The amount that would be left if nothing had been spent.
+    truth : TrueCosts, optional
+        The true costs; those of the resource if not given.
     max_nodes : int
         Number of nodes of one step that are followed before giving up; 0 to follow none.
     monitor : ResourceMonitor, optional
@@ -82,8 +93,7 @@ def follow_policy(
     monitor = monitor or ResourceMonitor()
     max_nodes = min(max_nodes, max(monitor.room, 0) // _BYTES_PER_NODE)
     max_keys = min(_GRID_KEYS, max(monitor.room, 0) // _BYTES_PER_KEY)
-    low, high = true_cost or (resource.cost, resource.cost)
-    exact = true_cost is None or all(np.array_equal(each, resource.cost) for each in true_cost)
+    costs = _costs(resource, left, origin, truth)
     horizon, points = model.horizon, frontier.points
     earned, complete = Followed.begun(model), False
     if max_nodes > 0:
@@ -91,23 +101,41 @@ def follow_policy(
             np.zeros(len(points.need), bool), earned.reward, earned.size, np.empty(horizon, np.int64),
             np.empty(horizon, np.int64),
         )  # fmt: skip
-        arrays, costs = ModelArrays.of(model), FollowedCosts(resource.cost, low, high, exact)
-        complete = follow_on_grid(model.start_index, left, points, arrays, costs, max_keys, steps, monitor.halt)
+        arrays, starts = ModelArrays.of(model), Starts(model.start_states, model.start_probability, left)
+        complete = follow_on_grid(starts, points, arrays, costs, max_keys, steps, monitor.halt)
         if not complete:
             steps.used[:] = False
-            complete = follow_by_hash(model.start_index, left, points, arrays, costs, max_nodes, steps, monitor.halt)
+            complete = follow_by_hash(starts, points, arrays, costs, max_nodes, steps, monitor.halt)
     if complete:
         earned = earned.along(model, lambda: [points.row[steps.used]])
         return Following(steps.used, steps.most_H, steps.least_H, complete=True, followed=earned)
-    most, least = max_spent(model, high), -max_spent(model, -low)
-    if exact:
-        limit = left - np.maximum(resource.least_left, -_FAR)
+    most = _furthest(model, costs.high, costs.start_high, costs.floor_high, costs.ceiling_high)
+    least = -_furthest(model, -costs.low, -costs.start_low, -costs.ceiling_low, -costs.floor_low)
+    if costs.exact:
+        limit = origin - np.maximum(resource.least_left, -_FAR)
         most = np.where(resource.least_left == MINUS_INFINITY, most, np.minimum(most, limit))
     return Following(np.ones(len(points.need), bool), most, least, complete=False, followed=None)
 
 
-def max_spent(model: CMDP, cost: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return an upper bound on the amount spent after each step: the sum of the largest cost of each step.
+def _costs(resource: SingleResource, left: int, origin: int, truth: TrueCosts | None) -> FollowedCosts:
+    """Return the costs of outcomes as planned with and as they are, both in the orientation of the resource."""
+    if truth is None:
+        floor = -_FAR if resource.most_left == PLUS_INFINITY else origin - resource.most_left
+        ends = (origin - left, origin - left, floor, floor, _FAR, _FAR)
+        return FollowedCosts(resource.cost, resource.cost, resource.cost, *ends, resource.most_left, origin, exact=True)
+    low, high = resource.oriented(truth.low_OD[:, 0], truth.high_OD[:, 0])
+    accounts = [np.clip([each[0] for each in side], -_FAR, _FAR) for side in (truth.low_accounts, truth.high_accounts)]
+    (low_start, low_floor, low_ceiling), (high_start, high_floor, high_ceiling) = (each.tolist() for each in accounts)
+    if resource.mirrored:
+        low_start, high_start = -high_start, -low_start
+        low_floor, high_floor, low_ceiling, high_ceiling = -high_ceiling, -low_ceiling, -high_floor, -low_floor
+    exact = truth.exact and np.array_equal(low, resource.cost) and np.array_equal(high, resource.cost)
+    ends = (low_start, high_start, low_floor, high_floor, low_ceiling, high_ceiling)
+    return FollowedCosts(resource.cost, low, high, *ends, resource.most_left, origin, exact)
+
+
+def _furthest(model: CMDP, cost: NDArray[np.int64], start: int, floor: int, ceiling: int) -> NDArray[np.int64]:
+    """Return an upper bound on the amount spent after each step: the largest cost of each step, added up.
 
     An episode that is over spends nothing more, so with negative costs it may have spent the most.
 
@@ -119,7 +147,15 @@ def max_spent(model: CMDP, cost: NDArray[np.int64]) -> NDArray[np.int64]:
     ends = model.outcome_indptr[model.row_indptr[:: model.n_states]]
     largest = [int(cost[a:b].max()) if a < b else 0 for a, b in pairwise(ends.tolist())]
     n_rows_TS = np.diff(model.row_indptr).reshape(model.n_tables, model.n_states)
-    if n_rows_TS[model.table_of_step[0], model.start_index] == 0:
-        return np.zeros(model.horizon, np.int64)
-    total = np.cumsum([largest[table] for table in model.table_of_step.tolist()], dtype=np.int64)
-    return total if n_rows_TS.all() else np.maximum.accumulate(total)
+    ended = n_rows_TS[model.table_of_step[0], model.start_states] == 0
+    if ended.all():
+        return np.full(model.horizon, start, np.int64)
+    steps = [largest[table] for table in model.table_of_step.tolist()]
+    if floor <= -_FAR and ceiling >= _FAR:
+        total = start + np.cumsum(steps, dtype=np.int64)
+    else:
+        clamped = itertools.accumulate(steps, lambda spent, cost: min(max(spent + cost, floor), ceiling), initial=start)
+        total = np.array(list(clamped)[1:], np.int64)
+    if n_rows_TS.all():
+        return total
+    return np.maximum.accumulate(np.maximum(total, start) if ended.any() else total)

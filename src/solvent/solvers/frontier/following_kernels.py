@@ -8,8 +8,7 @@ Both kernels have the same parameters.
 
 Parameters
 ----------
-start, left : int
-    State and amount at the start.
+starts : Starts
 points : Points
 model : ModelArrays
 costs : FollowedCosts
@@ -34,6 +33,7 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.jit import jit
+from solvent.solvers.bounds.kernels import clamped
 from solvent.solvers.frontier.point_kernels import last_within
 from solvent.solvers.reduction.kernels import EMPTY
 
@@ -41,19 +41,49 @@ from solvent.solvers.reduction.kernels import EMPTY
 _LEAST_PROBABILITY = 5e-324
 
 
+class Starts(NamedTuple):
+    """Where episodes begin.
+
+    Attributes
+    ----------
+    state : ndarray of int64, shape (K,)
+    probability : ndarray of float64, shape (K,)
+    left : int
+        The amount left.
+    """
+
+    state: NDArray[np.int64]
+    probability: NDArray[np.float64]
+    left: int
+
+
 class FollowedCosts(NamedTuple):
-    """Costs of each outcome: as planned with, and bounds on the true cost.
+    """Costs of each outcome: as planned with, and bounds on the true cost and on the true account.
 
     Attributes
     ----------
     cost, low, high : ndarray of int64, shape (O,)
+    start_low, start_high, floor_low, floor_high, ceiling_low, ceiling_high : int
+        Bounds on what has truly been spent before the first step, and on where the resource truly saturates.
+    most_left : int
+        The most that can be left, as planned with.
+    origin : int
+        The amount left, as planned with, if nothing has been spent.
     exact : bool
-        Whether all three are equal.
+        Whether costs and the account are exactly what was planned with.
     """
 
     cost: NDArray[np.int64]
     low: NDArray[np.int64]
     high: NDArray[np.int64]
+    start_low: int
+    start_high: int
+    floor_low: int
+    floor_high: int
+    ceiling_low: int
+    ceiling_high: int
+    most_left: int
+    origin: int
     exact: bool
 
 
@@ -64,8 +94,8 @@ class FollowedSteps(NamedTuple):
     ----------
     used : ndarray of bool, shape (N,)
         Whether each point is followed; all False before the call.
-    reward_H, size_H : ndarray of float64, shape (H,)
-        Expected reward of each step, and expectation of its absolute value.
+    reward_H, size_H : ndarray of float64, shape (H,) or (H + 1,)
+        Expected reward of each step, and expectation of its absolute value; last, those of end rewards.
     least_H, most_H : ndarray of int64, shape (H,)
         The least and the most that can have been spent after each step.
     """
@@ -78,7 +108,7 @@ class FollowedSteps(NamedTuple):
 
 
 @jit
-def follow_on_grid(start, left, points, model, costs, size_limit, out, halt):
+def follow_on_grid(starts, points, model, costs, size_limit, out, halt):
     """Follow a policy, with nodes as entries of a table of all states and amounts.
 
     The amounts and the points of a state both increase, so one pass finds the point of each amount. If costs are exact,
@@ -91,14 +121,19 @@ def follow_on_grid(start, left, points, model, costs, size_limit, out, halt):
     smallest, largest = PLUS_INFINITY, MINUS_INFINITY
     for o in range(cost.shape[0]):
         smallest, largest = min(smallest, cost[o]), max(largest, cost[o])
-    lowest, width = left, 1
+    lowest, width, origin, most_left = starts.left, 1, costs.origin, costs.most_left
+    has_ends = out.reward_H.shape[0] > n_steps
+    end_reward = end_size = 0.0
     weight = np.zeros(n_states)
-    weight[start] = 1.0
-    most, least = np.zeros(0 if exact else n_states, np.int64), np.zeros(0 if exact else n_states, np.int64)
+    for k in range(starts.state.shape[0]):
+        weight[starts.state[k]] = starts.probability[k]
+    most, least = np.empty(0 if exact else n_states, np.int64), np.empty(0 if exact else n_states, np.int64)
+    most[:], least[:] = costs.start_high, costs.start_low
     ended_most, ended_least = MINUS_INFINITY, PLUS_INFINITY
     for h in range(n_steps):
         reward = size = 0.0
-        next_lowest, next_width = lowest - largest, width + (largest - smallest)
+        next_lowest = min(lowest - largest, most_left)
+        next_width = min(lowest + width - 1 - smallest, most_left) - next_lowest + 1
         if next_width < 1 or next_width > size_limit // n_states:
             return False
         n_after = n_states * next_width if h + 1 < n_steps else 0
@@ -120,18 +155,25 @@ def follow_on_grid(start, left, points, model, costs, size_limit, out, halt):
                     j += 1
                 used[j] = True
                 r = row[j]
-                spent_most, spent_least = (left - amount, left - amount) if exact else (most[i], least[i])
+                spent_most, spent_least = (origin - amount, origin - amount) if exact else (most[i], least[i])
                 if r < 0:
+                    if has_ends:
+                        end_reward += w * model.end_value[s]
+                        end_size += w * abs(model.end_value[s])
                     ended_most, ended_least = max(ended_most, spent_most), min(ended_least, spent_least)
                     continue
                 reward += w * row_reward[r]
                 size += w * abs(row_reward[r])
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    rest = amount - cost[o]
+                    rest = min(amount - cost[o], most_left)
+                    if has_ends and h + 1 == n_steps:
+                        end_reward += w * probability[o] * model.end_value[next_state[o]]
+                        end_size += w * probability[o] * abs(model.end_value[next_state[o]])
                     first, last = min(first, rest), max(last, rest)
                     at = next_state[o] * next_width + rest - next_lowest
                     if not exact:
-                        above, below = spent_most + high[o], spent_least + low[o]
+                        above = clamped(spent_most + high[o], costs.floor_high, costs.ceiling_high)
+                        below = clamped(spent_least + low[o], costs.floor_low, costs.ceiling_low)
                         step_most, step_least = max(step_most, above), min(step_least, below)
                         if h + 1 < n_steps:
                             new = after[at] == 0.0
@@ -141,13 +183,13 @@ def follow_on_grid(start, left, points, model, costs, size_limit, out, halt):
                         passed = w * probability[o]
                         after[at] += passed if passed > 0.0 else _LEAST_PROBABILITY
         if exact and last != MINUS_INFINITY:
-            step_most, step_least = left - first, left - last
+            step_most, step_least = origin - first, origin - last
         out.reward_H[h], out.size_H[h] = reward, size
         out.most_H[h], out.least_H[h] = max(step_most, ended_most), min(step_least, ended_least)
         if last == MINUS_INFINITY:
             for later in range(h, n_steps):
                 out.most_H[later], out.least_H[later] = ended_most, ended_least
-            return True
+            break
         weight, most, least, lowest, width = after, after_most, after_least, next_lowest, next_width
         if h + 1 < n_steps and last - first + 1 < width:
             # the next step looks only at amounts that were reached
@@ -159,6 +201,8 @@ def follow_on_grid(start, left, points, model, costs, size_limit, out, halt):
                     if not exact:
                         most[to], least[to] = after_most[at], after_least[at]
             lowest, width = first, narrow
+    if has_ends:
+        out.reward_H[n_steps], out.size_H[n_steps] = end_reward, end_size
     return True
 
 
@@ -195,13 +239,18 @@ def _slot_of(state, left, nodes, slots):
 
 
 @jit
-def follow_by_hash(start, left, points, model, costs, size_limit, out, halt):
+def follow_by_hash(starts, points, model, costs, size_limit, out, halt):
     """Follow a policy, with nodes in a hash table."""
     outcome_indptr, probability, next_state = model.outcome_indptr, model.probability, model.next_state
     cost, low, high, row_reward = costs.cost, costs.low, costs.high, model.row_reward
     n_steps = out.least_H.shape[0]
-    nodes, count = _make_nodes(np.int64(1)), 1
-    nodes.state[0], nodes.left[0], nodes.weight[0], nodes.most[0], nodes.least[0] = start, left, 1.0, 0, 0
+    has_ends = out.reward_H.shape[0] > n_steps
+    end_reward = end_size = 0.0
+    count = starts.state.shape[0]
+    nodes = _make_nodes(np.int64(count))
+    for k in range(count):
+        nodes.state[k], nodes.left[k], nodes.weight[k] = starts.state[k], starts.left, starts.probability[k]
+        nodes.most[k], nodes.least[k] = costs.start_high, costs.start_low
     ended_most, ended_least = MINUS_INFINITY, PLUS_INFINITY
     for h in range(n_steps):
         reward = size = 0.0
@@ -229,15 +278,22 @@ def follow_by_hash(start, left, points, model, costs, size_limit, out, halt):
             r, w = taken[i], nodes.weight[i]
             if r < 0:
                 ended_most, ended_least = max(ended_most, nodes.most[i]), min(ended_least, nodes.least[i])
+                if has_ends:
+                    end_reward += w * model.end_value[nodes.state[i]]
+                    end_size += w * abs(model.end_value[nodes.state[i]])
                 continue
             reward += w * row_reward[r]
             size += w * abs(row_reward[r])
             for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                above, below = nodes.most[i] + high[o], nodes.least[i] + low[o]
+                above = clamped(nodes.most[i] + high[o], costs.floor_high, costs.ceiling_high)
+                below = clamped(nodes.least[i] + low[o], costs.floor_low, costs.ceiling_low)
                 most, least = max(most, above), min(least, below)
                 if h + 1 == n_steps:
+                    if has_ends:
+                        end_reward += w * probability[o] * model.end_value[next_state[o]]
+                        end_size += w * probability[o] * abs(model.end_value[next_state[o]])
                     continue
-                rest = nodes.left[i] - cost[o]
+                rest = min(nodes.left[i] - cost[o], costs.most_left)
                 slot = _slot_of(next_state[o], rest, after, slots)
                 k = slots[slot]
                 if k == EMPTY:
@@ -252,4 +308,6 @@ def follow_by_hash(start, left, points, model, costs, size_limit, out, halt):
         out.reward_H[h], out.size_H[h] = reward, size
         out.most_H[h], out.least_H[h] = max(most, ended_most), min(least, ended_least)
         nodes, count = after, n_after
+    if has_ends:
+        out.reward_H[n_steps], out.size_H[n_steps] = end_reward, end_size
     return True

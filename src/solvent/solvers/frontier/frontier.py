@@ -5,7 +5,8 @@ value is a non-decreasing step function of `left`,
 
     V_h(s, n) = max over a of  r_h(s, a) + E[ V_{h+1}(s', n - c) ]   over rows with  n - c >= least_left_h  surely,
 
-and only the points where it rises are kept: (need, value, row), with increasing need and value. They are computed
+with n - c cut to `most_left` if the resource saturates: points that need more are left out, and nothing else changes.
+Only the points where it rises are kept: (need, value, row), with increasing need and value. They are computed
 backward: for each state, the shifted points of all outcomes of all rows are merged (`points`). Dominated points never
 arise, which is why the paper's NP-hard family stays small. Where amounts are few, the same functions are computed as
 plain arrays instead (`arrays`).
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from solvent.model.cmdp import CMDP
 from solvent.solvers.accuracy import SAME_POINT, Extremes, Rounding
 from solvent.solvers.frontier.point_kernels import Points
+from solvent.solvers.starts import expectation_error, expected_value
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,9 @@ class Frontier:
         Points of all steps and states, without their values.
     start_need : ndarray of int64, shape (P,)
     start_value : ndarray of float64, shape (P,)
-        The points of the start.
+        The points of the start: the expectation over first states, from the amount on with which all are feasible.
+    start_error : float
+        Bound on the rounding error of that expectation.
     swept : pair of ndarrays of int64, shape (H,), or None
         The smallest and the largest amount of each step, if the functions were computed as arrays.
     extremes : Extremes
@@ -53,6 +57,7 @@ class Frontier:
     points: Points
     start_need: NDArray[np.int64]
     start_value: NDArray[np.float64]
+    start_error: float
     swept: tuple[NDArray[np.int64], NDArray[np.int64]] | None
     extremes: Extremes
     resolution: float
@@ -74,21 +79,30 @@ class Frontier:
     ) -> Frontier:
         """Return the frontier with these points; `value` holds the values of the points of the first step."""
         indptr_S = points.indptr_HS[0]
-        begin, end = indptr_S[model.start_index : model.start_index + 2].tolist()
-        start_value = value[begin - int(indptr_S[0]) : end - int(indptr_S[0])]
-        return cls(points, points.need[begin:end], start_value, swept, extremes, resolution, up, pooled)
+        starts = []
+        for s in model.start_states.tolist():
+            begin, end = indptr_S[s : s + 2].tolist()
+            starts.append((points.need[begin:end], value[begin - int(indptr_S[0]) : end - int(indptr_S[0])]))
+        start_need, start_value, error = _expectation(model, starts)
+        return cls(points, start_need, start_value, error, swept, extremes, resolution, up, pooled)
 
     def above(self, value: float, rounding: Rounding) -> float:
         """Return by how much the optimum can exceed a value at the start."""
         if self.up:
-            return self.extremes.above(value, rounding)
+            return self.extremes.above(value, rounding) + self.start_error
         if self.dense:  # values are merged at the start only
-            return self.extremes.above(value, rounding) + 2 * SAME_POINT * abs(value)
-        return self.extremes.above(value, rounding, same=SAME_POINT, resolution=self.resolution)
+            merged = 2 * SAME_POINT * (abs(value) if not self.start_error else self._largest_start)
+            return self.extremes.above(value, rounding) + merged + self.start_error
+        return self.extremes.above(value, rounding, same=SAME_POINT, resolution=self.resolution) + self.start_error
+
+    @property
+    def _largest_start(self) -> float:
+        """Return a bound on the absolute value of any first state."""
+        return float(max(self.extremes.top[0], -self.extremes.bottom[0]))
 
     def noise(self, value: float, rounding: Rounding) -> float:
         """Return the part of `above` that is not due to the resolution."""
-        return self.extremes.above(value, rounding, same=0.0 if self.up else SAME_POINT)
+        return self.extremes.above(value, rounding, same=0.0 if self.up else SAME_POINT) + self.start_error
 
     @property
     def dense(self) -> bool:
@@ -138,3 +152,19 @@ class Frontier:
             new[1:] = (state[1:] != state[:-1]) | (row[1:] != row[:-1])
             found.append((state[new], self.points.need[at][keep][new], model.row_action[row[new]]))
         return found
+
+
+def _expectation(
+    model: CMDP, starts: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
+) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
+    """Return the expectation of step functions, given by their points, and a bound on its rounding error."""
+    if len(starts) == 1:
+        return *starts[0], 0.0
+    if not all(len(need) for need, _ in starts):
+        return np.empty(0, np.int64), np.empty(0), 0.0
+    least = max(int(need[0]) for need, _ in starts)
+    needs = np.unique(np.concatenate([[least], *(need[need > least] for need, _ in starts)]))
+    values = [value[np.searchsorted(need, needs, side="right") - 1] for need, value in starts]
+    each = list(zip(*(value.tolist() for value in values), strict=True))
+    error = max(expectation_error(model, value) for value in each)
+    return needs, np.array([expected_value(model, value) for value in each]), error

@@ -131,6 +131,7 @@ def fill_reach(model, resource, need_HS, out_reach, halt):
     """
     row_indptr, outcome_indptr, next_state = model.row_indptr, model.outcome_indptr, model.next_state
     cost, lowest_HS, highest_HS = resource.cost, out_reach.lowest_HS, out_reach.highest_HS
+    most_left = resource.most_left
     n_steps, n_states = lowest_HS.shape
     for h in range(n_steps - 1):
         for s in range(n_states):
@@ -144,7 +145,8 @@ def fill_reach(model, resource, need_HS, out_reach, halt):
                 need = MINUS_INFINITY
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     after = max(resource.least_left[h], need_HS[h + 1, next_state[o]])
-                    need = PLUS_INFINITY if after == PLUS_INFINITY else max(need, raised(after, cost[o]))
+                    never = after == PLUS_INFINITY or after > most_left
+                    need = PLUS_INFINITY if never else max(need, raised(after, cost[o]))
                     if need > highest:
                         break
                 if need > highest:
@@ -152,8 +154,8 @@ def fill_reach(model, resource, need_HS, out_reach, halt):
                 lowest = max(lowest_HS[h, s], need)
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     after = next_state[o]
-                    highest_HS[h + 1, after] = max(highest_HS[h + 1, after], highest - cost[o])
-                    lowest_HS[h + 1, after] = min(lowest_HS[h + 1, after], raised(lowest, -cost[o]))
+                    highest_HS[h + 1, after] = max(highest_HS[h + 1, after], min(highest - cost[o], most_left))
+                    lowest_HS[h + 1, after] = min(lowest_HS[h + 1, after], min(raised(lowest, -cost[o]), most_left))
 
 
 @jit(inline="always")
@@ -228,7 +230,7 @@ def _merge_single(model, resource, h, s, reach, precision, after, work, out, cou
         if begin < end[k]:
             start = max(next_need[begin], least_left)
             at[k] = last_within(next_need, begin, end[k], start)
-            key[k] = raised(start, cost[o])
+            key[k] = PLUS_INFINITY if start > resource.most_left else raised(start, cost[o])
     while True:
         now = PLUS_INFINITY
         for k in range(n_rows):
@@ -279,7 +281,7 @@ def _merge_many(model, resource, h, s, reach, precision, after, work, out, count
         start = MINUS_INFINITY
         for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
             a, b = next_indptr[next_state[o]], next_indptr[next_state[o] + 1]
-            if a == b:
+            if a == b or max(next_need[a], least_left) > resource.most_left:
                 start = PLUS_INFINITY
                 break
             start = max(start, raised(max(next_need[a], least_left), cost[o]))
@@ -401,8 +403,8 @@ def merge(model, resource, reach, precision, begin, stop, next_value, out_points
             if made + room > min(out.need.shape[0], out_value.shape[0]):
                 return h + 1, next_value
             if first == last:
-                if end_need <= reach.highest_HS[h, s]:
-                    out.need[made], out.value[made], out.row[made] = end_need, 0.0, TERMINAL
+                if end_need <= reach.highest_HS[h, s] and model.end_value[s] > -np.inf:
+                    out.need[made], out.value[made], out.row[made] = end_need, model.end_value[s], TERMINAL
                     made += 1
             elif outcome_indptr[last] - outcome_indptr[first] == last - first:
                 made, found = _merge_single(model, resource, h, s, reach, precision, after, work, out, made, halt)

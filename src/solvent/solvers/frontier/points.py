@@ -27,14 +27,15 @@ def merge_points(bounds: FrontierBounds, precision: Precision, monitor: Resource
     """
     model, horizon, n_states = bounds.model, bounds.model.horizon, bounds.model.n_states
     indptr_HS = np.zeros((horizon + 1, n_states + 1), np.int64)
-    # after the last step the value is 0 with any amount left
-    indptr_HS[horizon] = np.arange(n_states + 1)
+    # after the last step the value is that of ending in a state, with any amount left
+    may_end = model.end_value > -np.inf
+    indptr_HS[horizon, 1:] = np.cumsum(may_end)
     room = wide = 1024 + 16 * n_states
     # the values of a step, those of the step after it, and a copy of them
     monitor.reserve(12 * room + 8 * indptr_HS.size + 24 * room, "the points of all steps")
     points = Points(indptr_HS, np.empty(room, np.int64), np.empty(room, np.int32))
     points.need[:n_states], points.row[:n_states] = MINUS_INFINITY, TERMINAL
-    step, value, extremes = horizon, np.zeros(n_states), Extremes.none(horizon)
+    step, value, extremes = horizon, model.end_value[may_end], Extremes.none(model)
     out_extremes = StepExtremes(extremes.top, extremes.bottom, extremes.reward)
     while step > 0:
         monitor.check_time()

@@ -39,6 +39,14 @@ def refuse_other_limits(problem: Problem) -> Refusal | None:
     return Refusal("one limited resource, with limits on one side", found)
 
 
+def refuse_cut_short(problem: Problem) -> Refusal | None:
+    """Return why a single resource does not saturate only where much is left, or None."""
+    if not SingleResource.cut_short(problem.lattice):
+        return None
+    expected = "no ceiling at or below an upper limit, and no floor at or above a lower one"
+    return Refusal(expected, repr(problem.origin.resource(problem.limits.resources[0])))
+
+
 class FrontierSolver:
     """Value functions over the remaining budget, kept as Pareto points or swept as arrays."""
 
@@ -53,11 +61,11 @@ class FrontierSolver:
             # collapses these into one settled node
             found = f"continuous costs under lower limits of {problem.lattice.resources[0]}"
             return Refusal("upper limits where costs are continuous", found)
-        return refusal
+        return refusal or refuse_cut_short(problem)
 
     def estimate(self, problem: Problem, run: Run) -> Estimate:
         """Return the expected work; the bounds on amounts that it needs are kept for the solve."""
-        bounds = FrontierBounds(problem.model, SingleResource.of(problem.lattice), run.monitor)
+        bounds = FrontierBounds.at_start(problem.model, SingleResource.of(problem.lattice), run.monitor)
         if run.options.arrays:
             return Estimate(0.0, bounds)
         return Estimate(bounds.relative_work(), bounds)
@@ -71,7 +79,7 @@ class FrontierSolver:
         """Build the frontier of the start and follow its policy."""
         monitor, options = run.monitor, run.options
         resource = prepared.resource if prepared else SingleResource.of(problem.lattice)
-        bounds = prepared or FrontierBounds(problem.model, resource, monitor)
+        bounds = prepared or FrontierBounds.at_start(problem.model, resource, monitor)
         found = build(bounds, monitor, arrays=options.arrays, resolution=options.resolution)
         sizes = found.layer_sizes
         amounts = None
@@ -81,7 +89,7 @@ class FrontierSolver:
             0.0, sum(sizes), sizes, None, monitor.peak, "arrays" if found.dense else "points", amounts,
             problem.most_amounts,
         )  # fmt: skip
-        value = found.value(0)
+        value = found.value(resource.initial_left)
         if value == -np.inf:
             return Answer.infeasible(self.name, stats, problem)
         # the value is known; following the policy to its worst case must not exceed the time limit
@@ -89,10 +97,10 @@ class FrontierSolver:
         follow = MAX_NODES if options.follow is None else options.follow
         if not (problem.is_exact or monitor.has_time_for(most, _USUAL_RATE)):
             follow = 0
-        true_cost = resource.oriented(problem.truth.low_OD[:, 0], problem.truth.high_OD[:, 0])
         following = follow_policy(
-            problem.model, resource, found, true_cost=true_cost, max_nodes=follow, monitor=monitor
-        )
+            problem.model, resource, found, resource.initial_left, truth=problem.truth, max_nodes=follow,
+            monitor=monitor,
+        )  # fmt: skip
         trough, peak = resource.oriented(following.least, following.most)
         if problem.is_exact:
             check_limits(problem.lattice, peak[:, None], trough[:, None])
@@ -112,9 +120,10 @@ class FrontierSolver:
         rounding = problem.rounding(pooled=found.pooled)
         above, noise = found.above(value, rounding), found.noise(value, rounding)
         if following.followed is None:
-            below = found.extremes.below(value, rounding)
+            below = found.extremes.below(value, rounding) + found.start_error
         else:
             below = following.followed.below(rounding, found.resolution) + found.extremes.shifted(rounding)
+            below += found.start_error
             check_value(value, following.followed, below, above)
         return Answer(
             value, value - below, value + above, self.name, stats, peak[:, None], trough[:, None], exact, make_policy,

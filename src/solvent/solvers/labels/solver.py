@@ -27,15 +27,22 @@ class LabelsSolver:
         refusal = refuse_other_limits(problem)
         if refusal is not None:
             return refusal
-        model = problem.model
+        model, other = problem.model, 'use method="frontier"'
+        if problem.lattice.saturates:
+            found = repr(problem.origin.resource(problem.limits.resources[0]))
+            return Refusal("a resource without a floor or a ceiling", found, other)
+        if model.has_end_values:
+            return Refusal("no end rewards and no goal", "a model with one of them", other)
+        if len(model.start_states) > 1:
+            return Refusal("one first state", f"a distribution over {len(model.start_states)} states", other)
         if not model.is_certain:
             sizes = np.diff(model.outcome_indptr)
             row = int(np.argmax(sizes))
             found = f"{sizes[row]} outcomes of {quote(model.actions[model.row_action[row]])}"
-            return Refusal("a model without randomness", found, 'use method="frontier"')
+            return Refusal("a model without randomness", found, other)
         if problem.lumped:
             # its policy would need one action for costs that are counted differently
-            return Refusal("costs without a density", "continuous costs", 'use method="frontier"')
+            return Refusal("costs without a density", "continuous costs", other)
         return None
 
     def estimate(self, problem: Problem, run: Run) -> Estimate:
@@ -50,7 +57,7 @@ class LabelsSolver:
         """Search for the best path."""
         monitor = run.monitor
         model, lattice = problem.model, problem.lattice
-        path = best_path(model, SingleResource.of(lattice), monitor, problem.drift)
+        path = best_path(model, SingleResource.of(lattice).from_zero(), monitor, problem.drift)
         if path.stopped and not run.options.unfinished:
             raise LimitReached(path.stopped)
         amounts = None if problem.is_exact else max(path.sizes, default=0)
@@ -59,13 +66,17 @@ class LabelsSolver:
             return Answer.infeasible(self.name, stats, problem)
         taken = path.row_H[path.row_H >= 0]
         counted_HD, peak_HD, trough_HD = (
-            _running(cost_OD[taken], model.horizon)
-            for cost_OD in (lattice.cost_OD, problem.truth.high_OD, problem.truth.low_OD)
+            initial_D + _running(cost_OD[taken], model.horizon)
+            for initial_D, cost_OD in (
+                (lattice.initial_D, lattice.cost_OD),
+                (problem.truth.high_accounts.initial_D, problem.truth.high_OD),
+                (problem.truth.low_accounts.initial_D, problem.truth.low_OD),
+            )
         )
         check_limits(lattice, counted_HD, counted_HD)
 
         def make_policy() -> AugmentedPolicy:
-            before = np.concatenate([np.zeros((1, 1), np.int64), counted_HD])
+            before = np.concatenate([lattice.initial_D[None], counted_HD])
             state = np.append(model.start_index, model.next_state[taken])
             action = model.row_action[taken]
             # one node at each step, and none once the episode is over

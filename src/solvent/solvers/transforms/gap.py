@@ -178,6 +178,10 @@ def _rounds(given: BudgetedModel, bracket: _Bracket) -> Iterator[int]:
     one_sided = len(limits.resources) == 1 and (
         all(x is None for x in limits.upper[0]) or all(x is None for x in limits.lower[0])
     )
+    if one_sided:  # where the resource saturates on the side of its limits, frontiers may not apply
+        r = given.model.resource_index(limits.resources[0])
+        end = given.model.floors[r] if all(x is None for x in limits.upper[0]) else given.model.ceilings[r]
+        one_sided = end is None
     yield from _by_lengths(given, bracket, one_sided=one_sided, until_stalled=one_sided and exact is not None)
     if one_sided and exact is not None and not bracket.done:
         yield from _by_resolution(exact, bracket)
@@ -317,7 +321,7 @@ def _power_of_two(least: Fraction) -> Fraction:
 
 
 def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
-    work = FrontierBounds(exact.model, SingleResource.of(exact.lattice), bracket.monitor)
+    work = FrontierBounds.at_start(exact.model, SingleResource.of(exact.lattice), bracket.monitor)
     horizon = exact.model.horizon
     distance = bracket.upper - bracket.lower
     value = max(abs(bracket.upper), abs(bracket.lower) if math.isfinite(bracket.lower) else 0.0)
@@ -336,8 +340,9 @@ def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
         del answer
         used = bracket.monitor.used
         found = build(work, bracket.monitor, arrays=False, resolution=delta, up=True)
-        above = found.above(found.value(0), exact.rounding(pooled=False))
-        bracket.lower_upper(found.value(0) + above, above)
+        value = found.value(work.resource.initial_left)
+        above = found.above(value, exact.rounding(pooled=False))
+        bracket.lower_upper(value + above, above)
         nodes += sum(found.layer_sizes)
         del found
         bracket.monitor.release(bracket.monitor.used - used)
