@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
@@ -228,6 +228,8 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
         yield Run("frontier curve", "frontier", {"resource": rng.choice(case.problem.resources)})
     if case.problem.resources and rng.random() < 0.3:
         yield Run("chance, delta 0", "chance", {"delta": 0})
+    if case.best is not None and case.best.nodes < 3000 and (case.problem.features or rng.random() < 0.1):
+        yield Run("any policy", "verify", {"seed": rng.randrange(1000)})
     if 1e-80 < case.reward_reach < 1e80:
         yield Run("scaled rewards", "scaled", {"exponent": rng.choice([-40, -7, 3, 20, 60])})
 
@@ -545,6 +547,50 @@ def _check_episodes(case: Case, run: Run, policy: Any, done: Walk, ledger: Ledge
         ledger.check("simulated: reward", run, near, done.value, sorted(set(found.rewards.tolist())))
 
 
+class AnyPolicy:
+    """A policy that chooses by lot, but always alike at the same node."""
+
+    counting = ("exact",)
+
+    def __init__(self, case: Case, seed: int) -> None:
+        self.model, self.seed, self.resources = case.model, seed, case.model.resources
+        self.spare = len(self.resources) == 1
+
+    def action(self, step: int, state: Any, spent: Mapping[str, Fraction]) -> Any:
+        """Return the action at a node."""
+        rows = self.model.rows(step, self.model.state_index(state))
+        key = f"{self.seed}-{step}-{state}-{[str(spent[name]) for name in self.resources]}"
+        return self.model.actions[self.model.row_action[Random(key).choice(rows)]]
+
+    def __call__(self, step: int, state: Any, spent: Any) -> Any:
+        """Return the action for amounts as `verify` passes them."""
+        return self.action(step, state, {self.resources[0]: spent} if self.spare else spent or {})
+
+
+def _check_verify(case: Case, run: Run, ledger: Ledger) -> None:
+    """Compare the verifier with the oracle on a policy that knows nothing of limits and goals."""
+    policy = AnyPolicy(case, run.options["seed"])
+    done = report = None
+    with ledger.no_exception(run, "walk"):
+        try:
+            done = case.walk(policy)
+        except TooLarge:
+            ledger.skip("policy too large to walk")
+    if done is None:
+        return
+    with ledger.no_exception(run, "verify"):
+        try:
+            report = solvent.verify(case.model, policy, case.budget, **case.problem.given)
+        except LatticeOverflowError as error:
+            ledger.check("LatticeOverflowError has a reason", run, case.overflows(), "a report", error)
+        except ModelError as error:
+            ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "a report", error)
+    if report is not None:
+        check_report(run, report, done, ledger)
+        if case.problem.features:
+            _check_episodes(case, run, policy, done, ledger)
+
+
 def _check_agent(case: Case, run: Run, policy: Any, done: Walk, ledger: Ledger) -> None:
     """Follow the agent of a policy along random outcomes, with an account of its own beside it."""
     model, rng = case.model, Random(f"agent-{run.label}")
@@ -752,4 +798,5 @@ _CHECKS = {
     "frontier": _check_curve,
     "chance": _check_chance,
     "scaled": _check_scaled,
+    "verify": _check_verify,
 }

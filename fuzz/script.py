@@ -19,6 +19,7 @@ _IMPORTS = {
     "math.": "import math",
     "Fraction(": "from fractions import Fraction",
     ": Any": "from typing import Any",
+    "Random(": "from random import Random",
     "mock.": "from unittest import mock",
     "np.": "import numpy as np",
     "check_problem(": "from fuzz.checks import check_problem",
@@ -177,6 +178,20 @@ def _call_lines(found: Found) -> list[str]:
             "if mdp.feasible:",
             "    print(backward_value(mdp))",
             "print(solvent.solve(model, budget, method='reduction'))",
+        ]
+    if run.function == "verify":
+        names = "spent if len(model.resources) != 1 else {model.resources[0]: spent}"
+        return [
+            "",
+            "def act(step, state, spent):",
+            '    """Choose by lot, but always alike at the same node."""',
+            "    rows = model.rows(step, model.state_index(state))",
+            f"    spent = {names}",
+            f'    key = f"{run.options["seed"]}-{{step}}-{{state}}-{{[str(spent[name]) for name in model.resources]}}"',
+            "    return model.actions[model.row_action[Random(key).choice(rows)]]",
+            "",
+            "",
+            "print(repr(solvent.verify(model, act, budget)))",
         ]
     if run.function == "chance":
         return [
