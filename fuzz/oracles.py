@@ -158,13 +158,16 @@ class Setting:
         return _bits(self.model.start_probability)
 
     @cached_property
+    def end_rewards(self) -> tuple[int, ...]:
+        """What ending in each state earns, times `2**reward_bits`."""
+        rewards = [0.0] * self.model.n_states if self.model.end_reward is None else self.model.end_reward.tolist()
+        return tuple(int(Fraction(reward) * (1 << self.reward_bits)) for reward in rewards)
+
+    @cached_property
     def ends(self) -> tuple[int | None, ...]:
         """What ending in each state is worth, times `2**reward_bits`; None where an episode must not end."""
-        model = self.model
-        rewards = [0.0] * model.n_states if model.end_reward is None else model.end_reward.tolist()
-        allowed = [True] * model.n_states if model.may_end is None else model.may_end.tolist()
-        scaled = [int(Fraction(reward) * (1 << self.reward_bits)) for reward in rewards]
-        return tuple(end if may else None for end, may in zip(scaled, allowed, strict=True))
+        allowed = [True] * self.model.n_states if self.model.may_end is None else self.model.may_end.tolist()
+        return tuple(end if may else None for end, may in zip(self.end_rewards, allowed, strict=True))
 
     @property
     def horizon(self) -> int:
@@ -686,7 +689,7 @@ def walk(model: Any, budget: Any, policy: Any, cap: int = NODE_CAP, spent: Any =
             least[name].append(Fraction(min(column), setting.ticks[d]))
     # an episode that the policy leaves without a decision has ended as well
     broken_at_last = {node: node[3] or setting.ends[~node[0]] is None for node in reached}
-    value = {node: setting.ends[~node[0]] or 0 for node in reached}
+    value = {node: setting.end_rewards[~node[0]] for node in reached}
     chance = {node: int(broken) for node, broken in broken_at_last.items()}
     scale += max(map(abs, value.values()))
     for step in reversed(range(horizon)):

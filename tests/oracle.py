@@ -154,6 +154,11 @@ class Problem:
         s = self.model.state_index(state)
         if self.model.may_end is not None and not self.model.may_end[s]:
             return INFEASIBLE
+        return self.end_reward(state)
+
+    def end_reward(self, state: Hashable) -> Value:
+        """What is earned by ending in a state, goal or not."""
+        s = self.model.state_index(state)
         return self.number(0.0 if self.model.end_reward is None else float(self.model.end_reward[s]))
 
     def safe(self, step: int, spent: Amounts, row: Row) -> bool:
@@ -304,10 +309,9 @@ def walk(
     strayed: list[Hashable] = []
     for (state, _), weight in layer.items():
         last = state.state if isinstance(state, Over) else state
+        value += weight * problem.end_reward(last)
         if problem.end(last) == INFEASIBLE:
             strayed.append(last)
-        else:
-            value += weight * problem.end(last)
     columns = list(zip(*seen, strict=True)) if seen else []
     return Walk(value, broken, stuck, tuple(map(max, columns)), tuple(map(min, columns)), strayed)
 
