@@ -34,6 +34,7 @@ WEIGHTS: dict[str, int] = {
     "discounted": 5,
     "timed": 4,
     "accounts": 40,
+    "continuous_accounts": 8,
 }
 KINDS: tuple[str, ...] = tuple(WEIGHTS)
 
@@ -975,6 +976,32 @@ def _drawn_accounts(rng: Random) -> Problem:
     problem = problem.with_(limits={}, tags=frozenset(tags))
     if rng.random() < 0.6:
         problem = _with_refunds(rng, problem)
+    units = [(_tick(problem, d), _spread(problem, d)) for d in range(len(problem.resources))]
+    rewards = ["whole", "whole", "decimal", "long", "huge", "tiny", "near_ties", "mixed_scales"]
+    if base in ("rewards", "probabilities"):
+        rewards.append("least")
+    problem = _featured(rng, problem, units, rewards)
+    problem = _limited(rng, problem, _ONE_SIDE if base in ("one_sided", "deterministic") else None)
+    return problem.with_(tags=problem.tags | {f"account_{name}" for name in problem.features})
+
+
+def _continuous_accounts(rng: Random) -> Problem:
+    """Return a problem with continuous costs and at least one of the features."""
+    while True:
+        problem = _continuous(rng)
+        units = [(rng.choice([Fraction(1, 2), Fraction(1, 3)]), Fraction(1)) for _ in problem.resources]
+        problem = _featured(rng, problem, units, ["whole", "decimal"])
+        if problem.features:
+            return problem.with_(tags=problem.tags | {f"account_{name}" for name in problem.features})
+
+
+def _featured(
+    rng: Random, problem: Problem, units: Sequence[tuple[Fraction, Fraction]], rewards: Sequence[str]
+) -> Problem:
+    """Return the problem with one, some or all features.
+
+    `units` are a small and a usual amount of each resource, and `rewards` are the pools of end rewards.
+    """
     draw = rng.random()
     chosen = {rng.choice(FEATURES)}
     if draw < 0.25:
@@ -982,9 +1009,8 @@ def _drawn_accounts(rng: Random) -> Problem:
     elif draw < 0.6:
         chosen = {name for name in FEATURES if rng.random() < 0.4} | chosen
     if {"floor", "ceiling", "initial"} & chosen:
-        problem = problem.with_(accounts={
-            name: _account(rng, problem, d, chosen) for d, name in enumerate(problem.resources)
-        })  # fmt: skip
+        accounts = (_account(rng, tick, spread, problem.horizon or 1, chosen) for tick, spread in units)
+        problem = problem.with_(accounts=dict(zip(problem.resources, accounts, strict=True)))
     states = list(dict.fromkeys(o.next_state for row in problem.rows for o in row.outcomes))
     states = list(dict.fromkeys([*problem.first_states, *(row.state for row in problem.rows), *states]))
     if "start" in chosen:
@@ -992,17 +1018,10 @@ def _drawn_accounts(rng: Random) -> Problem:
         weights = _weights(rng, len(drawn), 0.15)
         problem = problem.with_(start=dict(zip(drawn, weights, strict=True)) if len(drawn) > 1 else drawn[0])
     if "end_reward" in chosen:
-        pools = ["whole", "whole", "decimal", "long", "huge", "tiny", "near_ties", "mixed_scales", "least"]
-        if base not in ("rewards", "probabilities"):
-            pools = pools[:-1]
-        pool = REWARD_POOLS[rng.choice(pools)](rng)
+        pool = REWARD_POOLS[rng.choice(rewards)](rng)
         worth = {state: rng.choice(pool) for state in states if rng.random() < 0.7}
         problem = problem.with_(end_reward={state: reward for state, reward in worth.items() if reward})
-    if "goal" in chosen:
-        problem = _with_goal(rng, problem, states)
-    kinds = _ONE_SIDE if base in ("one_sided", "deterministic") else None
-    problem = _limited(rng, problem, kinds)
-    return problem.with_(tags=problem.tags | {f"account_{name}" for name in problem.features})
+    return _with_goal(rng, problem, states) if "goal" in chosen else problem
 
 
 def _with_refunds(rng: Random, problem: Problem) -> Problem:
@@ -1018,9 +1037,8 @@ def _with_refunds(rng: Random, problem: Problem) -> Problem:
     return problem.with_(rows=rows)
 
 
-def _account(rng: Random, problem: Problem, resource: int, chosen: Collection[str]) -> Account:
+def _account(rng: Random, tick: Fraction, spread: Fraction, horizon: int, chosen: Collection[str]) -> Account:
     """Return floor, ceiling and initial amount of a resource, on and off the amounts that can be reached."""
-    tick, spread = _tick(problem, resource), _spread(problem, resource)
 
     def distance() -> Fraction:
         draw = rng.random()
@@ -1032,7 +1050,7 @@ def _account(rng: Random, problem: Problem, resource: int, chosen: Collection[st
             return Fraction(rng.randint(1, 4), 2) * spread
         if draw < 0.93:
             return tick * rng.choice([Fraction(1, 2), Fraction(1, 3), Fraction(7, 5)])
-        return 10 * (problem.horizon or 1) * spread  # never reached
+        return 10 * horizon * spread  # never reached
 
     initial = Fraction(0)
     if "initial" in chosen and rng.random() < 0.85:
@@ -1074,4 +1092,5 @@ _MAKERS: dict[str, Callable[[Random], Problem]] = {
     "discounted": _discounted,
     "timed": _timed,
     "accounts": _accounts,
+    "continuous_accounts": _continuous_accounts,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -23,10 +24,15 @@ from fuzz.metamorphic import (
     metamorphic_checks,
     part_continuous,
 )
+from fuzz.oracles import exact_optimum, value_of
 from fuzz.problems import Limit, Outcome, Problem, Row
-from fuzz.transforms import TRANSFORMATIONS, Relation, Transformed, canonical
+from fuzz.transforms import TRANSFORMATIONS, Relation, Transformed, canonical, reward_size
 
 NAMES = tuple(TRANSFORMATIONS)
+#: Transformations of accounts, starts and ends, and those of them that apply only to problems that have some.
+ACCOUNTS = ("shift_accounts", "add_loose_ends", "shift_end_rewards")
+FEATURED = ("put_levels_in_states", "begin_in_a_step", "end_in_a_step")
+ACCOUNTS += FEATURED
 _SPLIT = ("split_outcomes", "duplicate_outcomes", "merge_outcomes", "permute_outcomes", "break_products")
 #: Paths take one outcome for each row, frontiers one limited resource, curves no other limits.
 _NEVER = {
@@ -130,6 +136,34 @@ def test_every_method_meets_every_transformation():
     failures += compare_rare(range(6), tally)
     assert not failures, "\n".join(failures)
     assert not uncovered(tally, 4)
+
+
+def test_the_oracle_obeys_every_transformation():
+    """Relations are right: where the oracle takes both problems, their optima correspond."""
+    compared = Counter()
+    for seed in range(60):
+        problem = canonical(generate(seed, "accounts"))
+        if {"midsize", "reward_extreme"} & problem.tags or not reward_size(problem) < 1e250:
+            continue
+        before = value_of(lambda: exact_optimum(*problem.build(), 800, problem.given.get("spent")))
+        if before is None:
+            continue
+        for name, transformation in TRANSFORMATIONS.items():
+            changed = transformation(problem, Random(f"{seed}-{name}"))
+            if changed is None:
+                continue
+            other, relation = changed
+            after = value_of(lambda: exact_optimum(*other.build(), 10_000, other.given.get("spent")))
+            if after is None:
+                continue
+            compared[name] += 1
+            assert before.feasible == after.feasible, (seed, name)
+            if before.value is not None:
+                size = Fraction(2) ** relation.exponent * Fraction(reward_size(problem)) + abs(relation.shift)
+                room = Fraction(relation.slack) + Fraction(1, 10**14) * size
+                assert abs(relation.value(before.value) - after.value) <= room, (seed, name)
+    assert set(compared) == set(TRANSFORMATIONS)
+    assert min(compared[name] for name in ACCOUNTS) > 10
 
 
 # ---------------------------------------------------------------------------------------------------------------------
