@@ -20,16 +20,12 @@ import strategies
 from solvent.errors import ModelError
 from solvent.model.budget import resolve
 from solvent.solvers import registry
-from solvent.solvers.frontier import bounds as frontier_bounds
 from solvent.solvers.problem import Problem
-from solvent.solvers.reduction import layers as reduction
 from strategies import FEATURES, Tiny
 
 CLOSE = 1e-9
 EACH = [pytest.param((name,), id=name) for name in FEATURES]
 SETS = [*EACH, pytest.param(("floor", "ceiling", "initial"), id="accounts"), pytest.param(FEATURES, id="all")]
-#: Methods for one resource that is limited on one side.
-NARROW = ("frontier", "points", "labels")
 
 
 def given_of(tiny: Tiny) -> dict[str, Any]:
@@ -41,22 +37,6 @@ def accepted(tiny: Tiny) -> set[str]:
     """Return the methods that say that they accept a problem."""
     problem = Problem.exact(tiny.model, resolve(tiny.model, tiny.budget, tiny.spent))
     return {name for name in registry.names() if registry.get(name).accepts(problem) is None}
-
-
-def run(method: str, tiny: Tiny) -> Any:
-    """Solve by one of the catalog's methods, which are finer than those of `solve`."""
-    arguments = given_of(tiny)
-    with pytest.MonkeyPatch.context() as patch:
-        if method == "hash":
-            patch.setattr(reduction, "_GRID_KEYS", 0)
-        if method == "points":
-            patch.setattr(frontier_bounds, "DENSE_WIDTH", -1)
-        if method == "frontier":
-            patch.setattr(frontier_bounds, "DENSE_FROM", 0)
-        if method == "plain":
-            arguments["prune"] = False
-        name = catalog.VARIANTS.get(method, method)
-        return solvent.solve(tiny.model, tiny.budget, method=name, **arguments)
 
 
 def size_of(tiny: Tiny) -> float:
@@ -100,11 +80,11 @@ def check_exact(tiny: Tiny) -> Counter[str]:
     for method in catalog.ALL_METHODS:
         name = catalog.VARIANTS.get(method, method)
         if name == registry.AUTO or name in fits:
-            check(tiny, run(method, tiny), best)
+            check(tiny, catalog.run(method, tiny.model, tiny.budget, tiny.spent), best)
             done[method] += 1
         else:
             with pytest.raises(ModelError):
-                run(method, tiny)
+                catalog.run(method, tiny.model, tiny.budget, tiny.spent)
     return done
 
 
