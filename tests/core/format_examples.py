@@ -1,4 +1,8 @@
-"""What the files in `format1` hold: written by the last version without checksums, and read ever since."""
+"""What the files in `format1` and `format2` hold, which are read ever since.
+
+Those in `format1` were written by the last version without checksums, those in `format2` by the last version in which
+resources did not saturate.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Any
 
 import solvent
 
-FOLDER = Path(__file__).parent / "format1"
+FOLDERS = {1: Path(__file__).parent / "format1", 2: Path(__file__).parent / "format2"}
 
 
 def model() -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from format_examples import FOLDER, discounted, learn, model, write
+from format_examples import FOLDERS, discounted, learn, model, write
 
 import solvent
 from solvent.core.archives import compress, read_archive, write_archive
@@ -35,12 +35,14 @@ def now(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("version", FOLDERS)
 @pytest.mark.parametrize("name", NAMES)
-def test_format_1_is_read(name: str, now: Path, tmp_path: Path) -> None:
+def test_older_formats_are_read(name: str, version: int, now: Path, tmp_path: Path) -> None:
     old = tmp_path / name
-    shutil.copy(FOLDER / name, old)
+    shutil.copy(FOLDERS[version] / name, old)
     _, header = read_archive(old.read_bytes())
-    assert "checksum" not in header
+    assert ("checksum" in header) == (version > 1)
+    assert header[next(key for key in header if key.startswith("solvent"))] == version
     assert load(old) == load(now / name)
 
 
@@ -55,8 +57,8 @@ def test_files_have_a_checksum_and_need_it(name: str, now: Path, tmp_path: Path)
     for change, message in (
         ({"version": "9.9.9"}, "expected a file of Solvent .* or older, found '9.9.9'; it was written by a newer"),
         (
-            {next(key for key in header if key.startswith("solvent")): 3},
-            "of format 1 or 2, found 3; it was written by a",
+            {next(key for key in header if key.startswith("solvent")): 4},
+            "of format 1 or 2 or 3, found 4; it was written by a",
         ),
     ):
         path.write_bytes(write_archive(arrays, header | change))
@@ -74,7 +76,7 @@ def test_files_have_a_checksum_and_need_it(name: str, now: Path, tmp_path: Path)
 def test_every_kind_of_file_has_a_table_of_readers() -> None:
     assert sorted(documents.READERS) == [1]
     for module in (npz, policy_files, checkpoint):
-        assert sorted(module.READERS) == [1, 2]
+        assert sorted(module.READERS) == [1, 2, 3]
 
 
 def test_every_kind_of_file_has_a_reader_of_the_current_format() -> None:

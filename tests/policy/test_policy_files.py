@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_accounts import KINDS, random_case
 
 import solvent
-from solvent.core.archives import write_archive
+from solvent.core.archives import read_archive, write_archive
 from solvent.errors import PolicyError, SolventError
 from solvent.model import instances
 from solvent.model.budget import resolve
@@ -101,7 +102,7 @@ def rebuilt(arrays, header):
 
 
 WRONG_HEADERS = {
-    "solvent_policy": [0, 3, None, True, "2"],
+    "solvent_policy": [0, 4, None, True, "2"],
     "version": ["9.9.9", None, "new", 1],
     "counting": [["exact"], ["exact", "near"], None, [1, 2], [[], []]],
     "lower": [[[None, "9"], [None, None]], None],
@@ -114,6 +115,7 @@ WRONG_HEADERS = {
     "upper": [[["1"]], [[None], [None]], None, [["x", "y"], ["x", "y"]], [1, 2]],
     "lookup": ["at_most", "near", None, []],
     "fingerprint": [None, 3],
+    "initial": [["0"], ["0", "x"], [0, 0], None, ["1", "0"], ["0", "1e-9"], "00"],
 }
 
 
@@ -134,7 +136,7 @@ def wrong_arrays():
         yield name, array.astype(np.float64)
         yield name, array[:-1]
         yield name, array[None]
-        if name != "settled_low_GD" and name != "settled_high_GD":
+        if name not in ("settled_low_GD", "settled_high_GD", "initial_D", "floor_D", "ceiling_D"):
             yield name, array[::-1].copy()
             if name != "spent_ND":
                 yield name, array + array.dtype.type(100)
@@ -191,3 +193,127 @@ def test_archives_that_expand_too_much_are_refused():
     content[size_in_directory : size_in_directory + 4] = (2**32 - 2).to_bytes(4, "little")
     with pytest.raises(SolventError, match="expected arrays of at most"):
         from_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("kind", ["exact", "rounded"])
+def test_policies_with_accounts_are_loaded(kind, seed, tmp_path):
+    case = random_case(seed)
+    policy = KINDS[kind](case, seed)
+    policy.save(tmp_path / "some.policy")
+    loaded = load_policy(tmp_path / "some.policy", case.model)
+    assert loaded == policy
+    assert loaded.limits.initial == policy.limits.initial
+    assert (loaded.start, list(loaded)) == (case.model.start, list(policy))
+    for name in ("initial_D", "floor_D", "ceiling_D"):
+        assert np.array_equal(getattr(loaded, name), getattr(policy, name))
+    for state in case.model.start if isinstance(case.model.start, dict) else [case.model.start]:
+        assert loaded.agent(state=state).spent == policy.agent(state=state).spent
+
+
+def saturating():
+    """Return a model, and a policy for it that has a floor, a ceiling and two first states."""
+    b = solvent.CMDP.builder(
+        horizon=2,
+        start={"a": 0.25, "b": 0.75},
+        resources=[solvent.Resource("r", floor="-1/2", ceiling=3)],
+        budget={"r": 2},
+    )
+    for state in ("a", "b", "c"):
+        b.add(state, "x", outcomes=[(1, state, "1/2")])
+    model = b.build()
+    limits = resolve(model, None, {"r": 1})
+    layers = [([0, 1], [[2], [2]], [0, 0]), ([0, 1], [[3], [3]], [0, 0])]
+    return model, AugmentedPolicy.from_nodes(model, Lattice.fit(model, limits), limits, layers=layers)
+
+
+LARGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("array", "value", "message"),
+    [
+        ("initial_D", [7], "initial_D, 'r': expected ticks within the floor, -1, and the ceiling, 6, found 7"),
+        ("initial_D", [-2], "initial_D, 'r': expected ticks within the floor, -1, and the ceiling, 6, found -2"),
+        ("initial_D", [3], "initial_D, 'r': expected the ticks of 1, found 1.5"),
+        ("initial_D", [LARGEST], "accounts of 'r': expected at most"),
+        ("floor_D", [7], "ceiling_D, 'r': expected at least the floor, 7 ticks, found 6 ticks"),
+        ("floor_D", [3], "initial_D, 'r': expected ticks within the floor, 3"),
+        ("floor_D", [-(2**63) + 1], "accounts of 'r': expected at most"),
+        ("ceiling_D", [-2], "ceiling_D, 'r': expected at least the floor, -1 ticks, found -2 ticks"),
+        ("ceiling_D", [1], "and the ceiling, 1, found 2"),
+        ("initial_D", [2, 2], "initial_D: expected 1 entries, found 2"),
+        ("floor_D", [], "floor_D: expected 1 entries, found 0"),
+        ("ceiling_D", [[6]], "ceiling_D: expected int64 in one dimension"),
+    ],
+)
+def test_wrong_accounts_are_refused(array, value, message):
+    arrays, header = read_archive(to_bytes(saturating()[1]))
+    with pytest.raises(SolventError, match=message):
+        from_bytes(write_archive({**arrays, array: np.array(value, np.int64)}, header))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([["a", "0.25"]], "several states with their probabilities"),
+        ([["a", "0.25"], ["a", "0.75"]], "states of the policy, each once, found 'a'"),
+        ([["a", "0.25"], ["d", "0.75"]], "states of the policy, each once, found 'd'"),
+        ([["a", "0.25"], ["b", "0.7"]], "probabilities with a sum of 1"),
+        ([["a", "-0.25"], ["b", "1.25"]], "probabilities between 0 and 1, found '-0.25'"),
+        ([["a", "0"], ["b", "1"]], "probabilities between 0 and 1, found '0'"),
+        ([["a", "nan"], ["b", "1"]], "expected a finite number"),
+        ([["a", "1e-400"], ["b", "1"]], "expected"),
+        ([["a", 0.25], ["b", 0.75]], "pairs of a state and a probability as text"),
+        ([["a"], ["b"]], "pairs of a state and a probability as text"),
+        ([None, None], "pairs of a state and a probability as text"),
+        ({"a": "0.25", "b": "0.75"}, "header, first_states: expected a list"),
+        ([[{}, "0.25"], ["b", "0.75"]], "expected a name"),
+        (None, "header, first_states: expected a list"),
+    ],
+)
+def test_wrong_first_states_are_refused(value, message):
+    arrays, header = read_archive(to_bytes(saturating()[1]))
+    with pytest.raises(SolventError, match=message):
+        from_bytes(write_archive(arrays, {**header, "first_states": value}))
+
+
+def test_a_file_has_one_first_state_or_several():
+    arrays, header = read_archive(to_bytes(saturating()[1]))
+    with pytest.raises(SolventError, match="found a first state beside them"):
+        from_bytes(write_archive(arrays, {**header, "start": "a"}))
+    header.pop("first_states")
+    with pytest.raises(SolventError, match="expected a name"):
+        from_bytes(write_archive(arrays, header))
+
+
+def test_policies_with_other_ends_than_the_model_are_refused():
+    model, policy = saturating()
+    arrays, header = read_archive(to_bytes(policy))
+    for name, value, message in (
+        ("floor_D", -2, "policy, floor of 'r': expected the model's, -0.5, found -1"),
+        ("floor_D", -(2**63), "policy, floor of 'r': expected the model's, -0.5, found none"),
+        ("ceiling_D", 7, "policy, ceiling of 'r': expected the model's, 3, found 3.5"),
+        ("ceiling_D", LARGEST, "policy, ceiling of 'r': expected the model's, 3, found none"),
+    ):
+        content = write_archive({**arrays, name: np.array([value])}, header)
+        with pytest.raises(SolventError, match=message):
+            from_bytes(content, model)
+    shares = [["b", "0.75"], ["a", "0.25"]]
+    assert from_bytes(write_archive(arrays, {**header, "first_states": shares}), model) == policy
+    for shares in ([["a", "0.5"], ["b", "0.5"]], [["a", "0.25"], ["c", "0.75"]]):
+        with pytest.raises(SolventError, match="policy, start: expected the model's"):
+            from_bytes(write_archive(arrays, {**header, "first_states": shares}), model)
+
+
+def test_older_formats_have_no_accounts():
+    arrays, header = parts_of(to_bytes(CASES[0][1]))
+    for version in (1, 2):
+        with pytest.raises(SolventError, match="only arrays that the format has, found 'ceiling_D'"):
+            from_bytes(write_archive(arrays, {**header, "solvent_policy": version}))
+    plain = {name: array for name, array in arrays.items() if name not in ("initial_D", "floor_D", "ceiling_D")}
+    assert from_bytes(write_archive(plain, {**header, "solvent_policy": 2})) == CASES[0][1]
+    arrays, header = read_archive(to_bytes(saturating()[1]))
+    plain = {name: array for name, array in arrays.items() if name not in ("initial_D", "floor_D", "ceiling_D")}
+    with pytest.raises(SolventError, match="expected a name"):
+        from_bytes(write_archive(plain, {**header, "solvent_policy": 2}))

@@ -186,12 +186,12 @@ def test_the_formula_against_sums_in_fractions(rewards: list[float], n: int) -> 
 
 
 def test_errors_of_nothing_are_nothing() -> None:
-    rounding = Rounding(1e-15, 6)
-    assert Extremes.none(3).above(0.0, rounding) < 1e-300
-    followed = Followed(*(Extremes.none(3).top for _ in range(2)))
+    rounding, model = Rounding(1e-15, 6), instances.knapsack([0, 0, 0], [1, 1, 1])
+    assert Extremes.none(model).above(0.0, rounding) < 1e-300
+    followed = Followed(*(Extremes.none(model).top for _ in range(2)))
     assert followed.value == followed.total == 0
     assert followed.below(rounding) < 1e-300
-    assert math.isfinite(Extremes.none(3).below(0.0, rounding))
+    assert math.isfinite(Extremes.none(model).below(0.0, rounding))
 
 
 def test_probabilities_that_underflow_are_no_disagreement() -> None:

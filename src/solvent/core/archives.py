@@ -2,7 +2,7 @@
 
 Sizes are checked before an archive is unpacked: the ZIP directory states the size of each member, the header of each
 array implies the same size by shape and type, and both must be within the limits in effect (`solvent.core.loading`).
-Format 2 has a checksum, format 1 has none:
+Files have a checksum since format 2:
 
     checksum = SHA-256 of the header, without the checksum itself, and of all arrays by name, type and shape
 
@@ -30,7 +30,7 @@ from solvent.core.loading import current_limits, loading, refuse
 from solvent.errors import ModelError, SolventError, quote
 
 #: The format in which archives are written.
-FORMAT = 2
+FORMAT = 3
 #: Files of this format and later ones carry a checksum.
 _CHECKSUM_SINCE = 2
 #: Size in bytes that all arrays together may have regardless of the size of the file.

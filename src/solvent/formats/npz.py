@@ -117,7 +117,7 @@ def _read(header: Header, arrays: Arrays) -> AnyModel:
 
 
 #: Readers by format version. Format 2 is format 1 with a checksum.
-READERS: dict[int, Callable[[Header, Arrays], AnyModel]] = {1: _read, 2: _read}
+READERS: dict[int, Callable[[Header, Arrays], AnyModel]] = {1: _read, 2: _read, 3: _read}
 
 
 def _rebuild(header: Header, arrays: Arrays) -> CMDP:

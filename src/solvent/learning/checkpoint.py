@@ -137,7 +137,7 @@ def _restore(learner: Learner, arrays: Arrays, header: Header) -> None:
 
 
 #: Readers by format. Format 2 is format 1 with a checksum.
-READERS: dict[int, Callable[[Learner, Arrays, Header], None]] = {1: _restore, 2: _restore}
+READERS: dict[int, Callable[[Learner, Arrays, Header], None]] = {1: _restore, 2: _restore, 3: _restore}
 
 
 def _restore_support(learner: Learner, entries: list[Any]) -> None:

@@ -14,7 +14,7 @@ from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.policy.locate import COLLAPSED
-from solvent.policy.nodes import Lookup, NodeTable
+from solvent.policy.nodes import ACCOUNTS, Lookup, NodeTable
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ def arrange(
         "spent_ND": np.concatenate(spents),
         "lookup": lookup,
         "model": model,
+        **{name: getattr(lattice, name).copy() for name in ACCOUNTS},
     }
     if settled is not None:
         parts["settled_low_GD"] = np.concatenate([low for low, _ in ends])

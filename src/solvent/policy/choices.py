@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
@@ -61,6 +61,27 @@ class Follower(Protocol):
     def reset(self) -> None:
         """Begin a new episode."""
 
+    def resume(self, step: int, spent: Sequence[Fraction]) -> None:
+        """Continue from a step before which these amounts were spent, one per resource of the model.
+
+        Raises
+        ------
+        PolicyError
+            If the policy must know more than that.
+        """
+
+    def memory(self, spent: Sequence[Fraction]) -> dict[str, Any]:
+        """Return what `restore` needs in addition to the step and the amounts spent, as JSON can hold it."""
+
+    def restore(self, step: int, spent: Sequence[Fraction], memory: Mapping[str, Any]) -> None:
+        """Continue from a step before which these amounts were spent, with what `memory` returned.
+
+        Raises
+        ------
+        PolicyError
+            If it was returned by the follower of another policy.
+        """
+
     def choices(self, step: int, state: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """Return positions and probabilities of the actions at a step and state; None if there is no decision."""
 
@@ -76,6 +97,10 @@ class Follower(Protocol):
 
 class FollowedPolicy(Protocol):
     """A policy that an `Agent` can follow."""
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether it takes one action at each node."""
 
     def follower(self, model: CMDP) -> Follower:
         """Return a follower for episodes of a model."""

@@ -2,9 +2,10 @@
 
 Lemma 1 of the paper (`lem: derandomization`): at each node take, among the actions that the policy takes with positive
 probability, one of the greatest value. Every history of the result is a history of the policy, so that no worst case
-increases; and by induction from the last step no value decreases. The value used here is that of the result from the
-next step on, which is at least the policy's. The result is therefore the best policy that takes only actions which the
-given one takes with positive probability.
+increases, and no history ends in a state where none of the policy's does; and by induction from the last step no value
+decreases. The value used here is that of the result from the next step on, which is at least the policy's; where an
+episode ends, it is the end reward. The result is therefore the best policy that takes only actions which the given one
+takes with positive probability.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.errors import LimitError, PolicyError, quote
 from solvent.model.cmdp import CMDP
+from solvent.model.lattice import Lattice
 from solvent.policy.choices import NO_ROW, Choices, find_rows, is_terminal, spread
 from solvent.policy.markov import UNDECIDED, MarkovPolicy, RandomizedPolicy
+from solvent.policy.nodes import NodeTable
 from solvent.policy.search import compact, pack
 from solvent.policy.table import AugmentedPolicy
 from solvent.policy.until_violation import UntilViolationPolicy
@@ -123,9 +126,12 @@ def derandomize(
 
 
 def _explore(model: CMDP, policy: Any, cost_OD: NDArray[np.int64], monitor: ResourceMonitor) -> list[_ReachedNodes]:
-    """Return the nodes that the policy can lead to, by step, without terminal ones, whose value is 0."""
-    states = np.array([model.start_index], np.int64)
-    ticks = np.zeros((1, cost_OD.shape[1]), np.int64)
+    """Return the nodes that the policy can lead to, by step; terminal ones are without choices."""
+    states = model.start_states
+    initial_D, floor_D, ceiling_D = Lattice.plain_accounts(0)
+    if isinstance(policy, NodeTable):
+        initial_D, floor_D, ceiling_D = policy.initial_D, policy.floor_D, policy.ceiling_D
+    ticks = np.repeat(initial_D[None], len(states), axis=0)
     layers = []
     for step in range(model.horizon):
         choices = policy.choices_at(step, states, ticks)
@@ -145,7 +151,7 @@ def _explore(model: CMDP, policy: Any, cost_OD: NDArray[np.int64], monitor: Reso
         monitor.reserve(3 * per_outcome * n_outcomes, f"the nodes of step {step}")
         owner, outcome = spread(model.outcome_indptr, rows)
         next_states = model.next_state[outcome].astype(np.int64)
-        next_ticks = ticks[choices.node[owner]] + cost_OD[outcome]
+        next_ticks = np.clip(ticks[choices.node[owner]] + cost_OD[outcome], floor_D, ceiling_D)
         keys, following = compact(pack([next_states, *next_ticks.T]))
         layers.append(_ReachedNodes(states, ticks, choices, rows, owner, outcome, following))
         example = np.zeros(len(keys), np.int64)
@@ -158,11 +164,13 @@ def _explore(model: CMDP, policy: Any, cost_OD: NDArray[np.int64], monitor: Reso
 def _choose(model: CMDP, layers: list[_ReachedNodes], monitor: ResourceMonitor) -> list[NDArray[np.int64]]:
     """Return, by step, the best choice of each node that has a decision."""
     chosen: list[NDArray[np.int64]] = []
+    end_reward = np.zeros(model.n_states) if model.end_reward is None else model.end_reward
     value = np.zeros(0)
     for step in range(len(layers) - 1, -1, -1):
         monitor.check_time()
         layer = layers[step]
-        later = value[layer.following] if step < len(layers) - 1 else np.zeros(len(layer.following))
+        last = step == len(layers) - 1
+        later = end_reward[model.next_state[layer.outcome]] if last else value[layer.following]
         action_value = model.row_reward[layer.rows] + np.bincount(
             layer.owner, model.probability[layer.outcome] * later, len(layer.rows)
         )
@@ -171,7 +179,7 @@ def _choose(model: CMDP, layers: list[_ReachedNodes], monitor: ResourceMonitor) 
         first = np.ones(len(node), bool)
         np.not_equal(node[1:], node[:-1], out=first[1:])
         best = order[first]
-        value = np.zeros(len(layer.states))
+        value = np.where(is_terminal(model, step, layer.states), end_reward[layer.states], 0.0)
         value[layer.choices.node[best]] = action_value[best]
         chosen.append(best)
     return chosen[::-1]
@@ -179,7 +187,7 @@ def _choose(model: CMDP, layers: list[_ReachedNodes], monitor: ResourceMonitor) 
 
 def _restrict(layers: list[_ReachedNodes], chosen: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
     """Return the choices at the nodes that the chosen actions lead to."""
-    reached = np.ones(1, bool)
+    reached = np.ones(len(layers[0].states), bool)
     kept = []
     for layer, best in zip(layers, chosen, strict=True):
         best = best[reached[layer.choices.node[best]]]

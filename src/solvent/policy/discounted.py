@@ -7,7 +7,7 @@ and a last step in which it chooses the tail rule to follow from then on.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError, printable, quote
-from solvent.model.budget import Limits
+from solvent.model.budget import Limits, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
-from solvent.policy.agent import Agent
+from solvent.policy.agent import Agent, Beginning, initial_amounts
+from solvent.policy.snapshots import refuse_fields
 from solvent.policy.table import AugmentedPolicy
 from solvent.policy.tail import TailRule, close
 
@@ -57,6 +58,11 @@ class DiscountedPolicy:
             raise PolicyError("finite", "at least one step and one for the tail", f"{self.finite.horizon}")
 
     @property
+    def is_deterministic(self) -> bool:
+        """Whether it takes one action at each node: always."""
+        return True
+
+    @property
     def steps(self) -> int:
         """Number of planned steps T, after which a tail rule is followed."""
         return self.finite.horizon - 1
@@ -88,7 +94,16 @@ class DiscountedPolicy:
             raise PolicyError("policy", "its model", "none", "use policy.agent(model), or load_policy(path, model)")
         return _closed(self, self.model)
 
-    def agent(self, model: DiscountedCMDP | None = None, *, seed: int = 0) -> DiscountedAgent:
+    def agent(
+        self,
+        model: DiscountedCMDP | None = None,
+        *,
+        seed: int = 0,
+        step: int | None = None,
+        state: Hashable = None,
+        spent: SpentLike | None = None,
+        snapshot: Mapping[str, Any] | None = None,
+    ) -> DiscountedAgent:
         """Return an agent that follows this policy.
 
         Parameters
@@ -97,8 +112,12 @@ class DiscountedPolicy:
             The model that observations are compared with; needed only if the policy was loaded without it.
         seed : int
             Random seed; not used, as the policy is deterministic.
+        step, state, spent, snapshot
+            Where it begins; see `Agent`. Amounts are discounted sums. After the planned steps only a snapshot says
+            which tail rule is followed.
         """
-        return DiscountedAgent(self, model or self.model, seed=seed)
+        given = model or self.model
+        return DiscountedAgent(self, given, seed=seed, step=step, state=state, spent=spent, snapshot=snapshot)
 
     def save(self, path: str | Path) -> None:
         """Write the policy to a file, atomically; `load_policy` reads it back."""
@@ -156,6 +175,39 @@ class DiscountedFollower:
         self._finite.reset()
         self.rule = None
 
+    def resume(self, step: int, spent: Sequence[Fraction]) -> None:
+        """Continue from a planned step before which these discounted amounts were spent."""
+        if step > self._steps:
+            raise PolicyError(
+                "agent",
+                f"a snapshot, which says which tail rule is followed after {self._steps} planned steps",
+                f"the amounts spent before step {step}",
+                "use policy.agent(snapshot=agent.snapshot())",
+            )
+        self._finite.resume(step, spent)
+        self.rule = None
+
+    def memory(self, spent: Sequence[Fraction]) -> dict[str, Any]:
+        """Return the tail rule, if it was chosen, or what the planned steps need."""
+        return self._finite.memory(spent) if self.rule is None else {"tail_rule": self.rule.name}
+
+    def restore(self, step: int, spent: Sequence[Fraction], memory: Mapping[str, Any]) -> None:
+        """Continue from a step before which these amounts were spent, with what `memory` returned."""
+        rest = dict(memory)
+        name = rest.pop("tail_rule", None)
+        rules = {rule.name: rule for rule in self._rules}
+        if name is None and step <= self._steps:
+            self._finite.restore(step, spent, rest)
+            self.rule = None
+            return
+        if not isinstance(name, str) or name not in rules or step < self._steps:
+            known = " or ".join(map(quote, rules))
+            expected = f"{known} from step {self._steps} on, and none before"
+            raise PolicyError("snapshot, tail_rule", expected, f"{quote(name)} at step {step}")
+        refuse_fields(rest)
+        self._finite.reset()
+        self.rule = rules[name]
+
     def choices(self, step: int, state: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """Return position and probability of the action at the current node; None if there is no decision."""
         if step < self._steps:
@@ -192,8 +244,19 @@ class DiscountedAgent(Agent):
     """
 
     _follower: DiscountedFollower
+    _scale: Fraction | None
 
-    def __init__(self, policy: DiscountedPolicy, model: DiscountedCMDP | None, *, seed: int = 0) -> None:
+    def __init__(
+        self,
+        policy: DiscountedPolicy,
+        model: DiscountedCMDP | None,
+        *,
+        seed: int = 0,
+        step: int | None = None,
+        state: Hashable = None,
+        spent: SpentLike | None = None,
+        snapshot: Mapping[str, Any] | None = None,
+    ) -> None:
         if model is None:
             raise PolicyError(
                 "agent", "the policy's model", "none", "use policy.agent(model), or load_policy(path, model)"
@@ -201,22 +264,32 @@ class DiscountedAgent(Agent):
         follower = DiscountedFollower(policy, _check_kind(model))
         self._bounds, self._discount = policy.limits, model.discount
         # one step of the model has the outcomes of all
-        self._follow(model.base, policy, follower, seed)
+        self._initial = initial_amounts(policy.finite.limits)
+        self._fingerprint = policy.finite.fingerprint
+        self._follow(model.base, policy, follower, seed, step=step, state=state, spent=spent, snapshot=snapshot)
 
-    def reset(self) -> None:
-        """Go back to the start of an episode, with nothing spent."""
-        super().reset()
-        self._sum = [Fraction(0)] * self.model.n_resources
-        self._added_up, self._scale = 0, Fraction(1)
+    def _go(self, beginning: Beginning) -> None:
+        super()._go(beginning)
+        self._added_up, self._scale = 0, None
 
     @property
     def spent(self) -> dict[str, Fraction]:
         """Amount spent so far of every resource: the discounted sum of costs."""
         for event in self._history[self._added_up :]:
-            self._sum = [total + self._scale * cost for total, cost in zip(self._sum, event.cost.values(), strict=True)]
-            self._scale *= self._discount
+            self._scale = self._discount**event.step if self._scale is None else self._scale * self._discount
+            costs = event.cost.values()
+            self._spent = [total + self._scale * cost for total, cost in zip(self._spent, costs, strict=True)]
         self._added_up = len(self._history)
-        return dict(zip(self.model.resources, self._sum, strict=True))
+        return dict(zip(self.model.resources, self._spent, strict=True))
+
+    def _add(self, costs: Sequence[Fraction]) -> None:
+        """Do nothing: costs are added when `spent` is asked for."""
+
+    def _limited(self) -> tuple[str, ...]:
+        return tuple(self._bounds)
+
+    def _last_step(self) -> int | None:
+        return None
 
     @property
     def remaining(self) -> dict[str, Fraction]:

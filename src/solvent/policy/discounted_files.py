@@ -22,7 +22,9 @@ from solvent.policy.tail import TailRule
 _BITS_PER_SECOND = 1e9
 
 
-def discounted_from_parts(arrays: Arrays, header: Header, model: DiscountedCMDP | None) -> DiscountedPolicy:
+def discounted_from_parts(
+    arrays: Arrays, header: Header, model: DiscountedCMDP | None, *, has_accounts: bool
+) -> DiscountedPolicy:
     """Return the policy of a file's arrays and header.
 
     Raises
@@ -31,7 +33,9 @@ def discounted_from_parts(arrays: Arrays, header: Header, model: DiscountedCMDP 
         If they do not define a policy, or it was made for another model.
     """
     check_names_of_arrays(arrays, KNOWN_ARRAYS | TAIL_ARRAYS)
-    finite = rebuild(header, arrays, None)
+    finite = rebuild(header, arrays, None, has_accounts=has_accounts)
+    if isinstance(finite.start, dict):
+        raise PolicyError("header, first_states", "one first state, as discounted models have", f"{len(finite.start)}")
     names = header.get("rules")
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise PolicyError("header, rules", "names of tail rules", quote(names))

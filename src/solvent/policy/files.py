@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import overload
 
@@ -15,7 +16,7 @@ from solvent.model.discounted import DiscountedCMDP
 from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.discounted_files import discounted_from_parts
 from solvent.policy.finite_files import rebuild
-from solvent.policy.layout import KNOWN_ARRAYS
+from solvent.policy.layout import ACCOUNT_ARRAYS, KNOWN_ARRAYS, TAIL_ARRAYS
 from solvent.policy.table import AugmentedPolicy
 
 
@@ -124,20 +125,28 @@ def from_bytes(content: bytes, model: CMDP | DiscountedCMDP | None = None) -> Au
         raise PolicyError("file", "a policy that fits into memory", "one that does not") from None
 
 
-def _read(header: Header, arrays: Arrays, model: CMDP | DiscountedCMDP | None) -> AugmentedPolicy | DiscountedPolicy:
+def _read(
+    header: Header, arrays: Arrays, model: CMDP | DiscountedCMDP | None, *, has_accounts: bool = True
+) -> AugmentedPolicy | DiscountedPolicy:
+    if not has_accounts:
+        check_names_of_arrays(arrays, (KNOWN_ARRAYS | TAIL_ARRAYS) - set(ACCOUNT_ARRAYS))
     is_discounted = isinstance(model, DiscountedCMDP)
     if "discount" in header and (model is None or is_discounted):
-        return discounted_from_parts(arrays, header, model if isinstance(model, DiscountedCMDP) else None)
+        given = model if isinstance(model, DiscountedCMDP) else None
+        return discounted_from_parts(arrays, header, given, has_accounts=has_accounts)
     if is_discounted or "discount" in header:
         kinds = ("a discounted model", "one with a horizon")
         raise PolicyError("policy", f"a policy for {kinds[not is_discounted]}", f"one for {kinds[is_discounted]}")
     assert not isinstance(model, DiscountedCMDP)
     check_names_of_arrays(arrays, KNOWN_ARRAYS)
-    policy = rebuild(header, arrays, model)
+    policy = rebuild(header, arrays, model, has_accounts=has_accounts)
     if model is not None:
         policy.check_counting(model)
     return policy
 
 
-#: Readers by format. Format 2 is format 1 with a checksum.
-READERS: dict[int, Callable[..., AugmentedPolicy | DiscountedPolicy]] = {1: _read, 2: _read}
+_read_2 = partial(_read, has_accounts=False)
+
+#: Readers by format. Format 2 is format 1 with a checksum; format 3 has initial amounts, floors, ceilings and several
+#: first states.
+READERS: dict[int, Callable[..., AugmentedPolicy | DiscountedPolicy]] = {1: _read_2, 2: _read_2, 3: _read}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from fractions import Fraction
 from typing import Any, cast
 
@@ -15,9 +16,10 @@ from solvent.errors import PolicyError, quote
 from solvent.formats.encoding import decode_name
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
+from solvent.model.ends import read_start
 from solvent.model.resources import as_resources
 from solvent.model.validation import check_horizon, check_names
-from solvent.policy.layout import ARRAYS, SETTLED
+from solvent.policy.layout import ACCOUNT_ARRAYS, ARRAYS, SETTLED
 from solvent.policy.nodes import Lookup
 from solvent.policy.table import AugmentedPolicy
 
@@ -31,8 +33,17 @@ def _field(header: Header, name: str, kind: type) -> Any:
     return value
 
 
-def rebuild(header: Header, arrays: Arrays, model: CMDP | None) -> AugmentedPolicy:
+def rebuild(header: Header, arrays: Arrays, model: CMDP | None, *, has_accounts: bool) -> AugmentedPolicy:
     """Return the policy of a header and arrays.
+
+    Parameters
+    ----------
+    header : dict
+    arrays : dict of ndarray
+    model : CMDP or None
+        The model that it was made for.
+    has_accounts : bool
+        Whether there are initial amounts, floors and ceilings, and there may be several first states: since format 3.
 
     Raises
     ------
@@ -44,14 +55,12 @@ def rebuild(header: Header, arrays: Arrays, model: CMDP | None) -> AugmentedPoli
         key: check_names([decode_name(name) for name in _field(header, key, list)], key) or ()
         for key in ("states", "actions")
     }
-    start = decode_name(header.get("start"))
+    start = _read_start(header, names["states"], several=has_accounts)
     resources = tuple(each.name for each in as_resources(_field(header, "resources", list)))
     check_limit("resources", len(resources), "resources")
     fingerprint = _field(header, "fingerprint", str)
     if not _FINGERPRINT.fullmatch(fingerprint):
         raise PolicyError("header, fingerprint", "32 hexadecimal digits", quote(fingerprint))
-    if start not in names["states"]:
-        raise PolicyError("header, start", "one of the states", quote(start))
     n_tracked = len(resources)
     units = tuple(_number(text, "units") for text in _field(header, "units", list))
     if len(units) != n_tracked or any(unit <= 0 for unit in units):
@@ -60,6 +69,11 @@ def rebuild(header: Header, arrays: Arrays, model: CMDP | None) -> AugmentedPoli
     for name, most, least in zip(resources, upper, lower, strict=True):
         if any(m is not None and n is not None and n > m for m, n in zip(most, least, strict=True)):
             raise PolicyError(f"header, limits of {quote(name)}", "no lower limit above the upper one", "one that is")
+    initial: tuple[Fraction, ...] = ()
+    if has_accounts:
+        initial = tuple(_number(text, "initial") for text in _field(header, "initial", list))
+        if len(initial) != n_tracked:
+            raise PolicyError("header, initial", f"{n_tracked} numbers", quote(header["initial"]))
     lookup = header.get("lookup")
     if not isinstance(lookup, str) or lookup not in ("equal", "at_most", "at_least"):
         raise PolicyError("header, lookup", "equal, at_most or at_least", quote(lookup))
@@ -70,6 +84,10 @@ def rebuild(header: Header, arrays: Arrays, model: CMDP | None) -> AugmentedPoli
         raise PolicyError("header, counting", f"exact, down or up for {n_tracked} resources", quote(counting))
     parts = {key: check_array(arrays, key, dtype, ndim) for key, (dtype, ndim) in ARRAYS.items()}
     actions = check_array(arrays, "action_N", np.min_scalar_type(max(len(names["actions"]) - 1, 0)), 1)
+    if has_accounts:
+        for key, (dtype, ndim) in ACCOUNT_ARRAYS.items():
+            parts[key] = check_array(arrays, key, dtype, ndim)
+            check_length(key, parts[key], n_tracked)
     settled = {key: check_array(arrays, key, np.int64, 2) for key in SETTLED if key in arrays}
     policy = AugmentedPolicy(
         fingerprint=fingerprint,
@@ -79,7 +97,7 @@ def rebuild(header: Header, arrays: Arrays, model: CMDP | None) -> AugmentedPoli
         actions=names["actions"],
         resources=resources,
         units=units,
-        limits=Limits(resources, upper, lower),
+        limits=Limits(resources, upper, lower, initial),
         action_N=actions,
         lookup=cast(Lookup, lookup),
         counting=tuple(counting),
@@ -87,8 +105,37 @@ def rebuild(header: Header, arrays: Arrays, model: CMDP | None) -> AugmentedPoli
         **parts,
         **settled,
     )
+    policy.check_accounts()
     _check_layout(policy)
     return policy
+
+
+def _read_start(header: Header, states: tuple[Hashable, ...], *, several: bool) -> Hashable | dict[Hashable, float]:
+    """Return the first state, or the probability of each possible one."""
+    known = set(states)
+    if several and "first_states" in header:
+        where = "header, first_states"
+        listed = _field(header, "first_states", list)
+        if "start" in header or len(listed) < 2:
+            found = "a first state beside them" if "start" in header else quote(listed)
+            raise PolicyError(where, "several states with their probabilities", found)
+        chances: dict[Hashable, float] = {}
+        for each in listed:
+            if not isinstance(each, list) or len(each) != 2 or not isinstance(each[1], str):
+                raise PolicyError(where, "pairs of a state and a probability as text", quote(each))
+            name = decode_name(each[0])
+            if name not in known or name in chances:
+                raise PolicyError(where, "states of the policy, each once", quote(name))
+            chances[name] = float(exact(each[1], where))
+            if not 0 < chances[name] < 1:
+                raise PolicyError(where, "probabilities between 0 and 1", quote(each[1]))
+        start = read_start(chances)
+        assert isinstance(start, dict)
+        return start
+    start = decode_name(header.get("start"))
+    if start not in known:
+        raise PolicyError("header, start", "one of the states", quote(start))
+    return start  # type: ignore[no-any-return]
 
 
 def _number(text: Any, where: str) -> Fraction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.errors import PolicyError, quote
-from solvent.model.budget import Limits, resolve
+from solvent.model.budget import Limits, SpentLike, limits_of
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.policy.agent import Agent
 from solvent.policy.arrange import arrange
 from solvent.policy.choices import Choices, spread
 from solvent.policy.nodes import NO_NODE, Lookup, NodeTable, Spent
+from solvent.policy.snapshots import refuse_fields
 
 #: In a table of actions: there is no decision, because the state is terminal or never reached.
 UNDECIDED = -1
@@ -123,9 +124,17 @@ class MarkovPolicy:
         """Return what an agent needs to follow this policy."""
         return MarkovFollower(self, model)
 
-    def agent(self, *, seed: int = 0) -> Agent:
-        """Return an agent that follows this policy; `seed` is the random seed, for randomized policies."""
-        return Agent(self.model, self, seed=seed)
+    def agent(
+        self,
+        *,
+        seed: int = 0,
+        step: int | None = None,
+        state: Hashable = None,
+        spent: SpentLike | None = None,
+        snapshot: Mapping[str, Any] | None = None,
+    ) -> Agent:
+        """Return an agent that follows this policy; see `Agent` for the parameters."""
+        return Agent(self.model, self, seed=seed, step=step, state=state, spent=spent, snapshot=snapshot)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MarkovPolicy):
@@ -145,10 +154,21 @@ class MarkovFollower:
 
     def __init__(self, policy: MarkovPolicy, model: CMDP) -> None:
         self._policy = policy
-        self.limits = Limits((), (), ()) if model.budget is None else resolve(model, None)
+        self.limits = Limits((), (), ()) if model.budget is None else limits_of(model.budget, model.horizon)
 
     def reset(self) -> None:
         """Begin a new episode."""
+
+    def resume(self, step: int, spent: Sequence[Fraction]) -> None:
+        """Do nothing: amounts do not matter."""
+
+    def memory(self, spent: Sequence[Fraction]) -> dict[str, Any]:
+        """Return nothing: step and state are enough."""
+        return {}
+
+    def restore(self, step: int, spent: Sequence[Fraction], memory: Mapping[str, Any]) -> None:
+        """Refuse the memory of another policy's follower."""
+        refuse_fields(memory)
 
     def choices(self, step: int, state: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """Return positions and probabilities of the actions at a step and state; None if there is no decision."""
@@ -184,6 +204,11 @@ class RandomizedPolicy(NodeTable):
     choice_indptr: NDArray[np.int64]
     action_C: NDArray[np.int64]
     probability_C: NDArray[np.float64]
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether it takes one action at each node: not in general."""
+        return False
 
     @classmethod
     def from_nodes(

@@ -20,15 +20,18 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import MAX_TICKS, PLUS_INFINITY, exact
+from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY, exact
 from solvent.errors import PolicyError, did_you_mean, printable, quote
-from solvent.model.amounts import format_amount
-from solvent.model.budget import Limits
+from solvent.model.amounts import format_amount, short_amount
+from solvent.model.budget import Limits, SpentLike
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION, same
+from solvent.model.lattice import Lattice
+from solvent.model.resources import Resource
 from solvent.model.rounding import round_to
 from solvent.policy.agent import Agent
 from solvent.policy.locate import COLLAPSED, locate_equal, locate_nearest
 from solvent.policy.search import NOT_FOUND, find
+from solvent.policy.snapshots import read_amounts, refuse_fields, write_amounts
 
 #: Returned by `NodeTable.locate` where the table has no node.
 NO_NODE = NOT_FOUND
@@ -36,8 +39,14 @@ NO_NODE = NOT_FOUND
 Lookup = Literal["equal", "at_most", "at_least"]
 #: How a policy counts a cost that is not a multiple of its unit: it refuses it, or rounds it down or up.
 Counting = Literal["exact", "down", "up"]
+#: Fields of a `NodeTable` that say where the amounts spent begin, and between which ends they stay.
+ACCOUNTS = ("initial_D", "floor_D", "ceiling_D")
 #: Amounts spent, as users give them: a number for one tracked resource, else a sequence or a mapping by name.
 Spent = Any
+
+
+def _not_given() -> NDArray[np.int64]:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -50,7 +59,8 @@ class NodeTable:
         Fingerprint of the model that it was made for.
     horizon : int
         Number of steps H.
-    start : hashable
+    start : hashable, or dict of hashable to float
+        Name of the state at step 0, or the probability of each possible one by name.
     states, actions : tuple of hashables
         The model's names.
     resources : tuple of str
@@ -72,13 +82,18 @@ class NodeTable:
     counting : tuple of {"exact", "down", "up"}
         How the costs of each tracked resource are counted in ticks. For a policy on rounded costs, `spent_ND` contains
         sums of rounded costs (Algorithm 4 of the paper).
+    initial_D : ndarray of int64, shape (D,)
+        What has been spent of each tracked resource before the first step, in ticks; 0 if not given.
+    floor_D, ceiling_D : ndarray of int64, shape (D,)
+        Ends at which each tracked resource saturates, in ticks; `MINUS_INFINITY` and `PLUS_INFINITY` for none, which is the
+        default. After each step, ticks = min(max(ticks + counted cost, floor), ceiling).
     model : CMDP or None
         The model itself, if known; not a part of the saved policy.
     """
 
     fingerprint: str
     horizon: int
-    start: Hashable
+    start: Hashable | dict[Hashable, float]
     states: tuple[Hashable, ...]
     actions: tuple[Hashable, ...]
     resources: tuple[str, ...]
@@ -92,11 +107,18 @@ class NodeTable:
     settled_high_GD: NDArray[np.int64] | None = None
     lookup: Lookup = "equal"
     counting: tuple[Counting, ...] = ()
+    initial_D: NDArray[np.int64] = field(default_factory=_not_given)
+    floor_D: NDArray[np.int64] = field(default_factory=_not_given)
+    ceiling_D: NDArray[np.int64] = field(default_factory=_not_given)
     model: CMDP | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not self.counting:
             object.__setattr__(self, "counting", ("exact",) * len(self.resources))
+        plain = Lattice.plain_accounts(len(self.resources))
+        for name, default in zip(ACCOUNTS, plain, strict=True):
+            if not len(getattr(self, name)):
+                object.__setattr__(self, name, default)
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, np.ndarray):
@@ -217,6 +239,7 @@ class NodeTable:
         step, index = self._check_step(step), self._find_state(state)
         amounts = self.read_spent(spent)
         ticks = [self._to_ticks(d, amount) for d, amount in enumerate(amounts)]
+        self._refuse_beyond_ends(amounts)
         place = f"step {step}, state {quote(state)}, spent {self._show(amounts)}"
         for d, amount in enumerate(ticks):
             if amount is None:
@@ -226,6 +249,17 @@ class NodeTable:
         if node == NO_NODE:
             raise self.no_decision(step, index, place)
         return node
+
+    def _refuse_beyond_ends(self, amounts: Sequence[Fraction]) -> None:
+        for d, amount in enumerate(amounts):
+            for side, ticks in zip(("floor", "ceiling"), self._saturation[d], strict=True):
+                end = (ticks or 0) * self.units[d]
+                outside = ticks is not None and (amount < end if side == "floor" else amount > end)
+                if outside and self.counting[d] == "exact":
+                    expected = (
+                        f"at {'least the floor' if side == 'floor' else 'most the ceiling'}, {format_amount(end)}"
+                    )
+                    raise PolicyError(f"spent, {self.resources[d]}", expected, format_amount(amount))
 
     def no_decision(self, step: int, state: int, place: str) -> PolicyError:
         """Return the error for a node that is not in the table."""
@@ -331,6 +365,55 @@ class NodeTable:
         ):
             expected = f"resources of the model in its order, {quote(list(model.resources))}"
             raise PolicyError("policy, resources", expected, quote(list(self.resources)))
+        self._check_ends(model)
+
+    def _check_ends(self, model: CMDP) -> None:
+        """Raise a `PolicyError` unless resources saturate where they do in the model, to within rounding."""
+        for d, name in enumerate(self.resources):
+            resource = model.resource(name)
+            for side, ticks, end in zip(("floor", "ceiling"), self._saturation[d], _ends(resource), strict=True):
+                if (ticks is None) != (end is None) or not self._counts_as(d, ticks or 0, end or Fraction(0)):
+                    expected = "none, as in the model" if end is None else f"the model's, {format_amount(end)}"
+                    found = "none" if ticks is None else format_amount(ticks * self.units[d])
+                    raise PolicyError(f"policy, {side} of {quote(name)}", expected, found)
+            initial = self.limits.initial[d]
+            if resource.clamp(initial) != initial:
+                raise PolicyError(
+                    f"policy, initial amount of {quote(name)}",
+                    f"an amount within the ends of {resource!r}",
+                    format_amount(initial),
+                )
+
+    def check_accounts(self) -> None:
+        """Raise a `PolicyError` unless initial amounts, floors and ceilings fit each other and the limits.
+
+        The initial ticks must be those of `limits.initial`, exactly or rounded to a neighbor where the policy counts
+        rounded costs, and lie between the ends.
+        """
+        for name in ACCOUNTS:
+            if getattr(self, name).shape != (len(self.resources),):
+                raise PolicyError(name, f"shape ({len(self.resources)},)", f"shape {getattr(self, name).shape}")
+        for d, resource in enumerate(self.resources):
+            ticks, (floor, ceiling) = int(self.initial_D[d]), self._saturation[d]
+            if max(abs(each) for each in (ticks, floor or 0, ceiling or 0)) > MAX_TICKS:
+                raise PolicyError(f"accounts of {quote(resource)}", f"at most {MAX_TICKS} ticks", "more")
+            if floor is not None and ceiling is not None and floor > ceiling:
+                raise PolicyError(
+                    f"ceiling_D, {quote(resource)}", f"at least the floor, {floor} ticks", f"{ceiling} ticks"
+                )
+            if self.clamp(d, ticks) != ticks:
+                shown = ["none" if end is None else str(end) for end in (floor, ceiling)]
+                expected = f"ticks within the floor, {shown[0]}, and the ceiling, {shown[1]}"
+                raise PolicyError(f"initial_D, {quote(resource)}", expected, str(ticks))
+            initial = self.limits.initial[d]
+            if not self._counts_as(d, ticks, initial):
+                expected = f"the ticks of {short_amount(initial)}"
+                raise PolicyError(f"initial_D, {quote(resource)}", expected, short_amount(ticks * self.units[d]))
+
+    def _counts_as(self, d: int, ticks: int, amount: Fraction) -> bool:
+        """Whether ticks are an amount, exactly or, where the policy counts rounded costs, to within one tick."""
+        error = abs(ticks * self.units[d] - amount)
+        return error == 0 if self.counting[d] == "exact" else error < self.units[d]
 
     def check_counting(self, model: CMDP) -> None:
         """Raise a `PolicyError` unless this policy was made for `model` and can count its costs."""
@@ -376,7 +459,8 @@ class NodeTable:
                 "a continuous distribution" if continuous else f"multiples of {format_amount(column.unit)}",
             )
         # rounding changes each term of a sum by less than a tick
-        if max(model.cost_sums[r]) * column.unit / self.units[d] + model.horizon > MAX_TICKS:
+        fixed = sum(abs(each) for each in (int(self.initial_D[d]), *(end or 0 for end in self._saturation[d])))
+        if max(model.cost_sums[r]) * column.unit / self.units[d] + model.horizon + fixed > MAX_TICKS:
             expected = "a unit in which sums of costs fit 64 bits"
             raise PolicyError(f"costs of {self.resources[d]}", expected, format_amount(self.units[d]))
         return round_to(column, self.units[d], up=self.counting[d] == "up")
@@ -395,6 +479,42 @@ class NodeTable:
             raise PolicyError(f"cost of {self.resources[d]}", f"a whole multiple of {unit}", format_amount(amount))
         return ticks.__ceil__() if self.counting[d] == "up" else ticks.__floor__()
 
+    def count_spent(self, d: int, amount: Fraction) -> int:
+        """Return the number of ticks that the policy counts for an amount spent of a tracked resource.
+
+        Raises
+        ------
+        PolicyError
+            If the amount is not a multiple of the unit, and the policy neither rounds nor finds the nearest node.
+        """
+        ticks = self.count(d, amount) if self.counting[d] != "exact" else self._to_ticks(d, amount)
+        if ticks is None:
+            unit = format_amount(self.units[d])
+            raise PolicyError(f"spent, {self.resources[d]}", f"a whole multiple of {unit}", format_amount(amount))
+        return ticks
+
+    def clamp(self, d: int, ticks: int) -> int:
+        """Return a sum of ticks of a tracked resource after saturation.
+
+        Sums of any size are exact, as `MINUS_INFINITY` and `PLUS_INFINITY` stand for no end.
+        """
+        floor, ceiling = self._saturation[d]
+        if floor is not None and ticks < floor:
+            return floor
+        return ceiling if ceiling is not None and ticks > ceiling else ticks
+
+    @cached_property
+    def _saturation(self) -> list[tuple[int | None, int | None]]:
+        return [
+            (None if floor == MINUS_INFINITY else int(floor), None if ceiling == PLUS_INFINITY else int(ceiling))
+            for floor, ceiling in zip(self.floor_D.tolist(), self.ceiling_D.tolist(), strict=True)
+        ]
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether it takes one action at each node."""
+        raise NotImplementedError
+
     def choices(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return positions and probabilities of the actions that are taken at a node."""
         raise NotImplementedError
@@ -403,7 +523,16 @@ class NodeTable:
         """Return what an agent needs to follow this policy."""
         return NodeFollower(self, model)
 
-    def agent(self, model: CMDP | None = None, *, seed: int = 0) -> Agent:
+    def agent(
+        self,
+        model: CMDP | None = None,
+        *,
+        seed: int = 0,
+        step: int | None = None,
+        state: Hashable = None,
+        spent: SpentLike | None = None,
+        snapshot: Mapping[str, Any] | None = None,
+    ) -> Agent:
         """Return an agent that follows this policy.
 
         Parameters
@@ -412,13 +541,25 @@ class NodeTable:
             The model that observations are compared with; needed only if the policy was loaded without it.
         seed : int
             Random seed, for randomized policies.
+        step, state, spent, snapshot
+            Where it begins; see `Agent`. Default: the start of an episode. A policy on rounded costs that resumes with
+            amounts counts each of them rounded once; a snapshot has the sums of rounded costs.
+
+        Raises
+        ------
+        PolicyError
+            If no model is known, the policy was made for another one, or it has no decision where the agent resumes.
         """
         model = model or self.model
         if model is None:
             raise PolicyError(
                 "agent", "the policy's model", "none", "use policy.agent(model), or load_policy(path, model)"
             )
-        return Agent(model, self, seed=seed)
+        return Agent(model, self, seed=seed, step=step, state=state, spent=spent, snapshot=snapshot)
+
+
+def _ends(resource: Resource) -> tuple[Fraction | None, Fraction | None]:
+    return resource.floor, resource.ceiling
 
 
 class NodeFollower:
@@ -444,7 +585,40 @@ class NodeFollower:
 
     def reset(self) -> None:
         """Begin a new episode."""
-        self._counted = [0] * len(self._tracked)
+        self._counted = [int(ticks) for ticks in self._policy.initial_D]
+
+    def resume(self, step: int, spent: Sequence[Fraction]) -> None:
+        """Continue from a step before which these amounts were spent, one per resource of the model."""
+        self._counted = [
+            self._policy.clamp(d, self._policy.count_spent(d, spent[r])) for d, r in enumerate(self._tracked)
+        ]
+
+    def memory(self, spent: Sequence[Fraction]) -> dict[str, Any]:
+        """Return the counted amounts where they are not those spent."""
+        names, units = self._policy.resources, self._policy.units
+        amounts = [ticks * unit for ticks, unit in zip(self._counted, units, strict=True)]
+        if amounts == [spent[r] for r in self._tracked]:
+            return {}
+        return {"counted": write_amounts(names, amounts)}
+
+    def restore(self, step: int, spent: Sequence[Fraction], memory: Mapping[str, Any]) -> None:
+        """Continue from a step before which these amounts were spent, with what `memory` returned."""
+        rest = dict(memory)
+        names, units = self._policy.resources, self._policy.units
+        amounts = [spent[r] for r in self._tracked]
+        if "counted" in rest:
+            amounts = read_amounts(rest.pop("counted"), names, "snapshot, counted")
+        refuse_fields(rest)
+        ticks = [amount / unit for amount, unit in zip(amounts, units, strict=True)]
+        for d, number in enumerate(ticks):
+            if number.denominator != 1 or self._policy.clamp(d, int(number)) != number:
+                raise PolicyError(
+                    f"snapshot, {names[d]}",
+                    f"a whole multiple of the policy's unit, {format_amount(units[d])}, that it can count",
+                    format_amount(amounts[d]),
+                    "resume with the policy that the agent followed",
+                )
+        self._counted = [int(number) for number in ticks]
 
     def choices(self, step: int, state: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """Return positions and probabilities of the actions at the current node; None if there is no decision."""
@@ -458,7 +632,7 @@ class NodeFollower:
     def observe(self, step: int, costs: Sequence[Fraction]) -> None:
         """Count the costs of a step."""
         self._counted = [
-            counted + self._policy.count(d, costs[r])
+            self._policy.clamp(d, counted + self._policy.count(d, costs[r]))
             for d, (r, counted) in enumerate(zip(self._tracked, self._counted, strict=True))
         ]
 

@@ -62,6 +62,11 @@ class AugmentedPolicy(NodeTable):
 
     action_N: NDArray[Any]
 
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether it takes one action at each node: always."""
+        return True
+
     @classmethod
     def from_nodes(
         cls,
@@ -80,7 +85,7 @@ class AugmentedPolicy(NodeTable):
         ----------
         model : CMDP
         lattice : Lattice or NodeTable
-            Has the tracked resources and their units.
+            Has the tracked resources, their units, what has been spent before the first step, floors and ceilings.
         limits : Limits
             The budget that it keeps.
         layers : sequence of (state, spent, action), one per step

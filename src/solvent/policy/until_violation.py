@@ -7,7 +7,7 @@ policy therefore needs one more bit of memory: whether a limit was broken.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
-from solvent.errors import PolicyError
+from solvent.errors import PolicyError, quote
 from solvent.model.cmdp import CMDP
 from solvent.model.rounding import limit_ticks
 from solvent.policy.choices import Choices
@@ -125,6 +125,31 @@ class UntilViolationFollower(NodeFollower):
         """Begin a new episode."""
         super().reset()
         self._violated = False
+
+    def resume(self, step: int, spent: Sequence[Fraction]) -> None:
+        """Continue from step 0; later, amounts do not tell whether a limit was broken before."""
+        if step:
+            raise PolicyError(
+                "agent",
+                "a snapshot, which says whether a limit was broken before",
+                f"the amounts spent before step {step}",
+                "use policy.agent(snapshot=agent.snapshot())",
+            )
+        super().resume(step, spent)
+        self._violated = False
+
+    def memory(self, spent: Sequence[Fraction]) -> dict[str, Any]:
+        """Return whether a limit was broken."""
+        return {**super().memory(spent), "violated": self._violated}
+
+    def restore(self, step: int, spent: Sequence[Fraction], memory: Mapping[str, Any]) -> None:
+        """Continue from a step before which these amounts were spent, with what `memory` returned."""
+        rest = dict(memory)
+        violated = rest.pop("violated", None)
+        if not isinstance(violated, bool):
+            raise PolicyError("snapshot, violated", "whether a limit was broken", quote(violated))
+        super().restore(step, spent, rest)
+        self._violated = violated
 
     def choices(self, step: int, state: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """Return positions and probabilities of the actions at the current node; None if there is no decision."""

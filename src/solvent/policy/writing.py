@@ -5,6 +5,7 @@ Has no need of the policy classes themselves, which import it in their `save` me
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from solvent._version import __version__
 from solvent.core.archives import FORMAT, Arrays, Header, write_archive
 from solvent.core.files import write_atomically
 from solvent.formats.encoding import encode_name
-from solvent.policy.layout import ARRAYS, SETTLED, UNBOUNDED
+from solvent.policy.layout import ACCOUNT_ARRAYS, ARRAYS, SETTLED, UNBOUNDED
 
 if TYPE_CHECKING:
     from solvent.policy.discounted import DiscountedPolicy
@@ -68,20 +69,28 @@ def _to_parts(policy: AugmentedPolicy) -> tuple[Arrays, Header]:
         "version": __version__,
         "fingerprint": policy.fingerprint,
         "horizon": policy.horizon,
-        "start": encode_name(policy.start, "state"),
+        **_encode_start(policy.start),
         "states": [encode_name(name, "state") for name in policy.states],
         "actions": [encode_name(name, "action") for name in policy.actions],
         "resources": list(policy.resources),
         "units": [str(unit) for unit in policy.units],
         "upper": [_encode(side) for side in policy.limits.upper],
         "lower": [_encode(side) for side in policy.limits.lower],
+        "initial": _encode(policy.limits.initial),
         "lookup": policy.lookup,
         "counting": list(policy.counting),
     }
-    arrays: Arrays = {name: getattr(policy, name) for name in ARRAYS}
+    arrays: Arrays = {name: getattr(policy, name) for name in (*ARRAYS, *ACCOUNT_ARRAYS)}
     arrays["action_N"] = policy.action_N
     arrays |= {name: getattr(policy, name) for name in SETTLED if getattr(policy, name) is not None}
     return arrays, header
+
+
+def _encode_start(start: Hashable | Mapping[Hashable, float]) -> Header:
+    """Return the first state, or each possible one with its probability as text."""
+    if not isinstance(start, Mapping):
+        return {"start": encode_name(start, "state")}
+    return {"first_states": [[encode_name(name, "state"), repr(float(p))] for name, p in start.items()]}
 
 
 def _encode(side: tuple[Fraction | None, ...]) -> list[str | None]:

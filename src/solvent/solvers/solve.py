@@ -13,7 +13,7 @@ from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.progress import ProgressLike, ProgressSink, open_progress
 from solvent.errors import ModelError, quote
-from solvent.model.budget import BudgetLike, resolve
+from solvent.model.budget import BudgetLike, SpentLike, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, check_model
 from solvent.solvers.finite import Request, solve_finite, stopped
@@ -30,6 +30,7 @@ def solve(
     model: CMDP | DiscountedCMDP,
     budget: BudgetLike | None = None,
     *,
+    spent: SpentLike | None = None,
     method: str = AUTO,
     approximation: str | None = None,
     epsilon: EpsilonLike | None = None,
@@ -48,6 +49,8 @@ def solve(
         A discounted model needs an `epsilon`.
     budget : number, Budget, or dict of them by resource, optional
         The model's own budget if not given.
+    spent : number, or dict of numbers by resource, optional
+        What has been spent before the first step. Default: nothing.
     method : {"auto", "reduction", "frontier", "labels"}
         The algorithm. "reduction" accepts any number of resources and any limits; "frontier" one limited resource with
         limits on one side; "labels" the same without randomness. "auto" chooses the one expected to be fastest. Further
@@ -109,12 +112,14 @@ def solve(
     request = _read_request(model, method, approximation, epsilon, strict, gap, prune)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     if isinstance(model, DiscountedCMDP):
+        if spent is not None:
+            raise ModelError("spent", "none with a discounted model", quote(spent))
         with open_progress(progress) as bar, ResourceMonitor(seconds, memory, began=began) as monitor:
             monitor.sink = bar
             solution = solve_discounted(model, budget, request, monitor)
     else:
         check_model(model)
-        given = BudgetedModel(model, resolve(model, budget))
+        given = BudgetedModel(model, resolve(model, budget, spent))
         monitor = ResourceMonitor(seconds, memory, began=began)
         try:
             with held_back(), open_progress(progress) as bar, monitor:

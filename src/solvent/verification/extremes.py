@@ -32,11 +32,13 @@ class Findings:
     Attributes
     ----------
     earned : list of float
-        Expected reward of each step.
+        Expected reward of each step, and of ending.
     worst, least : list of tuples
         The most and the least spent after each step, one number of ticks per ledger.
     broken : set of int
         Positions of the resources whose limits were broken.
+    astray : bool
+        Whether a history ended in a state in which it must not end.
     nodes : int
         Nodes visited.
     complete : bool
@@ -47,6 +49,7 @@ class Findings:
     worst: list[tuple[Any, ...]] = field(default_factory=list)
     least: list[tuple[Any, ...]] = field(default_factory=list)
     broken: set[int] = field(default_factory=set)
+    astray: bool = False
     nodes: int = 0
     complete: bool = True
 
@@ -63,10 +66,22 @@ class Findings:
             high, low = np.array([self.worst[-1][r]], object), np.array([self.least[-1][r]], object)
             if ledger.excess(layer.step - 1, high, low)[0] > 0:
                 self.broken.add(r)
+        self.end(walk, layer)
+
+    def end(self, walk: Walk, layer: PolicyLayer) -> None:
+        """Record the histories that end in a layer: what that is worth, and whether they may end there."""
+        if not walk.model.has_end_values:
+            return
+        self.astray |= bool(walk.goes_astray(layer.state).any())
+        if walk.model.end_reward is not None:
+            now, where = walk.ending(layer.state)
+            self._add(walk, layer.probability[now] * walk.model.end_reward[where])
 
     def earn(self, walk: Walk, layer: PolicyLayer, choices: Choices, rows: NDArray[np.int64]) -> None:
         """Record the expected reward of a step."""
-        gains = layer.probability[choices.node] * choices.probability * walk.model.row_reward[rows]
+        self._add(walk, layer.probability[choices.node] * choices.probability * walk.model.row_reward[rows])
+
+    def _add(self, walk: Walk, gains: NDArray[np.float64]) -> None:
         self.earned.append(math.fsum(itertools.chain.from_iterable(_in_pieces(gains, walk.monitor))))
 
 
@@ -96,6 +111,7 @@ class ExtremesPass:
         """Go to the horizon, or to a step without a decision after a limit may have been broken."""
         walk, result = self.walk, Findings()
         layer = walk.start(traced=False)
+        result.end(walk, layer)
         for _ in range(walk.model.horizon):
             walk.monitor.check_time()
             choices, rows, missing = walk.choices(layer)
@@ -117,7 +133,7 @@ class ExtremesPass:
 
     def _identity(self, layer: PolicyLayer) -> list[NDArray[Any]]:
         walk = self.walk
-        over = layer.state == walk.ended
+        over = layer.state >= walk.ended
         settled = self._settled(layer, over)
         columns = []
         for d, (r, _) in enumerate(walk.tracked):

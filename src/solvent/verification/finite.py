@@ -1,9 +1,9 @@
 """Verification of policies for models with a horizon, in two passes.
 
 The first pass merges all histories that the policy does not distinguish and keeps the extremes of spending, so that its
-size depends on the policy and not on the number of histories. If these extremes keep all limits, no history breaks one.
-Otherwise a second pass distinguishes nodes by the amounts spent and by the excess so far, which gives probabilities and
-a shortest history that breaks a limit.
+size depends on the policy and not on the number of histories. If these extremes keep all limits and no history ends in
+a state in which it must not end, the policy is feasible. Otherwise a second pass distinguishes nodes by the amounts
+spent and by the excess so far, which gives probabilities and a shortest violating history.
 
 For a policy on rounded costs, continuous costs are first split into intervals of equal count (`parts`). Other policies
 do not depend on continuous costs, and for them the greatest and least possible costs suffice.
@@ -12,6 +12,7 @@ do not depend on continuous costs, and for them the greatest and least possible 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 
 from solvent.core.limits import ResourceMonitor
@@ -28,16 +29,25 @@ _logger = get_logger(__name__)
 
 
 def verify_within(
-    model: CMDP, policy: PolicyLike, limits: Limits, monitor: ResourceMonitor, *, max_nodes: int = 20_000_000
+    model: CMDP,
+    policy: PolicyLike,
+    limits: Limits,
+    monitor: ResourceMonitor,
+    *,
+    max_nodes: int = 20_000_000,
+    spent: Mapping[str, Fraction] | None = None,
 ) -> VerifyReport:
     """Verify a policy against resolved limits, within the remaining time and memory; see `verify`.
+
+    `spent` is what has been spent of each resource of the model before the first step. If not given, it is
+    `limits.initial`, and 0 of resources without limits.
 
     Raises
     ------
     LimitReached
         If a limit of the monitor is reached.
     """
-    walk = prepare(model, policy_of(policy), limits, most_parts=max_nodes, monitor=monitor)
+    walk = prepare(model, policy_of(policy), limits, spent=spent, most_parts=max_nodes, monitor=monitor)
     used = monitor.used
     try:
         found = ExtremesPass(walk, max_nodes, settled=True).run()
@@ -46,9 +56,12 @@ def verify_within(
         monitor.release(monitor.used - used)
         found = ExtremesPass(walk, max_nodes, settled=False).run()
     _logger.debug(
-        "first pass: %d nodes, %s", found.nodes, "a limit may be broken" if found.broken else "all limits kept"
+        "first pass: %d nodes, %s%s",
+        found.nodes,
+        "a limit may be broken" if found.broken else "all limits kept",
+        ", some histories end where they must not" if found.astray else "",
     )
-    if found.complete and not found.broken:
+    if found.complete and not found.broken and not found.astray:
         return _report(walk, found, limits)
     suspects = [r for r, ledger in enumerate(walk.ledgers) if ledger.limited]
     if found.complete:
@@ -81,4 +94,6 @@ def _report(walk: Walk, found: Findings, limits: Limits, violations: ViolationFi
         nodes=found.nodes,
         upper=dict(zip(limits.resources, limits.upper, strict=True)),
         lower=dict(zip(limits.resources, limits.lower, strict=True)),
+        initial={name: walk.ledgers[r].initial * walk.ledgers[r].unit for r, name in enumerate(names)},
+        has_goal=walk.model.may_end is not None,
     )

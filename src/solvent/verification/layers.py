@@ -3,10 +3,14 @@
 A node represents all histories that end in one state and that the policy will not distinguish from now on. It stores
 their total probability and, for each resource, the most and the least that any of them has spent:
 
-    high'(n') = max over n, outcomes o from n to n' of high(n) + cost(o),      low' with min.
+    high'(n') = max over n, outcomes o from n to n' of clamp(high(n) + cost(o)),      low' with min,
 
-Both are exact for any number of histories. Where the amounts themselves matter, nodes differ by amount, and high
-equals low.
+where clamp moves an amount beyond the floor or the ceiling of a saturating resource to it. As clamp is monotone (see
+`ledgers`), both are exact for any number of histories. Where the amounts themselves matter, nodes differ by amount, and
+high equals low.
+
+A history ends after the last step, or on entering a terminal state. If it matters where it ends, the layer at that
+moment distinguishes the states in which histories end; later layers do not.
 """
 
 from __future__ import annotations
@@ -25,7 +29,9 @@ from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import PolicyError, quote
 from solvent.model.amounts import format_amount
 from solvent.model.cmdp import CMDP
+from solvent.model.rounding import PLUS_INFINITY
 from solvent.policy.choices import NO_ROW, Choices, TabularPolicy, find_rows, spread
+from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import NodeTable
 from solvent.policy.search import compact, pack
 from solvent.policy.until_violation import UntilViolationPolicy
@@ -50,7 +56,8 @@ class PolicyLayer:
     ----------
     step : int
     state : ndarray of int64, shape (N,)
-        Positions of states; S (one past the last) where the history has ended.
+        Positions of states; S (one past the last) where the history has ended; S + 1 + s where it ends right now in
+        state s, in a model in which it matters where histories end.
     probability : ndarray of float64, shape (N,)
     high, low : list of arrays of shape (N,), one per resource
         The most and the least that was spent, in ticks of the ledgers.
@@ -60,6 +67,8 @@ class PolicyLayer:
         A node of the previous layer and an outcome, or `NO_OUTCOME`, that lead to the node.
     violated : ndarray of bool, shape (N,), or None
         Whether one of the policy's own limits was broken; None unless the policy is an `UntilViolationPolicy`.
+    astray : ndarray of bool, shape (N,), or None
+        Whether the history ended in a state in which it must not end; None unless it is traced.
     """
 
     step: int
@@ -71,6 +80,7 @@ class PolicyLayer:
     parent: NDArray[np.int64]
     outcome: NDArray[np.int64]
     violated: NDArray[np.bool_] | None = None
+    astray: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.state)
@@ -109,7 +119,7 @@ class Walk:
 
     @property
     def ended(self) -> int:
-        """The state of histories that have ended."""
+        """The state of histories that have ended; larger ones are of those that end right now."""
         return self.model.n_states
 
     @property
@@ -121,29 +131,49 @@ class Walk:
         return [(r, int(unit / self.ledgers[r].unit)) for r, unit in zip(places, self.policy.units, strict=True)]
 
     def start(self, traced: bool) -> PolicyLayer:
-        """Return the first layer: the start state, with nothing spent."""
-        zeros = [np.zeros_like(ledger.high_O, shape=1) for ledger in self.ledgers]
-        one = np.zeros(1, np.int64)
+        """Return the first layer: the possible first states in their order, with what was spent before."""
+        count = len(self.model.start_states)
+        state = self.end(0, self.model.start_states)
+        none = np.full(count, -1)
         return PolicyLayer(
             0,
-            self.end(0, np.array([self.model.start_index], np.int64)),
-            np.ones(1),
-            zeros,
-            [np.zeros_like(ledger.low_O, shape=1) for ledger in self.ledgers],
-            [zero.copy() for zero in zeros] if traced else [],
-            one - 1,
-            one + NO_OUTCOME,
-            np.zeros(1, bool) if isinstance(self.policy, UntilViolationPolicy) else None,
+            state,
+            self.model.start_probability.copy(),
+            [ledger.start(count) for ledger in self.ledgers],
+            [ledger.start(count) for ledger in self.ledgers],
+            [np.zeros_like(ledger.high_O, shape=count) for ledger in self.ledgers] if traced else [],
+            none,
+            none * 0 + NO_OUTCOME,
+            np.zeros(count, bool) if isinstance(self.policy, UntilViolationPolicy) else None,
+            self.goes_astray(state) if traced else None,
         )
 
     def end(self, step: int, state: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the states before a step, with terminal states replaced by `ended`."""
-        if step == self.model.horizon:
-            return np.full(len(state), self.ended)
-        terminal = np.diff(self.model.row_indptr_at(step)) == 0
-        if terminal.any():
-            state = np.where(np.append(terminal, True)[state], self.ended, state)
-        return state
+        """Return the states before a step, with those in which histories end replaced.
+
+        They are replaced by `ended` or, if it matters where histories end, by `ended + 1` plus the state.
+        """
+        last = step == self.model.horizon
+        ends = np.ones(self.ended, bool) if last else np.diff(self.model.row_indptr_at(step)) == 0
+        if not ends.any():
+            return state
+        place = np.arange(self.ended + 1)
+        at = np.flatnonzero(ends)
+        place[at] = at + self.ended + 1 if self.model.has_end_values else self.ended
+        return place[state]
+
+    def ending(self, state: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return which of some states from `end` are of histories that end right now, and where these end."""
+        now = np.flatnonzero(state > self.ended)
+        return now, state[now] - (self.ended + 1)
+
+    def goes_astray(self, state: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of some states from `end` are of histories that end right now where they must not end."""
+        astray = np.zeros(len(state), bool)
+        if self.model.may_end is not None:
+            now, where = self.ending(state)
+            astray[now] = ~self.model.may_end[where]
+        return astray
 
     def ticks(self, layer: PolicyLayer, nodes: NDArray[np.int64]) -> NDArray[Any]:
         """Return the amounts spent at some nodes, in the policy's ticks."""
@@ -151,7 +181,10 @@ class Walk:
         if not tracked:
             return np.zeros((len(nodes), 0), np.int64)
         ticks = np.stack([layer.high[r][nodes] // factor for r, factor in tracked], axis=1)
-        return ticks.astype(np.int64) if isinstance(self.policy, NodeTable) else ticks
+        if isinstance(self.policy, NodeTable):
+            # amounts that do not fit 64 bits are beyond all nodes of the table
+            ticks = (np.clip(ticks, COLLAPSED + 1, PLUS_INFINITY) if ticks.dtype == object else ticks).astype(np.int64)
+        return ticks
 
     def choices(self, layer: PolicyLayer) -> tuple[Choices, NDArray[np.int64], NDArray[np.int64]]:
         """Return the policy's choices at a layer, their rows, and the nodes where it has no decision but needs one.
@@ -161,7 +194,7 @@ class Walk:
         PolicyError
             If the policy takes an action that is not available.
         """
-        live = np.flatnonzero(layer.state != self.ended)
+        live = np.flatnonzero(layer.state < self.ended)
         found = self._ask(layer, live)
         choices = Choices(live[found.node], found.action, found.probability)
         rows = find_rows(self.model, layer.step, layer.state[choices.node], choices.action)
@@ -240,7 +273,7 @@ class Walk:
     def _successors(
         self, layer: PolicyLayer, choices: Choices, rows: NDArray[np.int64], stopped: NDArray[np.int64]
     ) -> Iterator[PolicyLayer]:
-        still = layer.state == self.ended
+        still = layer.state >= self.ended
         still[stopped] = True
         nodes = np.flatnonzero(still)
         if len(nodes):
@@ -277,14 +310,15 @@ class Walk:
         high, low = [spent[node] for spent in layer.high], [spent[node] for spent in layer.low]
         if len(outcome) and outcome[0] != NO_OUTCOME:
             for r, ledger in enumerate(self.ledgers):
-                high[r] = high[r] + ledger.high_O[outcome]
-                low[r] = low[r] + ledger.low_O[outcome]
+                high[r] = ledger.clamp(high[r] + ledger.high_O[outcome])
+                low[r] = ledger.clamp(low[r] + ledger.low_O[outcome])
         excess = [
             np.maximum(before[node], self.ledgers[r].excess(layer.step, high[r], low[r]))
             for r, before in enumerate(layer.excess)
         ]
         state = self.end(layer.step + 1, state)
-        after = PolicyLayer(layer.step + 1, state, probability, high, low, excess, node, outcome)
+        astray = None if layer.astray is None else layer.astray[node] | self.goes_astray(state)
+        after = PolicyLayer(layer.step + 1, state, probability, high, low, excess, node, outcome, astray=astray)
         if isinstance(self.policy, UntilViolationPolicy):
             assert layer.violated is not None
             # merged amounts are settled and cannot break a limit, so it suffices to check the greatest of them
@@ -294,8 +328,8 @@ class Walk:
 
     def _merge(self, layer: PolicyLayer, identity: Identity) -> PolicyLayer:
         """Merge the nodes that nothing distinguishes."""
-        violated = [] if layer.violated is None else [layer.violated.astype(np.int64)]
-        keys, position = compact(pack([layer.state, *identity(layer), *layer.excess, *violated]))
+        flags = [each.astype(np.int64) for each in (layer.violated, layer.astray) if each is not None]
+        keys, position = compact(pack([layer.state, *identity(layer), *layer.excess, *flags]))
         example = np.zeros(len(keys), np.int64)
         example[position] = np.arange(len(position))
         high, low = [spent[example] for spent in layer.high], [spent[example] for spent in layer.low]
@@ -313,6 +347,7 @@ class Walk:
             layer.parent[example],
             layer.outcome[example],
             None if layer.violated is None else layer.violated[example],
+            None if layer.astray is None else layer.astray[example],
         )
 
 
@@ -334,6 +369,7 @@ def _join(pieces: list[PolicyLayer]) -> PolicyLayer:
         column("parent"),
         column("outcome"),
         None if pieces[0].violated is None else column("violated"),
+        None if pieces[0].astray is None else column("astray"),
     )
 
 

@@ -8,10 +8,15 @@ resources in one outcome are independent, so all combinations of their intervals
 The intervals cover all possible costs, both ends included; an interval is kept even if its probability is 0 in floating
 point. If costs are not bounded below, one last interval holds all costs so low that the policy does not distinguish
 them.
+
+The costs of a saturating resource are split in the same way: what the policy counts is clamped to its own floor and
+ceiling, which depends on the counts only, and the ends of the amounts that may truly have been spent are clamped to
+those of the model (see `ledgers`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -76,7 +81,13 @@ class _Cuts:
     distributions: list[CostDistribution]
 
 
-def take_apart(model: CMDP, policy: NodeTable, most: int, monitor: ResourceMonitor | None = None) -> Parts:
+def take_apart(
+    model: CMDP,
+    policy: NodeTable,
+    most: int,
+    monitor: ResourceMonitor | None = None,
+    spent: Mapping[str, Fraction] | None = None,
+) -> Parts:
     """Split a model's outcomes into those that a policy on rounded costs distinguishes.
 
     Parameters
@@ -87,6 +98,8 @@ def take_apart(model: CMDP, policy: NodeTable, most: int, monitor: ResourceMonit
         Maximum number of outcomes.
     monitor : ResourceMonitor, optional
         Memory for the parts stays reserved in it.
+    spent : mapping of str to Fraction, optional
+        What has been spent before the first step, by resource; what the policy was made for if not given.
 
     Raises
     ------
@@ -126,7 +139,7 @@ def take_apart(model: CMDP, policy: NodeTable, most: int, monitor: ResourceMonit
         used = np.unique(distribution_DO[r][distribution_DO[r] != NO_DISTRIBUTION])
         if not len(used):
             continue
-        cuts = _cut(model, policy, d, used, most, monitor)
+        cuts = _cut(model, policy, d, used, most, monitor, spent)
         distribution = distribution_DO[r]
         sizes = cuts.size[distribution]
         _refuse_too_many(int(sizes.sum()), most, name)
@@ -154,11 +167,20 @@ def plain_counts(model: CMDP, policy: NodeTable) -> NDArray[np.int64]:
     return np.stack(columns, axis=1) if columns else np.zeros((model.n_outcomes, 0), np.int64)
 
 
-def least_count(model: CMDP, policy: NodeTable, d: int) -> int:
+def first_count(policy: NodeTable, d: int, spent: Mapping[str, Fraction] | None) -> int:
+    """Return the ticks with which a policy begins to count, given what has been spent before the first step."""
+    own = policy.limits.initial[d]
+    given = own if spent is None else spent.get(policy.resources[d], own)
+    return int(policy.initial_D[d]) if given == own else policy.clamp(d, policy.count_spent(d, given))
+
+
+def least_count(model: CMDP, policy: NodeTable, d: int, spent: Mapping[str, Fraction] | None = None) -> int:
     """Return a number of ticks such that no count of a single step below it ever changes the policy's decisions.
 
-    The policy compares sums of counts with amounts and with ends of settled intervals. A sum that is below all of these
-    by more than the greatest costs could make up gives the same comparisons.
+    With a floor, any count that leads to the floor from the greatest amount before will do, since the amounts are then
+    equal. Otherwise, the policy compares amounts with those of its nodes and with ends of settled intervals. An amount
+    that is below all of these by more than the greatest costs could make up gives the same comparisons; a ceiling only
+    makes it smaller.
     """
     looked_up = [policy.spent_ND[:, d]]
     looked_up += [ends[:, d] for ends in (policy.settled_low_GD, policy.settled_high_GD) if ends is not None]
@@ -167,14 +189,25 @@ def least_count(model: CMDP, policy: NodeTable, d: int) -> int:
         finite = ticks[(ticks != COLLAPSED) & (ticks != MINUS_INFINITY) & (ticks != PLUS_INFINITY)]
         least = min(least, int(finite.min(initial=0)))
     _, greatest = model.cost_range(model.resource_index(policy.resources[d]))
-    return least - 2 * policy.horizon * max(policy.count(d, greatest), 0) - 1
+    rise, first, floor = max(policy.count(d, greatest), 0), first_count(policy, d, spent), int(policy.floor_D[d])
+    if floor != MINUS_INFINITY:
+        return floor - max(first, floor) - policy.horizon * rise
+    return least - 2 * policy.horizon * rise - max(first, 0) - 1
 
 
-def _cut(model: CMDP, policy: NodeTable, d: int, used: NDArray[np.int32], most: int, monitor: ResourceMonitor) -> _Cuts:
+def _cut(
+    model: CMDP,
+    policy: NodeTable,
+    d: int,
+    used: NDArray[np.int32],
+    most: int,
+    monitor: ResourceMonitor,
+    spent: Mapping[str, Fraction] | None,
+) -> _Cuts:
     """Split the distributions of one tracked resource into intervals of equal count."""
     # the last entry, at position NO_DISTRIBUTION, is for outcomes without a distribution
     first, size = np.zeros(len(model.distributions) + 1, np.int64), np.ones(len(model.distributions) + 1, np.int64)
-    least, unit, up = least_count(model, policy, d), policy.units[d], policy.counting[d] == "up"
+    least, unit, up = least_count(model, policy, d, spent), policy.units[d], policy.counting[d] == "up"
     counts, probabilities = [], []
     distributions: list[CostDistribution] = []
     for i in used.tolist():

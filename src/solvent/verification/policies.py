@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError, quote
-from solvent.model.budget import BudgetLike, Limits, resolve
+from solvent.model.budget import BudgetLike, Limits, SpentLike, read_spent, resolve
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.rounding import MINUS_INFINITY, PLUS_INFINITY
 from solvent.policy.choices import TabularPolicy
 from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.markov import MarkovPolicy
@@ -21,7 +23,7 @@ from solvent.policy.nodes import NodeTable
 from solvent.verification.callables import CallablePolicy
 from solvent.verification.layers import Walk
 from solvent.verification.ledgers import count_ledgers, open_ledgers
-from solvent.verification.parts import plain_counts, take_apart
+from solvent.verification.parts import first_count, plain_counts, take_apart
 
 
 class HasPolicy(Protocol):
@@ -61,12 +63,38 @@ def policy_of(item: Any) -> Any:
     return policy
 
 
-def limits_of(model: CMDP, policy: PolicyLike, budget: BudgetLike | None) -> Limits:
-    """Return the limits that a policy is checked against: the given ones, or else its own, or else the model's."""
+def spent_before(model: CMDP, policy: PolicyLike, spent: SpentLike | None) -> dict[str, Fraction]:
+    """Return what has been spent of each resource before the first step.
+
+    Of a resource that `spent` does not name, it is what the policy was made for or, if it has no limits for that
+    resource, nothing.
+
+    Raises
+    ------
+    BudgetError
+        If an amount is not a number, lies beyond a floor or a ceiling, or is for an unknown resource.
+    """
     policy = policy_of(policy)
+    if spent is not None and not isinstance(spent, Mapping):
+        return read_spent(model, spent)
+    made_for: dict[str, Any] = {}
+    if isinstance(policy, NodeTable):
+        own = zip(policy.limits.resources, policy.limits.initial, strict=True)
+        made_for = {name: amount for name, amount in own if name in model.resources}
+    return read_spent(model, made_for | dict(spent or {}))
+
+
+def limits_of(model: CMDP, policy: PolicyLike, budget: BudgetLike | None, spent: SpentLike | None = None) -> Limits:
+    """Return the limits that a policy is checked against: the given ones, or else its own, or else the model's.
+
+    `initial` of the limits is what `spent_before` returns.
+    """
+    policy = policy_of(policy)
+    before = spent_before(model, policy, spent)
     if budget is None and isinstance(policy, NodeTable):
-        return policy.limits
-    return resolve(model, budget)
+        own = zip(policy.limits.resources, policy.limits.initial, strict=True)
+        return replace(policy.limits, initial=tuple(before.get(name, amount) for name, amount in own))
+    return resolve(model, budget, before)
 
 
 def prepare(
@@ -74,6 +102,7 @@ def prepare(
     policy: Decider,
     limits: Limits,
     *,
+    spent: Mapping[str, Fraction] | None = None,
     most_parts: int | None = None,
     monitor: ResourceMonitor | None = None,
 ) -> Walk:
@@ -84,6 +113,9 @@ def prepare(
     model : CMDP
     policy : NodeTable, MarkovPolicy, array or callable
     limits : Limits
+    spent : mapping of str to Fraction, optional
+        What has been spent of each resource before the first step. If not given, `limits.initial`, and 0 of resources
+        without limits.
     most_parts : int, optional
         Split continuous costs for a policy on rounded costs, into at most this many outcomes. If not given they are not
         split, and the caller has to count the costs that it draws.
@@ -93,8 +125,11 @@ def prepare(
     Raises
     ------
     PolicyError
-        If it is not a policy, or one for another model, or there are too many parts.
+        If it is not a policy, or one for another model, or there are too many parts, or the policy cannot count from
+        what has been spent before the first step.
     """
+    if spent is None:
+        spent = read_spent(model, dict(zip(limits.resources, limits.initial, strict=True)))
     monitor = monitor or ResourceMonitor()
     wide = [column.ticks.dtype == object for column in model.cost]
     monitor.reserve(model.n_outcomes * sum(200 if each else 24 for each in wide), "costs in ticks")
@@ -104,17 +139,18 @@ def prepare(
     if isinstance(policy, MarkovPolicy):
         if policy.model is not model and policy.model.fingerprint != model.fingerprint:
             raise PolicyError("policy", "a policy for this model", "one for another model")
-        tabular, ledgers = policy, open_ledgers(model, limits, {})
+        tabular, ledgers = policy, open_ledgers(model, limits, {}, spent)
     elif isinstance(policy, NodeTable):
         assert hasattr(policy, "choices_at")
         units = dict(zip(policy.resources, policy.units, strict=True))
         tabular = policy
-        if policy.rounds:
-            return _prepare_rounded(model, policy, limits, units, most_parts, monitor)
+        policy.check_model(model)
+        if not all(_counts_truly(model, policy, d, spent) for d in range(len(policy.resources))):
+            return _prepare_counted(model, policy, limits, units, spent, most_parts, monitor)
         policy.cost_ticks(model)  # refuses other models, and costs that are not multiples of its units
-        ledgers = open_ledgers(model, limits, units)
+        ledgers = open_ledgers(model, limits, units, spent)
     elif callable(policy):
-        ledgers = open_ledgers(model, limits, {})
+        ledgers = open_ledgers(model, limits, {}, spent)
         tabular = CallablePolicy(model, policy, ledgers, monitor)
     else:
         raise PolicyError(
@@ -126,15 +162,17 @@ def prepare(
     return Walk(model, tabular, ledgers, monitor=monitor)
 
 
-def _prepare_rounded(
+def _prepare_counted(
     model: CMDP,
     policy: Any,
     limits: Limits,
     units: dict[str, Fraction],
+    spent: Mapping[str, Fraction],
     most_parts: int | None,
     monitor: ResourceMonitor,
 ) -> Walk:
     policy.check_model(model)
+    first = [first_count(policy, d, spent) for d in range(len(policy.resources))]
     if most_parts is None:
         count_OD = plain_counts(model, policy)
         # draws are counted in ticks of the policy, which must be multiples of the ledger's ticks
@@ -144,8 +182,24 @@ def _prepare_rounded(
             if model.distribution_DO is not None
             and (model.distribution_DO[model.resource_index(name)] != NO_DISTRIBUTION).any()
         }
-        ledgers = (*open_ledgers(model, limits, drawn), *count_ledgers(policy, count_OD))
+        ledgers = (*open_ledgers(model, limits, drawn, spent), *count_ledgers(policy, count_OD, first))
         return Walk(model, policy, ledgers, monitor=monitor)
-    parts = take_apart(model, policy, most_parts, monitor)
-    ledgers = (*open_ledgers(parts.model, limits, {}), *count_ledgers(policy, parts.count_OD))
+    parts = take_apart(model, policy, most_parts, monitor, spent)
+    ledgers = (*open_ledgers(parts.model, limits, {}, spent), *count_ledgers(policy, parts.count_OD, first))
     return Walk(parts.model, policy, ledgers, parts, monitor)
+
+
+def _counts_truly(model: CMDP, policy: NodeTable, d: int, spent: Mapping[str, Fraction]) -> bool:
+    """Return whether the amounts that a policy counts of a tracked resource are always those that are spent.
+
+    If not, as after an initial amount between two of its ticks, it is followed by its own count.
+    """
+    r, unit = model.resource_index(policy.resources[d]), policy.units[d]
+    floor, ceiling = model.floors[r], model.ceilings[r]
+    first = spent[policy.resources[d]]
+    return (
+        policy.counting[d] == "exact"
+        and first_count(policy, d, spent) * unit == first
+        and int(policy.floor_D[d]) == (MINUS_INFINITY if floor is None else floor / unit)
+        and int(policy.ceiling_D[d]) == (PLUS_INFINITY if ceiling is None else ceiling / unit)
+    )

@@ -1,13 +1,14 @@
-"""Results of `verify`: extremes of spending, probability of a violation, and a history that breaks a limit."""
+"""Results of `verify`: extremes of spending, probability of a violation, and a violating history."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from solvent.errors import quote
 from solvent.model.amounts import format_amount
 from solvent.model.distributions import CostDistribution
 
@@ -43,7 +44,7 @@ class CostPart:
 
 @dataclass(frozen=True)
 class WitnessStep:
-    """One step of a history that breaks a limit.
+    """One step of a violating history.
 
     Attributes
     ----------
@@ -55,7 +56,8 @@ class WitnessStep:
         Cost of the step by resource; a part of a distribution if the policy counts rounded costs.
     next_state : hashable
     spent : dict of str to Fraction
-        Amount spent after the step; if costs are continuous, the possible amount that is closest to breaking a limit.
+        Amount spent after the step, clamped to the floor and the ceiling of a saturating resource; if costs are
+        continuous, the possible amount that is closest to breaking a limit.
     upper, lower : dict of str to Fraction or None
         Limits after the step.
     """
@@ -72,28 +74,59 @@ class WitnessStep:
 
 @dataclass(frozen=True)
 class Witness:
-    """A shortest history that breaks a limit; `print` shows it as a table.
+    """A shortest history that breaks a limit or ends where it must not end; `print` shows it as a table.
 
     Attributes
     ----------
     steps : tuple of WitnessStep
-        The last step breaks the limit.
-    resource : str
-        The resource whose limit is broken.
+        The violation is after the last step. Empty if the first state is terminal and no history must end there.
+    resource : str or None
+        The resource whose limit is broken after the last step; None if no limit is.
+    start : hashable
+        The first state.
+    initial : dict of str to Fraction
+        What had been spent of each limited resource before the first step.
+    ends_astray : bool
+        Whether the history ends after the last step, in a state in which it must not end.
+    ends_in : hashable or None
+        That state, if so.
+    must_end_in : tuple of hashables
+        If so, the states in which a history may end.
     """
 
     steps: tuple[WitnessStep, ...]
-    resource: str
+    resource: str | None
+    start: Hashable = None
+    initial: dict[str, Fraction] = field(default_factory=dict)
+    ends_astray: bool = False
+    ends_in: Hashable | None = None
+    must_end_in: tuple[Hashable, ...] = ()
 
     def __len__(self) -> int:
         return len(self.steps)
 
-    def __rich__(self) -> RenderableType:
-        from rich.table import Table
+    def _title(self) -> str:
+        what = []
+        if self.resource is not None:
+            what.append(f"breaks the limit of {self.resource} after step {self.steps[-1].step}")
+        if self.ends_astray:
+            when = "" if what else f" after step {self.steps[-1].step}" if self.steps else " before the first step"
+            shown = ", ".join(map(quote, self.must_end_in[:4]))
+            more = f" or {len(self.must_end_in) - 4:,} more" if len(self.must_end_in) > 4 else ""
+            what.append(f"ends in {quote(self.ends_in)}{when}, expected {shown or 'no state'}{more}")
+        before = ", ".join(f"{name} {format_amount(amount)}" for name, amount in self.initial.items() if amount)
+        return " and ".join(what) + (f" (spent before the first step: {before})" if before else "")
 
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        title = Text(self._title(), style="table.title")
+        if not self.steps:
+            return title
         names = list(self.steps[0].upper)
-        title = f"breaks the limit of {self.resource} after step {self.steps[-1].step}"
-        table = Table(title=title, title_justify="left")
+        table = Table()
         for heading in ("step", "state", "action"):
             table.add_column(heading)
         for name in names:
@@ -111,7 +144,7 @@ class Witness:
                     _interval(each.lower[name], each.upper[name]),
                 ]
             table.add_row(*cells)
-        return table
+        return Group(title, table)
 
     def __str__(self) -> str:
         return render(self)
@@ -124,23 +157,28 @@ class VerifyReport:
     Attributes
     ----------
     feasible : bool
-        Whether no history breaks a limit.
+        Whether no history, from any possible first state, breaks a limit or ends in a state in which it must not end.
     value : float
-        Expected reward. A history that has broken a limit, and for which the policy has no further decisions, earns
-        nothing from there on.
+        Expected reward, with the rewards for ending. A history that has broken a limit, and for which the policy has no
+        further decisions, earns nothing from there on.
     worst_spent_by_step, least_spent_by_step : dict of str to tuple of Fraction
         For every resource, the most and the least that any history has spent after each of the H steps. The least is
         None where continuous costs are not bounded below.
     violation_probability : float or None
-        Probability of ever breaking a limit; positive if a limit can be broken. None if it depends on continuous costs.
+        Probability of ever breaking a limit or ending in a state in which a history must not end; positive if either
+        can happen. None if it depends on continuous costs.
     expected_excess : dict of str to float or None
         For each limited resource, the expected greatest excess over its limits; None if it depends on continuous costs.
     witness : Witness or None
-        A shortest history that breaks a limit, if there is one.
+        A shortest history that breaks a limit or ends where it must not end, if there is one.
     nodes : int
         Number of nodes that were visited.
     upper, lower : dict of str to tuple of Fraction or None
         The limits after each step that were checked.
+    initial : dict of str to Fraction
+        What had been spent of each resource before the first step.
+    has_goal : bool
+        Whether there are states in which a history must not end.
     """
 
     feasible: bool
@@ -153,6 +191,8 @@ class VerifyReport:
     nodes: int
     upper: dict[str, PerStep]
     lower: dict[str, PerStep]
+    initial: dict[str, Fraction] = field(default_factory=dict)
+    has_goal: bool = False
 
     @property
     def worst_spent(self) -> dict[str, Fraction]:
@@ -168,6 +208,8 @@ class VerifyReport:
         from rich.console import Group
 
         verdict = "never breaks a limit" if self.feasible else "breaks a limit"
+        if self.has_goal:
+            verdict += " and always ends where it may" if self.feasible else " or ends where it must not"
         if not self.feasible and self.violation_probability is not None:
             verdict += f" with probability {self.violation_probability:.6g}"
         lines: list[RenderableType] = [f"{verdict}; value {self.value:.10g}; {self.nodes:,} nodes", self.table()]

@@ -3,7 +3,8 @@
 Outcomes are drawn with a guide table (Chen and Asau): cell j of a row with n outcomes contains the first outcome whose
 cumulative probability exceeds j / n, so that a draw needs about one comparison for any n. Amounts are integers (ticks).
 Draws of continuous costs are rounded to ticks so small that the error is negligible, and never leave the range of the
-distribution; what a policy on rounded costs counts is computed from these ticks.
+distribution; what a policy on rounded costs counts is computed from these ticks. Amounts of saturating resources are
+clamped after each step, those that a policy counts to the ends in its own ticks.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from solvent.core.exact import nearest_float
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.logs import get_logger
 from solvent.errors import LimitError, ModelError, quote
-from solvent.model.budget import BudgetLike, Limits
+from solvent.model.budget import BudgetLike, Limits, SpentLike
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.discounted import check_model
 from solvent.policy.nodes import NodeTable
@@ -29,7 +30,7 @@ from solvent.verification.extremes import no_decision
 from solvent.verification.layers import NO_OUTCOME, PolicyLayer, Walk
 from solvent.verification.ledgers import Ledger
 from solvent.verification.parts import least_count
-from solvent.verification.policies import Decider, PolicyLike, limits_of, policy_of, prepare
+from solvent.verification.policies import Decider, PolicyLike, limits_of, policy_of, prepare, spent_before
 
 #: Levels of `Simulation.spent_quantiles`.
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -73,11 +74,11 @@ class Simulation:
     Attributes
     ----------
     rewards : ndarray of float64, shape (episodes,)
-        Sum of expected rewards along each episode.
+        Sum of expected rewards along each episode, with the reward for ending where it ended.
     max_spent : dict of str to Fraction
         The most that was spent after any step of any episode.
     violations : int
-        Number of episodes that broke a limit.
+        Number of episodes that broke a limit or ended in a state in which they must not end.
     distributions : dict of str to tuple of Distribution
         Amounts spent after each step; thinned to 10,000 values if there are more.
     stopped : str
@@ -141,6 +142,7 @@ def simulate(
     seed: int = 0,
     budget: BudgetLike | None = None,
     *,
+    spent: SpentLike | None = None,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
 ) -> Simulation:
@@ -158,6 +160,8 @@ def simulate(
     budget : number, Budget or mapping, optional
         The limits whose violations are counted. If not given, the policy's own limits or, if it has none, the model's
         budget, if it has one.
+    spent : number, or mapping of numbers by resource, optional
+        What has been spent before the first step, as for `verify`.
     time_limit : float, optional
         Time limit in seconds. When it is reached, the episodes simulated so far are returned.
     memory_limit : int or str, optional
@@ -196,12 +200,13 @@ def simulate(
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     decider: Decider = policy_of(policy)
     unlimited = budget is None and model.budget is None and not isinstance(decider, NodeTable)
-    limits = NO_LIMITS if unlimited else limits_of(model, decider, budget)
+    before = spent_before(model, decider, spent)
+    limits = NO_LIMITS if unlimited else limits_of(model, decider, budget, before)
     batches: list[Simulation] = []
     stopped, rng = "", np.random.default_rng(seed)
     try:
         with ResourceMonitor(seconds, memory) as monitor:
-            walk = prepare(model, decider, limits, monitor=monitor)
+            walk = prepare(model, decider, limits, spent=before, monitor=monitor)
             monitor.reserve(8 * episodes + _BYTES_PER_OUTCOME * model.n_outcomes, f"{episodes:,} episodes")
             players = _Players(walk, rng)
             for first in range(0, episodes, _BATCH):
@@ -253,13 +258,14 @@ class _Players:
     def play(self, episodes: int) -> Simulation:
         """Simulate a batch of episodes."""
         walk, model, self.episodes = self.walk, self.model, episodes
-        start = walk.start(traced=False)
-        state = np.repeat(start.state, self.episodes)
-        fine = [np.zeros_like(ledger.high_O, shape=self.episodes) for ledger in walk.ledgers]
+        state = walk.end(0, self._first_states())
+        scaled = [_rescale(ledger, scale) for ledger, scale in zip(walk.ledgers, self.scales, strict=True)]
+        fine = [ledger.start(self.episodes) for ledger in scaled]
         rewards, broken = np.zeros(self.episodes), np.zeros(self.episodes, bool)
         violated = np.zeros(self.episodes, bool)
         seen: list[list[Distribution]] = [[] for _ in walk.ledgers]
         most: list[Any] = [None] * len(walk.ledgers)
+        state = self._finish(state, rewards, broken)
         for step in range(model.horizon):
             walk.monitor.check_time()
             row = self._decide(step, state, fine, broken, violated)
@@ -272,25 +278,41 @@ class _Players:
             costs: list[NDArray[Any]] = []
             for r, ledger in enumerate(walk.ledgers):
                 costs.append(self._counted(r, outcome, costs) if ledger.counted else self._costs(r, outcome))
-                fine[r][moving] += costs[r]
-                scaled = _rescale(ledger, self.scales[r])
-                broken |= (scaled.excess(step, fine[r], fine[r]) > 0).astype(bool)
+                fine[r][moving] = scaled[r].clamp(fine[r][moving] + costs[r])
+                broken |= (scaled[r].excess(step, fine[r], fine[r]) > 0).astype(bool)
                 top = fine[r].max()
                 most[r] = top if most[r] is None else max(most[r], top)
-                seen[r].append(_distribution(fine[r], scaled.unit))
+                seen[r].append(_distribution(fine[r], scaled[r].unit))
             violated |= self._violates(step, fine)
             state[still] = walk.ended
-            state = walk.end(step + 1, state)
+            state = self._finish(walk.end(step + 1, state), rewards, broken)
         names = [ledger.name for ledger in walk.ledgers if not ledger.counted]
         return Simulation(
             rewards,
-            {
-                name: int(most[r]) * _rescale(ledger, self.scales[r]).unit
-                for r, (name, ledger) in enumerate(zip(names, walk.ledgers, strict=False))
-            },
+            {name: int(most[r]) * scaled[r].unit for r, name in enumerate(names)},
             int(broken.sum()),
             {name: tuple(seen[r]) for r, name in enumerate(names)},
         )
+
+    def _first_states(self) -> NDArray[np.int64]:
+        """Return the first state of each episode."""
+        states = self.model.start_states
+        if len(states) == 1:
+            return np.repeat(states, self.episodes)
+        draw = _Draw(np.array([0, len(states)]), self.model.start_probability)
+        return states[draw(np.zeros(self.episodes, np.int64), self.rng.random(self.episodes))]
+
+    def _finish(
+        self, state: NDArray[np.int64], rewards: NDArray[np.float64], broken: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Take account of the episodes that end right now, and return the states with these as ended."""
+        if not self.model.has_end_values:
+            return state
+        now, where = self.walk.ending(state)
+        if self.model.end_reward is not None:
+            rewards[now] += self.model.end_reward[where]
+        broken |= self.walk.goes_astray(state)
+        return np.minimum(state, self.walk.ended)
 
     def _decide(
         self,
@@ -367,7 +389,8 @@ class _Players:
         if not drawn.continuous:
             return _Count(of, 1, up=False, least=0)
         length = int(ledger.unit / drawn.unit) * self.scales[of]
-        return _Count(of, length, policy.counting[d] == "up", least_count(self.model, policy, d))
+        before = {each.name: each.initial * each.unit for each in self.walk.ledgers if not each.counted}
+        return _Count(of, length, policy.counting[d] == "up", least_count(self.model, policy, d, before))
 
     def _counted(self, r: int, outcome: NDArray[np.int64], costs: list[NDArray[Any]]) -> NDArray[np.int64]:
         """Return the ticks that the policy counts for each outcome, given the costs of all resources in fine ticks."""
@@ -444,21 +467,28 @@ def _scale(ledger: Ledger, horizon: int) -> int:
     low = [nearest_float(x) for x in ledger.low_O.tolist() if x != -np.inf]
     reach = max([abs(nearest_float(x)) for x in ledger.high_O.tolist()] + [abs(x) for x in low] + [1.0]) * (horizon + 1)
     limits = [abs(limit) for limit in (*ledger.upper, *ledger.lower) if limit is not None]
+    fixed = [abs(end) for end in (ledger.initial, ledger.floor, ledger.ceiling) if end is not None]
+    reach += sum(map(nearest_float, fixed))
     room = 2.0**60 / max([reach, *map(nearest_float, limits)])
     return 2 ** max(0, min(40, int(np.log2(room)))) if room > 1 else 1
 
 
 def _rescale(ledger: Ledger, scale: int) -> Ledger:
+    """Return a ledger with limits and fixed amounts in fine ticks; costs stay as they are."""
     if scale == 1:
         return ledger
-    return Ledger(
-        ledger.name,
-        ledger.unit / scale,
-        ledger.high_O,
-        ledger.low_O,
-        tuple(None if limit is None else limit * scale for limit in ledger.upper),
-        tuple(None if limit is None else limit * scale for limit in ledger.lower),
-        ledger.continuous,
+
+    def fine(ticks: int | None) -> int | None:
+        return None if ticks is None else ticks * scale
+
+    return replace(
+        ledger,
+        unit=ledger.unit / scale,
+        upper=tuple(map(fine, ledger.upper)),
+        lower=tuple(map(fine, ledger.lower)),
+        initial=ledger.initial * scale,
+        floor=fine(ledger.floor),
+        ceiling=fine(ledger.ceiling),
     )
 
 

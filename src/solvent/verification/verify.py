@@ -1,4 +1,4 @@
-"""`verify`: the exact worst case of any policy, its value, and a history that breaks a limit if there is one."""
+"""`verify`: the exact worst case of any policy, its value, and a violating history if there is one."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any, overload
 
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.logs import get_logger
-from solvent.errors import LimitError
-from solvent.model.budget import BudgetLike
+from solvent.errors import BudgetError, LimitError, quote
+from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, check_model
 from solvent.verification.discounted import DiscountedVerifyReport, verify_discounted
 from solvent.verification.finite import verify_within
-from solvent.verification.policies import PolicyLike, limits_of, policy_of
+from solvent.verification.policies import PolicyLike, limits_of, policy_of, spent_before
 from solvent.verification.report import VerifyReport
 
 _logger = get_logger(__name__)
@@ -24,6 +24,7 @@ def verify(
     policy: PolicyLike,
     budget: BudgetLike | None = None,
     *,
+    spent: SpentLike | None = None,
     max_nodes: int = 20_000_000,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
@@ -36,6 +37,7 @@ def verify(
     policy: object,
     budget: BudgetLike | None = None,
     *,
+    spent: SpentLike | None = None,
     max_nodes: int = 20_000_000,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
@@ -47,11 +49,12 @@ def verify(
     policy: Any,
     budget: BudgetLike | None = None,
     *,
+    spent: SpentLike | None = None,
     max_nodes: int = 20_000_000,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
 ) -> VerifyReport | DiscountedVerifyReport:
-    """Return the exact worst case of a policy, its value, and how it breaks a limit if it can.
+    """Return the exact worst case of a policy, its value, and how it breaks a limit or misses its goal if it can.
 
     Parameters
     ----------
@@ -63,6 +66,9 @@ def verify(
         has one resource, else a dict by name) and returns an action's name or a dict of probabilities by action.
     budget : number, Budget or mapping, optional
         The limits to check. If not given, the policy's own limits or, if it has none, the model's budget.
+    spent : number, or mapping of numbers by resource, optional
+        What has been spent before the first step. Of a resource that is not named, it is what the policy was made for
+        or, if it was made for no limit of that resource, nothing. Not for discounted models.
     max_nodes : int
         Maximum number of nodes, and of parts of continuous costs.
     time_limit : float, optional
@@ -85,12 +91,17 @@ def verify(
         If the time or memory limit is reached: an incomplete verification proves nothing.
     ModelError
         If a callable depends on the amount spent of a resource with continuous costs.
+    BudgetError
+        If `spent` is beyond the floor or the ceiling of a resource, or is given for a discounted model.
 
     Notes
     -----
     Amounts are compared as integers, and every history of positive probability counts: one of probability 1e-300 that
     breaks a limit makes a policy infeasible. A history that reaches a terminal state spends nothing more, but the
     limits of the remaining steps still apply to it.
+
+    The policy is followed from every possible first state, and amounts of saturating resources are clamped after each
+    step. If the model says where episodes must end, a history that ends elsewhere is a violation as well.
 
     Examples
     --------
@@ -118,11 +129,14 @@ def verify(
             policy = policy_of(policy)
             report: VerifyReport | DiscountedVerifyReport
             if isinstance(model, DiscountedCMDP):
+                if spent is not None:
+                    raise BudgetError("spent", "nothing for a discounted model", quote(spent))
                 report = verify_discounted(model, policy, budget, monitor, max_nodes=max_nodes)
             else:
                 check_model(model)
-                limits = limits_of(model, policy, budget)
-                report = verify_within(model, policy, limits, monitor, max_nodes=max_nodes)
+                before = spent_before(model, policy, spent)
+                limits = limits_of(model, policy, budget, before)
+                report = verify_within(model, policy, limits, monitor, max_nodes=max_nodes, spent=before)
             _logger.debug("verified: feasible %s, value %.10g, %.3f s", report.feasible, report.value, monitor.elapsed)
             return report
     except LimitReached as reached:

@@ -1,8 +1,8 @@
-"""Second pass of a verification, for policies that may break a limit: probability, excess, and a shortest history.
+"""Second pass of a verification, for policies that may not be feasible: probability, excess, and a shortest history.
 
-Nodes differ by the amounts spent of the suspect resources, and by the greatest excess over their limits so far. Until
-the first limit is broken, each node stores one node and one outcome that lead to it; following these back gives a
-shortest history.
+Nodes differ by the amounts spent of the suspect resources, by the greatest excess over their limits so far, and by
+whether the history ended where it must not end. Until the first violation, each node stores one node and one outcome
+that lead to it; following these back gives a shortest history.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ViolationFindings:
     ----------
     findings : Findings
     probability : float or None
-        Probability of breaking a limit.
+        Probability of breaking a limit or ending where a history must not end.
     excess : dict of int to float or None
         Expected greatest excess of each suspect resource, by position.
     witness : Witness or None
@@ -63,11 +63,13 @@ class ViolationPass:
     before: Findings
 
     def run(self) -> ViolationFindings:
-        """Go to the horizon or, with continuous costs, to the first broken limit."""
+        """Go to the horizon or, if it depends on continuous costs, to the first broken limit."""
         walk = self.walk
         found = Findings(nodes=self.before.nodes)
         layer = walk.start(traced=True)
-        trail, witness = [layer], None
+        found.end(walk, layer)
+        trail = [layer]
+        witness = self._find_witness(trail)
         for _ in range(walk.model.horizon):
             walk.monitor.check_time()
             choices, rows, missing = walk.choices(layer)
@@ -79,22 +81,30 @@ class ViolationPass:
             found.take(walk, layer, self.max_nodes)
             if witness is None:
                 trail.append(layer)
-                broken = np.flatnonzero(_is_broken(layer))
-                if len(broken):
-                    witness = self._witness(trail, int(broken[np.argmax(layer.probability[broken])]))
-                    for each in trail[1:-1]:
-                        walk.forget(each)
-                    trail.clear()
-                    if any(walk.ledgers[r].continuous for r in self.suspects):
-                        return self._undecided(witness)
-        broken_nodes = _is_broken(layer)
+                witness = self._find_witness(trail)
+            if any(walk.ledgers[r].continuous for r in self.suspects) and _is_broken(layer).any():
+                assert witness is not None
+                return self._undecided(witness)
+        violated = _is_violated(layer)
         # the probability of a history may underflow; it is then the smallest positive float
-        probability = min(max(math.fsum(layer.probability[broken_nodes].tolist()), math.ulp(0.0)), 1.0)
+        probability = min(max(math.fsum(layer.probability[violated].tolist()), math.ulp(0.0)), 1.0)
         excess: dict[int, float | None] = {r: self._expectation(layer, r) for r in self.suspects}
         return ViolationFindings(found, probability if witness is not None else 0.0, excess, witness)
 
+    def _find_witness(self, trail: list[PolicyLayer]) -> Witness | None:
+        """Return a history to a violation in the last layer, and clear the trail; None if there is none."""
+        layer = trail[-1]
+        violated = np.flatnonzero(_is_violated(layer))
+        if not len(violated):
+            return None
+        witness = self._witness(trail, int(violated[np.argmax(layer.probability[violated])]))
+        for each in trail[1:-1]:
+            self.walk.forget(each)
+        trail.clear()
+        return witness
+
     def _identity(self, layer: PolicyLayer) -> list[NDArray[Any]]:
-        over = layer.state == self.walk.ended
+        over = layer.state >= self.walk.ended
         columns = [layer.high[r] for r in self.suspects]
         columns += [layer.low[r] for r in self.suspects if self.walk.ledgers[r].continuous]
         seen = [r for r, _ in self.walk.tracked if r not in self.suspects]
@@ -125,23 +135,33 @@ class ViolationPass:
             return math.inf
 
     def _witness(self, trail: list[PolicyLayer], node: int) -> Witness:
-        """Follow a node back to the start, and add up the costs of that history."""
-        ledgers = self.walk.ledgers
-        resource = next(r for r in range(len(ledgers)) if trail[-1].excess[r][node] > 0)
+        """Follow a node back to the first step, and keep the account of that history."""
+        model, ledgers, last = self.walk.model, self.walk.ledgers, trail[-1]
+        broken = [ledger.name for ledger, excess in zip(ledgers, last.excess, strict=True) if excess[node] > 0]
+        astray = last.astray is not None and bool(last.astray[node])
         outcomes: list[int] = []
         for layer in trail[:0:-1]:
             outcomes.append(int(layer.outcome[node]))
             node = int(layer.parent[node])
-        state = self.walk.model.start_index
-        high, low = [0] * len(ledgers), [0] * len(ledgers)
+        first = state = int(model.start_states[node])
+        high, low = [ledger.initial for ledger in ledgers], [ledger.initial for ledger in ledgers]
         steps = []
         for step, outcome in enumerate(reversed(outcomes)):
             if outcome != NO_OUTCOME:
-                high = [total + ledger.high_O[outcome] for total, ledger in zip(high, ledgers, strict=True)]
-                low = [total + ledger.low_O[outcome] for total, ledger in zip(low, ledgers, strict=True)]
+                high = [ledger.add(total, ledger.high_O[outcome]) for total, ledger in zip(high, ledgers, strict=True)]
+                low = [ledger.add(total, ledger.low_O[outcome]) for total, ledger in zip(low, ledgers, strict=True)]
             steps.append(self._witness_step(step, state, outcome, high, low))
-            state = state if outcome == NO_OUTCOME else int(self.walk.model.next_state[outcome])
-        return Witness(tuple(steps), ledgers[resource].name)
+            state = state if outcome == NO_OUTCOME else int(model.next_state[outcome])
+        goals = () if model.may_end is None or not astray else np.flatnonzero(model.may_end).tolist()
+        return Witness(
+            tuple(steps),
+            broken[0] if broken else None,
+            start=model.states[first],
+            initial={each.name: each.initial * each.unit for each in ledgers if each.limited},
+            ends_astray=astray,
+            ends_in=model.states[state] if astray else None,
+            must_end_in=tuple(model.states[goal] for goal in goals),
+        )
 
     def _witness_step(self, step: int, state: int, outcome: int, high: list[Any], low: list[Any]) -> WitnessStep:
         walk, model = self.walk, self.walk.model
@@ -170,10 +190,17 @@ class ViolationPass:
 
 
 def _is_broken(layer: PolicyLayer) -> NDArray[np.bool_]:
+    """Return the nodes whose histories have broken a limit."""
     broken = np.zeros(len(layer), bool)
     for excess in layer.excess:
         broken |= (excess > 0).astype(bool)
     return broken
+
+
+def _is_violated(layer: PolicyLayer) -> NDArray[np.bool_]:
+    """Return the nodes whose histories have broken a limit, or ended where they must not end."""
+    assert layer.astray is not None
+    return _is_broken(layer) | layer.astray
 
 
 def _falls_short(lower: int | None, low: Any) -> bool:

@@ -179,6 +179,7 @@ def report_record(model: CMDP, report: VerifyReport) -> dict[str, Any]:
         "least_spent_by_step": steps(report.least_spent_by_step),
         "upper": steps(report.upper),
         "lower": steps(report.lower),
+        "initial": _amounts(report.initial),
         "nodes": report.nodes,
         "witness": None if report.witness is None else _witness(report.witness),
     }
@@ -187,6 +188,10 @@ def report_record(model: CMDP, report: VerifyReport) -> dict[str, Any]:
 def _witness(witness: Witness) -> dict[str, Any]:
     return {
         "resource": witness.resource,
+        "start": name(witness.start),
+        "initial": _amounts(witness.initial),
+        "ends_in": name(witness.ends_in) if witness.ends_astray else None,
+        "must_end_in": [name(goal) for goal in witness.must_end_in],
         "steps": [
             {
                 "step": each.step,

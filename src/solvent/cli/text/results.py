@@ -231,12 +231,13 @@ def curve_csv(curve: Curve) -> str:
 
 
 def report_text(report: VerifyReport, *, verbose: bool = False) -> RenderableType:
-    """Return the text of `verify`: the verdict, the worst and least spending, and a history that breaks a limit."""
+    """Return the text of `verify`: the verdict, the worst and least spending, and a violating history."""
     style, word = (_GOOD, "feasible") if report.feasible else (_BAD, "violated")
-    rest = "no history breaks a limit"
+    rest = "no history breaks a limit" + (" or ends where it must not" if report.has_goal else "")
     if not report.feasible:
         chance = report.violation_probability
-        rest = "a limit can be broken" + ("" if chance is None else f", with probability {chance:.6g}")
+        rest = "a limit can be broken" + (" or an episode can end where it must not" if report.has_goal else "")
+        rest += "" if chance is None else f", with probability {chance:.6g}"
     facts = facts_grid([("value", f"{report.value:.10g}"), ("checked", f"{report.nodes:,} nodes")])
     table = _spending_table(report) if verbose else report.table()
     return group(headline(word, style, rest), facts, table, report.witness)

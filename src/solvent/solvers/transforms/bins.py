@@ -79,9 +79,7 @@ class Parts:
     error: float
 
 
-def split(
-    model: CMDP, limits: Limits, measures: tuple[Measure, ...], monitor: ResourceMonitor | None = None
-) -> Parts:
+def split(model: CMDP, limits: Limits, measures: tuple[Measure, ...], monitor: ResourceMonitor | None = None) -> Parts:
     """Return the model in coarse ticks.
 
     Parameters

@@ -1,0 +1,206 @@
+"""The optimal value for every size of an account that saturates: one solve for each size that matters.
+
+If a resource does not saturate, another limit shifts all amounts, and one frontier has the values of all limits. If it
+does, the distance between the limit and the floor matters, and each limit is a problem of its own. Two facts leave few
+of them. Let V(b) be the optimal value with limit b, and w the most that the policy found for b ever spends:
+
+    V is non-decreasing in b, since what is spent does not depend on the limit;
+    V(b') = V(b) for w <= b' <= b, since the policy for b also keeps the limit w.
+
+So sizes between two that have the same value need not be solved, and the search divides the rest. It takes at most
+about two solves for each size at which the value rises. Solves run side by side, each on one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from solvent.core.limits import ResourceMonitor
+from solvent.core.progress import NoProgress
+from solvent.core.threads import one_thread, thread_count
+from solvent.solvers.accuracy import SAME_POINT
+from solvent.solvers.arrays import TickCosts
+from solvent.solvers.base import Answer, Run
+from solvent.solvers.bounds.bounds import Bounds, look_ahead
+from solvent.solvers.choice import solve_problem
+from solvent.solvers.problem import Problem
+from solvent.solvers.registry import AUTO
+
+
+@dataclass(frozen=True)
+class SizedProblem:
+    """A problem with one limited resource, whose anytime upper limit varies."""
+
+    problem: Problem
+
+    def at(self, ticks: int, limit: Fraction | None = None) -> Problem:
+        """Return the problem with a limit in ticks, which stands for `limit` if that lies between two of them."""
+        lattice, limits = self.problem.lattice, self.problem.limits
+        upper = (ticks * lattice.units[0] if limit is None else limit,) * self.problem.model.horizon
+        return replace(
+            self.problem,
+            lattice=replace(lattice, upper_HD=np.full_like(lattice.upper_HD, ticks)),
+            limits=replace(limits, upper=(upper,)),
+        )
+
+    def _bounds(self, ticks: int, monitor: ResourceMonitor) -> Bounds:
+        model, lattice = self.problem.model, self.problem.lattice
+        size = 8 * 4 * (model.horizon + 1) * model.n_states
+        with monitor.borrowed(size, "bounds per step and state"):
+            upper_HD = np.full_like(lattice.upper_HD, ticks)
+            return look_ahead(model, TickCosts.of(lattice), upper_HD, lattice.lower_HD, monitor)
+
+    def least_feasible(self, most: int, monitor: ResourceMonitor) -> int | None:
+        """Return the least feasible limit up to `most`, in ticks; None if there is none."""
+        lattice, starts = self.problem.lattice, self.problem.model.start_states
+        initial = int(lattice.initial_D[0])
+        reach = int(np.abs(lattice.cost_OD).max(initial=0)) * self.problem.model.horizon
+        lowest = max(initial - reach, int(lattice.floor_D[0])) - 1
+
+        def feasible(ticks: int) -> bool:
+            return bool((self._bounds(ticks, monitor).safe_high[0, starts, 0] >= initial).all())
+
+        return _first(feasible, min(lowest, most), most)
+
+    def most_spent(self, monitor: ResourceMonitor) -> int:
+        """Return the most that any policy can have spent after any step: with that limit, no policy can break it."""
+        lattice, starts = self.problem.lattice, self.problem.model.start_states
+        initial = int(lattice.initial_D[0])
+        reach = int(np.abs(lattice.cost_OD).max(initial=0)) * self.problem.model.horizon
+        floor = int(lattice.floor_D[0])
+        highest = min(max(initial + reach, floor), int(lattice.ceiling_D[0]))
+        lowest = max(initial - reach, floor) - 1
+
+        def settled(ticks: int) -> bool:
+            return bool((self._bounds(ticks, monitor).settled_high[0, starts, 0] >= initial).all())
+
+        found = _first(settled, min(lowest, highest), highest)
+        return highest if found is None else found
+
+
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int | None:
+    """Return the first integer above `low`, up to `high`, from which on a condition holds; None if there is none."""
+    if not holds(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+@dataclass(frozen=True)
+class SizeValues:
+    """The optimal value as a step function of the limit.
+
+    Attributes
+    ----------
+    need : ndarray of int64, shape (P,)
+        Limits at which the value rises, in ticks, beginning with the least feasible one.
+    value : ndarray of float64, shape (P,)
+    error : float
+        Bound on the difference between any of these values and the optimum.
+    solves : int
+        Number of sizes that were solved.
+    """
+
+    need: np.ndarray[tuple[int], np.dtype[np.int64]]
+    value: np.ndarray[tuple[int], np.dtype[np.float64]]
+    error: float
+    solves: int
+
+
+def values_by_size(sized: SizedProblem, most: int, monitor: ResourceMonitor) -> SizeValues:
+    """Return the optimal value for every limit up to `most` ticks.
+
+    Raises
+    ------
+    LimitReached
+        If time or memory runs out.
+    """
+    least = sized.least_feasible(most, monitor)
+    if least is None:
+        return SizeValues(np.empty(0, np.int64), np.empty(0), 0.0, 0)
+    found = _Search(sized, least, most, monitor)
+    found.run()
+    needs = sorted(found.value)
+    values = [found.value[need] for need in needs]
+    # a size solved last may have the value of a smaller one
+    kept = [i for i in range(len(needs)) if i == 0 or not _same(values[i], values[i - 1])]
+    points = np.array([needs[i] for i in kept], np.int64), np.maximum.accumulate([values[i] for i in kept])
+    return SizeValues(*points, found.error + 2 * SAME_POINT * float(np.abs(points[1]).max()), found.solves)
+
+
+class _Search:
+    """Sizes to solve, the larger ones of each interval first.
+
+    Attributes
+    ----------
+    value : dict of int to float
+        The value from each of these limits on, up to the next.
+    """
+
+    def __init__(self, sized: SizedProblem, least: int, most: int, monitor: ResourceMonitor) -> None:
+        self._sized, self._least, self._most, self._monitor = sized, least, most, monitor
+        self.value: dict[int, float] = {}
+        self.error, self.solves, self._finished = 0.0, 0, 0
+        self._workers = max(1, thread_count())
+
+    def run(self) -> None:
+        """Solve until the value of every size is known."""
+        with one_thread(), ThreadPoolExecutor(self._workers, thread_name_prefix="solvent-sizes") as pool:
+            # an interval (low, high) whose ends have been solved, with different values
+            waiting: list[tuple[int, int, float, float]] = []
+            try:
+                for ticks in dict.fromkeys((self._most, self._least)):
+                    self._take(ticks, self._solve(ticks))
+                low, high = self._least, self._begin_of(self._most)
+                if not _same(self.value[low], self.value[high]):
+                    waiting.append((low, high, self.value[low], self.value[high]))
+                running: dict[Future[Answer], tuple[int, int, int, float, float]] = {}
+                while waiting or running:
+                    while waiting and len(running) < self._workers:
+                        low, high, below, above = waiting.pop()
+                        if high - low < 2:
+                            continue
+                        middle = (low + high) // 2
+                        running[pool.submit(self._solve, middle)] = (middle, low, high, below, above)
+                    if not running:
+                        break
+                    done, _ = wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
+                    self._monitor.check_time()
+                    for future in done:
+                        middle, low, high, below, above = running.pop(future)
+                        begin = self._take(middle, future.result())
+                        value = self.value[begin]
+                        if not _same(value, above):
+                            waiting.append((middle, high, value, above))
+                        if not _same(below, value):
+                            waiting.append((low, begin, below, value))
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+    def _solve(self, ticks: int) -> Answer:
+        part = self._monitor.within(max(self._monitor.room // self._workers, 0))
+        part.sink = NoProgress()  # only the number of sizes is reported, by the thread that waits
+        return solve_problem(self._sized.at(ticks), AUTO, Run(part))
+
+    def _take(self, ticks: int, answer: Answer) -> int:
+        """Record an answer; return the least limit that its policy keeps."""
+        begin = max(min(int(answer.peak_HD.max()), ticks), self._least) if answer.worst_is_exact else ticks
+        self.value[begin] = answer.value
+        self.error = max(self.error, answer.upper - answer.value, answer.value - answer.lower)
+        self.solves += 1
+        self._monitor.tell("sizes", self.solves, self.solves + 1, levels=len(self.value))
+        return begin
+
+    def _begin_of(self, ticks: int) -> int:
+        return max(begin for begin in self.value if begin <= ticks)
+
+
+def _same(value: float, other: float) -> bool:
+    return abs(value - other) <= SAME_POINT * max(abs(value), abs(other))
