@@ -186,12 +186,18 @@ def looks_misspelled(name: str, known: str) -> bool:
 
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:
-    """Return "did you mean 'x'?" for the closest known name, or an empty string.
+    """Return "did you mean 'x'?" for the known name of which a name is likely a misspelling, or an empty string.
+
+    A quarter of the letters may be wrong, missing, superfluous or exchanged with their neighbors, at least one; upper
+    and lower case are the same. A name that continues a known one, or is its beginning, is also close. Names that
+    differ in their numbers only are not misspellings of each other.
 
     Examples
     --------
     >>> did_you_mean("feul", ["fuel", "risk"])
     "did you mean 'fuel'?"
+    >>> did_you_mean("paths", ["batch"]), did_you_mean("s12", ["s1", "s2"])
+    ('', '')
     """
     try:
         wanted = str(name)
@@ -199,6 +205,39 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
         return ""
     if len(wanted) > _LONGEST_COMPARED:
         return ""
-    by_text = {str(other): other for other in itertools.islice(known, _MOST_COMPARED)}
-    close = difflib.get_close_matches(wanted, [text for text in by_text if len(text) <= _LONGEST_COMPARED], n=1)
-    return f"did you mean {quote(by_text[close[0]])}?" if close else ""
+    wanted = wanted.casefold()
+    by_text: dict[str, object] = {}
+    for other in itertools.islice(known, _MOST_COMPARED):
+        by_text.setdefault(str(other).casefold(), other)
+    texts = [text for text in by_text if len(text) <= _LONGEST_COMPARED]
+    similar = difflib.get_close_matches(wanted, texts, n=10, cutoff=0.4)
+    close = [text for text in similar if _is_misspelled(wanted, text)]
+    return f"did you mean {quote(by_text[min(close, key=lambda text: _edits(wanted, text))])}?" if close else ""
+
+
+_DIGITS = re.compile(r"\d+")
+
+
+def _is_misspelled(name: str, known: str) -> bool:
+    """Whether a name is likely a misspelling of a known one; both in one case."""
+    if _DIGITS.search(name) and _DIGITS.search(known) and _DIGITS.sub("0", name) == _DIGITS.sub("0", known):
+        return name == known
+    longest = max(len(name), len(known))
+    if name.startswith(known) or known.startswith(name):
+        return 2 * min(len(name), len(known)) >= longest
+    return _edits(name, known) <= max(1, longest // 4)
+
+
+def _edits(first: str, second: str) -> int:
+    """Return the least number of letters to change, add, leave out or exchange with their neighbors."""
+    before: list[int] = []
+    last = list(range(len(second) + 1))
+    for i, letter in enumerate(first, 1):
+        now = [i]
+        for j, other in enumerate(second, 1):
+            best = min(last[j] + 1, now[j - 1] + 1, last[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == other:
+                best = min(best, before[j - 2] + 1)
+            now.append(best)
+        before, last = last, now
+    return last[-1]

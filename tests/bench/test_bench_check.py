@@ -8,15 +8,15 @@ import pytest
 
 import solvent
 from bench import check, limit
-from bench.yardstick import plain_sweep, work_ratio
+from bench.yardstick import cpu_time, kernel_clock, work_ratios
 from solvent import instances
 
-BASE = {"a": {"nodes": 100, "calls": 1000, "ratio": 2.0}}
+BASE = {"a": {"nodes": 100, "calls": 1000, "python": 2.0, "kernels": 4.0}}
 
 
-def taking(*ratios, nodes=100, calls=1000):
+def taking(*ratios, nodes=100, calls=1000, kernels=4.0):
     left = list(ratios)
-    return lambda name: {"nodes": nodes, "calls": calls, "ratio": left.pop(0)}
+    return lambda name: {"nodes": nodes, "calls": calls, "python": left.pop(0), "kernels": kernels}
 
 
 @pytest.mark.parametrize(
@@ -26,9 +26,10 @@ def taking(*ratios, nodes=100, calls=1000):
         (taking(3.9, calls=1099), []),
         (taking(2.0, nodes=101), ["a: nodes was 100, is 101"]),
         (taking(2.0, calls=1101), ["a: calls was 1000, is 1101"]),
-        (taking(4.1, 4.2, 4.3), ["a: ratio was 2, is 4.1"]),
+        (taking(4.1, 4.2, 4.3), ["a: python was 2, is 4.1"]),
         (taking(9.0, 9.0, 2.1), []),
-        (taking(9.0, nodes=200), ["a: nodes was 100, is 200", "a: ratio was 2, is 9"]),
+        (taking(2.0, 2.0, 2.0, kernels=8.1), ["a: kernels was 4, is 8.1"]),
+        (taking(9.0, nodes=200), ["a: nodes was 100, is 200", "a: python was 2, is 9"]),
     ],
 )
 def test_judge(take, regressions):
@@ -42,9 +43,13 @@ def test_main_fails_on_a_regression(tmp_path, monkeypatch, capsys):
     assert check.main(["--update", "--baseline", str(file)]) == 0
     numbers = json.loads(file.read_text())
     assert numbers["fuel grid n=5"]["nodes"] == solvent.solve(instances.fuel_grid(5)).stats.nodes
-    numbers["fuel grid n=5"] |= {"ratio": 1e9}
+    numbers["fuel grid n=5"] |= {"python": 1e9, "kernels": 1e9}
     file.write_text(json.dumps(numbers))
     assert check.main(["--baseline", str(file)]) == 0
+    numbers["fuel grid n=5"]["kernels"] = 1e-9
+    file.write_text(json.dumps(numbers))
+    assert check.main(["--baseline", str(file)]) == 1
+    assert "worse fuel grid n=5: kernels was 1e-09" in capsys.readouterr().out
     numbers["fuel grid n=5"]["nodes"] -= 1
     file.write_text(json.dumps(numbers))
     assert check.main(["--baseline", str(file)]) == 1
@@ -62,9 +67,37 @@ def test_counts_of_calls_are_reproducible():
     assert first == again > 10
 
 
-def test_a_slower_call_has_a_greater_ratio():
-    short, long = plain_sweep(256, 100_000), plain_sweep(256, 1_000_000)
-    assert work_ratio(long, short, 15) > 3 > work_ratio(short, short, 15)
+def test_calls_of_other_packages_do_not_count():
+    assert check.python_calls(lambda: json.dumps(json.loads("[1]"), indent=1)) == 0
+
+
+def test_time_in_python_and_time_in_kernels_are_told_apart():
+    model = instances.fuel_grid(8)
+
+    def thrice():
+        for _ in range(3):
+            solvent.solve(model)
+
+    def busy():
+        solvent.solve(model)
+        sum(range(300_000))
+
+    once = work_ratios(lambda: solvent.solve(model), 15)
+    assert all(1.7 < more / one < 5 for more, one in zip(work_ratios(thrice, 15), once, strict=True))
+    python, kernels = work_ratios(busy, 15)
+    assert python > 2 * once[0]
+    assert kernels < 1.7 * once[1]
+
+
+def test_kernels_are_timed_only_while_asked():
+    model = instances.fuel_grid(5)
+    solvent.solve(model)
+    with kernel_clock() as taken:
+        total = cpu_time(lambda: solvent.solve(model))
+    assert 0 < sum(taken) < total
+    before = len(taken)
+    solvent.solve(model)
+    assert len(taken) == before
 
 
 def test_evaluations_are_counted():

@@ -106,7 +106,8 @@ def test_by_resolution(tiny: Tiny, gap: float) -> None:
     assert bracket.is_infeasible == (exact == -math.inf)
     if exact != -math.inf:
         assert bracket.best is not None
-        policy = bracket.best[1].make_policy()
+        transform, made, answer = bracket.best
+        policy = transform.invert(made, answer).make_policy()
         report = solvent.verify(tiny.model, policy, tiny.budget)
         assert report.feasible
         assert report.value >= bracket.lower - NOISE

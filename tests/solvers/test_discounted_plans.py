@@ -15,7 +15,8 @@ import solvent
 from discounted_models import discounted, tail_sums, walk
 from solvent import CMDP, Budget, BudgetError, DiscountedCMDP, DiscountedPolicy, ModelError, Status
 from solvent.solvers.finite import Request
-from solvent.solvers.transforms.discounted import _Task, plan_finite, read_limits
+from solvent.solvers.transforms.base import Transform
+from solvent.solvers.transforms.discounted import Discounting, PlannedSteps, _Task, plan_finite, read_limits
 from solvent.solvers.transforms.tail import make_rules
 
 #: Steps after which the reference stops; sums of costs then fit 64 bits.
@@ -270,9 +271,9 @@ def test_the_steps_are_doubled_until_there_is_room_for_the_reserve() -> None:
 def test_rounding_is_made_finer_until_there_is_room_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Fraction] = []
 
-    def spied(closed: CMDP, budgets: Any, epsilons: dict[str, Fraction], strict: bool, task: Any) -> solvent.Solution:
+    def spied(made: PlannedSteps, epsilons: dict[str, Fraction], *, strict: bool) -> solvent.Solution:
         tried.append(epsilons["x"])
-        return plan_finite(closed, budgets, epsilons, strict, task)
+        return plan_finite(made, epsilons, strict=strict)
 
     monkeypatch.setattr("solvent.solvers.transforms.discounted.plan_finite", spied)
     # at least 1.5 must be spent in all, and of a budget of 1.51 coarse rounding leaves no room
@@ -427,6 +428,27 @@ def test_what_the_tail_leaves_is_for_rounding() -> None:
     assert task.rounding(steps + 1) == {"fuel": Fraction(3, 4)}
     assert task.budgets(2, strict=False) == {"fuel": Budget(upper=[3, 3, "7/2"])}
     assert task.budgets(2, strict=True) == {"fuel": Budget(upper=[3, 3, 3])}
+
+
+@given(problems())
+@settings(max_examples=40)
+def test_the_transform_leads_to_a_finite_model_and_back(
+    problem: tuple[DiscountedCMDP, dict[str, Any], Fraction],
+) -> None:
+    model, budget, epsilon = problem
+    limits = read_limits(model, budget)
+    task = _Task(model, limits, dict.fromkeys(limits, epsilon), Request(approximation="additive"))
+    discounting = Discounting(make_rules(model, limits), task.steps())
+    transform: Transform[_Task, PlannedSteps, solvent.Solution, solvent.Solution] = discounting
+    made = transform.apply(task, task.monitor)
+    assert made.model.horizon == discounting.steps + 1
+    mapped = transform.invert(made, plan_finite(made, task.rounding(discounting.steps), strict=False))
+    direct = solvent.solve(model, budget, epsilon=epsilon)
+    assert (mapped.status, mapped.value, mapped.tail) == (direct.status, direct.value, direct.tail)
+    assert (mapped.value_lower, mapped.value_upper) == (direct.value_lower, direct.value_upper)
+    if mapped.status.has_policy:
+        assert mapped.excess == direct.excess
+        assert isinstance(mapped.policy, DiscountedPolicy)
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -134,7 +134,26 @@ def test_time_limits_that_make_no_sense(limit):
 
 
 @pytest.mark.parametrize(
-    "limit", ["lots", "8XB", "", "GB", "-8GB", "0GB", 0, -5, True, math.nan, math.inf, "infGB", [1], "1e3e3"]
+    "limit",
+    [
+        "lots",
+        "8XB",
+        "",
+        "GB",
+        "-8GB",
+        "0GB",
+        0,
+        -5,
+        True,
+        math.nan,
+        math.inf,
+        "infGB",
+        [1],
+        "1e3e3",
+        "8iB",
+        "8GG",
+        "1.2.3G",
+    ],
 )
 def test_memory_limits_that_make_no_sense(limit):
     with pytest.raises(ModelError, match="memory_limit: expected bytes, or text such as '8GB', found"):
@@ -143,7 +162,12 @@ def test_memory_limits_that_make_no_sense(limit):
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("8GB", 8 * 10**9), ("8 gb", 8 * 10**9), ("1.5MB", 1_500_000), ("100", 100), ("100B", 100), (2048, 2048)],
+    [
+        *[(text, 8 * 10**9) for text in ("8GB", "8 gb", "8G", "8g", " 8 G ", "8e9", "8e3 MB")],
+        *[(text, 8 * 2**30) for text in ("8GiB", "8 GiB", "8Gi", "8gib")],
+        *[("512M", 512 * 10**6), ("512 MiB", 512 * 2**20), ("1.5MB", 1_500_000), ("2TB", 2 * 10**12), ("3k", 3000)],
+        *[("100", 100), ("100B", 100), (2048, 2048)],
+    ],
 )
 def test_memory_limits_that_do(text, size):
     assert read_memory(text) == size

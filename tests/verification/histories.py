@@ -13,10 +13,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 import solvent
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.model.budget import Limits, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import MINUS_INFINITY, PLUS_INFINITY
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.table import COLLAPSED, AugmentedPolicy
 from solvent.policy.until_violation import UntilViolationPolicy

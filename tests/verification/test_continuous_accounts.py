@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 import solvent
 from densities import BOUNDED, PLAIN, UNBOUNDED
 from solvent import CMDP, Budget, Resource, simulate, verify
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.model.budget import resolve
 from solvent.model.distributions import CostDistribution
 from solvent.model.lattice import Lattice
-from solvent.model.rounding import MINUS_INFINITY, PLUS_INFINITY
 from solvent.policy.table import AugmentedPolicy
 from solvent.verification.parts import least_count
 

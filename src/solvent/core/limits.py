@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import threading
 import time
 import weakref
@@ -29,7 +30,8 @@ T = TypeVar("T")
 
 _logger = get_logger(__name__)
 
-_SCALE = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+#: A size in bytes, as text.
+_SIZE = re.compile(r"\s*(?P<number>[\d.]+(e\+?\d+)?)\s*((?P<prefix>[kmgt])(?P<binary>i)?)?b?\s*", re.IGNORECASE)
 #: Share of the free memory that may be reserved.
 _SHARE_OF_FREE = 0.7
 #: Nodes that are processed between two readings of the clock.
@@ -60,25 +62,35 @@ def reason_of(error: BaseException) -> str:
 def read_memory(limit: int | str | None) -> int | None:
     """Return a memory limit in bytes, or None if there is none.
 
+    Text is a number and a unit: "8GB", "8 GB" and "8G" are 8 * 1000**3 bytes, "8GiB" is 8 * 1024**3.
+
     Examples
     --------
-    >>> read_memory("8GB"), read_memory(1000)
-    (8000000000, 1000)
+    >>> read_memory("8GB"), read_memory("512M"), read_memory("1KiB"), read_memory(1000)
+    (8000000000, 512000000, 1024, 1000)
     """
     if limit is None:
         return None
     if isinstance(limit, int) and not isinstance(limit, bool):
         size = float(min(max(limit, -1), 2**62))
     else:
-        text = str(limit).strip().upper().replace("IB", "B")
-        digits = text.rstrip("BKMGT ")
-        try:
-            size = float(digits) * _SCALE[text[len(digits) :].strip()]
-        except (ValueError, KeyError):
-            size = math.nan
+        size = _read_size(str(limit))
     if not 1 <= size < math.inf:
         raise ModelError("memory_limit", "bytes, or text such as '8GB'", quote(limit))
     return int(size)
+
+
+def _read_size(text: str) -> float:
+    """Return the number of bytes that a text states; NaN if it does not."""
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        return math.nan
+    try:
+        number = float(found["number"])
+    except ValueError:  # more than one point
+        return math.nan
+    power = " kmgt".index((found["prefix"] or " ").lower())
+    return number * float((1024 if found["binary"] else 1000) ** power)
 
 
 def read_seconds(limit: Any) -> float | None:

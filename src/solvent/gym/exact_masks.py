@@ -128,10 +128,7 @@ def choose_rule(model: CMDP, limits: Limits, budget: BudgetLike | None, memory_l
     """Return an exact rule for a problem: thresholds where they exist, otherwise nodes."""
     for name in limits.resources:
         _refuse_distributions(model, name)
-    one_sided = len(limits.resources) == 1 and any(
-        all(limit is None for limit in side[0]) for side in (limits.upper, limits.lower)
-    )
-    if one_sided or not limits.resources:
+    if limits.is_one_sided or not limits.resources:
         return ThresholdRule(model, limits, memory_limit)
     return NodeRule(augment(model, budget, memory_limit=memory_limit))
 

@@ -200,6 +200,20 @@ class Limits:
         if len(self.initial) != len(self.resources):
             object.__setattr__(self, "initial", (Fraction(0),) * len(self.resources))
 
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether one resource is limited, and on one side only.
+
+        Examples
+        --------
+        >>> one, none = (Fraction(1),) * 2, (None,) * 2
+        >>> Limits(("x",), (one,), (none,)).is_one_sided, Limits(("x",), (one,), (one,)).is_one_sided
+        (True, False)
+        """
+        if len(self.resources) != 1:
+            return False
+        return any(side.count(None) == len(side) for side in (self.upper[0], self.lower[0]))
+
     def largest(self, index: int) -> Fraction:
         """Return the largest absolute limit of a tracked resource."""
         return max(map(abs, self.distinct(index)), default=Fraction(0))

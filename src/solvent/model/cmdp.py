@@ -347,6 +347,11 @@ class CMDP(ModelConstructors):
         return self.n_outcomes == self.n_rows
 
     @cached_property
+    def most_outcomes(self) -> int:
+        """The largest number of outcomes of a row, at least 1."""
+        return int(np.diff(self.outcome_indptr).max(initial=1))
+
+    @cached_property
     def arrivals(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Predecessors in a deterministic model, as three arrays.
 

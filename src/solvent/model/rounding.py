@@ -99,7 +99,10 @@ def limit_ticks(
             inside = open_end if limit is None else limit // unit if open_end == PLUS_INFINITY else -(-limit // unit)
             known[id(limit)] = inside
     if len(known) == 1:
-        whole = np.full(len(limits), next(iter(known.values())), np.int64)
+        (only,) = known.values()
+        if only == open_end or isinstance(moved, int):
+            return np.full(len(limits), only if only == open_end else only + moved, np.int64)
+        whole = np.full(len(limits), only, np.int64)
     else:
         whole = np.array([known[id(limit)] for limit in limits], np.int64)
     return np.where(whole == open_end, open_end, whole + moved)

@@ -85,7 +85,7 @@ class NodeTable:
     initial_D : ndarray of int64, shape (D,)
         What has been spent of each tracked resource before the first step, in ticks; 0 if not given.
     floor_D, ceiling_D : ndarray of int64, shape (D,)
-        Ends at which each tracked resource saturates, in ticks; `MINUS_INFINITY` and `PLUS_INFINITY` for none, which is the
+        Ends at which each tracked resource saturates, in ticks; `MINUS_INFINITY` and `PLUS_INFINITY` for none, the
         default. After each step, ticks = min(max(ticks + counted cost, floor), ceiling).
     model : CMDP or None
         The model itself, if known; not a part of the saved policy.

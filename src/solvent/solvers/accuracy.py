@@ -96,8 +96,7 @@ class Rounding:
         bin_error : float
             Total error of the probabilities of a row, where they are differences of a distribution function.
         """
-        longest = [int(np.diff(each.outcome_indptr).max(initial=1)) for each in (origin, model)]
-        terms = sum(longest) + 4
+        terms = origin.most_outcomes + model.most_outcomes + 4
         row = terms * ROUNDOFF
         if pooled:
             row += 4 * ROUNDING
@@ -129,11 +128,11 @@ class Extremes:
     @classmethod
     def none(cls, model: CMDP) -> Extremes:
         """Return extremes of 0, to be filled in, and those of end rewards."""
-        arrays = (np.zeros(model.horizon) for _ in range(3))
+        top, bottom, reward = (np.zeros(model.horizon) for _ in range(3))
         if model.end_reward is None:
-            return cls(*arrays)
+            return cls(top, bottom, reward)
         ends = model.end_reward if model.may_end is None else model.end_reward[model.may_end]
-        return cls(*arrays, float(ends.max(initial=0.0)), float(ends.min(initial=0.0)))
+        return cls(top, bottom, reward, float(ends.max(initial=0.0)), float(ends.min(initial=0.0)))
 
     def above(self, value: float, rounding: Rounding, *, same: float = 0.0, resolution: float = 0.0) -> float:
         """Return an upper bound on the optimum minus a value computed for the start.
@@ -162,6 +161,8 @@ class Extremes:
 
     def shifted(self, rounding: Rounding) -> float:
         """Return the largest error of the start's value that is due to the probabilities of bins."""
+        if rounding.bins == 0:
+            return 0.0
         later = np.maximum(self.top, -self.bottom)[1:].sum() + max(self.end_top, -self.end_bottom)
         return rounding.bins * float(later)
 

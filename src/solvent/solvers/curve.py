@@ -50,7 +50,9 @@ VARIED = {
 class _Source(Protocol):
     """Where a curve finds its values and policies; amounts are in ticks of the horizontal axis."""
 
-    unit: Fraction
+    @property
+    def unit(self) -> Fraction:
+        """Amount of one tick."""
 
     def value(self, ticks: int) -> float:
         """Return the optimal value; minus infinity if nothing is feasible."""
@@ -317,6 +319,7 @@ def frontier(
             open_progress(progress) as bar,
             ResourceMonitor(seconds, memory, bar) as m,
         ):
+            source: _OneSweep | _BySize
             if vary == "remaining":
                 source, most, flat = _by_remaining(model, name, own, given, m)
             elif model.resource(name).saturates:

@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import PLUS_INFINITY
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import PolicyError, quote
 from solvent.model.amounts import format_amount
 from solvent.model.cmdp import CMDP
-from solvent.model.rounding import PLUS_INFINITY
 from solvent.policy.choices import NO_ROW, Choices, TabularPolicy, find_rows, spread
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import NodeTable

@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import common_unit
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY, common_unit
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
-from solvent.model.rounding import MINUS_INFINITY, PLUS_INFINITY
 from solvent.policy.nodes import NodeTable
 
 #: Sums below this in absolute value are stored in 64 bits.

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError, quote
 from solvent.model.budget import BudgetLike, Limits, SpentLike, read_spent, resolve
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
-from solvent.model.rounding import MINUS_INFINITY, PLUS_INFINITY
 from solvent.policy.choices import TabularPolicy
 from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.markov import MarkovPolicy

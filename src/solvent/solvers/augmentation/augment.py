@@ -195,7 +195,7 @@ class _Rows:
     """Rows as they are written, with space for a known number of rows and for one that is tried and not kept."""
 
     def __init__(self, model: CMDP, n_rows: int, n_entries: int, n_nodes: int, monitor: ResourceMonitor) -> None:
-        n_entries += int(np.diff(model.outcome_indptr).max(initial=1))
+        n_entries += model.most_outcomes
         index = np.int32 if max(n_entries, n_nodes) < np.iinfo(np.int32).max else np.int64
         width = np.dtype(index).itemsize
         # actions and rewards are taken from the model once all rows are written

@@ -10,7 +10,7 @@ from solvent.core.limits import ResourceMonitor
 from solvent.model.cmdp import CMDP
 from solvent.solvers.arrays import ModelArrays, TickCosts, read_only
 from solvent.solvers.bounds.bounds import look_ahead
-from solvent.solvers.frontier.point_kernels import Reach, fill_reach
+from solvent.solvers.frontier.point_kernels import Reach, fill_reach, points_per_node
 from solvent.solvers.frontier.resource import SingleResource
 
 #: Arrays are used if no state has more amounts than this between need and top,
@@ -99,8 +99,9 @@ class FrontierBounds:
         self.need_HS = np.where(live, np.minimum(least_HS, top_HS), 0)
         self.top_HS = np.where(live, top_HS, -1)
         # in floats: only to decide whether arrays would be small
-        widths = self.top_HS.astype(float) - self.need_HS.astype(float) + 1
-        self.widest, self.amounts = float(widths.max(initial=0.0)), float(widths.sum())
+        widths_HS = self.top_HS.astype(float) - self.need_HS + 1
+        self._amounts_H, self._last_live = widths_HS.sum(1), float(np.count_nonzero(widths_HS[-1]))
+        self.widest, self.amounts = float(widths_HS.max(initial=0.0)), float(self._amounts_H.sum())
         monitor.release(temporary)
 
     @classmethod
@@ -114,13 +115,8 @@ class FrontierBounds:
         Both counts are at most the number of amounts of a step, and grow by at most the number of outcomes from one
         step to the next: nodes forward, points backward.
         """
-        amounts = np.where(self.top_HS >= self.need_HS, (self.top_HS - self.need_HS).astype(float) + 1, 0).sum(1)
-        per_state = np.diff(self.model.outcome_indptr[self.model.row_indptr])
-        growth = float(per_state.max(initial=1))
-        live = (self.top_HS >= self.need_HS).sum(1).astype(float)
-        nodes = _grow(np.ones(1), amounts, growth)
-        points = _grow(live[-1:], amounts[::-1], growth)
-        return float(points.sum() / (_NODES_PER_POINT * nodes.sum()))
+        growth = float(np.diff(self.model.outcome_indptr[self.model.row_indptr]).max(initial=1))
+        return float(points_per_node(self._amounts_H, self._last_live, growth)) / _NODES_PER_POINT
 
     @property
     def pays_as_arrays(self) -> bool:
@@ -128,7 +124,7 @@ class FrontierBounds:
 
         A row of n outcomes takes n operations for each amount, but n * n for each point.
         """
-        if np.diff(self.model.outcome_indptr).max(initial=0) >= MANY_OUTCOMES:
+        if self.model.most_outcomes >= MANY_OUTCOMES:
             return self.widest <= DENSE_WIDTH_OF_MANY
         return self.widest <= DENSE_WIDTH and self.amounts >= DENSE_FROM
 
@@ -148,15 +144,8 @@ def settled_need(model: CMDP, cost: NDArray[np.int64], monitor: ResourceMonitor)
     return int(bounds.settled_HS[0, model.start_states].max())
 
 
-def _grow(first: NDArray[np.float64], caps: NDArray[np.float64], growth: float) -> NDArray[np.float64]:
-    """Return a count that grows from step to step by at most a factor, and never exceeds the cap of the step."""
-    rate = np.log(max(growth, 1.0)) * np.arange(len(caps))
-    logs = np.log(np.maximum(np.minimum(np.append(first, caps[1:]), caps), 1.0))
-    grown: NDArray[np.float64] = np.exp(np.minimum(rate + np.minimum.accumulate(logs - rate), 700.0))
-    return grown
-
-
 def _negated(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return bounds on the amount left, given bounds on the amount spent; plus and minus infinity are exchanged."""
-    negated = np.where(ticks == MINUS_INFINITY, PLUS_INFINITY, -np.where(ticks == MINUS_INFINITY, 0, ticks))
-    return np.where(ticks == PLUS_INFINITY, MINUS_INFINITY, negated)
+    negated = ~ticks  # one less than minus the ticks, which exchanges the ends of the range
+    negated += (ticks != PLUS_INFINITY) & (ticks != MINUS_INFINITY)
+    return negated

@@ -164,22 +164,30 @@ def follow_on_grid(starts, points, model, costs, size_limit, out, halt):
                     continue
                 reward += w * row_reward[r]
                 size += w * abs(row_reward[r])
-                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    rest = min(amount - cost[o], most_left)
-                    if has_ends and h + 1 == n_steps:
+                if has_ends and h + 1 == n_steps:
+                    for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                         end_reward += w * probability[o] * model.end_value[next_state[o]]
                         end_size += w * probability[o] * abs(model.end_value[next_state[o]])
-                    first, last = min(first, rest), max(last, rest)
-                    at = next_state[o] * next_width + rest - next_lowest
-                    if not exact:
-                        above = clamped(spent_most + high[o], costs.floor_high, costs.ceiling_high)
-                        below = clamped(spent_least + low[o], costs.floor_low, costs.ceiling_low)
-                        step_most, step_least = max(step_most, above), min(step_least, below)
+                if exact:
+                    for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                        rest = min(amount - cost[o], most_left)
+                        first, last = min(first, rest), max(last, rest)
                         if h + 1 < n_steps:
-                            new = after[at] == 0.0
-                            after_most[at] = above if new else max(after_most[at], above)
-                            after_least[at] = below if new else min(after_least[at], below)
+                            passed = w * probability[o]
+                            at = next_state[o] * next_width + rest - next_lowest
+                            after[at] += passed if passed > 0.0 else _LEAST_PROBABILITY
+                    continue
+                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                    rest = min(amount - cost[o], most_left)
+                    first, last = min(first, rest), max(last, rest)
+                    above = clamped(spent_most + high[o], costs.floor_high, costs.ceiling_high)
+                    below = clamped(spent_least + low[o], costs.floor_low, costs.ceiling_low)
+                    step_most, step_least = max(step_most, above), min(step_least, below)
                     if h + 1 < n_steps:
+                        at = next_state[o] * next_width + rest - next_lowest
+                        new = after[at] == 0.0
+                        after_most[at] = above if new else max(after_most[at], above)
+                        after_least[at] = below if new else min(after_least[at], below)
                         passed = w * probability[o]
                         after[at] += passed if passed > 0.0 else _LEAST_PROBABILITY
         if exact and last != MINUS_INFINITY:

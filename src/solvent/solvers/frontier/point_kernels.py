@@ -158,6 +158,24 @@ def fill_reach(model, resource, need_HS, out_reach, halt):
                     lowest_HS[h + 1, after] = min(lowest_HS[h + 1, after], min(raised(lowest, -cost[o]), most_left))
 
 
+@jit
+def points_per_node(amounts_H, last_live, growth):
+    """Return the expected number of points divided by that of nodes.
+
+    Both grow by at most a factor from step to step, and are between 1 and the number of amounts of the step. The
+    nodes begin with 1 at the first step, the points with 1 for each live state of the last step.
+    """
+    nodes, points, all_nodes, all_points, n_steps = 1.0, last_live, 0.0, 0.0, amounts_H.shape[0]
+    for h in range(n_steps):
+        nodes = max(min(nodes, amounts_H[h]), 1.0)
+        points = max(min(points, amounts_H[n_steps - 1 - h]), 1.0)
+        all_nodes += nodes
+        all_points += points
+        nodes *= growth
+        points *= growth
+    return all_points / all_nodes
+
+
 @jit(inline="always")
 def _sift_down(key, item, size):
     i = 0
@@ -174,7 +192,7 @@ def _sift_down(key, item, size):
         i = child
 
 
-@jit(inner=True)
+@jit(inner=True, forceinline=True)
 def _push(key, item, size, new_key, new_item):
     i = size
     key[i], item[i] = new_key, new_item
@@ -187,7 +205,7 @@ def _push(key, item, size, new_key, new_item):
         i = parent
 
 
-@jit(inner=True)
+@jit(inner=True, forceinline=True)
 def last_within(need, begin, end, left):
     """Return the last position in an increasing range whose need is at most `left`; begin - 1 if there is none."""
     low, high = begin, end
@@ -206,7 +224,7 @@ def is_rise(value, kept, resolution):
     return value > kept and value - kept > max(resolution, SAME_POINT * max(abs(value), abs(kept)))
 
 
-@jit(inner=True)
+@jit(inner=True, forceinline=True)
 def _merge_single(model, resource, h, s, reach, precision, after, work, out, count, halt):
     """Merge the points of the rows of a state, each of which has one outcome.
 
@@ -255,7 +273,7 @@ def _merge_single(model, resource, h, s, reach, precision, after, work, out, cou
             out.value[count - 1] = max(out.value[count - 1], best)
 
 
-@jit(inner=True)
+@jit(inner=True, forceinline=True)
 def _merge_many(model, resource, h, s, reach, precision, after, work, out, count, halt):
     """Merge the points of all outcomes of all rows of a state.
 

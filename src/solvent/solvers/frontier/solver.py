@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
-from solvent.model.lattice import Lattice
+from solvent.core.exact import PLUS_INFINITY
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.base import Answer, Estimate, Refusal, Run, check_limits, check_value
 from solvent.solvers.frontier.bounds import FrontierBounds
@@ -19,22 +18,15 @@ from solvent.solvers.solution import Stats
 _USUAL_RATE = 2e8
 
 
-def is_one_sided(lattice: Lattice) -> bool:
-    """Whether one resource is limited, and on one side only."""
-    if len(lattice.resources) != 1:
-        return False
-    return bool((lattice.lower_HD == MINUS_INFINITY).all() or (lattice.upper_HD == PLUS_INFINITY).all())
-
-
 def refuse_other_limits(problem: Problem) -> Refusal | None:
     """Return why a problem does not have exactly one limited resource with limits on one side, or None."""
-    lattice = problem.lattice
-    if is_one_sided(lattice):
+    if problem.limits.is_one_sided:
         return None
+    resources = problem.limits.resources
     found = (
-        f"{len(lattice.resources)} limited resources ({', '.join(lattice.resources)})"
-        if len(lattice.resources) != 1
-        else f"both lower and upper limits of {lattice.resources[0]}"
+        f"{len(resources)} limited resources ({', '.join(resources)})"
+        if len(resources) != 1
+        else f"both lower and upper limits of {resources[0]}"
     )
     return Refusal("one limited resource, with limits on one side", found)
 
@@ -93,14 +85,14 @@ class FrontierSolver:
         if value == -np.inf:
             return Answer.infeasible(self.name, stats, problem)
         # the value is known; following the policy to its worst case must not exceed the time limit
-        most = float(np.diff(problem.model.outcome_indptr).max(initial=0)) * (prepared.amounts if prepared else 0.0)
+        most = problem.model.most_outcomes * (prepared.amounts if prepared else 0.0)
         follow = MAX_NODES if options.follow is None else options.follow
         if not (problem.is_exact or monitor.has_time_for(most, _USUAL_RATE)):
             follow = 0
+        truth = None if problem.is_exact else problem.truth
         following = follow_policy(
-            problem.model, resource, found, resource.initial_left, truth=problem.truth, max_nodes=follow,
-            monitor=monitor,
-        )  # fmt: skip
+            problem.model, resource, found, resource.initial_left, truth=truth, max_nodes=follow, monitor=monitor
+        )
         trough, peak = resource.oriented(following.least, following.most)
         if problem.is_exact:
             check_limits(problem.lattice, peak[:, None], trough[:, None])
@@ -118,7 +110,8 @@ class FrontierSolver:
 
         exact = following.complete and problem.truth.exact
         rounding = problem.rounding(pooled=found.pooled)
-        above, noise = found.above(value, rounding), found.noise(value, rounding)
+        above = found.above(value, rounding)
+        noise = found.noise(value, rounding) if found.dense or found.resolution else above
         if following.followed is None:
             below = found.extremes.below(value, rounding) + found.start_error
         else:

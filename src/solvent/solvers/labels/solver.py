@@ -24,10 +24,14 @@ class LabelsSolver:
 
     def accepts(self, problem: Problem) -> Refusal | None:
         """Return None for one resource, limits on one side and no randomness, otherwise what does not fit."""
+        model, other = problem.model, 'use method="frontier"'
+        if not model.is_certain:
+            row = int(np.argmax(np.diff(model.outcome_indptr)))
+            found = f"{model.most_outcomes} outcomes of {quote(model.actions[model.row_action[row]])}"
+            return Refusal("a model without randomness", found, other)
         refusal = refuse_other_limits(problem)
         if refusal is not None:
             return refusal
-        model, other = problem.model, 'use method="frontier"'
         if problem.lattice.saturates:
             found = repr(problem.origin.resource(problem.limits.resources[0]))
             return Refusal("a resource without a floor or a ceiling", found, other)
@@ -35,11 +39,6 @@ class LabelsSolver:
             return Refusal("no end rewards and no goal", "a model with one of them", other)
         if len(model.start_states) > 1:
             return Refusal("one first state", f"a distribution over {len(model.start_states)} states", other)
-        if not model.is_certain:
-            sizes = np.diff(model.outcome_indptr)
-            row = int(np.argmax(sizes))
-            found = f"{sizes[row]} outcomes of {quote(model.actions[model.row_action[row]])}"
-            return Refusal("a model without randomness", found, other)
         if problem.lumped:
             # its policy would need one action for costs that are counted differently
             return Refusal("costs without a density", "continuous costs", other)
@@ -65,14 +64,11 @@ class LabelsSolver:
         if path.value == -np.inf:
             return Answer.infeasible(self.name, stats, problem)
         taken = path.row_H[path.row_H >= 0]
-        counted_HD, peak_HD, trough_HD = (
-            initial_D + _running(cost_OD[taken], model.horizon)
-            for initial_D, cost_OD in (
-                (lattice.initial_D, lattice.cost_OD),
-                (problem.truth.high_accounts.initial_D, problem.truth.high_OD),
-                (problem.truth.low_accounts.initial_D, problem.truth.low_OD),
-            )
-        )
+        counted_HD = peak_HD = trough_HD = lattice.initial_D + _running(lattice.cost_OD[taken], model.horizon)
+        if not problem.is_exact:
+            truth = problem.truth
+            peak_HD = truth.high_accounts.initial_D + _running(truth.high_OD[taken], model.horizon)
+            trough_HD = truth.low_accounts.initial_D + _running(truth.low_OD[taken], model.horizon)
         check_limits(lattice, counted_HD, counted_HD)
 
         def make_policy() -> AugmentedPolicy:

@@ -1,11 +1,12 @@
 """Transformations: `apply` turns what is given into what a solver can work on, `invert` maps the answer back.
 
-    transform      given             made                       answer        mapped back
-    Exact          BudgetedModel     Problem in ticks           Answer        FoundPolicy for the user's model
-    Rounding       BudgetedModel     Problem, costs rounded     Answer        FoundPolicy that counts rounded costs
-    Discounting    a discounted one  BudgetedModel, T steps     Solution      Solution for the discounted model
+    transform       given              made                       answer      mapped back
+    Exact           BudgetedModel      Problem in ticks           Answer      FoundPolicy for the user's model
+    RoundedCosts    BudgetedModel      Problem, costs rounded     Answer      FoundPolicy that counts rounded costs
+    Discounting     discounted model   PlannedSteps, finite       Solution    Solution for the discounted model
 
-A gap is closed by solving several roundings of the same budgeted model; see `solvent.solvers.transforms.gap`.
+A gap is closed by rounds: each applies `Exact` or `RoundedCosts` to the same budgeted model, and the transform of the
+best answer maps it back; see `solvent.solvers.transforms.gap`.
 """
 
 from __future__ import annotations

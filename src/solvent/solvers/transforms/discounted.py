@@ -20,7 +20,6 @@ from solvent.core.limits import REACHED, ResourceMonitor, reason_of
 from solvent.errors import BudgetError, LatticeOverflowError, ModelError, quote
 from solvent.model.amounts import as_typed, short_amount
 from solvent.model.budget import Budget, BudgetLike, Limits, resolve
-from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, constant_limits
 from solvent.model.validation import MAX_HORIZON
 from solvent.policy.discounted import DiscountedPolicy
@@ -161,59 +160,148 @@ def read_limits(model: DiscountedCMDP, budget: BudgetLike | None) -> dict[str, S
     return limits
 
 
-def plan_finite(
-    closed: CMDP, budgets: dict[str, Budget | None], epsilons: dict[str, Fraction], strict: bool, task: _Task
-) -> Solution:
-    """Solve the planned steps, and one more for the tail, as a model with a last step."""
-    given = BudgetedModel(closed, resolve(closed, budgets))
-    if task.request.approximation is None:
+@dataclass(frozen=True)
+class PlannedSteps(BudgetedModel):
+    """The planned steps of a discounted model, and one more for the tail, as a model with a last step."""
+
+    task: _Task
+
+
+@dataclass(frozen=True)
+class Discounting:
+    """A transform: planned steps, followed forever by a rule, instead of a model without a last step.
+
+    Attributes
+    ----------
+    rules : Rules
+        The rules that the planned steps can end with. A relaxed answer uses only the first.
+    steps : int
+        Number of planned steps.
+    relaxed : Solution or None
+        For a strict answer, which sets aside all that a rule can spend: the relaxed one, which bounds the optimum.
+    """
+
+    rules: Rules
+    steps: int
+    relaxed: Solution | None = None
+
+    @property
+    def strict(self) -> bool:
+        """Whether the policy never exceeds the budget."""
+        return self.relaxed is not None
+
+    @property
+    def used(self) -> tuple[TailRule, ...]:
+        """The rules that the last step chooses from."""
+        return self.rules.rules if self.strict else self.rules.rules[:1]
+
+    def apply(self, given: _Task, monitor: ResourceMonitor) -> PlannedSteps:
+        """Return the planned steps with limits that leave room for the tail; their memory stays reserved."""
+        closed = close(given.model, self.steps, self.used, monitor)
+        return PlannedSteps(closed, resolve(closed, given.budgets(self.steps, strict=self.strict)), given)
+
+    def invert(self, made: PlannedSteps, answer: Solution) -> Solution:
+        """Return the answer for the discounted model, given the one for the planned steps."""
+        if not answer.status.has_policy:
+            return self.without_policy(made.task, answer)
+        return self._set_aside(made.task, answer) if self.strict else self._relax(made.task, answer)
+
+    def without_policy(self, given: _Task, answer: Solution) -> Solution:
+        """Return the answer for the discounted model if the planned steps have none, or could not be made."""
+        message = f"{answer.message} (in the first {self.steps} steps of a model without a last one)"
+        return replace(
+            answer, value_upper=answer.value_upper + self._slack(given), message=message, tail=self.tail(given)
+        )
+
+    def tail(self, given: _Task) -> Tail:
+        """Return bounds on what the tail adds after the planned steps."""
+        model, zero = given.model, Fraction(0)
+        scale = model.discount**self.steps
+        cost: dict[str, Fraction] = {}
+        refund: dict[str, Fraction] = {}
+        for name, (upper, lower) in given.limits.items():
+            d = model.base.resource_index(name)
+            least, most = model.tail_range(name, self.steps)
+            if upper is not None:
+                cost[name] = scale * max(max(rule.most_DS[d]) for rule in self.used) if self.strict else most
+            if lower is not None:
+                set_aside = -scale * min(min(rule.least_DS[d] or [zero]) for rule in self.used)
+                refund[name] = set_aside if self.strict else -(least or zero)
+        low = min(float(rule.value_S.min()) for rule in self.used) - self.rules.shortfall
+        high = float(self.rules.rules[0].value_S.max()) + self.rules.slack
+        return Tail(self.steps, cost, refund, float(scale) * low, float(scale) * high)
+
+    def _slack(self, given: _Task) -> float:
+        """Return the most by which the tail of an optimal policy is worth more than the first rule's computed value."""
+        return float(given.model.discount**self.steps) * self.rules.slack
+
+    def _lower(self, given: _Task, answer: Solution) -> float:
+        """Return a lower bound on the value of the policy with its tail."""
+        return answer.value_lower - float(given.model.discount**self.steps) * self.rules.shortfall
+
+    def _relax(self, given: _Task, answer: Solution) -> Solution:
+        tail, slack = self.tail(given), self._slack(given)
+        upper, lower = answer.value_upper + slack, self._lower(given, answer)
+        excess = {
+            name: _excess(answer.worst_spent[name], sides, answer.excess[name], tail.refund.get(name, Fraction(0)))
+            for name, sides in given.limits.items()
+        }
+        over = {name: amount for name, amount in excess.items() if amount > 0}
+        found = self._followed_by_rules(given, answer, excess)
+        if over:
+            most = ", ".join(f"{name} {short_amount(amount)}" for name, amount in over.items())
+            worth = "at least the optimum" if _is_best(self.rules) else f"at least the optimum, up to {slack:.2g}"
+            message = f"worth {worth}, and never over budget by more than {most}; {_describe(tail)}"
+            return replace(Solution.relaxed(found, upper, message), tail=tail)
+        if _is_best(self.rules):
+            message = f"worth at least the optimum, and never over budget; {_describe(tail)}"
+            return replace(Solution.optimal(found, lower, upper, message), tail=tail)
+        message = f"never over budget, and close to the optimum; {_describe(tail)}"
+        return replace(Solution.feasible(found, lower, upper, message), tail=tail)
+
+    def _set_aside(self, given: _Task, answer: Solution) -> Solution:
+        assert self.relaxed is not None
+        tail, worth, above = self.tail(given), self._lower(given, answer), self.relaxed.value_upper
+        # the bounds have met if only the rounding errors of both answers keep them apart
+        noise = above - self.relaxed.value + answer.value - worth
+        met = _is_best(self.rules) and above - worth <= 2 * noise
+        make = Solution.optimal if met else Solution.feasible
+        found = self._followed_by_rules(given, answer, dict.fromkeys(given.limits, Fraction(0)))
+        message = f"never over budget; {_describe(tail)}, which is set aside"
+        return replace(make(found, worth, max(above, answer.value), message), tail=tail)
+
+    def _followed_by_rules(self, given: _Task, answer: Solution, excess: dict[str, Fraction]) -> FoundPolicy:
+        """Return the policy of the planned steps, followed forever by the rules of the tail."""
+        used = self.used
+
+        def make_policy() -> DiscountedPolicy:
+            return DiscountedPolicy(answer.policy, used, given.model.discount, given.limits, given.model)
+
+        return replace(answer.found, excess=excess, make_policy=make_policy)
+
+
+def plan_finite(made: PlannedSteps, epsilons: dict[str, Fraction], *, strict: bool) -> Solution:
+    """Solve the planned steps."""
+    request, monitor = made.task.request, made.task.monitor
+    if request.approximation is None:
         try:
-            return solve_finite(
-                given, replace(task.request, epsilon=None, strict=False, unfinished=False), task.monitor
-            )
+            return solve_finite(made, replace(request, epsilon=None, strict=False, unfinished=False), monitor)
         except LatticeOverflowError as error:
             problem = str(error).partition("; give the costs")[0]
             raise LatticeOverflowError(
                 f"{problem}; leave out method=, so that costs are rounded within epsilon"
             ) from None
-    return solve_finite(given, replace(task.request, epsilon=epsilons or 1, strict=strict), task.monitor)
+    return solve_finite(made, replace(request, epsilon=epsilons or 1, strict=strict), monitor)
 
 
 def _relaxed(task: _Task, rules: Rules) -> Solution:
-    model, steps = task.model, task.steps()
-    used = rules.rules[:1]
+    transform = Discounting(rules, task.steps())
     try:
-        closed = close(model, steps, used, task.monitor)
-        finite = plan_finite(closed, task.budgets(steps, strict=False), task.rounding(steps), False, task)
+        made = transform.apply(task, task.monitor)
+        answer = plan_finite(made, task.rounding(transform.steps), strict=False)
     except REACHED as reached:
-        finite = _stopped(task, reason_of(reached))
-    zero = Fraction(0)
-    ranges = {name: model.tail_range(name, steps) for name in task.limits}
-    cost = {name: high for name, (_, high) in ranges.items() if task.limits[name][0] is not None}
-    refund = {name: -(low or zero) for name, (low, _) in ranges.items() if task.limits[name][1] is not None}
-    tail = _tail(model, steps, used, rules, cost, refund)
-    slack = float(model.discount**steps) * rules.slack
-    upper = finite.value_upper + slack
-    if not finite.status.has_policy:
-        message = f"{finite.message} (in the first {steps} steps of a model without a last one)"
-        return replace(finite, value_upper=upper, message=message, tail=tail)
-    excess = {
-        name: _excess(finite.worst_spent[name], sides, finite.excess[name], refund.get(name, zero))
-        for name, sides in task.limits.items()
-    }
-    over = {name: amount for name, amount in excess.items() if amount > 0}
-    lower = finite.value_lower - float(model.discount**steps) * rules.shortfall
-    found = _followed_by(task, finite, used, excess)
-    if over:
-        most = ", ".join(f"{name} {short_amount(amount)}" for name, amount in over.items())
-        worth = "at least the optimum" if _is_best(rules) else f"at least the optimum, up to {slack:.2g}"
-        message = f"worth {worth}, and never over budget by more than {most}; {_describe(tail)}"
-        return replace(Solution.relaxed(found, upper, message), tail=tail)
-    if _is_best(rules):
-        message = f"worth at least the optimum, and never over budget; {_describe(tail)}"
-        return replace(Solution.optimal(found, lower, upper, message), tail=tail)
-    message = f"never over budget, and close to the optimum; {_describe(tail)}"
-    return replace(Solution.feasible(found, lower, upper, message), tail=tail)
+        return transform.without_policy(task, _stopped(task, reason_of(reached)))
+    return transform.invert(made, answer)
 
 
 def _is_best(rules: Rules) -> bool:
@@ -236,9 +324,10 @@ def _strict(task: _Task, rules: Rules, relaxed: Solution) -> Solution:
         used = task.monitor.used
         epsilons = {name: share * left for name, left in task.rounding(steps).items()}
         reason = f"{steps} planned steps" + (f", epsilon {float(share):g} of that asked for" if share < 1 else "")
+        transform = Discounting(rules, steps, relaxed)
         try:
-            closed = close(task.model, steps, rules.rules, task.monitor)
-            finite = plan_finite(closed, task.budgets(steps, strict=True), epsilons, True, task)
+            made = transform.apply(task, task.monitor)
+            answer = plan_finite(made, epsilons, strict=True)
         except REACHED as reached:
             reason += f": {reason_of(reached)}"
             reached_limit = True
@@ -248,15 +337,15 @@ def _strict(task: _Task, rules: Rules, relaxed: Solution) -> Solution:
                 raise
             reason += f": {error}"
             break
-        if finite.status.has_policy:
-            return _reserved(task, rules, relaxed, finite, steps)
-        reason += f": {finite.message}"
-        if finite.status is Status.LIMIT:
+        if answer.status.has_policy:
+            return transform.invert(made, answer)
+        reason += f": {answer.message}"
+        if answer.status is Status.LIMIT:
             reached_limit = True
             break
-        del closed
+        del made
         task.monitor.release(task.monitor.used - used)
-        if finite.status is Status.INFEASIBLE and 2 * steps < MAX_HORIZON:
+        if answer.status is Status.INFEASIBLE and 2 * steps < MAX_HORIZON:
             steps *= 2
         else:
             share /= 2
@@ -268,51 +357,8 @@ def _strict(task: _Task, rules: Rules, relaxed: Solution) -> Solution:
     return replace(make(relaxed.method, relaxed.stats, relaxed.value_upper, message), tail=relaxed.tail)
 
 
-def _reserved(task: _Task, rules: Rules, relaxed: Solution, finite: Solution, steps: int) -> Solution:
-    model = task.model
-    scale = model.discount**steps
-    zero, cost, refund = Fraction(0), {}, {}
-    for name, (upper, lower) in task.limits.items():
-        d = model.base.resource_index(name)
-        if upper is not None:
-            cost[name] = scale * max(max(rule.most_DS[d]) for rule in rules.rules)
-        if lower is not None:
-            refund[name] = -scale * min(min(rule.least_DS[d] or [zero]) for rule in rules.rules)
-    tail = _tail(model, steps, rules.rules, rules, cost, refund)
-    worth = finite.value_lower - float(scale) * rules.shortfall
-    # the bounds have met if only the rounding errors of both answers keep them apart
-    noise = relaxed.value_upper - relaxed.value + finite.value - worth
-    met = _is_best(rules) and relaxed.value_upper - worth <= 2 * noise
-    make = Solution.optimal if met else Solution.feasible
-    found = _followed_by(task, finite, rules.rules, dict.fromkeys(task.limits, zero))
-    message = f"never over budget; {_describe(tail)}, which is set aside"
-    return replace(make(found, worth, max(relaxed.value_upper, finite.value), message), tail=tail)
-
-
-def _tail(
-    model: DiscountedCMDP,
-    steps: int,
-    used: tuple[TailRule, ...],
-    rules: Rules,
-    cost: dict[str, Fraction],
-    refund: dict[str, Fraction],
-) -> Tail:
-    scale = float(model.discount**steps)
-    low = min(float(rule.value_S.min()) for rule in used) - rules.shortfall
-    return Tail(steps, cost, refund, scale * low, scale * (float(rules.rules[0].value_S.max()) + rules.slack))
-
-
 def _describe(tail: Tail) -> str:
     parts = [f"{short_amount(amount)} of {name}" for name, amount in tail.cost.items()]
     parts += [f"a refund of {short_amount(amount)} of {name}" for name, amount in tail.refund.items()]
     adds = " and ".join(parts) or "nothing limited"
     return f"{tail.steps} steps are planned, and the tail after them adds at most {adds}"
-
-
-def _followed_by(task: _Task, finite: Solution, used: tuple[TailRule, ...], excess: dict[str, Fraction]) -> FoundPolicy:
-    """Return the policy of the planned steps, followed forever by the rules of the tail."""
-
-    def make_policy() -> DiscountedPolicy:
-        return DiscountedPolicy(finite.policy, used, task.model.discount, task.limits, task.model)
-
-    return replace(finite.found, excess=excess, make_policy=make_policy)

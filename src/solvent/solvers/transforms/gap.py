@@ -38,7 +38,7 @@ from solvent.solvers.frontier.solver import SOLVER as FRONTIER
 from solvent.solvers.problem import Problem
 from solvent.solvers.registry import AUTO
 from solvent.solvers.solution import Round, Solution, Stats, relative_gap
-from solvent.solvers.transforms.base import BudgetedModel, found_policy, require_never_over, true_extremes
+from solvent.solvers.transforms.base import BudgetedModel, Exact, require_never_over, true_extremes
 from solvent.solvers.transforms.infeasible import explain_infeasible
 from solvent.solvers.transforms.rounding import RoundedCosts, finest_lengths
 
@@ -92,14 +92,14 @@ class _Bracket:
     lower: float = -math.inf
     noise_above: float = 0.0
     noise_below: float = 0.0
-    best: tuple[Problem, Answer] | None = None
+    best: tuple[Exact | RoundedCosts, Problem, Answer] | None = None
     held: int = 0
     rounds: list[Round] = field(default_factory=list)
     is_infeasible: bool = False
 
-    def raise_lower(self, problem: Problem, answer: Answer) -> None:
+    def raise_lower(self, transform: Exact | RoundedCosts, problem: Problem, answer: Answer) -> None:
         if answer.lower > self.lower:
-            self.lower, self.best, self.noise_below = answer.lower, (problem, answer), answer.noise_below
+            self.lower, self.noise_below, self.best = answer.lower, answer.noise_below, (transform, problem, answer)
 
     def lower_upper(self, upper: float, noise: float) -> None:
         if upper == -math.inf:
@@ -107,10 +107,10 @@ class _Bracket:
         elif upper < self.upper:
             self.upper, self.noise_above = upper, noise
 
-    def settle(self, problem: Problem, answer: Answer) -> None:
+    def settle(self, transform: Exact | RoundedCosts, problem: Problem, answer: Answer) -> None:
         """Set both bounds from an answer that is optimal."""
         if answer.feasible:
-            self.lower, self.best, self.noise_below = answer.lower, (problem, answer), answer.noise_below
+            self.lower, self.noise_below, self.best = answer.lower, answer.noise_below, (transform, problem, answer)
             self.upper, self.noise_above = answer.upper, answer.noise_above
         else:
             self.is_infeasible = True
@@ -118,7 +118,7 @@ class _Bracket:
     def close_part(self, used: int, answer: Answer) -> None:
         """Release what was reserved for an answer since `used`, unless it is the best so far."""
         taken = self.monitor.used - used
-        if self.best is not None and self.best[1] is answer:
+        if self.best is not None and self.best[2] is answer:
             taken, self.held = self.held, taken
         self.monitor.release(taken)
 
@@ -166,7 +166,7 @@ def _rounds(given: BudgetedModel, bracket: _Bracket) -> Iterator[int]:
     """Narrow the bracket round by round; yields the number of nodes or points of each."""
     exact: Problem | None
     try:
-        exact = Problem.exact(given.model, given.limits, monitor=bracket.monitor)
+        exact = Exact().apply(given, bracket.monitor)
     except (LatticeOverflowError, ModelError):
         exact = None
     if exact is not None:
@@ -174,10 +174,7 @@ def _rounds(given: BudgetedModel, bracket: _Bracket) -> Iterator[int]:
         if nodes is not None:
             yield nodes
             return
-    limits = given.limits
-    one_sided = len(limits.resources) == 1 and (
-        all(x is None for x in limits.upper[0]) or all(x is None for x in limits.lower[0])
-    )
+    limits, one_sided = given.limits, given.limits.is_one_sided
     if one_sided:  # where the resource saturates on the side of its limits, frontiers may not apply
         r = given.model.resource_index(limits.resources[0])
         end = given.model.floors[r] if all(x is None for x in limits.upper[0]) else given.model.ceilings[r]
@@ -197,7 +194,7 @@ def _try_exactly(exact: Problem, bracket: _Bracket) -> int | None:
         whole.check_time()
         return None
     whole.record_part(trial)
-    bracket.settle(exact, answer)
+    bracket.settle(Exact(), exact, answer)
     return answer.stats.nodes
 
 
@@ -218,15 +215,16 @@ def _by_lengths(given: BudgetedModel, bracket: _Bracket, *, one_sided: bool, unt
     while True:
         lengths = tuple(max(_power_of_two(span / amounts), least) for span, least in zip(spans, finest, strict=True))
         used = monitor.used
-        relaxed = RoundedCosts(lengths, "relaxed").apply(given, monitor)
+        transform = RoundedCosts(lengths, "relaxed")
+        relaxed = transform.apply(given, monitor)
         bound = solve_problem(relaxed, AUTO, Run(monitor, _within(options, known, relaxed)))
         nodes = bound.stats.nodes
         if relaxed.is_exact or not bound.feasible:
-            bracket.settle(relaxed, bound)
+            bracket.settle(transform, relaxed, bound)
         else:
             bracket.lower_upper(bound.upper, bound.noise_above)
             if not any(true_extremes(relaxed, bound)[1].values()):
-                bracket.settle(relaxed, bound)
+                bracket.settle(transform, relaxed, bound)
         is_done = bracket.done
         if not is_done:
             known = _Known.of(relaxed, bound)
@@ -234,10 +232,11 @@ def _by_lengths(given: BudgetedModel, bracket: _Bracket, *, one_sided: bool, unt
         del relaxed, bound
         if not is_done:
             used = monitor.used
-            rounded = RoundedCosts(lengths, "rounded").apply(given, monitor)
+            transform = RoundedCosts(lengths, "rounded")
+            rounded = transform.apply(given, monitor)
             answer = solve_problem(rounded, AUTO, Run(monitor, _within(options, known, rounded)))
             nodes += answer.stats.nodes
-            bracket.raise_lower(rounded, answer)
+            bracket.raise_lower(transform, rounded, answer)
             bracket.close_part(used, answer)
             del rounded, answer
         yield nodes
@@ -332,10 +331,10 @@ def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
         answer = FRONTIER.solve(exact, Run(bracket.monitor, SolverOptions(False, delta, _FOLLOW)), work)
         nodes = answer.stats.nodes
         if not answer.feasible:
-            bracket.settle(exact, answer)
+            bracket.settle(Exact(), exact, answer)
             yield nodes
             return
-        bracket.raise_lower(exact, answer)
+        bracket.raise_lower(Exact(), exact, answer)
         bracket.close_part(used, answer)
         del answer
         used = bracket.monitor.used
@@ -361,7 +360,8 @@ def _conclude(given: BudgetedModel, bracket: _Bracket, stopped: str) -> Solution
         make = Solution.limit if stopped else Solution.not_found
         message = f"{stopped or _NO_FINER}, before any policy was found"
         return replace(make(AUTO, stats, bracket.upper, message), rounds=rounds)
-    found = found_policy(*bracket.best)
+    transform, problem, answer = bracket.best
+    found = transform.invert(problem, answer)
     require_never_over(found)
     found = replace(found, stats=replace(found.stats, nodes=nodes, peak_bytes=bracket.monitor.peak))
     closed = relative_gap(bracket.lower, bracket.upper)

@@ -185,7 +185,7 @@ class _OneStep:
     def _noise(self, rows_S: NDArray[np.int64], value_S: NDArray[np.float64]) -> float:
         """Return a bound on the rounding error of the value of one step."""
         base = self.base
-        terms = int(np.diff(base.outcome_indptr).max(initial=1)) + 4
+        terms = base.most_outcomes + 4
         reached = self.acting[self.reached_S[self.acting]]
         reward = np.abs(base.row_reward[rows_S[reached]]).max(initial=0.0)
         return terms * ROUNDOFF * float(reward + 2 * np.abs(value_S[self.reached_S]).max(initial=0.0))
