@@ -89,7 +89,7 @@ def check_exact(tiny: Tiny) -> Counter[str]:
 
 
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_brute_force_agrees_with_itself(features, data):
     tiny = data.draw(strategies.problems(features=features, max_resources=2, max_horizon=3))
@@ -99,21 +99,21 @@ def test_brute_force_agrees_with_itself(features, data):
 
 
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_every_method(features, data):
     check_exact(data.draw(strategies.problems(features=features, max_resources=2)))
 
 
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_every_method_on_one_side(features, data):
     check_exact(data.draw(strategies.one_sided_problems(features=features)))
 
 
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_every_method_without_chance(features, data):
     check_exact(data.draw(strategies.one_sided_problems(features=features, certain=True)))
@@ -122,7 +122,7 @@ def test_every_method_without_chance(features, data):
 @pytest.mark.parametrize("strict", [False, True], ids=["relaxed", "strict"])
 @pytest.mark.parametrize("approximation", ["additive", "relative"])
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_rounded_costs(features, approximation, strict, data):
     tiny = data.draw(strategies.problems(features=features, max_resources=2))
@@ -151,7 +151,7 @@ def test_rounded_costs(features, approximation, strict, data):
 
 
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_gap(features, data):
     tiny = data.draw(strategies.problems(features=features, max_resources=2))
@@ -172,7 +172,7 @@ def test_gap(features, data):
 
 
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_episodes_end_in_goals_within_limits(features, data):
     tiny = data.draw(strategies.problems(features=features, max_resources=2))
@@ -210,7 +210,7 @@ def _costs(tiny: Tiny, step: int, state: Any, action: Any, choice: int) -> dict[
 
 @pytest.mark.parametrize("prune", [True, False], ids=["pruned", "plain"])
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_augmented_models(features, prune, data):
     from fuzz.oracles import backward_value
@@ -224,7 +224,7 @@ def test_augmented_models(features, prune, data):
 
 
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_curves_over_budgets(features, data):
     """The value at each tank size is that of a solve at that size."""
