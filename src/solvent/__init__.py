@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from solvent.policy.derandomize import derandomize
     from solvent.policy.discounted import DiscountedPolicy
     from solvent.policy.files import load_policy
+    from solvent.policy.levels import LevelAgent, LevelPolicy
     from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
     from solvent.policy.table import AugmentedPolicy
     from solvent.policy.until_violation import UntilViolationPolicy
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from solvent.solvers.augmentation.mdp import AugmentedMDP
     from solvent.solvers.base import Solver
     from solvent.solvers.curve import Curve, frontier
+    from solvent.solvers.levels.levels import Levels, reach_levels, reload_levels, survival_levels
     from solvent.solvers.solution import Diagnosis, Round, Solution, Stats, Status, Tail
     from solvent.solvers.solve import solve
     from solvent.verification.discounted import DiscountedVerifyReport
@@ -85,6 +87,9 @@ _HOME = {
     "Event": "solvent.policy.agent",
     "LearnProgress": "solvent.learning.result",
     "LearnResult": "solvent.learning.result",
+    "LevelAgent": "solvent.policy.levels",
+    "LevelPolicy": "solvent.policy.levels",
+    "Levels": "solvent.solvers.levels.levels",
     "LoadLimits": "solvent.core.loading",
     "MarkovPolicy": "solvent.policy.markov",
     "ProgressSink": "solvent.core.progress",
@@ -114,8 +119,11 @@ _HOME = {
     "load_model": "solvent.formats.files",
     "load_policy": "solvent.policy.files",
     "plot": "solvent.plot",
+    "reach_levels": "solvent.solvers.levels.levels",
+    "reload_levels": "solvent.solvers.levels.levels",
     "simulate": "solvent.verification.simulate",
     "solve": "solvent.solvers.solve",
+    "survival_levels": "solvent.solvers.levels.levels",
     "verify": "solvent.verification.verify",
 }
 
@@ -144,6 +152,9 @@ __all__ = [
     "LatticeOverflowError",
     "LearnProgress",
     "LearnResult",
+    "LevelAgent",
+    "LevelPolicy",
+    "Levels",
     "LimitError",
     "LoadLimitError",
     "LoadLimits",
@@ -183,8 +194,11 @@ __all__ = [
     "load_model",
     "load_policy",
     "plot",
+    "reach_levels",
+    "reload_levels",
     "simulate",
     "solve",
+    "survival_levels",
     "verify",
 ]
 

@@ -177,7 +177,7 @@ def test_verify(van: Path) -> None:
     assert keys(done.json) == HEAD | {
         *("model", "feasible", "value", "violation_probability", "expected_excess", "worst_spent", "least_spent"),
         *("worst_spent_by_step", "least_spent_by_step"),
-        *("upper", "lower", "nodes", "witness"),
+        *("upper", "lower", "initial", "nodes", "witness"),
     }
     assert done.json["feasible"] is True
     assert done.json["witness"] is None
@@ -187,7 +187,12 @@ def test_verify(van: Path) -> None:
     broken = run("solvent verify delivery-van.yaml van.policy --json --budget 57/2")
     assert broken.code == 1
     assert broken.json["feasible"] is False
-    steps = broken.json["witness"]["steps"]
+    assert done.json["initial"] == {"fuel": "0"}
+    witness = broken.json["witness"]
+    assert keys(witness) == {"resource", "start", "initial", "ends_in", "must_end_in", "steps"}
+    assert (witness["resource"], witness["initial"], witness["ends_in"]) == ("fuel", {"fuel": "0"}, None)
+    steps = witness["steps"]
+    assert witness["start"] == steps[0]["state"]
     assert keys(steps[-1]) == {"step", "state", "action", "next_state", "cost", "spent", "upper", "lower"}
     assert Fraction(steps[-1]["spent"]["fuel"]) > Fraction(steps[-1]["upper"]["fuel"]) == Fraction(57, 2)
     assert sum(Fraction(each["cost"]["fuel"]) for each in steps) == Fraction(steps[-1]["spent"]["fuel"])

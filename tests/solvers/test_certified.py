@@ -224,6 +224,11 @@ def test_continuous_costs_that_nothing_can_keep_are_infeasible_at_once() -> None
     assert solve(b.build(), gap=0.1, memory_limit="50MB").status is Status.INFEASIBLE
 
 
+def test_a_gap_needs_pruned_layers() -> None:
+    with pytest.raises(ModelError, match=r"gap: expected without prune=False, as closing a gap .*, found prune=False"):
+        solve(instances.paper(5, 1, budget=2), gap=0.1, prune=False)
+
+
 def test_a_gap_chooses_its_own_method() -> None:
     with pytest.raises(
         ModelError, match=r"gap: expected without method= and approximation=, which it chooses itself, found method="

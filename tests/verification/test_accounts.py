@@ -3,6 +3,7 @@ enumeration of all histories."""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -65,15 +66,15 @@ def test_markov_policies(account: histories.Account, seed: int) -> None:
 
 
 @many
-@given(histories.accounts(), SEEDS)
-def test_randomized_policies(account: histories.Account, seed: int) -> None:
-    check(histories.randomized_case(account.model, seed, account.spent))
+@given(histories.accounts(), SEEDS, st.booleans())
+def test_randomized_policies(account: histories.Account, seed: int, settle: bool) -> None:
+    check(histories.randomized_case(account.model, seed, account.spent, settle=settle))
 
 
 @many
-@given(histories.accounts(), SEEDS)
-def test_policies_until_a_violation(account: histories.Account, seed: int) -> None:
-    check(histories.until_violation_case(account.model, seed, account.spent))
+@given(histories.accounts(), SEEDS, st.booleans())
+def test_policies_until_a_violation(account: histories.Account, seed: int, settle: bool) -> None:
+    check(histories.until_violation_case(account.model, seed, account.spent, settle=settle))
 
 
 @many
@@ -99,6 +100,36 @@ def test_a_history_without_decisions_stops_only_beyond_a_limit(account: historie
             verify(case.model, case.policy, spent=case.spent)
     else:
         check(case)
+
+
+AMOUNT = st.fractions(-4, 4, max_denominator=6)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.tuples(AMOUNT, AMOUNT).map(sorted),
+    st.tuples(st.booleans(), st.booleans()),
+    AMOUNT,
+    st.lists(AMOUNT, min_size=1, max_size=6),
+    st.sampled_from(UNITS),
+    st.booleans(),
+)
+def test_counts_stay_close_to_what_is_spent(ends, has, first, costs, unit, up) -> None:
+    """The bounds on the page on guarantees: clamping is monotone and 1-Lipschitz."""
+    turn = math.ceil if up else math.floor
+    resource = Resource("x", floor=ends[0] if has[0] else None, ceiling=ends[1] if has[1] else None)
+    counter = Resource(
+        "x",
+        floor=None if resource.floor is None else turn(resource.floor / unit),
+        ceiling=None if resource.ceiling is None else turn(resource.ceiling / unit),
+    )
+    spent = resource.clamp(first)
+    count = counter.clamp(Fraction(turn(spent / unit)))
+    whole = count * unit == spent
+    for step, cost in enumerate(costs):
+        spent, count = resource.clamp(spent + cost), counter.clamp(count + turn(cost / unit))
+        error = (count * unit - spent) * (1 if up else -1)
+        assert 0 <= error < (step + (1 if whole else 2)) * unit
 
 
 @settings(max_examples=80, deadline=None)
@@ -258,7 +289,7 @@ def test_what_spent_may_be() -> None:
     with pytest.raises(BudgetError, match=r"spent, fuel: expected at least the floor, 0, found -1"):
         verify(model, plan, spent=-1)
     with pytest.raises(BudgetError, match="did you mean 'fuel'"):
-        simulate(model, plan, spent={"fule": 1})
+        simulate(model, plan, spent={"fuels": 1})
     limits = resolve(model, None, 3)
     lattice = Lattice.fit(model, limits)
     layers = [([0], [[3 + 3 * step]], [0]) for step in range(3)]

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from solvent._version import __version__
-from solvent.cli import checking, demo, experiments, learning, models, solving, warmup
+from solvent.cli import checking, demo, experiments, learning, levels, models, solving, warmup
 from solvent.cli.command import add_command
 from solvent.cli.exits import fail, usage_error
 from solvent.cli.session import ExitCode, Session
@@ -72,6 +72,13 @@ add_command(
     solving.frontier,
     "solvent frontier van.yaml --resource fuel --max-budget 60",
     "solvent frontier van.yaml --max-budget 60 --csv van.csv --plot van.png",
+)
+add_command(
+    app,
+    levels.levels,
+    "solvent levels van.yaml --capacity 30 --reload depot",
+    "solvent levels van.yaml --capacity 30 --resource fuel --target farm --target harbor",
+    "solvent levels van.yaml --capacity 30 --reload depot --to-reload --json",
 )
 add_command(
     app,

@@ -335,13 +335,13 @@ class CMDP(ModelConstructors):
         return tuple(sums)
 
     @property
-    def is_certain(self) -> bool:
+    def is_deterministic(self) -> bool:
         """Whether the model is deterministic: every row has one outcome.
 
         Examples
         --------
         >>> from solvent.model import instances
-        >>> instances.knapsack([60], [10]).is_certain, instances.fuel_grid(3).is_certain
+        >>> instances.knapsack([60], [10]).is_deterministic, instances.fuel_grid(3).is_deterministic
         (True, False)
         """
         return self.n_outcomes == self.n_rows

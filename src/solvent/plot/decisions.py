@@ -18,6 +18,7 @@ from solvent.errors import ModelError, PolicyError, quote
 from solvent.plot.labels import amount, choose_resource, plot_name
 from solvent.plot.style import CATEGORIES, HATCHES, MOST_CATEGORIES, NOTHING, WIDE, legend_right, step_axis, styled_axes
 from solvent.policy.choices import spread
+from solvent.policy.holders import HasPolicy, policy_of
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.nodes import NodeTable
@@ -54,7 +55,7 @@ class Cells:
 
 
 def policy(
-    policy: NodeTable | MarkovPolicy,
+    policy: NodeTable | MarkovPolicy | HasPolicy,
     state: Hashable | None = None,
     *,
     ax: Axes | None = None,
@@ -68,7 +69,8 @@ def policy(
 
     Parameters
     ----------
-    policy : AugmentedPolicy, RandomizedPolicy or MarkovPolicy
+    policy : Solution, AugmentedPolicy, RandomizedPolicy or MarkovPolicy
+        Of a solution, or any other object with an attribute `policy`, that policy.
     state : hashable, optional
         Default: the start.
     ax : Axes, optional
@@ -80,6 +82,8 @@ def policy(
     ------
     PolicyError
         If the policy is of another type, the state is unknown, or the policy makes no decision in it.
+    SolventError
+        If a solution has no policy.
     ModelError
         If the resource is unknown, or missing and the policy tracks several.
 
@@ -87,13 +91,13 @@ def policy(
     --------
     >>> import solvent
     >>> model = solvent.instances.fuel_grid(3)
-    >>> axes = policy(solvent.solve(model).policy, (1, 1))
+    >>> axes = policy(solvent.solve(model), (1, 1))
     >>> axes.get_ylabel(), [text.get_text() for text in axes.get_legend().get_texts()]
     ('remaining fuel', ['east', 'south', 'stay', 'no decision'])
     """
+    policy = policy_of(policy)
     if not isinstance(policy, NodeTable | MarkovPolicy):
-        hint = "solution.policy is one" if hasattr(policy, "stats") else ""
-        raise PolicyError("policy", "an AugmentedPolicy, RandomizedPolicy or MarkovPolicy", quote(policy), hint)
+        raise PolicyError("policy", "an AugmentedPolicy, RandomizedPolicy or MarkovPolicy", quote(policy))
     owner: Any = policy.model if isinstance(policy, MarkovPolicy) else policy
     name = owner.start if state is None else state
     where = choose_resource(policy.resources, resource) if policy.resources else None

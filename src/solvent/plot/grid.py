@@ -23,6 +23,7 @@ from solvent.plot.grid_states import GridLayout, arrow_direction, grid_layout, l
 from solvent.plot.labels import plot_name
 from solvent.plot.style import BLACK, GRAY, GREEN, NOTHING, SQUARE, VALUE, WALL, YELLOW, legend_right, styled_axes
 from solvent.policy.choices import NO_ROW, find_rows
+from solvent.policy.holders import HasPolicy, policy_of
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.nodes import NO_NODE, NodeTable
 from solvent.policy.table import AugmentedPolicy
@@ -42,7 +43,7 @@ class _Plan:
 
 def arrows(
     model: CMDP,
-    policy: NodeTable | MarkovPolicy,
+    policy: NodeTable | MarkovPolicy | HasPolicy,
     *,
     step: int | None = None,
     spent: Any = None,
@@ -58,7 +59,8 @@ def arrows(
     Parameters
     ----------
     model : CMDP
-    policy : AugmentedPolicy, RandomizedPolicy or MarkovPolicy
+    policy : Solution, AugmentedPolicy, RandomizedPolicy or MarkovPolicy
+        Of a solution, or any other object with an attribute `policy`, that policy.
     step : int, optional
         Step to show. Default: for each cell the first step at which the policy can be there, shown in its corner.
     spent : number, sequence or mapping, optional
@@ -78,14 +80,14 @@ def arrows(
     --------
     >>> import solvent
     >>> model = solvent.instances.fuel_grid(3)
-    >>> axes = arrows(model, solvent.solve(model).policy)
+    >>> axes = arrows(model, solvent.solve(model))
     >>> [text.get_text() for text in axes.get_legend().get_texts()]
     ['start', 'greatest reward', 'gives fuel back', 'S: stay']
     """
     check_model(model)
+    policy = policy_of(policy)
     if not isinstance(policy, NodeTable | MarkovPolicy):
-        hint = "solution.policy is one" if hasattr(policy, "stats") else ""
-        raise PolicyError("policy", "an AugmentedPolicy, RandomizedPolicy or MarkovPolicy", quote(policy), hint)
+        raise PolicyError("policy", "an AugmentedPolicy, RandomizedPolicy or MarkovPolicy", quote(policy))
     if isinstance(policy, NodeTable):
         policy.check_model(model)
     elif policy.model is not model and policy.model.fingerprint != model.fingerprint:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
     from solvent.model.discounted import DiscountedCMDP
     from solvent.solvers.curve import Curve
+    from solvent.solvers.levels.levels import Levels
     from solvent.solvers.solution import Diagnosis, Round, Solution
     from solvent.verification.report import VerifyReport, Witness
     from solvent.verification.simulate import Simulation
@@ -143,6 +144,28 @@ def _round(each: Round) -> dict[str, Any]:
         "gap": number(each.gap),
         "nodes": int(each.nodes),
         "seconds": float(each.seconds),
+    }
+
+
+def levels_record(found: Levels) -> dict[str, Any]:
+    """Return the record of `levels`."""
+    rules = found.policy.rules
+    return {
+        "model": identity(found.model),
+        "objective": found.objective,
+        "resource": found.resource,
+        "capacity": amount(found.capacity),
+        "reload": [name(state) for state in found.reload],
+        "targets": [name(state) for state in found.targets],
+        "start_level": amount(found.level(found.model.start)),
+        "levels": [
+            {
+                "state": name(state),
+                "level": amount(level),
+                "rules": [{"level": amount(least), "action": name(action)} for least, action in rules(state)],
+            }
+            for state, level in found.levels.items()
+        ],
     }
 
 
