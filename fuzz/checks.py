@@ -42,7 +42,7 @@ from fuzz.oracles import (
     overflows,
     walk,
 )
-from fuzz.problems import Distribution, Number, Problem
+from fuzz.problems import Distribution, Limit, Number, Problem
 from fuzz.transforms import Relation
 from solvent.errors import LatticeOverflowError, LimitError, ModelError, SolventError
 from solvent.model.budget import resolve
@@ -225,7 +225,11 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
         yield Run("auto, time limit", options={"time_limit": rng.choice([1e-4, 0.003, 0.01])})
     yield Run("augment", "augment", {"prune": rng.random() < 0.7})
     if case.problem.resources and case.best is not None and case.best.nodes < 3000:
-        yield Run("frontier curve", "frontier", {"resource": rng.choice(case.problem.resources)})
+        name = rng.choice(case.problem.resources)
+        yield Run("frontier curve", "frontier", {"resource": name})
+        limit = case.problem.limits.get(name, Limit())
+        if case.problem.features and limit.upper is not None and not isinstance(limit.upper, tuple):
+            yield Run("curve of what remains", "remaining", {"resource": name, "limit": str(fraction_of(limit.upper))})
     if case.problem.resources and rng.random() < 0.3:
         yield Run("chance, delta 0", "chance", {"delta": 0})
     if case.best is not None and case.best.nodes < 3000 and (case.problem.features or rng.random() < 0.1):
@@ -685,6 +689,63 @@ def _check_curve(case: Case, run: Run, ledger: Ledger) -> None:
     ledger.check("curve: monotone", run, values == sorted(values), "non-decreasing values", values)
 
 
+def _check_remaining(case: Case, run: Run, ledger: Ledger) -> None:
+    """Compare a curve over what remains before the first step with the optimum from that amount on."""
+    name, limit = run.options["resource"], Fraction(run.options["limit"])
+    budget = {**dict.fromkeys(case.model.resources), name: limit}
+    curve = None
+    with ledger.no_exception(run):
+        try:
+            curve = solvent.frontier(case.model, name, vary="remaining", budget=budget)
+        except LatticeOverflowError as error:
+            ledger.check("LatticeOverflowError has a reason", run, case.overflows(budget), "a curve", error)
+        except ModelError as error:
+            if not _refuses(case, run, error, ledger):
+                ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "a curve", error)
+    if curve is None:
+        return
+    ledger.answer(run.label, case.problem.features)
+    resource, points = case.model.resource(name), list(curve.budgets)
+    picked = points if len(points) <= 6 else [points[0], *points[1 : -1 : max(1, len(points) // 4)], points[-1]]
+    values = []
+    for left in sorted({b + move for b in picked for move in (0, Fraction(-1, 1000), Fraction(1, 3))} | {Fraction(0)}):
+        before = limit - left
+        if resource.clamp(before) != before or (left > curve.max_budget and not curve.flat_beyond):
+            continue
+        spent = {**(case.spent or {}), name: before}
+        try:
+            best = exact_optimum(case.model, budget, 3000, spent)
+        except TooLarge:
+            ledger.skip("curve too large")
+            return
+        here = replace(run, options={**run.options, "remaining": left})
+        value = None
+        with ledger.no_exception(here, "curve value"):
+            value = curve.value(left)
+        if value is None:
+            continue
+        values.append(value)
+        if best.value is None:
+            ledger.check("remaining: infeasible", here, value == -math.inf, f"minus infinity at {left}", value)
+            continue
+        near = math.isfinite(value) and abs(Fraction(value) - best.value) <= CLOSE * best.scale
+        ledger.check("remaining: value", here, near, f"{show(best.value)} at {left}", value)
+        done = None
+        with ledger.no_exception(here, "curve policy"):
+            try:
+                done = walk(case.model, budget, curve.policy(left), case.walk_cap, spent)
+            except TooLarge:
+                ledger.skip("policy too large to walk")
+            except LatticeOverflowError:  # what remains may be finer than all other amounts
+                if not overflows(case.model, budget, spent=spent):
+                    raise
+        if done is not None:
+            ledger.check("remaining: budget kept", here, not done.broken, "no limit broken", done.most)
+            fits = done.value >= best.value - CLOSE * best.scale
+            ledger.check("remaining: policy value", here, fits, best.value, done.value)
+    ledger.check("remaining: monotone", run, values == sorted(values), "non-decreasing values", values)
+
+
 def _check_augment(case: Case, run: Run, ledger: Ledger) -> None:
     """Solve the augmented MDP by backward induction and compare."""
     mdp = None
@@ -802,4 +863,5 @@ _CHECKS = {
     "chance": _check_chance,
     "scaled": _check_scaled,
     "verify": _check_verify,
+    "remaining": _check_remaining,
 }

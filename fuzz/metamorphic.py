@@ -279,6 +279,18 @@ class _Side:
             raise found
         return found
 
+    def answers(self, method: str) -> bool:
+        """Return whether the method applies and does not refuse the problem."""
+        if not self.takes(method):
+            return False
+        try:
+            self.answer(method)
+        except Refused:
+            return False
+        except Exception:
+            return True
+        return True
+
     def _solve(self, method: str) -> Any:
         import solvent
         from solvent.errors import LatticeOverflowError, ModelError
@@ -396,7 +408,7 @@ def _compare(
     for method in methods:
         if not side.takes(method):
             continue
-        reference = method if method not in EXACT or original.takes(method) else "auto"
+        reference = method if method not in EXACT or original.answers(method) else "auto"
         if not original.takes(reference) or (method == "curve" and not relation.curves):
             continue
         pair = _Pair(name, method, original, side, reference, relation, slack, size, failures)
@@ -421,7 +433,7 @@ def _compare(
                 solved.append(method)
     if solved and relation.lifts:
         method = rng.choice(solved)
-        reference = method if original.takes(method) else "auto"
+        reference = method if original.answers(method) else "auto"
         pair = _Pair(name, method, original, side, reference, relation, slack, size, failures)
         with pair.no_exception():
             _lift(pair, original.answer(reference))

@@ -165,6 +165,8 @@ def _call_lines(found: Found) -> list[str]:
         return ["print(model, budget)"]
     if run.function == "frontier":
         return _curve_lines(run)
+    if run.function == "remaining":
+        return _remaining_lines(run)
     if run.function == "curves":
         return ["for name in model.resources:", *_indented(_print_curve("solvent.frontier(model, name)"))]
     if run.function == "augment":
@@ -259,6 +261,19 @@ def _curve_lines(run: Run) -> list[str]:
         "    print(x, curve.value(x), solvent.solve(model, free, method='reduction'))",
         "    if curve.value(x) > float('-inf'):",
         "        print(repr(solvent.verify(model, curve.policy(x), free)))",
+    ]
+
+
+def _remaining_lines(run: Run) -> list[str]:
+    name, limit, at = run.options["resource"], run.options["limit"], run.options.get("remaining")
+    return [
+        f"fixed = {{**dict.fromkeys(model.resources), {name!r}: {limit!r}}}",
+        "draw, find = solvent.frontier, solvent.solve  # the amounts spent before are those given here",
+        f"curve = draw(model, {name!r}, vary='remaining', budget=fixed)",
+        "print(curve, curve.least_budget, list(zip(curve.budgets, map(float, curve.values), strict=True)))",
+        f"for x in {'curve.budgets' if at is None else f'[{at!r}]'}:",
+        f"    before = {{{name!r}: Fraction({limit!r}) - x}}",
+        "    print(x, curve.value(x), find(model, fixed, method='reduction', spent=before))",
     ]
 
 

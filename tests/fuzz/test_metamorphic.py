@@ -25,7 +25,7 @@ from fuzz.metamorphic import (
     part_continuous,
 )
 from fuzz.oracles import Optimum, exact_optimum, value_of
-from fuzz.problems import Limit, Outcome, Problem, Row
+from fuzz.problems import Account, Limit, Outcome, Problem, Row
 from fuzz.transforms import TRANSFORMATIONS, Relation, Transformed, canonical, reward_size
 
 NAMES = tuple(TRANSFORMATIONS)
@@ -39,6 +39,10 @@ _NEVER = {
     *((name, "labels") for name in _SPLIT),
     *(("duplicate_resource", method) for method in ("frontier", "points", "labels")),
     *((name, "curve") for name in ("add_unsafe_action", "prefix_step", "enlarge_settled_costs")),
+    *((name, "curve") for name in ("begin_in_a_step", "end_in_a_step")),
+    # labels refuse floors, ceilings and end rewards
+    ("add_loose_ends", "labels"),
+    ("shift_end_rewards", "labels"),
 }
 _CONTINUOUS = ("additive", "additive strict", "relative", "relative strict")
 
@@ -106,6 +110,11 @@ RARE = (
     certain(Limit(upper=4)),
     certain(Limit(lower=-1), far=100),
     certain(Limit(upper=(2, 3, None, 1)), far=-100),
+    certain(Limit(upper=3)).with_(accounts={"r0": Account(floor=0)}),
+    certain(Limit(upper=3)).with_(accounts={"r0": Account(initial=1)}),
+    certain(Limit(upper=3)).with_(start={0: 0.5, 1: 0.5}),
+    certain(Limit(upper=3)).with_(end_reward={0: 2, 1: -1}),
+    certain(Limit(upper=3)).with_(goals=(0,)),
 )
 QUICK = ("general", "one_sided", "deterministic", "rewards", "probabilities", "steps", "product", "correlated")
 
@@ -115,12 +124,15 @@ def test_answers_correspond():
     failures = compare(QUICK, range(9), tally, limit=4)
     failures += compare(("discounted", "part_continuous", "resources"), range(3), tally, limit=4)
     failures += compare_rare(range(1), tally)
+    failures += compare(("accounts",), range(16), tally, limit=4)
     assert not failures, "\n".join(failures)
     assert not uncovered(tally, 1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [*QUICK, "costs", "resources", "discounted", "continuous", "part_continuous"])
+@pytest.mark.parametrize(
+    "kind", [*QUICK, "accounts", "costs", "resources", "discounted", "continuous", "part_continuous"]
+)
 def test_answers_correspond_widely(kind):
     tally = Tally()
     failures = compare((kind,), range(100, 118), tally, limit=12)
@@ -132,7 +144,8 @@ def test_answers_correspond_widely(kind):
 @pytest.mark.slow
 def test_every_method_meets_every_transformation():
     tally = Tally()
-    failures = compare(("one_sided", "deterministic", "correlated", "general", "product"), range(200, 208), tally)
+    kinds = ("one_sided", "deterministic", "correlated", "general", "product", "accounts")
+    failures = compare(kinds, range(200, 208), tally)
     failures += compare_rare(range(6), tally)
     assert not failures, "\n".join(failures)
     assert not uncovered(tally, 4)
