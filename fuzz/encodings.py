@@ -5,7 +5,7 @@ are allowed everywhere. Each encoding removes some features and keeps the optimu
 
     start_as_step       an extra first step draws the first state and spends the initial amounts
     ends_as_step        an extra action ends the episode, and earns what the end is worth
-    goal_as_resource    the same action spends one unit of an extra resource, limited to 0, where it must not end
+    the same            where it must not end, that action spends 2 of an extra resource that is limited to 1
     levels_in_states    a state is (state, levels); costs are the differences between levels
 
 They share no code with the solvers or the oracles, so that `fuzz.oracles` can be compared with plain solvers on them.
@@ -91,7 +91,7 @@ def start_as_step(problem: Problem) -> Problem:
 def ends_as_step(problem: Problem) -> Problem:
     """Return the problem with an action that ends the episode, where it ended before, and earns what that is worth.
 
-    Where the episode must not end, the action spends one unit of an extra resource that is limited to 0.
+    Where the episode must not end, the action spends 2 of an extra resource that is limited to 1.
     """
     horizon = problem.horizon
     assert horizon is not None
@@ -106,9 +106,9 @@ def ends_as_step(problem: Problem) -> Problem:
     for state in states_of(problem):
         ends = tuple(step for step in range(horizon + 1) if step not in acting.get(state, ()))
         missed = problem.goals is not None and state not in problem.goals
-        cost = (*[0] * len(problem.resources), int(missed))
+        cost = (*[0] * len(problem.resources), 2 * missed)
         rows.append(Row(state, END, problem.end_reward.get(state, 0), (Outcome(1, AFTER, cost),), ends))
-    limits = _padded(problem, 0, 1) | ({astray: Limit(upper=0)} if problem.goals is not None else {})
+    limits = _padded(problem, 0, 1) | ({astray: Limit(upper=1)} if problem.goals is not None else {})
     return problem.with_(
         horizon=horizon + 1,
         resources=(*problem.resources, astray),
