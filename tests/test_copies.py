@@ -36,6 +36,16 @@ def discounted() -> Any:
     return b.build()
 
 
+def accounts() -> Any:
+    b = CMDP.builder(
+        horizon=2, start={"a": 0.25, "b": 0.75}, resources=[solvent.Resource("x", floor=0)], end_reward={"a": 3},
+        must_end_in=["a"],
+    )  # fmt: skip
+    b.add("a", "go", outcomes=[(1, "b", 1)])
+    b.add("b", "go", outcomes=[(1, "a", 1)])
+    return b.build()
+
+
 def acting(policy: Any) -> Any:
     agent = policy.agent()
     agent.act()
@@ -53,6 +63,8 @@ MADE: dict[str, Callable[[], Any]] = {
     "continuous model": CONTINUOUS.build,
     "discounted model": discounted,
     "budget": lambda: solvent.Budget(upper=[3, 1, "1/3"], lower=-1),
+    "resource": lambda: solvent.Resource("fuel", floor="-1/3", ceiling=4),
+    "model with accounts": accounts,
     "distribution": lambda: solvent.distribution("uniform", low=0, high=1),
     "solution": lambda: solvent.solve(GRID),
     "solution by nodes": lambda: solvent.solve(GRID, method="reduction"),

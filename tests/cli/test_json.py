@@ -36,13 +36,37 @@ def test_info(folder: Path) -> None:
             "rows",
             "outcomes",
         ),
-        *("diversity_bound_log2", "resources"),
+        *("start", "end_reward", "must_end_in", "diversity_bound_log2", "resources"),
     }
     assert keys(record["model"]) == MODEL
+    assert (record["start"], record["end_reward"], record["must_end_in"]) == ("empty", [], None)
     (cash,) = record["resources"]
-    assert keys(cash) == {"name", "low", "high", "unit", "bits", "continuous", "budget"}
+    assert keys(cash) == {"name", "low", "high", "unit", "bits", "continuous", "floor", "ceiling", "budget"}
     assert (cash["low"], cash["high"], cash["unit"], cash["continuous"]) == ("-4", "7", "1/3", False)
     assert record["version"] == solvent.__version__
+
+
+def test_info_of_accounts(folder: Path) -> None:
+    b = solvent.CMDP.builder(
+        horizon=2,
+        start={"a": 0.25, (1, "b"): 0.75},
+        resources=[solvent.Resource("fuel", floor="1/3"), solvent.Resource("heat", ceiling=2)],
+        end_reward={"a": -1, (1, "b"): 2.5},
+        must_end_in=[(1, "b")],
+    )
+    b.add("a", "go", outcomes=[(1, (1, "b"), [1, 0])])
+    b.add((1, "b"), "go", outcomes=[(1, "a", [1, 0])])
+    b.build().save(folder / "accounts.npz")
+    record = run("solvent info accounts.npz --json").json
+    assert record["start"] == [{"state": "a", "probability": 0.25}, {"state": [1, "b"], "probability": 0.75}]
+    assert record["end_reward"] == [{"state": "a", "reward": -1}, {"state": [1, "b"], "reward": 2.5}]
+    assert record["must_end_in"] == [[1, "b"]]
+    ends = [(each["name"], each["floor"], each["ceiling"]) for each in record["resources"]]
+    assert ends == [("fuel", "1/3", None), ("heat", None, "2")]
+    text = run("solvent info accounts.npz").out
+    assert "start           a (0.25), (1, 'b') (0.75)" in text
+    assert "end reward      a -1, (1, 'b') 2.5" in text
+    assert "must end in     (1, 'b')\n" in text
 
 
 SOLVE = HEAD | {

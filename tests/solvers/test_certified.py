@@ -118,7 +118,7 @@ def test_by_resolution(tiny: Tiny, gap: float) -> None:
 def test_rounded_values_stay_within_the_bound_and_are_few(seed: int, delta: float) -> None:
     model = instances.random(4, 3, horizon=7, real_costs=True, cost_range=(0, 3), budget=15, seed=seed)
     problem = Problem.exact(model, resolve(model, None))
-    bounds = FrontierBounds(model, SingleResource.of(problem.lattice), ResourceMonitor())
+    bounds = FrontierBounds.at_start(model, SingleResource.of(problem.lattice), ResourceMonitor())
     exact = build(bounds, ResourceMonitor()).value(0)
     down, up = (build(bounds, ResourceMonitor(), resolution=delta, up=side) for side in (False, True))
     if exact == -math.inf:

@@ -100,6 +100,15 @@ def test_both_methods_agree_on_costs_of_at_least_zero(seed: int) -> None:
     assert falling is None or falling.tolist() == rising.tolist()
 
 
+@each_seed
+def test_bounds_do_not_change_levels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Instance(seed, charging=False)
+    monkeypatch.setattr(fixed_points, "_ROUNDS", 0)
+    at_once = solvent.reach_levels(case.model, case.targets, **case.given)
+    monkeypatch.setattr(fixed_points, "_ROUNDS", 10**9)
+    assert at_once.levels == solvent.reach_levels(case.model, case.targets, **case.given).levels
+
+
 def test_both_methods_occur() -> None:
     used = set()
     for seed in SEEDS:
@@ -418,13 +427,33 @@ def test_states_without_a_decision() -> None:
         solvent.reach_levels(model, ["end"], capacity=3).agent("a")
 
 
-def creeping() -> CMDP:
-    """Return a model whose levels rise by one at a time, up to the capacity."""
+def creeping(*, charging: bool = True) -> CMDP:
+    """Return a model whose levels rise by one at a time, up to the capacity, if `charging`."""
     b = CMDP.builder(horizon=1, start="a", resources=["fuel"])
-    b.add("a", "try", outcomes=[(0.5, "end", 0), (0.5, "a", 1)])
+    b.add("a", "try", outcomes=[(0.5, "end", 0), (0.5, "b", 0)])
     b.add("a", "rest", outcomes=[(1, "a", 0)])
     b.add("a", "far", outcomes=[(1, "end", 10**9)])
+    b.add("b", "back", outcomes=[(1, "a", 1)])
+    b.add("c", "charge", outcomes=[(1, "c", -1 if charging else 0)])
     return b.build()
+
+
+def test_trying_again_at_a_cost_takes_no_time() -> None:
+    for capacity, level in ((10**9 - 1, None), (10**9, 10**9)):
+        found = solvent.reach_levels(creeping(charging=False), ["end"], capacity=capacity, time_limit=10)
+        assert found.levels == {"a": level, "b": None, "c": None, "end": 0}
+    found = solvent.reach_levels(creeping(charging=False), ["end"], capacity=10**15, time_limit=10)
+    assert found.levels == {"a": 10**9, "b": 10**9 + 1, "c": None, "end": 0}
+
+
+def test_free_loops_of_chance_take_no_time() -> None:
+    b = CMDP.builder(horizon=1, start="a", resources=["fuel"])
+    b.add("a", "idle", outcomes=[(0.5, "b", 0), (0.5, "a", 1)])
+    b.add("b", "idle", outcomes=[(0.5, "a", 0), (0.5, "b", 1)])
+    b.add("b", "leave", outcomes=[(0.5, "a", 0), (0.5, "end", 10**12)])
+    b.add("a", "leave", outcomes=[(1, "b", 0)])
+    found = solvent.survival_levels(b.build(), capacity=10**15, time_limit=10)
+    assert found.levels == {"a": 10**12, "b": 10**12, "end": 0}
 
 
 def test_time_limits() -> None:

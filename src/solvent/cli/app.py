@@ -102,7 +102,13 @@ add_command(
     "solvent learn package.module:Env-v0 --horizon 20 --budget fuel=8 --cost-bound 2",
     "solvent learn van.yaml --epsilon 0.01 --checkpoint run.npz --resume",
 )
-add_command(app, models.convert, "solvent convert van.yaml van.npz", "solvent convert van.npz van.json")
+add_command(
+    app,
+    models.convert,
+    "solvent convert van.yaml van.npz",
+    "solvent convert van.npz van.json",
+    "solvent convert robot.py:make_model robot.yaml --set size=6",
+)
 add_command(app, models.schema, "solvent schema", "solvent schema --out model.schema.json")
 add_command(
     app,

@@ -78,7 +78,7 @@ def levels(
     else:
         ask = reload_levels if to_reload else survival_levels
         found = ask(loaded, resource, capacity=capacity, reload=chargers, **limits)  # type: ignore[arg-type]
-    code = ExitCode.OK if found.level(loaded.start) is not None else ExitCode.INFEASIBLE
+    code = ExitCode.OK if found.start_level is not None else ExitCode.INFEASIBLE
     text = results.levels_text(found, verbose=session.verbose)
     return finish(session, text, records.levels_record(found), code, None)
 

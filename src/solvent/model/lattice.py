@@ -45,8 +45,18 @@ class AccountTicks(NamedTuple):
     ceiling_D: NDArray[np.int64]
 
     @classmethod
+    def plain(cls, n_resources: int) -> AccountTicks:
+        """Return the accounts of resources that start at 0 and do not saturate; their arrays are read-only."""
+        ends = np.zeros((3, n_resources), np.int64)
+        ends[1], ends[2] = MINUS_INFINITY, PLUS_INFINITY
+        ends.flags.writeable = False
+        return cls(ends[0], ends[1], ends[2])
+
+    @classmethod
     def of(cls, model: CMDP, limits: Limits, units: Sequence[Fraction], up: Sequence[bool]) -> AccountTicks:
         """Return the accounts of the limited resources in multiples of units, rounded up where `up`, else down."""
+        if not model.is_saturating and not any(limits.initial):
+            return cls.plain(len(units))
         found = cls(*(np.empty(len(units), np.int64) for _ in cls._fields))
         for d, (name, unit, upwards) in enumerate(zip(limits.resources, units, up, strict=True)):
             r = model.resource_index(name)
@@ -58,6 +68,8 @@ class AccountTicks(NamedTuple):
 
 def fixed_amounts(model: CMDP, limits: Limits, d: int) -> list[Fraction]:
     """Return what a limited resource begins with and where it saturates, without amounts of 0."""
+    if not model.is_saturating and not limits.initial[d]:
+        return []
     r = model.resource_index(limits.resources[d])
     return [amount for amount in (limits.initial[d], model.floors[r], model.ceilings[r]) if amount]
 
@@ -100,15 +112,6 @@ class Lattice:
     def saturates(self) -> bool:
         """Whether some resource has a floor or a ceiling."""
         return bool((self.floor_D != MINUS_INFINITY).any() or (self.ceiling_D != PLUS_INFINITY).any())
-
-    @staticmethod
-    def plain_accounts(n_resources: int) -> AccountTicks:
-        """Return the accounts of resources that start at 0 and do not saturate."""
-        return AccountTicks(
-            np.zeros(n_resources, np.int64),
-            np.full(n_resources, MINUS_INFINITY, np.int64),
-            np.full(n_resources, PLUS_INFINITY, np.int64),
-        )
 
     @classmethod
     def fit(cls, model: CMDP, limits: Limits, monitor: ResourceMonitor | None = None) -> Lattice:
@@ -199,15 +202,25 @@ def _overflow_message(
     ]
     finest, finest_at = max(values, key=lambda x: (x[0] != 0, x[0].denominator))
     largest, largest_at = max(values, key=lambda x: abs(x[0]))
-    limit = limits.largest(d)
-    beside = f"one of {short_amount(largest)} ({model.place_of(largest_at)})"
-    if limit > model.horizon * abs(largest):
-        beside = f"a limit of {short_amount(limit)}"
+    given = (
+        (limits.initial[d], "an initial amount"),
+        (model.floors[resource], "a floor"),
+        (model.ceilings[resource], "a ceiling"),
+    )
+    fixed = [(amount, what) for amount, what in given if amount]
+    unit = common_unit([column.unit * bool(column.ticks.any()), *(amount for amount, _ in fixed)])
+    found, beside = f"a cost of {short_amount(finest)} ({model.place_of(finest_at)})", "one of"
+    for amount, what in fixed:
+        if amount.denominator > finest.denominator:
+            finest, found, beside = amount, f"{what} of {short_amount(amount)}", "a cost of"
+    beside += f" {short_amount(largest)} ({model.place_of(largest_at)})"
+    most = model.horizon * abs(largest)
+    for amount, what in [(limits.largest(d), "a limit"), *fixed]:
+        if abs(amount) > most:
+            most, beside = abs(amount), f"{what} of {short_amount(amount)}"
     return (
         f"resource {limits.resources[d]!r}: expected costs and limits with a common unit in which all sums fit "
-        f"64-bit integers, "
-        f"found a cost of {short_amount(finest)} ({model.place_of(finest_at)}) beside {beside} over {model.horizon} "
-        f"steps: the finest unit is {short_amount(column.unit)} and sums reach {short_amount(reach / column.unit)} of "
-        f"it; give the costs and limits fewer digits, remove the limit, or round with a guarantee: "
-        f'approximation="additive" or "relative"'
+        f"64-bit integers, found {found} beside {beside} over {model.horizon} steps: the finest unit is "
+        f"{short_amount(unit)} and sums reach {short_amount(reach / unit)} of it; give the costs and limits fewer "
+        f'digits, remove the limit, or round with a guarantee: approximation="additive" or "relative"'
     )

@@ -21,7 +21,19 @@ from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.discounted import check_model
 from solvent.plot.grid_states import GridLayout, arrow_direction, grid_layout, letters
 from solvent.plot.labels import plot_name
-from solvent.plot.style import BLACK, GRAY, GREEN, NOTHING, SQUARE, VALUE, WALL, YELLOW, legend_right, styled_axes
+from solvent.plot.style import (
+    BLACK,
+    GRAY,
+    GREEN,
+    NOTHING,
+    PURPLE,
+    SQUARE,
+    VALUE,
+    WALL,
+    YELLOW,
+    legend_right,
+    styled_axes,
+)
 from solvent.policy.choices import NO_ROW, find_rows
 from solvent.policy.holders import HasPolicy, policy_of
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
@@ -225,13 +237,15 @@ def _giving(model: CMDP) -> list[set[int]]:
 
 
 def _draw_marks(axes: Axes, model: CMDP, layout: GridLayout) -> list[Artist]:
-    """Mark the start, terminal cells, and the cells with the greatest reward (unless these are more than half)."""
+    """Mark first states, the goal, terminal cells, and those with the greatest reward (unless more than half)."""
     state_R = np.repeat(np.arange(model.n_tables * model.n_states), np.diff(model.row_indptr)) % model.n_states
     best = set(state_R[model.row_reward == model.row_reward.max()].tolist()) if model.n_rows else set()
     has_rows = set(state_R.tolist())
     prized = best if 2 * len(best) <= len(has_rows) else set()
+    goals = set() if model.may_end is None else set(np.flatnonzero(model.may_end).tolist())
     groups: list[tuple[str, set[int], float, dict[str, Any]]] = [
-        ("start", {model.start_index}, 0.95, {"marker": "o", "mfc": "none", "mec": BLACK, "mew": 1.2}),
+        ("start", set(model.start_states.tolist()), 0.95, {"marker": "o", "mfc": "none", "mec": BLACK, "mew": 1.2}),
+        ("goal", goals, 0.68, {"marker": "D", "mfc": "none", "mec": PURPLE, "mew": 1.4}),
         ("terminal", set(layout.place) - has_rows, 0.55, {"marker": "s", "mfc": GRAY, "mec": GRAY}),
         ("greatest reward", prized, 0.9, {"marker": "*", "mfc": YELLOW, "mec": BLACK, "mew": 0.7}),
     ]

@@ -7,7 +7,7 @@ one with the largest level.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from solvent.model.amounts import format_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, same
 from solvent.policy.agent import Agent
+from solvent.policy.snapshots import read_amount, write_amount
 
 #: What a policy is for: survive forever, reach a reload state surely, or reach a target with probability one.
 Objective = Literal["survive", "reload", "reach"]
@@ -59,6 +60,11 @@ class LevelPolicy:
     rule_level: NDArray[np.int64]
     rule_row: NDArray[np.int64]
     after: LevelPolicy | None = None
+
+    @property
+    def is_deterministic(self) -> bool:
+        """True: there is one action for each state and level."""
+        return True
 
     def action(self, state: Hashable, level: Number, *, reached: bool = False) -> Hashable:
         """Return the action to take.
@@ -172,6 +178,24 @@ class LevelFollower:
             if self._policy.reload_S[state]:
                 self.level = self._policy.capacity
 
+    def resume(self, step: int, spent: Sequence[Fraction]) -> None:
+        """Refuse: the amounts spent do not tell the level."""
+        raise PolicyError("agent", "a state and a level, or a snapshot", "amounts spent")
+
+    def memory(self, spent: Sequence[Fraction]) -> dict[str, Any]:
+        """Return the level, and whether a goal has been reached."""
+        return {"level": write_amount(self.level), "reached": self.reached}
+
+    def restore(self, step: int, spent: Sequence[Fraction], memory: Mapping[str, Any]) -> None:
+        """Continue with what `memory` returned."""
+        if set(memory) != {"level", "reached"} or not isinstance(memory["reached"], bool):
+            raise PolicyError("snapshot", "a level and whether a goal has been reached", quote(sorted(memory)))
+        level = read_amount(memory["level"], "snapshot, level")
+        if not 0 <= level <= self._policy.capacity:
+            expected = f"from 0 to the capacity, {format_amount(self._policy.capacity)}"
+            raise PolicyError("snapshot, level", expected, format_amount(level))
+        self.level, self.reached = level, memory["reached"]
+
     def choices(self, step: int, state: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """Return position and probability of the action in a state; None if there is no decision."""
         row = self._policy.row(state, self.level, reached=self.reached)
@@ -204,6 +228,8 @@ class LevelAgent(Agent):
         First state.
     level : Fraction
         Level at the start.
+    snapshot : mapping, optional
+        What `snapshot` of another agent returned; it goes on from there.
 
     Raises
     ------
@@ -213,20 +239,31 @@ class LevelAgent(Agent):
 
     _follower: LevelFollower
 
-    def __init__(self, policy: LevelPolicy, state: Hashable, level: Fraction) -> None:
-        self._first = policy.model.state_index(state)
+    def __init__(
+        self, policy: LevelPolicy, state: Hashable, level: Fraction, snapshot: Mapping[str, Any] | None = None
+    ) -> None:
+        self._begin = policy.model.state_index(state)
         if not 0 <= level <= policy.capacity:
             raise PolicyError(
                 "level", f"from 0 to the capacity, {format_amount(policy.capacity)}", format_amount(level)
             )
-        self._follow(policy.model, policy, LevelFollower(policy, self._first, level), 0)
-        if not self.done and self._follower.choices(0, self._first) is None:
-            raise policy.no_decision(self._first, level)
+        self._initial: dict[str, Fraction] = {}
+        follower = LevelFollower(policy, self._begin, level)
+        self._follow(policy.model, policy, follower, 0, step=None, state=None, spent=None, snapshot=snapshot)
+        if not self.done and self._follower.choices(0, self._state) is None:
+            raise policy.no_decision(self._state, self.level, reached=self.reached)
 
-    def reset(self) -> None:
-        """Go back to the first state and level."""
+    def reset(self, state: Hashable = None) -> None:
+        """Go back to where the agent began; `state` must be None."""
+        if state is not None:
+            raise PolicyError("reset", "no state", quote(state), "levels.agent(state, level) begins elsewhere")
         super().reset()
-        self._state = self._first
+
+    def _first_state(self, state: Hashable) -> int:
+        return self._begin
+
+    def _last_step(self) -> None:
+        return None
 
     @property
     def level(self) -> Fraction:

@@ -66,6 +66,9 @@ def model_record(model: CMDP | DiscountedCMDP) -> dict[str, Any]:
         "actions": facts.actions,
         "rows": facts.rows,
         "outcomes": facts.outcomes,
+        "start": _by_state(facts.start, "probability") if isinstance(facts.start, Mapping) else name(facts.start),
+        "end_reward": _by_state(facts.end_reward, "reward"),
+        "must_end_in": None if facts.must_end_in is None else list(map(name, facts.must_end_in)),
         "diversity_bound_log2": number(facts.diversity_bound_log2),
         "resources": [
             {
@@ -75,11 +78,17 @@ def model_record(model: CMDP | DiscountedCMDP) -> dict[str, Any]:
                 "unit": amount(each.unit),
                 "bits": each.bits,
                 "continuous": each.bits is None,
+                "floor": amount(each.floor),
+                "ceiling": amount(each.ceiling),
                 "budget": each.limit if model.budget else None,
             }
             for each in facts.resources
         ],
     }
+
+
+def _by_state(numbers: Mapping[Hashable, float], key: str) -> list[dict[str, Any]]:
+    return [{"state": name(state), key: number(value)} for state, value in numbers.items()]
 
 
 def limits_record(limits: Limits) -> dict[str, Any]:
@@ -157,7 +166,7 @@ def levels_record(found: Levels) -> dict[str, Any]:
         "capacity": amount(found.capacity),
         "reload": [name(state) for state in found.reload],
         "targets": [name(state) for state in found.targets],
-        "start_level": amount(found.level(found.model.start)),
+        "start_level": amount(found.start_level),
         "levels": [
             {
                 "state": name(state),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -77,13 +77,17 @@ def model_text(model: CMDP | DiscountedCMDP, *, verbose: bool = False) -> Render
     if verbose:
         names = facts_grid(
             [
-                ("start", str(model.start)),
+                ("start", _start_text(model.start)),
                 ("states", ", ".join(map(str, model.states))),
                 ("actions", ", ".join(map(str, model.actions))),
                 ("fingerprint", model.fingerprint),
             ]
         )
     return group(model.describe(), description, names)
+
+
+def _start_text(start: Hashable | Mapping[Hashable, float]) -> str:
+    return ", ".join(f"{state} ({p:.6g})" for state, p in start.items()) if isinstance(start, Mapping) else str(start)
 
 
 def limit_text(lower: tuple[Fraction | None, ...], upper: tuple[Fraction | None, ...]) -> str:
@@ -245,12 +249,12 @@ def levels_text(found: Levels, *, verbose: bool = False) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    start = found.level(found.model.start)
+    start = found.start_level
     what = f"the least {found.resource} left {_PURPOSES[found.objective]}, of at most {short_amount(found.capacity)}"
     head = headline("levels", _GOOD, what) if start is not None else headline("impossible", _BAD, f"{what}: none")
     facts = facts_grid(
         [
-            ("start", f"{found.model.start}: {'impossible' if start is None else short_amount(start)}"),
+            ("start", f"{_start_text(found.model.start)}: {'impossible' if start is None else short_amount(start)}"),
             ("possible", f"from {found.n_possible:,} of {len(found):,} states"),
         ]
     )

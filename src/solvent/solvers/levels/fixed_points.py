@@ -39,6 +39,10 @@ falls to the least level to stay within X and to have a chance of reaching a goa
 with what survival until a goal needs. Every winning strategy keeps to X and to such Y, so the next X is the least one
 above Y that survival allows. When Y = X, there is a chance of reaching a goal that is bounded below, again and again.
 
+If no cost is negative, levels that rise need not rise by single costs, as they would where chance can charge a cost
+again and again. A lower bound is what it takes to reach goals, or Z, surely, if outcomes within a strongly connected
+part of the graph of outcomes of cost 0 do not count: all other outcomes lead to a smaller level, or to a later part.
+
 The rules that lower a level (state, level, row) are recorded in order. An agent follows the first rule of its state
 whose level it has: every outcome (surely) or one outcome (almost surely) leads to a state with an earlier rule whose
 level it has.
@@ -46,7 +50,9 @@ level it has.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +60,9 @@ from numpy.typing import NDArray
 from solvent.core.limits import ResourceMonitor
 from solvent.solvers.levels import kernels
 from solvent.solvers.levels.arrays import IMPOSSIBLE, Falling, LevelArrays, Rising, RuleArrays, StateKinds
+
+#: Rounds of reaching almost surely before bounds are computed that make levels rise faster.
+_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,20 @@ class LevelProblem:
     capacity: int
     reload_S: NDArray[np.bool_]
     monitor: ResourceMonitor
+
+    @cached_property
+    def free_loops(self) -> NDArray[np.bool_]:
+        """Outcomes of cost 0 that are part of a cycle of such outcomes, shape (O,)."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
+        arrays, n = self.arrays, self.n_states
+        before = arrays.state_of_row[arrays.row_of_outcome]
+        free = arrays.cost == 0
+        edges = (np.ones(int(free.sum()), np.int32), (before[free], arrays.next_state[free]))
+        _, part_S = connected_components(csr_array(edges, shape=(n, n)), directed=True, connection="strong")
+        looped: NDArray[np.bool_] = free & (part_S[before] == part_S[arrays.next_state])
+        return looped
 
     @property
     def n_states(self) -> int:
@@ -129,6 +152,8 @@ def _survive_by_rising(
     problem: LevelProblem, base_S: NDArray[np.int64], fixed_S: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
     n, monitor = problem.n_states, problem.monitor
+    if not problem.charges:
+        base_S = np.maximum(base_S, _survival_bound(problem, base_S, fixed_S))
     # finite levels have no gaps of more than the largest cost above the largest finite level at the start
     most = int(base_S[base_S != IMPOSSIBLE].max(initial=0)) + n * problem.most_cost
     capacity = min(problem.capacity, most)
@@ -171,6 +196,22 @@ def _survive_by_falling(
     return level_S
 
 
+def _survival_bound(problem: LevelProblem, base_S: NDArray[np.int64], fixed_S: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return a lower bound on survival levels if no cost is negative: outcomes on cycles of cost 0 do not count."""
+    counts_R = np.zeros(problem.n_rows, bool)
+    counts_R[problem.arrays.row_of_outcome[~problem.free_loops]] = True
+    ends_S = np.diff(problem.arrays.row_indptr) == 0
+    ends_S[problem.arrays.state_of_row[~counts_R]] = True
+    given_S = fixed_S | ends_S | problem.reload_S | (base_S == IMPOSSIBLE)
+    return _fall(problem, np.where(given_S, base_S, IMPOSSIBLE), given_S, base_S, loop_O=problem.free_loops)[0]
+
+
+def _reach_bound(problem: LevelProblem, base_S: NDArray[np.int64], fixed_S: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return a lower bound on the levels to reach almost surely if no cost is negative, in the same way."""
+    given_S = fixed_S | problem.reload_S | (base_S == IMPOSSIBLE)
+    return _fall(problem, np.where(given_S, base_S, IMPOSSIBLE), given_S, base_S, loop_O=problem.free_loops)[0]
+
+
 def reach_surely(problem: LevelProblem, goal_S: NDArray[np.bool_]) -> tuple[NDArray[np.int64], RuleArrays]:
     """Return the least levels to reach a goal surely, 0 in goals, and the rules.
 
@@ -199,12 +240,15 @@ def reach_almost_surely(
     given_S = goal_S | terminal_S
     base_S = np.where(goal_S, after_S, np.where(terminal_S, IMPOSSIBLE, 0))
     start_S = np.where(goal_S, after_S, IMPOSSIBLE)
-    while True:
+    for rounds in itertools.count():
+        if rounds >= _ROUNDS and not problem.charges:
+            base_S = np.maximum(base_S, _reach_bound(problem, base_S, given_S))
         hold_S = survive(problem, base_S, given_S)
         level_S, rules = _fall(problem, start_S, given_S, hold_S, problem.needs(hold_S))
         if np.array_equal(level_S, hold_S):
             return level_S, rules
         base_S = level_S
+    raise AssertionError("unreachable")
 
 
 def _fall(
@@ -213,6 +257,7 @@ def _fall(
     fixed_S: NDArray[np.bool_],
     floor_S: NDArray[np.int64],
     hold_R: NDArray[np.int64] | None = None,
+    loop_O: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.int64], RuleArrays]:
     """Return levels that fell from infinity, given those of fixed states, and the rules."""
     n, monitor = problem.n_states, problem.monitor
@@ -228,11 +273,12 @@ def _fall(
     kinds = StateKinds.of(fixed_S, problem.reload_S)
     rules = RuleArrays(np.empty(n + 1, np.int32), np.empty(n + 1, np.int64), np.empty(n + 1, np.int64))
     monitor.reserve(20 * (n + 1), "the rules of the policy")
-    kernels.start_falling(problem.arrays, kinds, out)
+    loop_O = np.zeros(len(problem.arrays.cost), bool) if loop_O is None else loop_O
+    kernels.start_falling(problem.arrays, kinds, loop_O, out)
     surely = hold_R is None
     hold_R = np.empty(0, np.int64) if hold_R is None else hold_R
     while out.sizes[0]:
-        kernels.fall(problem.arrays, problem.capacity, kinds, floor_S, hold_R, surely, out, rules, monitor.halt)
+        kernels.fall(problem.arrays, problem.capacity, kinds, loop_O, floor_S, hold_R, surely, out, rules, monitor.halt)
         monitor.check_time()
         monitor.sink.report("lowering levels", int((out.level_S != IMPOSSIBLE).sum()), n, {}, "state")
         if out.sizes[1] == len(rules.state):

@@ -27,6 +27,16 @@ def _need(model, level_S, row):
     return need
 
 
+@jit(inner=True)
+def _need_without(model, level_S, loop_O, row):
+    """Return the level that a row needs without some outcomes; the next states of all others are possible."""
+    need = np.int64(0)
+    for o in range(model.outcome_indptr[row], model.outcome_indptr[row + 1]):
+        if not loop_O[o]:
+            need = max(need, level_S[model.next_state[o]] + model.cost[o])
+    return need
+
+
 @jit
 def fill_needs(model, capacity, level_S, out_need_R):
     """Write the level that each row needs, or `IMPOSSIBLE` if it is more than the capacity."""
@@ -174,25 +184,29 @@ def _pop(out):
 
 
 @jit
-def start_falling(model, kinds, out):
+def start_falling(model, kinds, loop_O, out):
     """Put the fixed states in the heap that are possible, and count the missing outcomes of rows.
 
     Parameters
     ----------
     model : LevelArrays
     kinds : StateKinds
+    loop_O : ndarray of bool, shape (O,)
+        Outcomes that do not count.
     out : Falling
         `found_S` has the levels of fixed states.
     """
     for row in range(out.missing_R.shape[0]):
-        out.missing_R[row] = model.outcome_indptr[row + 1] - model.outcome_indptr[row]
+        out.missing_R[row] = 0
+        for o in range(model.outcome_indptr[row], model.outcome_indptr[row + 1]):
+            out.missing_R[row] += not loop_O[o]
     for s in range(out.found_S.shape[0]):
         if kinds.fixed[s] and out.found_S[s] != IMPOSSIBLE:
             _push(out, s)
 
 
 @jit
-def fall(model, capacity, kinds, floor_S, hold_R, surely, out, out_rules, halt):
+def fall(model, capacity, kinds, loop_O, floor_S, hold_R, surely, out, out_rules, halt):
     """Lower levels until no row needs less than the level of its state, or for a bounded amount of work.
 
     Parameters
@@ -200,6 +214,8 @@ def fall(model, capacity, kinds, floor_S, hold_R, surely, out, out_rules, halt):
     model : LevelArrays
     capacity : int
     kinds : StateKinds
+    loop_O : ndarray of bool, shape (O,)
+        Outcomes that a row does not need if `surely`, except that it needs one outcome.
     floor_S : ndarray of int64, shape (S,)
         Levels below which those of states do not fall.
     hold_R : ndarray of int64, shape (R,)
@@ -229,13 +245,15 @@ def fall(model, capacity, kinds, floor_S, hold_R, surely, out, out_rules, halt):
             row = model.row_of_outcome[o]
             before = model.state_of_row[row]
             if surely:
-                if was == IMPOSSIBLE:
+                if was == IMPOSSIBLE and not loop_O[o]:
                     out.missing_R[row] -= 1
                 if out.missing_R[row] > 0:
                     continue
             if kinds.fixed[before] or (kinds.reload[before] and out.level_S[before] == 0):
                 continue  # it cannot fall further
-            need = _need(model, out.level_S, row) if surely else max(hold_R[row], level + model.cost[o])
+            need = _need_without(model, out.level_S, loop_O, row) if surely else hold_R[row]
+            if not surely or loop_O[o]:
+                need = max(need, level + model.cost[o])
             need = max(need, floor_S[before])
             if need <= capacity and need < out.found_S[before]:
                 out.found_S[before], out.row_S[before] = need, row

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,10 +19,11 @@ from solvent.core.exact import Number, exact
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.progress import ProgressLike, open_progress
-from solvent.errors import LimitError, printable
+from solvent.errors import LimitError, PolicyError, printable
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
+from solvent.model.ends import first_states
 from solvent.policy.levels import LevelAgent, LevelPolicy, Objective
 from solvent.solvers.levels.arrays import IMPOSSIBLE, RuleArrays
 from solvent.solvers.levels.fixed_points import LevelProblem, reach_almost_surely, reach_surely, survive
@@ -92,7 +93,19 @@ class Levels:
         """
         return self.policy.action(state, self.capacity if level is None else level)
 
-    def agent(self, state: Hashable | None = None, level: Number | None = None) -> LevelAgent:
+    @property
+    def start_level(self) -> Fraction | None:
+        """The least level that is enough in every possible first state of the model; None if there is none."""
+        levels = [self.level(state) for state in first_states(self.model.start)]
+        return None if None in levels else max(level for level in levels if level is not None)
+
+    def agent(
+        self,
+        state: Hashable | None = None,
+        level: Number | None = None,
+        *,
+        snapshot: Mapping[str, Any] | None = None,
+    ) -> LevelAgent:
         """Return an agent that follows the policy.
 
         Parameters
@@ -101,14 +114,20 @@ class Levels:
             First state. Default: the start of the model.
         level : number, optional
             What is left at the start. Default: the capacity.
+        snapshot : mapping, optional
+            What `snapshot` of another agent returned; the new agent goes on from there.
 
         Raises
         ------
         PolicyError
-            If this level is not enough in this state.
+            If this level is not enough in this state, or the model has several first states and none is given.
         """
-        first = self.model.start if state is None else state
-        return LevelAgent(self.policy, first, self.capacity if level is None else exact(level, "level"))
+        if state is None:
+            if isinstance(self.model.start, dict) and snapshot is None:
+                expected = f"one of the {len(self.model.start)} possible first states"
+                raise PolicyError("agent, state", expected, "none", "use levels.agent(state=...)")
+            state = first_states(self.model.start)[0]
+        return LevelAgent(self.policy, state, self.capacity if level is None else exact(level, "level"), snapshot)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all levels as plain objects: whole numbers, or text for other amounts."""

@@ -61,6 +61,13 @@ class Question:
         name = _read_resource(model, resource)
         index = model.resource_index(name)
         _refuse_distributions(model, index)
+        if model.ceilings[index] is not None:
+            raise ModelError(
+                "model",
+                f"no ceiling of {quote(name)}, at which its level would no longer fall",
+                repr(model.resource(name)),
+                "a floor is not needed either: the capacity is the most that can be left",
+            )
         most = exact(capacity, "capacity")
         if most < 0:
             raise ModelError("capacity", "a number of at least 0", quote(capacity))
