@@ -140,8 +140,6 @@ def test_continuous_costs_are_refused_with_a_hint() -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 # floors, ceilings and initial amounts
 
-#: Ticks of an end that is not there.
-MINUS_INFINITY, PLUS_INFINITY = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 exact_amounts = st.fractions(-9, 9, max_denominator=50)
 
 
