@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import exact
 from solvent.errors import ModelError, quote
 from solvent.model.amounts import short_amount
-from solvent.plot.labels import short_name
+from solvent.plot.labels import axis_text, least_text, short_name
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -142,15 +142,15 @@ def terminal_frontier(
          ^ least budget 0
     """
     if curve.least_budget is None:
-        return f"no budget of {curve.resource} up to {short_amount(curve.max_budget)} is feasible"
+        return f"no {axis_text(curve, curve.resource)} up to {short_amount(curve.max_budget)} is feasible"
     first, end = float(curve.budgets[0]), float(max(curve.max_budget, curve.budgets[-1]))
     # if the last level extends to infinity, show a part of it
     x = [*map(float, curve.budgets), end + (end - first) / 12 if curve.flat_beyond else end]
-    marks = {"least budget": float(curve.least_budget)}
+    marks = {least_text(curve): float(curve.least_budget)}
     if budget is not None:
         curve.value(budget)  # raises an error for budgets beyond the curve
-        marks["budget"] = float(exact(budget, "budget"))
-    title = f"optimal value against budget of {curve.resource}"
+        marks["budget" if curve.vary == "budget" else "remaining"] = float(exact(budget, "budget"))
+    title = f"optimal value against {axis_text(curve, curve.resource)}"
     return terminal_plot(
         x, [*curve.values.tolist(), float(curve.values[-1])], width=width, height=height, title=title, marks=marks,
         ascii=ascii,
@@ -181,7 +181,7 @@ def frontier_table(curve: Curve, budgets: Sequence[Any] | None = None) -> Table:
     """
     from rich.table import Table
 
-    table = Table("budget", "optimal value", "next increase at", "gain")
+    table = Table("budget" if curve.vary == "budget" else "remaining", "optimal value", "next increase at", "gain")
     for column in table.columns:
         column.justify = "right"
     if budgets is None:
