@@ -521,7 +521,7 @@ def dense_optimum(model: Any, budget: Any, cap: int = DENSE_CAP, spent: Any = No
 
 def backward_value(mdp: Any) -> float:
     """Return the value of an augmented MDP by backward induction; minus infinity if a limit must be broken."""
-    value = np.zeros(mdp.n_nodes)
+    value = mdp.end_reward.copy()
     value[mdp.dead_ends] = -np.inf
     indptr, transitions = mdp.row_indptr, mdp.transitions
     for layer in reversed(range(len(mdp.layer_indptr) - 1)):
@@ -536,7 +536,8 @@ def backward_value(mdp: Any) -> float:
                 total = -math.inf if np.isneginf(later).any() else float(transitions.data[at] @ later)
                 best = max(best, float(mdp.reward[r]) + total)
             value[node] = best
-    return float(value[mdp.start])
+    first_values = value[mdp.start_nodes]
+    return -math.inf if np.isneginf(first_values).any() else float(mdp.start_probability @ first_values)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
