@@ -120,7 +120,7 @@ class FrontierBounds:
         largest = np.maximum.reduceat(resource.cost[begin:end], model.outcome_indptr[indptr[0] : indptr[-1]] - begin)
         highest = self.reach.highest_HS[-1, owner]
         affordable = (least == MINUS_INFINITY) | (highest.astype(float) >= float(least) + largest.astype(float))
-        return indptr[0] + np.flatnonzero((highest != MINUS_INFINITY) & affordable)
+        return np.flatnonzero((highest != MINUS_INFINITY) & affordable) + int(indptr[0])
 
     def relative_work(self) -> float:
         """Return the expected work of a frontier relative to the reduction: its points to the nodes from the start.

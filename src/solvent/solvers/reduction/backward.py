@@ -62,4 +62,4 @@ def _last_rows(steps: StepArrays, layer: NodeLayer) -> NDArray[np.int64]:
     bounds = steps.at(steps.model.horizon - 1)
     owner = np.repeat(np.arange(steps.model.n_states), np.diff(bounds.row_indptr))
     possible = (np.diff(layer.indptr) > 0)[owner] & (bounds.row_low_RD <= bounds.row_high_RD).all(1)
-    return bounds.row_indptr[0] + np.flatnonzero(possible)
+    return np.flatnonzero(possible) + int(bounds.row_indptr[0])
