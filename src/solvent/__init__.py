@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from solvent.solvers.augmentation.mdp import AugmentedMDP
     from solvent.solvers.base import Solver
     from solvent.solvers.curve import Curve, frontier
+    from solvent.solvers.explain import explain
+    from solvent.solvers.explanation import Explanation, ForbiddingOutcome, Option
     from solvent.solvers.solution import Diagnosis, Round, Solution, Stats, Status, Tail
     from solvent.solvers.solve import solve
     from solvent.verification.discounted import DiscountedVerifyReport
@@ -83,10 +85,13 @@ _HOME = {
     "DiscountedPolicy": "solvent.policy.discounted",
     "DiscountedVerifyReport": "solvent.verification.discounted",
     "Event": "solvent.policy.agent",
+    "Explanation": "solvent.solvers.explanation",
+    "ForbiddingOutcome": "solvent.solvers.explanation",
     "LearnProgress": "solvent.learning.result",
     "LearnResult": "solvent.learning.result",
     "LoadLimits": "solvent.core.loading",
     "MarkovPolicy": "solvent.policy.markov",
+    "Option": "solvent.solvers.explanation",
     "ProgressSink": "solvent.core.progress",
     "RandomizedPolicy": "solvent.policy.markov",
     "Resource": "solvent.model.resources",
@@ -106,6 +111,7 @@ _HOME = {
     "compare": "solvent.baselines.compare",
     "derandomize": "solvent.policy.derandomize",
     "distribution": "solvent.model.distributions",
+    "explain": "solvent.solvers.explain",
     "frontier": "solvent.solvers.curve",
     "gym": "solvent.gym",
     "instances": "solvent.model.instances",
@@ -141,6 +147,8 @@ __all__ = [
     "DiscountedPolicy",
     "DiscountedVerifyReport",
     "Event",
+    "Explanation",
+    "ForbiddingOutcome",
     "LatticeOverflowError",
     "LearnProgress",
     "LearnResult",
@@ -151,6 +159,7 @@ __all__ = [
     "MarkovPolicy",
     "ModelError",
     "NodeLimitError",
+    "Option",
     "PolicyError",
     "ProgramError",
     "ProgressSink",
@@ -175,6 +184,7 @@ __all__ = [
     "compare",
     "derandomize",
     "distribution",
+    "explain",
     "frontier",
     "gym",
     "instances",

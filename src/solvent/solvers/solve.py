@@ -109,6 +109,7 @@ def solve(
     'feasible'
     """
     began = time.perf_counter()
+    asked = None
     request = _read_request(model, method, approximation, epsilon, strict, gap, prune)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     if isinstance(model, DiscountedCMDP):
@@ -120,6 +121,7 @@ def solve(
     else:
         check_model(model)
         given = BudgetedModel(model, resolve(model, budget, spent))
+        asked = (model, given.limits)
         monitor = ResourceMonitor(seconds, memory, began=began)
         try:
             with held_back(), open_progress(progress) as bar, monitor:
@@ -127,7 +129,7 @@ def solve(
                 solution = solve_finite(given, request, monitor, _RoundLog(bar) if progress else None)
         except LimitReached as reached:
             solution = stopped(given, method, monitor, str(reached))
-    return solution.taking(time.perf_counter() - began)
+    return solution.taking(time.perf_counter() - began, asked)
 
 
 def _read_request(
