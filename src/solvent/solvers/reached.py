@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import AccountTicks, Lattice
-from solvent.policy.choices import find_rows, spread
 from solvent.policy.markov import MarkovPolicy
 from solvent.policy.nodes import NodeTable
+from solvent.policy.reach import reached_layers
 from solvent.policy.until_violation import UntilViolationPolicy
 
 
@@ -42,28 +43,21 @@ def reaches(
     [True, False]
     """
     if isinstance(policy, NodeTable) and not policy.rounds and not isinstance(policy, UntilViolationPolicy):
-        units, costs_OD = policy.units, policy.cost_ticks(model)
+        units, cost_OD = policy.units, policy.cost_ticks(model)
         accounts = AccountTicks(policy.initial_D, policy.floor_D, policy.ceiling_D)
     elif isinstance(policy, MarkovPolicy):
         lattice = Lattice.fit(model, limits, monitor)
-        units, costs_OD, accounts = lattice.units, lattice.cost_OD, lattice.accounts
+        units, cost_OD, accounts = lattice.units, lattice.cost_OD, lattice.accounts
     else:
         return None
     wanted = [amount / unit for amount, unit in zip(spent, units, strict=True)]
     if any(ticks.denominator != 1 for ticks in wanted):
         return False
-    states = model.start_states
-    ticks_MD = np.tile(accounts.initial_D, (len(states), 1))
-    for at in range(step):
-        monitor.check_time()
-        choices = policy.choices_at(at, states, ticks_MD)
-        rows = find_rows(model, at, states[choices.node], choices.action)
-        total = int(np.diff(model.outcome_indptr)[rows].sum())
-        with monitor.borrowed(6 * 8 * total * (2 + len(units)), "nodes that the policy leads to"):
-            taken, outcomes = spread(model.outcome_indptr, rows)
-            moved = ticks_MD[choices.node[taken]] + costs_OD[outcomes]
-            moved = np.minimum(np.maximum(moved, accounts.floor_D), accounts.ceiling_D)
-            nodes = np.unique(np.column_stack([model.next_state[outcomes].astype(np.int64), moved]), axis=0)
-        states, ticks_MD = np.ascontiguousarray(nodes[:, 0]), np.ascontiguousarray(nodes[:, 1:])
     target = np.array([int(ticks) for ticks in wanted], np.int64)
-    return bool(((states == state) & (ticks_MD == target).all(1)).any())
+    if step == 0:
+        return bool((model.start_states == state).any() and (accounts.initial_D == target).all())
+    before = next(islice(reached_layers(policy, model, cost_OD, accounts, monitor), step - 1, step))
+    # also where the episode is over
+    ticks_OD = before.ticks_MD[before.node_C[before.choice_O]] + cost_OD[before.outcome_O]
+    ticks_OD = np.minimum(np.maximum(ticks_OD, accounts.floor_D), accounts.ceiling_D)
+    return bool(((model.next_state[before.outcome_O] == state) & (ticks_OD == target).all(1)).any())
