@@ -91,7 +91,7 @@ def sweep_rate() -> tuple[float, float]:
     """Return outcome evaluations per second on one core, and additions per second of a plain NumPy sweep."""
     model = instances.random(50, 4, horizon=50, branching=3, cost_range=(0, 5), real_costs=True, seed=1)
     problem = project(model, resolve(model, 160), (Fraction(1, 64),), "relaxed")
-    bounds = FrontierBounds(problem.model, SingleResource.of(problem.lattice), ResourceMonitor())
+    bounds = FrontierBounds.at_start(problem.model, SingleResource.of(problem.lattice), ResourceMonitor())
     outcomes = np.diff(problem.model.outcome_indptr[problem.model.row_indptr])
     widths = np.maximum(bounds.top_HS - bounds.need_HS + 1, 0)
     evaluations = float((widths * outcomes[: model.n_states]).sum())

@@ -60,7 +60,7 @@ def evaluations_of(model: CMDP) -> tuple[str, int, int]:
         mdp = solvent.augment(model)
         return "nodes", int(mdp.transitions.nnz), max(1, solution.stats.nodes // (model.horizon * model.n_states))
     problem = Problem.exact(model, resolve(model, None))
-    bounds = FrontierBounds(model, SingleResource.of(problem.lattice), ResourceMonitor())
+    bounds = FrontierBounds.at_start(model, SingleResource.of(problem.lattice), ResourceMonitor())
     if solution.stats.representation == "arrays":
         widths = np.maximum(bounds.top_HS - bounds.need_HS + 1, 0)
         per_state = np.stack([np.diff(model.outcome_indptr[model.row_indptr_at(h)]) for h in range(model.horizon)])

@@ -26,6 +26,7 @@ from typing import Any
 import solvent
 from fuzz.mutate import Seed, flip, mutate
 from solvent.formats.files import parse_model
+from solvent.formats.registry import FORMATS
 from solvent.learning.checkpoint import restore
 from solvent.learning.checkpoint import to_bytes as checkpoint_bytes
 from solvent.learning.learner import Learner
@@ -109,6 +110,23 @@ def _models() -> dict[str, Any]:
     distribution.add("s", "stay", outcomes=[(1, "s", 0)])
     wide = solvent.CMDP.builder(horizon=2, start="s", resources=["z"], budget=2)
     wide.add("s", "a", reward=1, outcomes=[(0.5, "s", 1e300), (0.5, "s", 1e-300)])
+    tank = solvent.CMDP.builder(
+        horizon=2,
+        start={"home": 0.25, "away": 0.75},
+        resources=[solvent.Resource("fuel", floor=0, ceiling="9/2"), solvent.Resource("heat", ceiling=3), "time"],
+        budget={"fuel": 3, "heat": None, "time": 4},
+        end_reward={"home": 5, "done": -0.5},
+        must_end_in=["home", "done"],
+    )
+    tank.add("home", "go", reward=1, outcomes=[(0.5, "away", [1, 2, 1]), (0.5, "done", [2, 0, 1])])
+    tank.add("home", "fill", outcomes=[(1, "home", [-3, -1, 1])])
+    tank.add("away", "back", outcomes=[(1, "home", ["1/2", 0, 1])])
+    mixed = solvent.CMDP.builder(
+        horizon=1, start={0: "1/3", (0, "b"): "2/3"}, resources=["x"], end_reward={0: 2, (0, "b"): "1/3"},
+        must_end_in=[(0, "b")],
+    )  # fmt: skip
+    mixed.add(0, 0, outcomes=[(1, (0, "b"), 1)])
+    mixed.add((0, "b"), 0, outcomes=[(1, (0, "b"), 0)])
     ever = solvent.CMDP.builder(horizon=None, discount="1/2", start="s", resources=["z"], budget=2)
     ever.add("s", "a", reward=1, outcomes=[(0.5, "s", 1), (0.5, "s", 0)])
     ever.add("s", "b", outcomes=[(1, "s", 0)])
@@ -117,6 +135,8 @@ def _models() -> dict[str, Any]:
         "two": two.build(),
         "distribution": distribution.build(),
         "wide": wide.build(),
+        "tank": tank.build(),
+        "mixed": mixed.build(),
         "ever": ever.build(),
     }
 
@@ -260,6 +280,10 @@ def _load_model(each: Input) -> str:
         str(model.describe())
         if model.fingerprint != model.fingerprint:
             return "a fingerprint that changes"
+        file_format = FORMATS[each.seed // 8 % len(FORMATS)]
+        again = parse_model(file_format.write(model), file_format.name)
+        if again != model or again.fingerprint != model.fingerprint:
+            return "a model that does not survive saving"
     return ""
 
 

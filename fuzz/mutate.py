@@ -30,7 +30,10 @@ HOSTILE: list[Any] = [
     "\x9b2J", "exact", "down", "up", "equal", "at_most", "at_least", "uniform", "beta", [], {}, [[]], [{}], {"": None},
     [None], [0, 0], [True], ["a", ["b", ["c"]]], {"upper": 1, "lower": 2}, {"final": True}, {"distribution": "uniform"},
     {"distribution": "uniform", "low": 0, "high": 1}, {"distribution": "beta", "a": "1e-390", "b": 1e300},
-    {"distribution": "truncated_normal", "mean": 0, "sd": "1e-320", "high": 1}, [0] * 300, ["0-9"] * 50, "x" * 5000,
+    {"distribution": "truncated_normal", "mean": 0, "sd": "1e-320", "high": 1}, {"name": "fuel", "floor": 0},
+    {"name": "fuel", "floor": 2, "ceiling": 1}, {"name": "fuel", "floor": "1e-390", "ceiling": "1e390"}, {"home": 1},
+    {"home": 0.5, "away": 0.5}, {"home": -1, "away": 2}, [{"state": "home", "probability": 1}],
+    [{"state": "home", "reward": 1e301}], [{"state": [], "probability": 1}], [0] * 300, ["0-9"] * 50, "x" * 5000,
     "[/]", "9.9.9", "0.0", "solvent",
 ]  # fmt: skip
 _EXTREMES = (0, 1, -1, 2, 3, 100, 2**31 - 1, -(2**31), 2**62, 2**63 - 1, -(2**63), -(2**63) + 1, -2)
@@ -222,11 +225,13 @@ def _mutate_archive(seed: Seed, random: Random) -> bytes:
             else:
                 arrays[random.choice((name,) * 9 + ("strange",))] = changed
     if random.random() < 0.15:  # names and limits that are as good as the true ones, but others
-        key = random.choice(("states", "actions", "resources", "upper", "lower", "units", "counting", "rules"))
+        key = random.choice(
+            ("states", "actions", "resources", "upper", "lower", "units", "counting", "rules", "floors", "ceilings")
+        )
         if isinstance(header.get(key), list):
             random.shuffle(header[key]) if random.random() < 0.7 else header[key].reverse()
     if random.random() < 0.1:
-        header["solvent" if seed.kind == "npz" else f"solvent_{_FIELD[seed.kind]}"] = random.choice((1, 2, 3))
+        header["solvent" if seed.kind == "npz" else f"solvent_{_FIELD[seed.kind]}"] = random.choice((1, 2, 3, 4))
     if random.random() < 0.1:  # without a checksum, as in format 1
         header.pop("checksum", None)
         return store({"header": np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays})

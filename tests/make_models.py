@@ -1,4 +1,5 @@
-"""Random small models for Hypothesis: awkward names, exact costs of all kinds, steps, distributions and budgets."""
+"""Random small models for Hypothesis: awkward names, exact costs of all kinds, steps, distributions, budgets,
+resources that saturate, several first states, end rewards and goals."""
 
 from __future__ import annotations
 
@@ -94,7 +95,25 @@ def budgets(draw: Any, horizon: int) -> Any:
 
 
 @st.composite
-def models(draw: Any, *, wide: bool = False, with_distributions: bool = True) -> CMDP:
+def saturating(draw: Any, name: str) -> Any:
+    """A resource: a name, or one with a floor, a ceiling or both."""
+    floor, ceiling = (draw(st.none() | st.fractions(-3, 3, max_denominator=12)) for _ in range(2))
+    if floor is not None and ceiling is not None:
+        floor, ceiling = min(floor, ceiling), max(floor, ceiling)
+    return draw(st.sampled_from([name, solvent.Resource(name, floor=floor, ceiling=ceiling)]))
+
+
+@st.composite
+def starts(draw: Any, states: list[Any]) -> Any:
+    """The first of the states, or a distribution over some of them."""
+    if draw(st.booleans()):
+        return states[0]
+    weights = draw(st.dictionaries(st.sampled_from(states), st.integers(1, 9), min_size=1))
+    return {state: Fraction(weight, sum(weights.values())) for state, weight in weights.items()}
+
+
+@st.composite
+def models(draw: Any, *, wide: bool = False, with_distributions: bool = True, with_ends: bool = True) -> CMDP:
     """A model that any file can hold."""
     horizon = draw(st.integers(1, 4))
     unique = {"unique_by": lambda name: name, "min_size": 1, "max_size": 3}
@@ -103,14 +122,22 @@ def models(draw: Any, *, wide: bool = False, with_distributions: bool = True) ->
     number = wide_costs if wide else plain_costs
     cost = st.one_of(number, number, distributions()) if with_distributions else number
     budget = {name: draw(budgets(horizon)) for name in resources} if draw(st.booleans()) else None
+    ends: dict[str, Any] = {}
+    if with_ends and draw(st.booleans()):
+        some = st.sets(st.sampled_from(states))
+        ends = {
+            "end_reward": {state: draw(rewards) for state in draw(some)} if draw(st.booleans()) else None,
+            "must_end_in": draw(some).__contains__ if draw(st.booleans()) else None,
+        }
     builder = CMDP.builder(
         horizon=horizon,
-        start=states[0],
-        resources=resources,
+        start=draw(starts(states)) if with_ends else states[0],
+        resources=[draw(saturating(name)) for name in resources] if with_ends else resources,
         states=states,
         budget=budget,
         name=draw(text_names),
         description=draw(text_names),
+        **ends,
     )
 
     def outcomes() -> list[tuple[Any, ...]]:

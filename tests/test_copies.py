@@ -36,6 +36,16 @@ def discounted() -> Any:
     return b.build()
 
 
+def accounts() -> Any:
+    b = CMDP.builder(
+        horizon=2, start={"a": 0.25, "b": 0.75}, resources=[solvent.Resource("x", floor=0)], end_reward={"a": 3},
+        must_end_in=["a"],
+    )  # fmt: skip
+    b.add("a", "go", outcomes=[(1, "b", 1)])
+    b.add("b", "go", outcomes=[(1, "a", 1)])
+    return b.build()
+
+
 def acting(policy: Any) -> Any:
     agent = policy.agent()
     agent.act()
@@ -53,6 +63,8 @@ MADE: dict[str, Callable[[], Any]] = {
     "continuous model": CONTINUOUS.build,
     "discounted model": discounted,
     "budget": lambda: solvent.Budget(upper=[3, 1, "1/3"], lower=-1),
+    "resource": lambda: solvent.Resource("fuel", floor="-1/3", ceiling=4),
+    "model with accounts": accounts,
     "distribution": lambda: solvent.distribution("uniform", low=0, high=1),
     "solution": lambda: solvent.solve(GRID),
     "solution by nodes": lambda: solvent.solve(GRID, method="reduction"),
@@ -60,6 +72,9 @@ MADE: dict[str, Callable[[], Any]] = {
     "infeasible solution": lambda: solvent.solve(instances.partition([3, 1, 1])),
     "discounted solution": lambda: solvent.solve(discounted(), epsilon=0.25),
     "curve": lambda: solvent.frontier(instances.knapsack([3, 9], [2, 3], capacity=4)),
+    "levels": lambda: solvent.reach_levels(GRID, GRID.states[-1:], capacity=9, reload=GRID.states[:1]),
+    "level policy": lambda: solvent.survival_levels(discounted(), capacity=3).policy,
+    "level agent": lambda: acting(solvent.survival_levels(discounted(), capacity=3)),
     "augmented MDP": lambda: solvent.augment(GRID),
     "policy": lambda: solvent.solve(GRID).policy,
     "policy of a curve": lambda: solvent.frontier(instances.knapsack([3, 9], [2, 3], capacity=4)).policy(4),

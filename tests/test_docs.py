@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import solvent
+from solvent.formats.files import parse_model
 from solvent.solvers import registry
 from solvent.solvers.transforms.approximation import APPROXIMATIONS
 
@@ -43,6 +44,16 @@ def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         expected = re.findall(r"^# ?> ?(.*)$", block, re.M)
         if expected:
             assert [line.rstrip() for line in printed.getvalue().splitlines()] == [e.rstrip() for e in expected]
+
+
+@each_page
+def test_model_files_on_pages_load(page: Path) -> None:
+    for block in re.findall(r"^```yaml\n(solvent: .*?)^```$", page.read_text(), re.M | re.S):
+        assert parse_model(block).description
+
+
+def test_there_are_model_files_to_load() -> None:
+    assert len(re.findall(r"^```yaml\nsolvent: ", (DOCS / "models.md").read_text(), re.M)) >= 2
 
 
 @each_page

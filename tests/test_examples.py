@@ -6,6 +6,7 @@ with the package. A continuous cost is taken at its upper end, which gives a val
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import runpy
@@ -26,7 +27,8 @@ NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
 
 INFEASIBLE = -math.inf
 
-#: Optimum of each example, for the default budget with the upper limits of one resource shifted by an amount.
+#: Optimum of each example, for the default budget with the limits of one resource loosened by an amount: the upper
+#: limits, or the lower ones if there are no others.
 OPTIMA = {
     "campaign": [
         ("money", -30, 8.0),
@@ -65,29 +67,30 @@ OPTIMA = {
     "delivery-van": [
         ("fuel", -31, INFEASIBLE),
         ("fuel", -30, 12.0),
-        ("fuel", -27, 27.23337045989532),
-        ("fuel", -24, 40.793044437745),
-        ("fuel", -18, 48.173170799122495),
-        ("fuel", -10, 58.02665333888699),
-        ("fuel", -2, 69.89973967414652),
-        ("fuel", -1, 71.38285642962029),
-        ("fuel", 0, 72.38982793479515),
-        ("fuel", 1, 73.39625738501383),
+        ("fuel", -25, 16.2),
+        ("fuel", -24, 18.0),
+        ("fuel", -18, 32.67549912109375),
+        ("fuel", -10, 57.37821975700941),
+        ("fuel", -2, 69.8948370920574),
+        ("fuel", -1, 71.3780421307231),
+        ("fuel", 0, 72.38673147882326),
+        ("fuel", 1, 73.39422971372242),
         ("fuel", 2, 74.44098812341079),
         ("fuel", 10, 84.0838632265749),
-        ("fuel", 15, 89.09180169361625),
-        ("fuel", 30, 96.6006296697675),
+        ("fuel", 15, 89.09180169361623),
+        ("fuel", 30, 96.60062966976749),
     ],
     "dose": [
-        ("toxicity", -7, 2.4672879895866),
-        ("toxicity", -6, 18.97247296346559),
-        ("toxicity", -3, 25.677844275512562),
-        ("toxicity", -1, 29.02044447694318),
-        ("toxicity", 0, 30.81369007402866),
-        ("toxicity", "1/2", 31.667761772921477),
-        ("toxicity", 1, 32.49475872665823),
-        ("toxicity", 3, 35.57763163296919),
-        ("toxicity", 6, 39.7497959817398),
+        ("toxicity", -9, 0.0),
+        ("toxicity", -7, 15.58387007016156),
+        ("toxicity", -6, 22.910316076371547),
+        ("toxicity", -3, 30.328090794099175),
+        ("toxicity", -1, 34.11288358142094),
+        ("toxicity", 0, 35.88725605938436),
+        ("toxicity", "1/2", 36.80773744506838),
+        ("toxicity", 1, 37.67320026521802),
+        ("toxicity", 3, 40.98508514874202),
+        ("toxicity", 6, 45.47610238407798),
     ],
     "drone": [
         ("battery", -10, 4.611840000000001),
@@ -108,6 +111,27 @@ OPTIMA = {
         ("risk", "0.5", 48.262365),
         ("risk", 1, 55.784940000000006),
     ],
+    "reservoir": [
+        ("water", -5, INFEASIBLE),
+        ("water", -4, 45.1690682656579),
+        ("water", -2, 49.530316317225946),
+        ("water", -1, 51.19118411249976),
+        ("water", 0, 52.67748499721143),
+        ("water", 1, 54.1213170752732),
+        ("water", 3, 56.955713284575815),
+        ("water", 8, 63.58451915952978),
+    ],
+    "robot": [
+        ("battery", -15, INFEASIBLE),
+        ("battery", -6, 0.0),
+        ("battery", -5, 8.754003720000002),
+        ("battery", -3, 18.902960617610375),
+        ("battery", -1, 24.036791082640317),
+        ("battery", 0, 25.795829131812106),
+        ("battery", 1, 26.548319359600374),
+        ("battery", 6, 32.25741792502182),
+        ("battery", 16, 43.390470487015875),
+    ],
 }
 
 
@@ -121,12 +145,21 @@ def optimum(model, limits):
         for o in range(model.n_outcomes)
     ]
     bounds = [x for side in (limits.upper, limits.lower) for per_step in side for x in per_step if x is not None]
+    ends = [(model.resource(name).floor, model.resource(name).ceiling) for name in limits.resources]
+    bounds += [end for pair in ends for end in pair if end is not None]
     scale = math.lcm(*(x.denominator for x in bounds), *(x.denominator for cost in costs for x in cost))
     ticks = [tuple(int(x * scale) for x in cost) for cost in costs]
     upper, lower = (
         [[end if x is None else int(x * scale) for x in per_step] for per_step in zip(*side, strict=True)]
         for side, end in ((limits.upper, math.inf), (limits.lower, -math.inf))
     )
+    floor, ceiling = (
+        [end if pair[side] is None else int(pair[side] * scale) for pair in ends]
+        for side, end in ((0, -math.inf), (1, math.inf))
+    )
+    final = [0.0] * model.n_states if model.end_reward is None else model.end_reward.tolist()
+    if model.may_end is not None:
+        final = [value if may else INFEASIBLE for value, may in zip(final, model.may_end.tolist(), strict=True)]
     probability, next_state = model.probability.tolist(), model.next_state.tolist()
     dead_ends = set()
 
@@ -134,7 +167,8 @@ def optimum(model, limits):
         return range(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1]))
 
     def after(spent, outcome):
-        return tuple(amount + more for amount, more in zip(spent, ticks[outcome], strict=True))
+        total = (amount + more for amount, more in zip(spent, ticks[outcome], strict=True))
+        return tuple(min(max(x, low), high) for x, low, high in zip(total, floor, ceiling, strict=True))
 
     def within(step, spent):
         return all(low <= x <= high for low, x, high in zip(lower[step], spent, upper[step], strict=True))
@@ -142,7 +176,7 @@ def optimum(model, limits):
     @cache
     def best(step, state, spent):
         if step == model.horizon or model.is_terminal(step, state):
-            return 0.0, None
+            return final[state], None
         value, row = max((worth(step, row, spent), row) for row in model.rows(step, state))
         if value == INFEASIBLE:
             dead_ends.add((step, state, spent))
@@ -155,9 +189,9 @@ def optimum(model, limits):
         later = sum(probability[o] * best(step + 1, next_state[o], then)[0] for o, then in following)
         return float(model.row_reward[row]) + later
 
-    start = (model.start_index, (0,) * len(limits.resources))
-    value, _ = best(0, *start)
-    done, layer = set(), {start} if value > INFEASIBLE else set()
+    starts = [(state, (0,) * len(limits.resources)) for state in model.start_states.tolist()]
+    value = sum(p * best(0, *start)[0] for p, start in zip(model.start_probability.tolist(), starts, strict=True))
+    done, layer = set(), set(starts) if value > INFEASIBLE else set()
     for step in range(model.horizon):
         following = set()
         for state, spent in layer:
@@ -174,15 +208,19 @@ def upper_end(cost):
 
 
 def moved(model, resource, by):
-    """Return the default budget of a model with the upper limits of a resource moved."""
+    """Return the default budget of a model with the upper limits of a resource moved, or else its lower ones."""
+
+    def shifted(side, by):
+        if isinstance(side, tuple):
+            return [None if limit is None else limit + by for limit in side]
+        return side + by
+
     budget = dict(model.budget)
     old = budget[resource]
-    upper = old.upper
-    if isinstance(upper, tuple):
-        upper = [None if limit is None else limit + Fraction(by) for limit in upper]
+    if old.upper is None:
+        budget[resource] = solvent.Budget(lower=shifted(old.lower, -Fraction(by)))
     else:
-        upper += Fraction(by)
-    budget[resource] = solvent.Budget(upper=upper, lower=old.lower)
+        budget[resource] = solvent.Budget(upper=shifted(old.upper, Fraction(by)), lower=old.lower)
     return budget
 
 
@@ -287,6 +325,34 @@ def test_the_campaign_is_continuous_and_bounded():
     assert model.has_continuous_costs
     low, high = model.cost_range(0)
     assert (low, high) == (-4, 10)
+
+
+def test_the_robot_is_written_by_its_function(tmp_path, monkeypatch):
+    from solvent.cli import main
+
+    monkeypatch.chdir(EXAMPLES.parent)
+    assert main(["convert", "examples/robot.py:make_model", str(tmp_path / "robot.yaml"), "--json"]) == 0
+    written = (tmp_path / "robot.yaml").read_text(encoding="utf-8")
+    shipped = (EXAMPLES / "robot.yaml").read_text(encoding="utf-8").splitlines(keepends=True)
+    assert "".join(line for line in shipped if not line.startswith("#")) == written
+    assert main(["convert", "examples/robot.py:make_model", str(tmp_path / "r.npz"), "--set", "size=7", "--json"]) == 0
+    assert solvent.load_model(tmp_path / "r.npz").n_states == 49
+
+
+def test_the_accounts_of_the_examples_matter():
+    """A floor, a ceiling, a goal or an end reward that made no difference would show nothing."""
+    for name, without in (
+        ("delivery-van", {"floors": (None,)}),
+        ("robot", {"floors": (None,)}),
+        ("robot", {"may_end": None}),
+        ("dose", {"floors": (None,)}),
+        ("dose", {"end_reward": None}),
+        ("reservoir", {"ceilings": (None,)}),
+    ):
+        model = solvent.load_model(EXAMPLES / f"{name}.yaml")
+        limits = resolve(model, None)
+        changed = dataclasses.replace(model, **without)
+        assert optimum(changed, limits)[0] != pytest.approx(optimum(model, limits)[0], rel=1e-6), (name, without)
 
 
 def test_the_shop_that_stays_shut_spends_exactly_its_last_limit():

@@ -56,6 +56,14 @@ b = solvent.CMDP.builder(horizon=None, discount="1/2", start="home", resources=[
 b.add("home", "go", reward=1, outcomes=[(1, "home", 2)])
 b.add("home", "rest", outcomes=[(1, "home")])
 solvent.solve(b.build(), epsilon=0.25, strict=True)
+solvent.survival_levels(b.build(), capacity=5, reload=["home"])
+solvent.reach_levels(grid, grid.states[:1], capacity=5)
+charging = solvent.CMDP.builder(horizon=1, start="home", resources=["fuel"])
+charging.add("home", "charge", outcomes=[(0.5, "home", -2), (0.5, "work", 1)])
+charging.add("work", "back", outcomes=[(1, "home", 2)])
+for model in (charging.build(), b.build()):
+    solvent.reload_levels(model, capacity=5, reload=["home"])
+    solvent.reach_levels(model, ["home"], capacity=5)
 names = [f"{{kernel.py_func.__module__}}.{{kernel.py_func.__name__}}" for kernel in compiled_kernels()[before:]]
 modules = [name for name in sys.modules if name.startswith("solvent.") and name.endswith("kernels")]
 print(json.dumps({{"more": names, "kernels": done.kernels, "compiled": done.compiled, "modules": len(modules)}}))

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from solvent.policy.derandomize import derandomize
     from solvent.policy.discounted import DiscountedPolicy
     from solvent.policy.files import load_policy
+    from solvent.policy.levels import LevelAgent, LevelPolicy
     from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
     from solvent.policy.table import AugmentedPolicy
     from solvent.policy.until_violation import UntilViolationPolicy
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from solvent.solvers.curve import Curve, frontier
     from solvent.solvers.explain import explain
     from solvent.solvers.explanation import Explanation, ForbiddingOutcome, Option
+    from solvent.solvers.levels.levels import Levels, reach_levels, reload_levels, survival_levels
     from solvent.solvers.solution import Diagnosis, Round, Solution, Stats, Status, Tail
     from solvent.solvers.solve import solve
     from solvent.verification.discounted import DiscountedVerifyReport
@@ -89,6 +91,9 @@ _HOME = {
     "ForbiddingOutcome": "solvent.solvers.explanation",
     "LearnProgress": "solvent.learning.result",
     "LearnResult": "solvent.learning.result",
+    "LevelAgent": "solvent.policy.levels",
+    "LevelPolicy": "solvent.policy.levels",
+    "Levels": "solvent.solvers.levels.levels",
     "LoadLimits": "solvent.core.loading",
     "MarkovPolicy": "solvent.policy.markov",
     "Option": "solvent.solvers.explanation",
@@ -120,8 +125,11 @@ _HOME = {
     "load_model": "solvent.formats.files",
     "load_policy": "solvent.policy.files",
     "plot": "solvent.plot",
+    "reach_levels": "solvent.solvers.levels.levels",
+    "reload_levels": "solvent.solvers.levels.levels",
     "simulate": "solvent.verification.simulate",
     "solve": "solvent.solvers.solve",
+    "survival_levels": "solvent.solvers.levels.levels",
     "verify": "solvent.verification.verify",
 }
 
@@ -152,6 +160,9 @@ __all__ = [
     "LatticeOverflowError",
     "LearnProgress",
     "LearnResult",
+    "LevelAgent",
+    "LevelPolicy",
+    "Levels",
     "LimitError",
     "LoadLimitError",
     "LoadLimits",
@@ -193,8 +204,11 @@ __all__ = [
     "load_model",
     "load_policy",
     "plot",
+    "reach_levels",
+    "reload_levels",
     "simulate",
     "solve",
+    "survival_levels",
     "verify",
 ]
 

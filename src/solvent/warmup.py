@@ -24,6 +24,7 @@ from solvent.model import instances
 from solvent.model.cmdp import CMDP
 from solvent.solvers.augmentation.augment import augment
 from solvent.solvers.curve import frontier
+from solvent.solvers.levels.levels import reach_levels, survival_levels
 from solvent.solvers.outcomes.merging_kernels import find_twins
 from solvent.solvers.solve import solve
 
@@ -129,6 +130,8 @@ def _tasks() -> list[Callable[[], object]]:
         lambda: frontier(_wide(), max_budget=100_000),
         lambda: augment(grid),
         lambda: augment(grid, stationary=True),
+        lambda: survival_levels(_charging(), capacity=9),
+        lambda: reach_levels(near, ["there"], capacity=3, reload=["here"]),
         lambda: learn(near, epsilon=0.5, max_episodes=20),
         lambda: learn(near, epsilon=0.5, bonus="theory", max_episodes=20),
         lambda: learn(near, epsilon=0.5, cost_support="learned", max_episodes=20),
@@ -145,6 +148,14 @@ def _trips(fuel: int, wear: int = 0) -> CMDP:
     b.add("here", "rest", outcomes=[(1, "here")])
     b.add("there", "back", reward=0.5, outcomes=[(1, "here", once)])
     b.add("there", "stay", outcomes=[(1, "there")])
+    return b.build()
+
+
+def _charging() -> CMDP:
+    """Return a model with a negative cost."""
+    b = CMDP.builder(horizon=1, start="here", resources=["fuel"])
+    b.add("here", "charge", outcomes=[(0.5, "here", -1), (0.5, "there", 1)])
+    b.add("there", "back", outcomes=[(1, "here", 2)])
     return b.build()
 
 

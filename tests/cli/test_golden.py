@@ -79,6 +79,25 @@ def test_budgets(folder: Path) -> None:
     check_golden("budgets", session(lines))
 
 
+def test_levels(folder: Path) -> None:
+    van = "solvent levels delivery-van.yaml"
+    lines = [
+        f"{van} --capacity 30",
+        f"{van} --capacity 12.5 --target farm --target harbor",
+        f"{van} --capacity 12 --reload depot --target farm --json",
+        f"{van} --capacity 4 --reload depot --to-reload",
+        f"{van} --capacity 1 --target farm",
+        f"{van} --capacity 12 --reload depo",
+        f"{van} --capacity 12 --reload depot --to-reload --target farm",
+        f"{van} --capacity full",
+        f"{van}",
+        "solvent levels drone.yaml --capacity 20 --resource battery",
+        "solvent levels dose.yaml --capacity 20",
+        "solvent levels campaign.yaml --capacity 20",
+    ]
+    check_golden("levels", session(lines))
+
+
 def test_mistakes(van: Path) -> None:
     (van / "typo.yaml").write_text((van / "delivery-van.yaml").read_text().replace("next: parked", "next: prked", 1))
     (van / "broken.yaml").write_text("solvent: 1\nrows: [")
@@ -175,6 +194,7 @@ def test_no_golden_file_is_left_over() -> None:
         "rounding",
         "budgets",
         "mistakes",
+        "levels",
         "limits",
         "verbose",
         "narrow",

@@ -36,13 +36,37 @@ def test_info(folder: Path) -> None:
             "rows",
             "outcomes",
         ),
-        *("diversity_bound_log2", "resources"),
+        *("start", "end_reward", "must_end_in", "diversity_bound_log2", "resources"),
     }
     assert keys(record["model"]) == MODEL
+    assert (record["start"], record["end_reward"], record["must_end_in"]) == ("empty", [], None)
     (cash,) = record["resources"]
-    assert keys(cash) == {"name", "low", "high", "unit", "bits", "continuous", "budget"}
+    assert keys(cash) == {"name", "low", "high", "unit", "bits", "continuous", "floor", "ceiling", "budget"}
     assert (cash["low"], cash["high"], cash["unit"], cash["continuous"]) == ("-4", "7", "1/3", False)
     assert record["version"] == solvent.__version__
+
+
+def test_info_of_accounts(folder: Path) -> None:
+    b = solvent.CMDP.builder(
+        horizon=2,
+        start={"a": 0.25, (1, "b"): 0.75},
+        resources=[solvent.Resource("fuel", floor="1/3"), solvent.Resource("heat", ceiling=2)],
+        end_reward={"a": -1, (1, "b"): 2.5},
+        must_end_in=[(1, "b")],
+    )
+    b.add("a", "go", outcomes=[(1, (1, "b"), [1, 0])])
+    b.add((1, "b"), "go", outcomes=[(1, "a", [1, 0])])
+    b.build().save(folder / "accounts.npz")
+    record = run("solvent info accounts.npz --json").json
+    assert record["start"] == [{"state": "a", "probability": 0.25}, {"state": [1, "b"], "probability": 0.75}]
+    assert record["end_reward"] == [{"state": "a", "reward": -1}, {"state": [1, "b"], "reward": 2.5}]
+    assert record["must_end_in"] == [[1, "b"]]
+    ends = [(each["name"], each["floor"], each["ceiling"]) for each in record["resources"]]
+    assert ends == [("fuel", "1/3", None), ("heat", None, "2")]
+    text = run("solvent info accounts.npz").out
+    assert "start           a (0.25), (1, 'b') (0.75)" in text
+    assert "end reward      a -1, (1, 'b') 2.5" in text
+    assert "must end in     (1, 'b')\n" in text
 
 
 SOLVE = HEAD | {
@@ -177,7 +201,7 @@ def test_verify(van: Path) -> None:
     assert keys(done.json) == HEAD | {
         *("model", "feasible", "value", "violation_probability", "expected_excess", "worst_spent", "least_spent"),
         *("worst_spent_by_step", "least_spent_by_step"),
-        *("upper", "lower", "nodes", "witness"),
+        *("upper", "lower", "initial", "nodes", "witness"),
     }
     assert done.json["feasible"] is True
     assert done.json["witness"] is None
@@ -187,7 +211,12 @@ def test_verify(van: Path) -> None:
     broken = run("solvent verify delivery-van.yaml van.policy --json --budget 57/2")
     assert broken.code == 1
     assert broken.json["feasible"] is False
-    steps = broken.json["witness"]["steps"]
+    assert done.json["initial"] == {"fuel": "0"}
+    witness = broken.json["witness"]
+    assert keys(witness) == {"resource", "start", "initial", "ends_in", "must_end_in", "steps"}
+    assert (witness["resource"], witness["initial"], witness["ends_in"]) == ("fuel", {"fuel": "0"}, None)
+    steps = witness["steps"]
+    assert witness["start"] == steps[0]["state"]
     assert keys(steps[-1]) == {"step", "state", "action", "next_state", "cost", "spent", "upper", "lower"}
     assert Fraction(steps[-1]["spent"]["fuel"]) > Fraction(steps[-1]["upper"]["fuel"]) == Fraction(57, 2)
     assert sum(Fraction(each["cost"]["fuel"]) for each in steps) == Fraction(steps[-1]["spent"]["fuel"])

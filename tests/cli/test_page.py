@@ -56,6 +56,7 @@ def test_the_fields_of_json_are_those_on_the_page(van: Path, monkeypatch: pytest
         "info": "delivery-van.yaml",
         "solve": "delivery-van.yaml",
         "frontier": "delivery-van.yaml --max-budget 10",
+        "levels": "delivery-van.yaml --capacity 10",
         "verify": "delivery-van.yaml van.policy",
         "simulate": "delivery-van.yaml van.policy --episodes 10",
         "compare": "covering.yaml",

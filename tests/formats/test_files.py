@@ -269,6 +269,33 @@ def test_invalid_json(text: bytes, message: str) -> None:
 BAD_MEANINGS: list[tuple[dict[str, Any], str]] = [
     ({"start": "hom"}, r"^start: .*unknown state 'hom'; did you mean 'home'\?"),
     ({"start": "hom", "states": ["home", "away"]}, r"^start: expected a declared state, found unknown state 'hom'"),
+    ({"start": {"hom": 1}}, r"^start: .*unknown state 'hom'; did you mean 'home'\?"),
+    ({"start": {"home": 0.5, "away": 0.4}}, r"^start: expected probabilities with a sum of 1 \(to .*\), found 0.9$"),
+    (
+        {"start": {"home": 1.5, "away": -0.5}},
+        r"^start, probability of 'away': expected a number from 0 to 1, found .*-0.5",
+    ),
+    ({"start": {"home": 0, "away": 0}}, r"^start: expected probabilities with a sum of 1 .*, found none$"),
+    (
+        {"start": [{"state": "home", "probability": 0.5}] * 2},
+        r"^start: expected each state once, found 'home' twice$",
+    ),
+    ({"resources": [{"name": "fuel"}, "fuel"]}, r"^resources: expected each name once"),
+    (
+        {"resources": [{"name": "fuel", "floor": 3, "ceiling": "5/2"}]},
+        r"^resources\[0\]: expected a floor of at most the ceiling, found floor 3 and ceiling 2.5$",
+    ),
+    ({"end_reward": {"hom": 1}}, r"^end_reward: .*, found unknown state 'hom'; did you mean 'home'\?"),
+    (
+        {"end_reward": [{"state": "home", "reward": 1}] * 2},
+        r"^end_reward: expected each state once, found 'home' twice$",
+    ),
+    ({"end_reward": {"home": 1e301}}, r"^end_reward of 'home': expected at most 1e\+300 in size"),
+    ({"must_end_in": ["home", "hom"]}, r"^must_end_in\[1\]: expected a state that has rows, .*; did you mean 'home'\?"),
+    (
+        {"must_end_in": ["hom"], "states": ["home", "away"]},
+        r"^must_end_in\[0\]: expected one of the states, found unknown state 'hom'; did you mean 'home'\?",
+    ),
     ({"horizon": 10**9}, r"^horizon: expected at most 1000000, found 1000000000"),
     ({"resources": ["fuel", "fuel"]}, r"^resources: expected each name once"),
     ({"resources": ["fuel", "oil"]}, r"^home/go, outcome 0, cost: expected a cost for each resource \('fuel', 'oil'\)"),

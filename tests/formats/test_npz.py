@@ -13,9 +13,10 @@ import pytest
 
 import solvent
 from solvent import CMDP, ModelError, instances
-from solvent.core.archives import write_archive
+from solvent.core.archives import FORMAT, write_archive
 from solvent.formats import npz
 from solvent.formats.files import parse_model
+from solvent.formats.registry import format_named
 
 
 def example() -> CMDP:
@@ -45,7 +46,7 @@ def pack(header: Any, arrays: dict[str, Any]) -> bytes:
 def test_numpy_can_read_the_file(tmp_path: Path) -> None:
     model = example()
     header, arrays = unpack(model)
-    assert header["solvent"] == 2
+    assert header["solvent"] == FORMAT
     assert header["version"] == solvent.__version__
     assert header["states"] == ["a", "b"]
     assert [Fraction(unit) for unit in header["units"]] == [column.unit for column in model.cost]
@@ -58,6 +59,16 @@ def test_wide_columns_are_stored_as_text() -> None:
     _, arrays = unpack(model)
     assert arrays["cost0"].dtype.kind == "U"
     assert parse_model(npz.write(model), "npz") == model
+
+
+def test_the_largest_integers_are_the_same_in_every_format() -> None:
+    header, arrays = unpack(example())
+    arrays["cost0"] = np.array([-(2**63) + 1, 2, 0, 1, 0])
+    model = parse_model(pack(header, arrays), "npz")
+    for kind in ("yaml", "json", "npz"):
+        again = parse_model(format_named(kind).write(model), kind)
+        assert again == model
+        assert again.fingerprint == model.fingerprint
 
 
 class Bomb:
@@ -90,11 +101,11 @@ def test_object_arrays_are_refused_and_nothing_runs(tmp_path: Path) -> None:
 
 HEADER: list[tuple[dict[str, Any], str]] = [
     (
-        {"solvent": 3},
-        r"header: expected a model of format 1 or 2, found 3; it was written by a newer version",
+        {"solvent": 4},
+        r"header: expected a model of format 1(, | or )2 or 3, found 4; it was written by a newer version",
     ),
-    ({"solvent": 0}, r"header: expected a model of format 1 or 2, found 0$"),
-    ({"solvent": True}, r"header: expected a model of format 1 or 2, found True$"),
+    ({"solvent": 0}, r"header: expected a model of format 1(, | or )2 or 3, found 0$"),
+    ({"solvent": True}, r"header: expected a model of format 1(, | or )2 or 3, found True$"),
     ({"version": "9.9.9"}, r"header, version: expected a file of Solvent .* or older, found '9.9.9'; it was written"),
     ({"version": None}, r"header, version: expected the version of Solvent that wrote the file, found None"),
     ({"horizon": 0}, r"horizon: expected a whole number of at least 1, found 0"),
@@ -127,6 +138,17 @@ HEADER: list[tuple[dict[str, Any], str]] = [
     ({"budget": {"x": "?", "y": 1}}, r"budget, x: expected a finite number"),
     ({"budget": {"z": 1}}, r"budget: expected a resource of the model"),
     ({"name": 1}, r"header, name: expected a str, found 1"),
+    ({"floors": "0"}, r"header, floors: expected 2 numbers as text, or null, found '0'"),
+    ({"floors": ["0"]}, r"header, floors: expected 2 numbers as text, or null, found \['0'\]"),
+    ({"floors": [None, 0]}, r"header, floors\[1\]: expected a number as text, or null, found 0"),
+    ({"floors": [True, None]}, r"header, floors\[0\]: expected a number as text, or null, found True"),
+    ({"ceilings": ["nan", None]}, r"header, ceilings\[0\]: expected a finite number"),
+    ({"ceilings": [None, "inf"]}, r"header, ceilings\[1\]: expected a finite number"),
+    ({"ceilings": [None, "9" * 3000]}, r"header, ceilings\[1\]: expected a finite number .* found '999"),
+    (
+        {"floors": ["3", None], "ceilings": ["5/2", None]},
+        r"resource 'x': expected a floor of at most the ceiling, found floor 3 and ceiling 2.5",
+    ),
 ]
 
 
@@ -267,3 +289,97 @@ def test_unused_tables_and_distributions_are_dropped() -> None:
     assert model.n_tables == 1
     assert model.distributions == ()
     assert model.distribution_DO is None
+
+
+def accounts() -> CMDP:
+    b = CMDP.builder(
+        horizon=2,
+        start={"b": 0.25, "a": 0.75},
+        resources=[solvent.Resource("x", floor=0), solvent.Resource("y", ceiling="1/3")],
+        states=["a", "b", "end"],
+        end_reward={"a": 2, "end": -1},
+        must_end_in=["end", "b"],
+    )
+    b.add("a", "go", outcomes=[(1, "b", [1, 0])])
+    b.add("b", "go", outcomes=[(1, "end", [1, 0])])
+    return b.build()
+
+
+def test_accounts_are_plain_arrays_and_text() -> None:
+    model = accounts()
+    header, arrays = unpack(model)
+    assert (header["floors"], header["ceilings"]) == (["0", None], [None, "1/3"])
+    assert header["start"] is None
+    assert [arrays[name].tolist() for name in ("start_state", "start_probability")] == [[1, 0], [0.25, 0.75]]
+    assert arrays["end_reward"].tolist() == [2, 0, -1]
+    assert arrays["may_end"].tolist() == [False, True, True]
+    again = parse_model(pack(header, arrays), "npz")
+    assert again == model
+    assert again.fingerprint == model.fingerprint
+
+
+def test_files_of_plain_accounts_are_as_before() -> None:
+    header, arrays = unpack(example())
+    assert not header.keys() & {"floors", "ceilings", "end_reward", "may_end"}
+    assert not arrays.keys() & {"start_state", "start_probability", "end_reward", "may_end"}
+
+
+ACCOUNTS: list[tuple[dict[str, Any], str]] = [
+    ({"start_state": [1, 3]}, r"start_state: expected positions from 0 to 2, found 1 to 3"),
+    ({"start_state": [-1, 0]}, r"start_state: expected positions"),
+    ({"start_state": [1, 1]}, r"start_state: expected each state once, found one twice"),
+    ({"start_state": None}, r"file: expected an array 'start_state', found none"),
+    ({"start_state": []}, r"start_probability: expected 0 entries, found 2"),
+    ({"start_state": [], "start_probability": []}, r"start: expected probabilities with a sum of 1 .* found none"),
+    ({"start_probability": None}, r"file: expected an array 'start_probability', found none"),
+    ({"start_probability": [1.0]}, r"start_probability: expected 2 entries, found 1"),
+    ({"start_probability": [0.5, 0.4]}, r"start: expected probabilities with a sum of 1 .* found 0.9"),
+    ({"start_probability": [np.nan, 1]}, r"start, probability of 'b': expected a number from 0 to 1, found nan"),
+    ({"start_probability": [-0.5, 1.5]}, r"start, probability of 'b': expected a number from 0 to 1, found -0.5"),
+    ({"start_probability": [np.inf, 0]}, r"start, probability of 'b': expected a number from 0 to 1, found inf"),
+    ({"end_reward": [1.0, 2.0]}, r"end_reward: expected 3 entries, found 2"),
+    ({"end_reward": [0.0, np.nan, 0.0]}, r"end_reward of 'b': expected a finite number, found nan"),
+    ({"end_reward": [0.0, -np.inf, 0.0]}, r"end_reward of 'b': expected a finite number, found -inf"),
+    ({"end_reward": [0.0, 1e301, 0.0]}, r"end_reward of 'b': expected at most 1e\+300 in size"),
+    ({"may_end": [True] * 4}, r"may_end: expected 3 entries, found 4"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), ACCOUNTS)
+def test_corrupt_accounts(changes: dict[str, Any], message: str) -> None:
+    header, arrays = unpack(accounts())
+    for name, values in changes.items():
+        if values is None:
+            del arrays[name]
+        else:
+            arrays[name] = np.array(values, arrays[name].dtype)
+    with pytest.raises(ModelError, match=message):
+        parse_model(pack(header, arrays), "npz")
+
+
+@pytest.mark.parametrize("name", ["start_state", "start_probability", "end_reward", "may_end"])
+def test_accounts_of_other_types_and_shapes(name: str) -> None:
+    header, arrays = unpack(accounts())
+    for bad in (arrays[name].astype(np.uint8), arrays[name][..., None], np.array(0), np.array("x")):
+        with pytest.raises(ModelError, match=name):
+            parse_model(pack(header, {**arrays, name: bad}), "npz")
+
+
+def test_one_start_only() -> None:
+    header, arrays = unpack(accounts())
+    with pytest.raises(ModelError, match=r"header, start: expected null beside the array start_state, found 'a'"):
+        parse_model(pack(header | {"start": "a"}, arrays), "npz")
+
+
+def test_no_discount_beside_accounts() -> None:
+    header, arrays = unpack(accounts())
+    header |= {"horizon": None, "discount": "1/2"}
+    arrays["table_of_step"] = arrays["table_of_step"][:1]
+    with pytest.raises(ModelError, match=r"end_reward: expected none, as a discounted model has no last step"):
+        parse_model(pack(header, arrays), "npz")
+    del arrays["end_reward"], arrays["may_end"]
+    with pytest.raises(ModelError, match=r"start: expected one state, as discounted models need"):
+        parse_model(pack(header, arrays), "npz")
+    del arrays["start_state"], arrays["start_probability"]
+    with pytest.raises(ModelError, match=r"resource 'x': expected no floor and no ceiling, as costs are discounted"):
+        parse_model(pack(header | {"start": "a"}, arrays), "npz")

@@ -70,6 +70,7 @@ FINE: dict[str, set[str]] = {
     "epsilon": _REALS,
     "delta": {"tiny", "float16", "longdouble"},
     "cost_support": set(),  # no value is valid
+    "spent": {"none"},  # for a model only
     "support": set(),
     "cost_bound": {
         "2.5", "1e308", "huge", "int8", "number as text", "with huge", "with none", "two texts", "array 0-d",

@@ -10,7 +10,7 @@ import pytest
 
 import solvent
 from solvent import CMDP, Budget, BudgetError, ModelError, instances
-from solvent.model.budget import resolve
+from solvent.model.budget import Limits, read_spent, resolve
 
 
 @pytest.fixture
@@ -182,3 +182,77 @@ def test_a_model_without_resources_needs_no_budget() -> None:
     b.add("s", "go", reward=1, outcomes=[(1, "s")])
     assert resolve(b.build(), None).resources == ()
     assert solvent.solve(b.build()).value == 2
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# what has been spent before the first step
+
+
+def tanks() -> CMDP:
+    b = CMDP.builder(
+        horizon=2,
+        start="s",
+        resources=["time", solvent.Resource("fuel", floor=0), solvent.Resource("heat", ceiling="1/2")],
+    )
+    b.add("s", "go", outcomes=[(1, "s", 0)])
+    return b.build()
+
+
+def test_initial_amounts_are_read_exactly(one: CMDP, two: CMDP) -> None:
+    assert read_spent(one, None) == {"weight": 0}
+    assert read_spent(one, "1/3") == {"weight": Fraction(1, 3)}
+    assert read_spent(one, {"weight": 0.1}) == {"weight": Fraction(1, 10)}
+    assert read_spent(one, -2) == {"weight": -2}
+    assert read_spent(two, {}) == dict.fromkeys(two.resources, 0)
+    assert read_spent(tanks(), {"fuel": 3, "heat": "-7"}) == {"time": 0, "fuel": 3, "heat": -7}
+
+
+def test_limits_carry_the_initial_amounts_of_tracked_resources(one: CMDP) -> None:
+    assert resolve(one, 4).initial == (0,)
+    assert resolve(one, 4, "3/2").initial == (Fraction(3, 2),)
+    assert resolve(one, 4, 7).initial == (7,), "limits hold after each step, not before the first"
+    model = tanks()
+    limits = resolve(model, {"time": None, "fuel": 3, "heat": 0}, {"time": 5, "fuel": 2})
+    assert (limits.resources, limits.initial) == (("fuel", "heat"), (2, 0))
+    assert Limits((), (), ()).initial == ()
+    assert Limits(("x",), ((None,),), ((None,),)).initial == (0,)
+
+
+@pytest.mark.parametrize(
+    ("spent", "message"),
+    [
+        (3, r"^spent: expected an amount of each of 'time', 'fuel', 'heat' by name, found 3$"),
+        (
+            {"fule": 3},
+            r"^spent: expected a resource of the model \('time', 'fuel', 'heat'\), found 'fule'; did you mean",
+        ),
+        ({"fuel": "x"}, r"^spent, fuel: expected a finite number .* found 'x'$"),
+        ({"fuel": None}, r"^spent, fuel: expected a finite number .* found None$"),
+        ({"fuel": float("nan")}, r"^spent, fuel: expected a finite number .* found nan$"),
+        ({"fuel": -1}, r"^spent, fuel: expected at least the floor, 0, found -1$"),
+        ({"heat": 1}, r"^spent, heat: expected at most the ceiling, 0.5, found 1$"),
+    ],
+)
+def test_errors_in_initial_amounts(spent: Any, message: str) -> None:
+    with pytest.raises(BudgetError, match=message):
+        read_spent(tanks(), spent)
+
+
+def test_a_floor_above_zero_needs_an_initial_amount() -> None:
+    b = CMDP.builder(horizon=1, start="s", resources=[solvent.Resource("level", floor=2)], budget=5)
+    b.add("s", "go", outcomes=[(1, "s", 1)])
+    model = b.build()
+    message = (
+        r"^spent, level: expected at least the floor, 2, found 0; say what has been spent before the first step: spent="
+    )
+    with pytest.raises(BudgetError, match=message):
+        resolve(model, None)
+    assert resolve(model, None, 3).initial == (3,)
+
+
+def test_a_model_without_resources_spends_nothing() -> None:
+    b = CMDP.builder(horizon=1, start="s")
+    b.add("s", "go", outcomes=[(1, "s")])
+    assert read_spent(b.build(), None) == {}
+    with pytest.raises(BudgetError, match=r"^spent: expected nothing, as the model has no resources, found 3$"):
+        read_spent(b.build(), 3)

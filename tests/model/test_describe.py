@@ -102,3 +102,53 @@ def test_extreme_amounts_are_shown_briefly(cost: Any) -> None:
         assert "2^-60" in text
     if cost == 10**350:
         assert "1e+350" in text
+
+
+def test_accounts_are_shown() -> None:
+    model = build(
+        [1],
+        start={"s": 0.5, "t": 0.5},
+        resources=[solvent.Resource("x", floor="-1/2", ceiling=3)],
+        states=["s", "t"],
+        end_reward={"t": 2.5},
+        must_end_in=["s"],
+    )
+    facts = model.describe()
+    assert facts.start == {"s": 0.5, "t": 0.5}
+    assert facts.end_reward == {"t": 2.5}
+    assert facts.must_end_in == ("s",)
+    assert (facts.resources[0].floor, facts.resources[0].ceiling) == (Fraction(-1, 2), 3)
+    lines = [" ".join(line.replace("│", " ").split()) for line in str(facts).splitlines()]
+    assert "start s (0.5), t (0.5)" in lines
+    assert "end reward t 2.5" in lines
+    assert "must end in s" in lines
+    assert "x 1 to 1 1 1 -0.5 3 -" in lines
+    assert repr(model) == (
+        "CMDP(horizon 4, 2 states, 1 actions, 1 rows, 1 outcomes, stationary, resources [Resource('x', floor='-0.5', "
+        "ceiling=3)], 2 first states, end rewards in 1 state, must end in 1 state)"
+    )
+
+
+def test_plain_accounts_are_not_mentioned() -> None:
+    text = str(build([1]).describe())
+    assert not any(word in text for word in ("floor", "ceiling", "start", "end reward", "must end in"))
+    assert repr(build([1])).endswith("resources ['x'])")
+
+
+def test_long_lists_of_states_are_cut() -> None:
+    names = [f"s{i}" for i in range(12)]
+    b = CMDP.builder(horizon=1, start=dict.fromkeys(names, Fraction(1, 12)), states=names, must_end_in=lambda s: False)
+    b.add("s0", "go", outcomes=[(1, "s0")])
+    text = " ".join(str(b.build().describe()).split())
+    assert "s5 (0.08333), ... (12 states)" in text
+    assert "must end in no state" in text
+
+
+def test_floors_between_costs_count_for_the_bound_on_diversity() -> None:
+    # amounts are multiples of 1/2 once the floor has been hit: one more bit
+    plain = build([1, 2]).describe().diversity_bound_log2
+    assert plain is not None
+    for floor, extra in ((-1, 0), ("-1/2", 1), ("-1/3", 2), ("-1/5", 3)):
+        model = build([1, 2], resources=[solvent.Resource("x", floor=floor)])
+        assert model.describe().diversity_bound_log2 == plain + extra
+        assert model.describe().resources[0].bits == 2

@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from solvent import CMDP, ModelError
+from solvent import CMDP, ModelError, Resource
 
 ENVIRONMENTS = ["Taxi-v4", "FrozenLake-v1", "CliffWalking-v1"]
 HORIZON = 200
@@ -17,7 +17,7 @@ def compare(model: CMDP, table: Any, cost: Any) -> set[Any]:
     """Compare every row of the model with the table of the environment; return the states compared."""
     compared = set()
     for state, name in enumerate(model.states):
-        if name == "reset" or model.is_terminal(0, state):
+        if model.is_terminal(0, state):
             continue
         compared.add(name)
         rows = model.rows(0, state)
@@ -64,18 +64,42 @@ def test_rows_are_those_of_the_environment(name: str) -> None:
     model = CMDP.from_gymnasium(env, cost, HORIZON)
     assert model.name == name
     assert compare(model, table, cost) == reachable(table, first)
+    assert model.horizon == HORIZON
     if len(first) == 1:
         assert model.start == first[0]
-        assert model.horizon == HORIZON
     else:
-        assert model.start == "reset"
-        assert model.horizon == HORIZON + 1
-        (row,) = model.rows(0, model.start_index)
-        drawn = {o.next_state: o.probability for o in model.outcomes(row)}
-        assert drawn == pytest.approx({s: initial[s] / initial.sum() for s in first})
-        assert {o.cost["cost"] for o in model.outcomes(row)} == {0}
-        assert model.row_reward[row] == 0
+        assert name == "Taxi-v4"
+        assert model.start == pytest.approx({s: initial[s] / initial.sum() for s in first})
+        assert {model.states[s] for s in model.start_states} == set(first)
     env.close()
+
+
+def test_limits_per_step_are_those_of_the_environment() -> None:
+    """Drawing the first state takes no step, so a limit per step needs no more limits than the horizon."""
+    model = CMDP.from_gymnasium(gymnasium.make("Taxi-v4"), 1, 4, budget={"cost": [1, 2, 3, 4]})
+    assert model.horizon == 4
+    assert model.cost_range(0) == (1, 1)
+
+
+def test_a_given_distribution_of_the_first_state() -> None:
+    env = gymnasium.make("FrozenLake-v1")
+    model = CMDP.from_gymnasium(env, 1, 30, start={0: "1/4", 1: 0.75, 5: 0})
+    assert model.start == {0: 0.25, 1: 0.75}
+    with pytest.raises(ModelError, match=r"start: expected a state of the table \(0 to 15\), found 99"):
+        CMDP.from_gymnasium(env, 1, 30, start={0: 0.5, 99: 0.5})
+
+
+def test_tanks_goals_and_end_rewards() -> None:
+    lake = gymnasium.make("FrozenLake-v1", map_name="4x4", is_slippery=False)
+    model = CMDP.from_gymnasium(
+        lake, 1, 20, resources=[Resource("heat", floor=0, ceiling=9)], end_reward={15: 3}, must_end_in=[15]
+    )
+    assert model.resource("heat") == Resource("heat", floor=0, ceiling=9)
+    assert model.end_reward is not None
+    assert model.may_end is not None
+    goal = model.state_index(15)
+    assert model.end_reward.tolist() == [3 if s == goal else 0 for s in range(model.n_states)]
+    assert np.flatnonzero(model.may_end).tolist() == [goal]
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)

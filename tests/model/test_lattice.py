@@ -3,6 +3,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -134,3 +135,76 @@ def test_continuous_costs_are_refused_with_a_hint() -> None:
     with pytest.raises(ModelError, match=r's/go, cost of x: .*uniform\(low=0, high=1\).*"additive" or "relative"'):
         fit(model, {"x": 1, "y": 1})
     assert fit(model, {"x": None, "y": 1}).resources == ("y",)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# floors, ceilings and initial amounts
+
+exact_amounts = st.fractions(-9, 9, max_denominator=50)
+
+
+def tank(costs: list[Any], **ends: Any) -> CMDP:
+    b = CMDP.builder(horizon=3, start="s", resources=[solvent.Resource("x", **ends)])
+    b.add("s", "go", outcomes=[(Fraction(1, len(costs)), "s", c) for c in costs])
+    return b.build()
+
+
+@given(
+    costs=st.lists(exact_amounts, min_size=1, max_size=4),
+    ends=st.lists(exact_amounts, min_size=3, max_size=3).map(sorted),
+    has=st.tuples(st.booleans(), st.booleans()),
+    limit=exact_amounts,
+)
+def test_floors_ceilings_and_initial_amounts_are_whole_ticks(
+    costs: list[Fraction], ends: list[Fraction], has: tuple[bool, bool], limit: Fraction
+) -> None:
+    floor, initial, ceiling = ends[0] if has[0] else None, ends[1], ends[2] if has[1] else None
+    model = tank(costs, floor=floor, ceiling=ceiling)
+    lattice = Lattice.fit(model, resolve(model, limit, initial))
+    unit = lattice.units[0]
+    assert lattice.initial_D.dtype == lattice.floor_D.dtype == lattice.ceiling_D.dtype == np.int64
+    assert lattice.initial_D[0] * unit == initial
+    assert lattice.floor_D[0] == MINUS_INFINITY if floor is None else int(lattice.floor_D[0]) * unit == floor
+    assert lattice.ceiling_D[0] == PLUS_INFINITY if ceiling is None else int(lattice.ceiling_D[0]) * unit == ceiling
+    assert lattice.saturates == any(has)
+    # following any costs in ticks is following them in amounts
+    spent, ticks = initial, int(lattice.initial_D[0])
+    for _ in range(model.horizon):
+        for cost, cost_ticks in zip(costs, lattice.cost_OD[:, 0].tolist(), strict=True):
+            spent = model.resource("x").clamp(spent + cost)
+            ticks = min(max(ticks + cost_ticks, int(lattice.floor_D[0])), int(lattice.ceiling_D[0]))
+            assert ticks * unit == spent
+            assert (ticks <= lattice.upper_HD[0, 0]) == (spent <= limit)
+
+
+def test_plain_accounts() -> None:
+    initial, floor, ceiling = Lattice.plain_accounts(2)
+    assert initial.tolist() == [0, 0]
+    assert floor.tolist() == [MINUS_INFINITY] * 2
+    assert ceiling.tolist() == [PLUS_INFINITY] * 2
+    assert not fit(spend([[1]]), 3).saturates
+
+
+def test_a_limit_between_ticks_is_rounded_inward_beside_a_floor() -> None:
+    lattice = fit(tank([10**17, 2], floor="-1/2"), "10.0000000000000000000001")
+    assert lattice.units == (Fraction(1, 2),)
+    assert lattice.upper_HD[0, 0] == 20
+    assert lattice.floor_D[0] == -1
+
+
+@pytest.mark.parametrize(
+    ("ends", "spent", "found"),
+    [
+        ({"floor": "-1e30"}, 0, "found a cost of 1 (s/go) beside a floor of about -1e+30 over"),
+        ({"ceiling": 10**30}, 0, "found a cost of 1 (s/go) beside a ceiling of about 1e+30 over"),
+        ({}, 10**30, "found a cost of 1 (s/go) beside an initial amount of about 1e+30 over"),
+        ({"floor": "-1e-30"}, 0, "found a floor of "),
+        ({}, "1e-30", "found an initial amount of "),
+        ({"ceiling": "1/1000000000000000000000007"}, 0, "found a ceiling of "),
+    ],
+)
+def test_overflow_by_other_amounts_names_them(ends: Any, spent: Any, found: str) -> None:
+    model = tank([1, 2], **ends)
+    with pytest.raises(LatticeOverflowError) as caught:
+        Lattice.fit(model, resolve(model, 5, spent))
+    assert found in str(caught.value), str(caught.value)

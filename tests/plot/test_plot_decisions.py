@@ -198,6 +198,14 @@ def test_names_that_matplotlib_would_take_for_something_else(tmp_path):
     plot.save(axes, tmp_path / "a.png")
 
 
+def test_a_solution_stands_for_its_policy(van):
+    solution = solvent.solve(van)
+    whole, part = plot.policy(solution, "town"), plot.policy(solution.policy, "town")
+    assert legend(whole) == legend(part)
+    first, second = (axes.collections[0].get_paths() for axes in (whole, part))
+    assert [path.vertices.tolist() for path in first] == [path.vertices.tolist() for path in second]
+
+
 def test_a_given_axes_is_drawn_on_and_returned(van):
     axes = Figure().add_subplot()
     assert plot.policy(solvent.solve(van).policy, ax=axes) is axes
@@ -205,10 +213,10 @@ def test_a_given_axes_is_drawn_on_and_returned(van):
 
 def test_what_is_refused(van):
     solution = solvent.solve(van)
-    with pytest.raises(
-        PolicyError, match=r"policy: expected an AugmentedPolicy.*found Solution.*; solution.policy is one"
-    ):
-        plot.policy(solution)
+    with pytest.raises(PolicyError, match=r"policy: expected an AugmentedPolicy.*, found 'stay'"):
+        plot.policy("stay")
+    with pytest.raises(solvent.SolventError, match="a solution with a policy, found status infeasible"):
+        plot.policy(solvent.solve(instances.partition([3, 1, 1])))
     with pytest.raises(
         PolicyError, match=r"state: expected a state of the policy's model, found 'twon'; did you mean 'to"
     ):

@@ -151,6 +151,15 @@ def test_a_given_axes_is_drawn_on_and_returned():
     assert plot.arrows(model, solvent.solve(model).policy, ax=axes) is axes
 
 
+def test_a_solution_stands_for_its_policy():
+    model = instances.fuel_grid(3)
+    solution = solvent.solve(model)
+    whole, part = (plot.arrows(model, each).get_legend().get_texts() for each in (solution, solution.policy))
+    assert [text.get_text() for text in whole] == [text.get_text() for text in part]
+    with pytest.raises(solvent.SolventError, match="a solution with a policy, found status infeasible"):
+        plot.arrows(model, solvent.solve(model, -1))
+
+
 def test_what_is_refused():
     model = instances.fuel_grid(3)
     policy = solvent.solve(model, method="reduction").policy

@@ -258,3 +258,28 @@ def test_initial_amounts_are_needed_where_0_is_beyond_an_end() -> None:
     agent.act()
     agent.observe("s", -3)
     assert (agent.spent, agent.remaining) == ({"debt": 2}, {"debt": 7})
+
+
+def test_accounts_whose_sums_do_not_fit_are_refused() -> None:
+    half = 2**62
+    b = solvent.CMDP.builder(
+        horizon=1, start="s", resources=[solvent.Resource("r", floor=-half, ceiling=half)], budget={"r": 5}
+    )
+    b.add("s", "x", outcomes=[(1, "s", 1)])
+    model = b.build()
+    limits = resolve(model, None)
+    ends = np.array([0]), np.array([-half]), np.array([half])
+    none = np.zeros((1, 1), np.int64)
+    lattice = Lattice(("r",), (Fraction(1),), none, none, none, *ends)
+    policy = AugmentedPolicy.from_nodes(model, lattice, limits, layers=[([0], [[0]], [0])])
+    with pytest.raises(PolicyError, match="costs of r: expected a unit in which sums of costs fit 64 bits, found 1"):
+        policy.check_counting(model)
+
+
+def test_initial_ticks_must_be_those_of_the_limits() -> None:
+    model = tank()
+    policy = tank_policy(model)
+    fields = {f: getattr(policy, f) for f in policy.__dataclass_fields__}
+    forgotten = AugmentedPolicy(**{**fields, "initial_D": np.array([0])})
+    with pytest.raises(PolicyError, match="initial_D, 'fuel': expected the ticks of 4, found 0"):
+        forgotten.agent(state="depot")

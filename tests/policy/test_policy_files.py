@@ -317,3 +317,24 @@ def test_older_formats_have_no_accounts():
     plain = {name: array for name, array in arrays.items() if name not in ("initial_D", "floor_D", "ceiling_D")}
     with pytest.raises(SolventError, match="expected a name"):
         from_bytes(write_archive(plain, {**header, "solvent_policy": 2}))
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"solvent: 1\nhorizon: 3\n", r"text that begins with 'solvent: 1'; solvent\.load_model loads a model$"),
+        (b'\xef\xbb\xbf{"solvent": 1}', r"JSON; solvent\.load_model loads a model$"),
+        ("né: 1".encode() * 2000, r"text that begins with 'né: 1.*; solvent\.load_model loads a model$"),
+        (b"", r"an empty file$"),
+        (b" \n", r"a blank file$"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), r"a binary file of another kind$"),
+        (b"PK\x03\x04" + b"\0" * 100, r"an incomplete archive$"),
+    ],
+)
+def test_other_files_are_described(tmp_path, content, found):
+    file = tmp_path / "van.yaml"
+    file.write_bytes(content)
+    with pytest.raises(
+        PolicyError, match=rf"van\.yaml: expected a policy file, as policy\.save writes it, found {found}"
+    ):
+        solvent.load_policy(file)

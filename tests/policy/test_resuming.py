@@ -12,7 +12,7 @@ import pytest
 from random_accounts import KINDS, draw, exact_policy, first_state, random_case, rounded_policy, until_violation_policy
 
 import solvent
-from solvent.errors import PolicyError, SolventError
+from solvent.errors import ModelError, PolicyError, SolventError
 from solvent.model import instances
 from solvent.policy.markov import MarkovPolicy
 
@@ -223,6 +223,14 @@ def test_policies_that_find_the_nearest_node_resume_between_nodes() -> None:
     assert agent.act() == "take"
     assert agent.snapshot()["counted"] == {"weight": "2"}
     assert_same(policy.agent(snapshot=carried(agent.snapshot())), agent)
+
+
+def test_names_that_json_cannot_hold() -> None:
+    b = solvent.CMDP.builder(horizon=1, start=frozenset("a"), resources=[])
+    b.add(frozenset("a"), "x", outcomes=[(1, frozenset("a"))])
+    agent = MarkovPolicy(b.build(), [[0]]).agent()
+    with pytest.raises(ModelError, match="expected a name that files can hold: text, a number, or a tuple of these"):
+        agent.snapshot()
 
 
 def test_a_broken_agent_has_no_snapshot() -> None:

@@ -118,7 +118,7 @@ def test_by_resolution(tiny: Tiny, gap: float) -> None:
 def test_rounded_values_stay_within_the_bound_and_are_few(seed: int, delta: float) -> None:
     model = instances.random(4, 3, horizon=7, real_costs=True, cost_range=(0, 3), budget=15, seed=seed)
     problem = Problem.exact(model, resolve(model, None))
-    bounds = FrontierBounds(model, SingleResource.of(problem.lattice), ResourceMonitor())
+    bounds = FrontierBounds.at_start(model, SingleResource.of(problem.lattice), ResourceMonitor())
     exact = build(bounds, ResourceMonitor()).value(0)
     down, up = (build(bounds, ResourceMonitor(), resolution=delta, up=side) for side in (False, True))
     if exact == -math.inf:
@@ -222,6 +222,11 @@ def test_continuous_costs_that_nothing_can_keep_are_infeasible_at_once() -> None
     b.add(0, "a", reward=1, outcomes=[(1, 0, solvent.distribution("beta", a=2, b=3, low=1, high=3))])
     b.add(0, "z", outcomes=[(1, 0, 0)])
     assert solve(b.build(), gap=0.1, memory_limit="50MB").status is Status.INFEASIBLE
+
+
+def test_a_gap_needs_pruned_layers() -> None:
+    with pytest.raises(ModelError, match=r"gap: expected without prune=False, as closing a gap .*, found prune=False"):
+        solve(instances.paper(5, 1, budget=2), gap=0.1, prune=False)
 
 
 def test_a_gap_chooses_its_own_method() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -43,10 +44,12 @@ def test_bounds_without_following_hold(seed: int) -> None:
     model = random_model(np.random.default_rng(seed))
     problem = Problem.exact(model, resolve(model, None))
     resource = SingleResource.of(problem.lattice)
-    found = build(FrontierBounds(problem.model, resource, ResourceMonitor()), ResourceMonitor())
+    found = build(FrontierBounds.at_start(problem.model, resource, ResourceMonitor()), ResourceMonitor())
     if found.value(0) == -np.inf:
         return
-    done, bound = (follow_policy(problem.model, resource, found, max_nodes=most) for most in (10**6, 0))
+    done, bound = (
+        follow_policy(problem.model, resource, found, resource.initial_left, max_nodes=most) for most in (10**6, 0)
+    )
     assert done.complete
     assert not bound.complete
     assert (bound.most >= done.most).all()
@@ -60,15 +63,17 @@ def test_all_ways_of_following_agree(seed: int, monkeypatch: pytest.MonkeyPatch)
     model = random_model(rng)
     problem = Problem.exact(model, resolve(model, None))
     resource = SingleResource.of(problem.lattice)
-    found = build(FrontierBounds(problem.model, resource, ResourceMonitor()), ResourceMonitor())
+    found = build(FrontierBounds.at_start(problem.model, resource, ResourceMonitor()), ResourceMonitor())
     if found.value(0) == -np.inf:
         return
     cost, wider = resource.cost, resource.cost + rng.integers(0, 2, len(resource.cost))
     for true_cost in ((cost, cost), (cost, wider)):
+        low, high = (each[:, None] for each in resource.oriented(*true_cost))
+        truth = replace(problem.truth, low_OD=low, high_OD=high)
         monkeypatch.setattr(following, "_GRID_KEYS", 4_000_000)
-        table = follow_policy(problem.model, resource, found, true_cost=true_cost)
+        table = follow_policy(problem.model, resource, found, resource.initial_left, truth=truth)
         monkeypatch.setattr(following, "_GRID_KEYS", 0)
-        hashed = follow_policy(problem.model, resource, found, true_cost=true_cost)
+        hashed = follow_policy(problem.model, resource, found, resource.initial_left, truth=truth)
         assert table.complete
         assert hashed.complete
         for name in ("used", "most", "least"):
@@ -119,7 +124,7 @@ def test_bounds_of_large_costs_do_not_wrap_around() -> None:
     model = b.build()
     problem = Problem.exact(model, resolve(model, None))
     resource = SingleResource.of(problem.lattice)
-    found = build(FrontierBounds(problem.model, resource, ResourceMonitor()), ResourceMonitor())
-    bound = follow_policy(problem.model, resource, found, max_nodes=0)
+    found = build(FrontierBounds.at_start(problem.model, resource, ResourceMonitor()), ResourceMonitor())
+    bound = follow_policy(problem.model, resource, found, resource.initial_left, max_nodes=0)
     assert bound.most[-1] == large + 8
     assert bound.least[0] == large

@@ -228,7 +228,7 @@ def test_all_ways_to_sweep_agree(monkeypatch, parallel_from, at_once):
     resource = SingleResource.of(problem.lattice)
 
     def found(monitor, *, as_arrays):
-        return build(FrontierBounds(model, resource, monitor), monitor, arrays=as_arrays)
+        return build(FrontierBounds.at_start(model, resource, monitor), monitor, arrays=as_arrays)
 
     points = found(ResourceMonitor(), as_arrays=False)
     usual = found(ResourceMonitor(), as_arrays=True)
@@ -251,7 +251,7 @@ def test_parts_are_pickled(as_arrays):
     """So that the bounds, or a frontier, can be sent to another process."""
     model = instances.fuel_grid(4, horizon=14, tank=9)
     resource = SingleResource.of(Problem.exact(model, resolve(model, None)).lattice)
-    bounds = FrontierBounds(model, resource, ResourceMonitor())
+    bounds = FrontierBounds.at_start(model, resource, ResourceMonitor())
     frontier = build(bounds, ResourceMonitor(), arrays=as_arrays)
     copy = build(pickle.loads(pickle.dumps(bounds)), ResourceMonitor(), arrays=as_arrays)
     for other in (copy, pickle.loads(pickle.dumps(frontier))):
@@ -263,4 +263,4 @@ def test_parts_are_pickled(as_arrays):
         assert other.value(0) == frontier.value(0)
         assert other.layer_sizes == frontier.layer_sizes
         assert (other.extremes.top == frontier.extremes.top).all()
-    assert follow_policy(model, pickle.loads(pickle.dumps(resource)), copy).complete
+    assert follow_policy(model, pickle.loads(pickle.dumps(resource)), copy, resource.initial_left).complete

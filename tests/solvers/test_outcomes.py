@@ -53,7 +53,7 @@ def test_outcomes_that_differ_in_an_unlimited_resource_are_one() -> None:
     model = b.build()
     problem = Problem.exact(model, resolve(model, None))
     assert problem.model.n_outcomes == 1
-    assert problem.model.is_certain
+    assert problem.model.is_deterministic
     assert solvent.solve(model).method == "labels"
     assert solvent.solve(model).value == 3
 

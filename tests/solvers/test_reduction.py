@@ -234,7 +234,7 @@ def task(h, prune=True):
     lattice, monitor = Lattice.fit(model, resolve(model, None)), ResourceMonitor()
     arrays = steps.StepArrays(model, lattice, bounds_of(model, lattice, monitor, prune=prune), monitor)
     layers = forward(arrays, monitor)
-    inputs = (layers[h].part(0, len(layers[h])), arrays.arrays, arrays.cost_OD, arrays.at(h), arrays.independent)
+    inputs = (layers[h].part(0, len(layers[h])), arrays.arrays, arrays.costs, arrays.at(h), arrays.independent)
     return inputs, arrays.index(h + 1), arrays.marks, layers[h + 1]
 
 

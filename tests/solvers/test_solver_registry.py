@@ -34,7 +34,7 @@ class BruteForce:
     summary = "exact; tiny problems without randomness, by enumeration"
 
     def accepts(self, problem: Problem) -> Refusal | None:
-        if not problem.model.is_certain:
+        if not problem.model.is_deterministic:
             return Refusal("a model without randomness", "several outcomes")
         if problem.model.horizon > 6:
             return Refusal("at most 6 steps", f"{problem.model.horizon}")

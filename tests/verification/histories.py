@@ -367,13 +367,8 @@ class Case:
         return assert_true(report, self.model, self.decide, self.limits, self.spent, self.first, self.update)
 
 
-def augmented_case(
-    model: CMDP, seed: int, *, settle: bool = False, forget: bool = False, spent: dict[str, Fraction] | None = None
-) -> Case:
-    """Return an arbitrary deterministic policy on nodes; `forget` drops nodes beyond a broken limit."""
-    limits = resolve(model, None, spent)
-    lattice = Lattice.fit(model, limits)
-    n_tracked = len(lattice.resources)
+def settled_intervals(model: CMDP, n_tracked: int, seed: int, settle: bool) -> tuple[Any, Any, Callable[..., tuple]]:
+    """Return arbitrary settled intervals, right or wrong, and a function that returns the amounts of a node."""
     rng = np.random.default_rng(seed)
     low = rng.integers(-6, 7, (model.horizon, model.n_states, n_tracked))
     high = low + rng.integers(-2, 20, low.shape)
@@ -383,6 +378,18 @@ def augmented_case(
             return tuple(ticks)
         inside = (low[step, state] <= np.array(ticks)) & (np.array(ticks) <= high[step, state])
         return tuple(COLLAPSED if i else int(t) for i, t in zip(inside, ticks, strict=True))
+
+    return low, high, key
+
+
+def augmented_case(
+    model: CMDP, seed: int, *, settle: bool = False, forget: bool = False, spent: dict[str, Fraction] | None = None
+) -> Case:
+    """Return an arbitrary deterministic policy on nodes; `forget` drops nodes beyond a broken limit."""
+    limits = resolve(model, None, spent)
+    lattice = Lattice.fit(model, limits)
+    n_tracked = len(lattice.resources)
+    low, high, key = settled_intervals(model, n_tracked, seed, settle)
 
     def choose(step: int, state: int, ticks: tuple, actions: list[int]) -> list[int]:
         return [random.Random(repr((seed, step, state, key(step, state, ticks)))).choice(actions)]
@@ -418,13 +425,14 @@ def within(lattice: Lattice, step: int, ticks: tuple) -> bool:
     return bool((lattice.lower_HD[step] <= ticks).all() and (ticks <= lattice.upper_HD[step]).all())
 
 
-def randomized_case(model: CMDP, seed: int, spent: dict[str, Fraction] | None = None) -> Case:
+def randomized_case(model: CMDP, seed: int, spent: dict[str, Fraction] | None = None, *, settle: bool = False) -> Case:
     """Return an arbitrary randomized policy on nodes."""
     limits = resolve(model, None, spent)
     lattice = Lattice.fit(model, limits)
+    low, high, key = settled_intervals(model, len(lattice.resources), seed, settle)
 
     def weights(step: int, state: int, ticks: tuple, actions: list[int]) -> dict[int, float]:
-        rng = random.Random(repr((seed, step, state, ticks)))
+        rng = random.Random(repr((seed, step, state, key(step, state, ticks))))
         parts = {action: rng.choice([0, 1, 3]) for action in actions}
         total = sum(parts.values())
         return {a: p / total for a, p in parts.items() if p} if total else {actions[0]: 1.0}
@@ -434,15 +442,17 @@ def randomized_case(model: CMDP, seed: int, spent: dict[str, Fraction] | None = 
 
     layers = []
     for step, layer in enumerate(reachable(model, lattice, choose)):
+        nodes = {(state, key(step, state, ticks)): ticks for state, ticks in layer}
         entries = [
             (state, ticks, action, p)
-            for state, ticks in layer
+            for (state, _), ticks in nodes.items()
             for action, p in weights(step, state, ticks, offered(model, step, state)).items()
         ]
         columns = list(zip(*entries, strict=True)) if entries else [(), (), (), ()]
         ticks = np.array(columns[1], np.int64).reshape(len(entries), len(lattice.resources))
         layers.append((np.array(columns[0], np.int64), ticks, np.array(columns[2]), np.array(columns[3], float)))
-    policy = RandomizedPolicy.from_nodes(model, lattice, limits, layers=layers)
+    settled = [(low[h], high[h]) for h in range(model.horizon)] if settle else None
+    policy = RandomizedPolicy.from_nodes(model, lattice, limits, layers=layers, settled=settled)
 
     def decide(step: int, state: Any, spent: dict[str, Fraction]) -> Mapping[Any, float]:
         ticks = tuple(int(spent[name] / unit) for name, unit in zip(lattice.resources, lattice.units, strict=True))
@@ -490,9 +500,12 @@ def callable_case(model: CMDP, seed: int, spent: dict[str, Fraction] | None = No
     return Case(model, resolve(model, None, spent), policy, decide, spent)
 
 
-def until_violation_case(model: CMDP, seed: int, spent: dict[str, Fraction] | None = None) -> Case:
+def until_violation_case(
+    model: CMDP, seed: int, spent: dict[str, Fraction] | None = None, *, settle: bool = False
+) -> Case:
     """Return an arbitrary randomized policy on nodes, and a Markov policy once one of its limits is broken."""
-    before, then = randomized_case(model, seed, spent), markov_case(model, seed, randomized=True, spent=spent)
+    before = randomized_case(model, seed, spent, settle=settle)
+    then = markov_case(model, seed, randomized=True, spent=spent)
     policy = UntilViolationPolicy.of(before.policy, then.policy)
 
     def decide(step: int, state: Any, known: Any) -> Mapping[Any, float] | None:

@@ -3,6 +3,7 @@ enumeration of all histories."""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -13,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solvent
-from solvent import BudgetError, PolicyError, Resource, simulate, verify
+from solvent import Budget, BudgetError, PolicyError, Resource, simulate, verify
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
+from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.table import AugmentedPolicy
+from solvent.policy.until_violation import UntilViolationPolicy
 
 SEEDS = st.integers(0, 10**6)
 UNITS = [Fraction(1, 2), Fraction(1), Fraction(7, 3)]
@@ -65,15 +68,15 @@ def test_markov_policies(account: histories.Account, seed: int) -> None:
 
 
 @many
-@given(histories.accounts(), SEEDS)
-def test_randomized_policies(account: histories.Account, seed: int) -> None:
-    check(histories.randomized_case(account.model, seed, account.spent))
+@given(histories.accounts(), SEEDS, st.booleans())
+def test_randomized_policies(account: histories.Account, seed: int, settle: bool) -> None:
+    check(histories.randomized_case(account.model, seed, account.spent, settle=settle))
 
 
 @many
-@given(histories.accounts(), SEEDS)
-def test_policies_until_a_violation(account: histories.Account, seed: int) -> None:
-    check(histories.until_violation_case(account.model, seed, account.spent))
+@given(histories.accounts(), SEEDS, st.booleans())
+def test_policies_until_a_violation(account: histories.Account, seed: int, settle: bool) -> None:
+    check(histories.until_violation_case(account.model, seed, account.spent, settle=settle))
 
 
 @many
@@ -99,6 +102,36 @@ def test_a_history_without_decisions_stops_only_beyond_a_limit(account: historie
             verify(case.model, case.policy, spent=case.spent)
     else:
         check(case)
+
+
+AMOUNT = st.fractions(-4, 4, max_denominator=6)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.tuples(AMOUNT, AMOUNT).map(sorted),
+    st.tuples(st.booleans(), st.booleans()),
+    AMOUNT,
+    st.lists(AMOUNT, min_size=1, max_size=6),
+    st.sampled_from(UNITS),
+    st.booleans(),
+)
+def test_counts_stay_close_to_what_is_spent(ends, has, first, costs, unit, up) -> None:
+    """The bounds on the page on guarantees: clamping is monotone and 1-Lipschitz."""
+    turn = math.ceil if up else math.floor
+    resource = Resource("x", floor=ends[0] if has[0] else None, ceiling=ends[1] if has[1] else None)
+    counter = Resource(
+        "x",
+        floor=None if resource.floor is None else turn(resource.floor / unit),
+        ceiling=None if resource.ceiling is None else turn(resource.ceiling / unit),
+    )
+    spent = resource.clamp(first)
+    count = counter.clamp(Fraction(turn(spent / unit)))
+    whole = count * unit == spent
+    for step, cost in enumerate(costs):
+        spent, count = resource.clamp(spent + cost), counter.clamp(count + turn(cost / unit))
+        error = (count * unit - spent) * (1 if up else -1)
+        assert 0 <= error < (step + (1 if whole else 2)) * unit
 
 
 @settings(max_examples=80, deadline=None)
@@ -258,7 +291,7 @@ def test_what_spent_may_be() -> None:
     with pytest.raises(BudgetError, match=r"spent, fuel: expected at least the floor, 0, found -1"):
         verify(model, plan, spent=-1)
     with pytest.raises(BudgetError, match="did you mean 'fuel'"):
-        simulate(model, plan, spent={"fule": 1})
+        simulate(model, plan, spent={"fuels": 1})
     limits = resolve(model, None, 3)
     lattice = Lattice.fit(model, limits)
     layers = [([0], [[3 + 3 * step]], [0]) for step in range(3)]
@@ -275,40 +308,16 @@ def test_what_spent_may_be() -> None:
             use(model, policy, spent=10**30)
 
 
-@pytest.mark.parametrize("first", [0, 2, 4, 6])
-def test_a_policy_is_followed_by_its_own_count(first: int) -> None:
-    """A table with another initial count than the limits say counts other amounts than those spent, as its agent."""
+@pytest.mark.parametrize("changed", [{"floor_D": -1}, {"ceiling_D": 9}, {"initial_D": 2}], ids=str)
+@pytest.mark.parametrize("use", [verify, simulate])
+def test_a_policy_must_count_as_the_model_does(use: Any, changed: dict[str, int]) -> None:
     model = van()
     limits = resolve(model, None, 3)
-    lattice = Lattice.fit(model, limits)
-    states, amounts = np.repeat([0, 1], 20), np.tile(np.arange(-8, 12), 2)[:, None]
-    actions = np.where(states == 1, 2, (amounts[:, 0] % 4 > 1).astype(int))
-    policy = AugmentedPolicy.from_nodes(model, lattice, limits, layers=[(states, amounts, actions)] * 3)
-    for side, end in (("floor", -1), ("ceiling", 9)):
-        with pytest.raises(PolicyError, match=f"policy, {side} of 'fuel': expected"):
-            verify(model, histories.replace(policy, **{f"{side}_D": np.array([end])}))
-    policy = histories.replace(policy, initial_D=np.array([first]))
-    ends = [int(policy.floor_D[0]), int(policy.ceiling_D[0])]
-
-    def decide(step: int, state: Any, count: int) -> dict[Any, float]:
-        return {policy.action(step, state, count): 1.0}
-
-    def update(step: int, count: int, cost: dict[str, Fraction]) -> int:
-        return min(max(count + int(cost["fuel"]), ends[0]), ends[1])
-
-    case = histories.Case(model, limits, policy, decide, {"fuel": Fraction(3)}, first, update)
-    check(case)
-    for seed in range(8):
-        rng, agent, worst = np.random.default_rng(seed), policy.agent(), case.truth().worst["fuel"]
-        while not agent.done:
-            row = next(
-                r
-                for r in model.rows(agent.step, model.state_index(agent.state))
-                if model.actions[model.row_action[r]] == agent.act()
-            )
-            outcome = model.outcomes(row)[rng.integers(len(model.outcomes(row)))]
-            agent.observe(outcome.next_state, outcome.cost)
-            assert agent.spent["fuel"] <= worst[agent.step - 1]
+    layers = [([0], [[3 + 3 * step]], [0]) for step in range(3)]
+    policy = AugmentedPolicy.from_nodes(model, Lattice.fit(model, limits), limits, layers=layers)
+    tampered = histories.replace(policy, **{name: np.array([end]) for name, end in changed.items()})
+    with pytest.raises(PolicyError, match="'fuel': expected"):
+        use(model, tampered)
 
 
 def test_an_initial_amount_between_two_ticks() -> None:
@@ -325,6 +334,26 @@ def test_an_initial_amount_between_two_ticks() -> None:
     assert report.worst_spent_by_step == {"x": (Fraction(3, 2), Fraction(3, 2))}
     assert simulate(model, policy, 5, spent="1/2").max_spent == {"x": Fraction(3, 2)}
     assert verify(model, policy).value == 2
+
+
+def test_merged_amounts_of_which_some_break_a_limit() -> None:
+    """A table that says amounts no longer matter is not believed where some of them break one of its limits."""
+    b = solvent.CMDP.builder(
+        horizon=3, start=0, resources=["x"], budget={"x": Budget(upper=[None, 4, None], lower=[None, 0, None])}
+    )
+    b.add(0, "a", reward=1, outcomes=[(0.25, 0, 3), (0.25, 0, 0), (0.5, 0, -3)], steps=[0])
+    b.add(0, "a", reward=2, outcomes=[(1, 0, 2)], steps=[1, 2])
+    b.add(0, "b", reward=5, outcomes=[(1, 0, 2)], steps=[1, 2])
+    model = b.build()
+    limits = resolve(model, None)
+    lattice = Lattice.fit(model, limits)
+    settled = [(np.array([[-99]]), np.array([[99]]))] * 3
+    layers = [([0], [[0]], [0], [1.0])] * 3
+    table = RandomizedPolicy.from_nodes(model, lattice, limits, layers=layers, settled=settled)
+    policy = UntilViolationPolicy.of(table, MarkovPolicy(model, [[0], [0], [1]]))
+    for budget, chance in ((None, 0.75), (100, 0)):
+        report = verify(model, policy, budget)
+        assert (report.value, report.violation_probability) == (1 + 2 + 0.75 * 5 + 0.25 * 2, chance)
 
 
 def test_discounted_models_refuse_spent() -> None:

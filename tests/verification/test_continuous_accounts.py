@@ -219,6 +219,22 @@ def test_an_example_computed_by_hand() -> None:
     assert report.witness.steps[-1].spent == {"lost": 3}
 
 
+def test_a_deep_fall_after_a_large_initial_amount() -> None:
+    """Costs are told apart down to where the policy no longer distinguishes the amounts, however much was spent."""
+    b = CMDP.builder(horizon=2, start=0, resources=[Resource("x", ceiling=12)], budget=12)
+    b.add(0, "fall", outcomes=[(1, 0, solvent.distribution("exponential", scale=5, negate=True))])
+    b.add(0, "pay", reward=1, outcomes=[(1, 0, 1)])
+    model = b.build()
+    limits = resolve(model, None, 10)
+    free, ends = np.zeros((2, 1), np.int64), [[10], [MINUS_INFINITY], [12]]
+    lattice = Lattice(("x",), (Fraction(1),), np.zeros((2, 1), np.int64), free, free, *map(np.array, ends))
+    layers = [([0], [[12]], [0]), ([0, 0], [[-5], [12]], [1, 0])]
+    policy = AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers, lookup="at_most", counting=("up",))
+    assert verify(model, policy).value == pytest.approx(math.exp(-15 / 5))
+    assert verify(model, policy, spent=0).value == pytest.approx(math.exp(-5 / 5))
+    assert simulate(model, policy, 20_000, seed=1).mean_reward == pytest.approx(math.exp(-3), abs=0.008)
+
+
 def test_a_floor_bounds_what_is_not_bounded_below() -> None:
     b = CMDP.builder(horizon=3, start=0, resources=[Resource("x", floor=-2)], budget=Budget(lower=-2))
     b.add(0, "fall", outcomes=[(1, 0, solvent.distribution("exponential", scale=5, negate=True))])

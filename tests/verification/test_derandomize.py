@@ -76,6 +76,14 @@ def test_it_is_the_best_policy_with_these_actions():
     assert verify(model, derandomize(model, uniform)).value == pytest.approx(value[0])
 
 
+def test_a_solution_stands_for_its_policy():
+    model = instances.fuel_grid(3)
+    solution = solvent.solve(model)
+    assert derandomize(model, solution) == derandomize(model, solution.policy)
+    with pytest.raises(solvent.SolventError, match="a solution with a policy, found status infeasible"):
+        derandomize(model, solvent.solve(model, -1))
+
+
 def test_what_cannot_be_derandomized():
     model = instances.markov_gap()
     with pytest.raises(PolicyError, match="expected a MarkovPolicy"):

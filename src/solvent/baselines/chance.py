@@ -21,7 +21,7 @@ from solvent.baselines.result import Baseline
 from solvent.core.exact import Number, exact
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, SolventError, quote
-from solvent.model.budget import BudgetLike, Limits, resolve
+from solvent.model.budget import BudgetLike, Limits, SpentLike, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.policy.markov import MarkovPolicy
@@ -38,6 +38,7 @@ def chance(
     budget: BudgetLike | None = None,
     delta: Number = 0.05,
     *,
+    spent: SpentLike | None = None,
     max_nodes: int = MAX_NODES,
     monitor: ResourceMonitor | None = None,
 ) -> Baseline:
@@ -49,7 +50,10 @@ def chance(
     budget : number, Budget, or dict of them by resource, optional
         The budget. Default: that of the model.
     delta : number
-        Maximum probability, from 0 to 1, that some limit is broken after some step.
+        Maximum probability, from 0 to 1, that some limit is broken after some step or, if the model has a goal, that
+        the episode ends outside it.
+    spent : number, or dict of numbers by resource, optional
+        What has been spent before the first step. Default: nothing.
     max_nodes : int
         Maximum number of nodes (step, state, spent).
     monitor : ResourceMonitor, optional
@@ -82,7 +86,7 @@ def chance(
     [5.0, 5.5, 10.0]
     """
     check_model(model)
-    return chance_within(model, resolve(model, budget), read_delta(delta), max_nodes, monitor)
+    return chance_within(model, resolve(model, budget, spent), read_delta(delta), max_nodes, monitor)
 
 
 def read_delta(delta: Number) -> float:
@@ -114,7 +118,7 @@ def chance_within(
     allowed = delta * (1 + SLACK)
     low = best_plan(graph, by_breach, continues=True)
     if low.breach > allowed:
-        message = f"every policy exceeds the budget with probability at least {low.breach:.6g}"
+        message = f"every policy {graph.breaking} with probability at least {low.breach:.6g}"
         return Baseline.without_policy("chance", Status.INFEASIBLE, message, limits)
     high = best_plan(graph, by_reward, continues=True)
     if high.breach <= allowed:
@@ -126,7 +130,7 @@ def chance_within(
     policy = mix(graph, low, high, share, MarkovPolicy(model, graph.free.action_HS))
     value = low.reward + share * (high.reward - low.reward)
     breach = low.breach + share * (high.breach - low.breach)
-    message = f"exceeds the budget with probability {breach:.6g}; {delta:g} is allowed"
+    message = f"{graph.breaking} with probability {breach:.6g}; {delta:g} is allowed"
     return Baseline("chance", Status.OPTIMAL, value, message, limits, policy)
 
 

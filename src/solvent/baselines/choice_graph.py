@@ -6,8 +6,9 @@ Unlike the layers of `solvent.solvers`, actions that may break a limit are part 
     by being settled:       no limit can be broken any more, so it continues with the unconstrained optimum;
     by reaching its end.
 
-What was spent matters nowhere else. So the probability of exceeding the budget is one sum over the graph: the occupancy
-of each choice times its probability of breaking a limit at that step.
+An episode that ends outside the goal of the model breaks a limit there. If the model has a goal, nodes without anything
+left to limit stay in the graph until the end. What was spent matters nowhere else. So the probability of exceeding the
+budget is one sum over the graph: the occupancy of each choice times its probability of breaking a limit at that step.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class ChoiceLayer:
     node, row : ndarray of int64, shape (C,)
         Node and model row of each choice.
     gain : ndarray of float64, shape (C,)
-        Reward, plus the expected reward of the unconstrained optimum after outcomes that settle all resources.
+        Reward, plus the expected reward of the unconstrained optimum after outcomes that settle everything.
     gain_over : ndarray of float64, shape (C,)
         Expected reward of the unconstrained optimum after outcomes that break a limit.
     breach : ndarray of float64, shape (C,)
@@ -73,7 +74,7 @@ class ChoiceLayer:
 
 @dataclass(frozen=True)
 class ChoiceGraph:
-    """The layers of all steps; there are none if the start is settled or exceeds the budget.
+    """The layers of all steps; there are none if every first state is settled or exceeds the budget.
 
     Attributes
     ----------
@@ -84,8 +85,12 @@ class ChoiceGraph:
         Its settled intervals determine which amounts are collapsed.
     free : MarkovOptimum
         Values and actions where limits no longer matter.
+    start_N : ndarray of float64, shape (N,)
+        Probability of each node of the first layer.
+    start_gain, start_gain_over : float
+        Expected reward from first states that are settled, and from those that break a limit by being terminal.
     start_breach : float
-        1 if the start is terminal and breaks a limit, else 0.
+        Probability of first states that are terminal and break a limit.
     layers : list of ChoiceLayer
         One per step, up to the last step that has nodes.
     monitor : ResourceMonitor
@@ -96,18 +101,26 @@ class ChoiceGraph:
     lattice: Lattice
     bounds: Bounds
     free: MarkovOptimum
+    start_N: NDArray[np.float64]
+    start_gain: float
+    start_gain_over: float
     start_breach: float
     layers: list[ChoiceLayer]
     monitor: ResourceMonitor = field(default_factory=ResourceMonitor)
 
     @property
-    def free_value(self) -> float:
-        """The unconstrained optimum."""
-        return float(self.free.value_HS[0, self.model.start_index])
+    def breaking(self) -> str:
+        """What counts as a breach, for messages."""
+        return "exceeds the budget" + ("" if self.model.may_end is None else " or ends outside the goal")
 
     def settled_choices(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return the states in which all resources can be settled at a step, and the actions taken there."""
+        """Return the states in which all resources can be settled at a step, and the actions taken there.
+
+        None if the model has a goal: nodes then stay in the graph.
+        """
         possible = (self.bounds.settled_low[step] <= self.bounds.settled_high[step]).all(1)
+        if self.model.may_end is not None:
+            possible[:] = False
         states = np.flatnonzero(possible & (self.free.action_HS[step] != UNDECIDED))
         return states, self.free.action_HS[step, states]
 
@@ -146,11 +159,12 @@ def explore(
     bounds = bounds_of(model, lattice, monitor)
     monitor.reserve(12 * (model.horizon + 1) * model.n_states, "values per step and state")
     free = markov_optimum(model, monitor=monitor)
-    nothing = np.zeros((1, len(lattice.resources)), np.int64)
-    start = np.array([model.start_index])
-    arrival = _arrive(model, bounds, 0, start, nothing, np.zeros(1, bool))
+    starts, chance = model.start_states, model.start_probability
+    initial = np.tile(lattice.initial_D, (len(starts), 1))
+    arrival = _arrive(model, bounds, 0, starts, initial, np.zeros(len(starts), bool))
     kept = ~(arrival.over | arrival.settled)
     state, spent = arrival.state[kept], arrival.spent_ND[kept]
+    worth = chance * free.value_HS[0, starts]
     layers: list[ChoiceLayer] = []
     n_nodes = 0
     while len(state) and len(layers) < model.horizon:
@@ -170,7 +184,19 @@ def explore(
         layer, state, spent = _expand(model, lattice, bounds, free, len(layers), state, spent, owner, row)
         layers.append(layer)
         monitor.release(temporary)
-    return ChoiceGraph(model, limits, lattice, bounds, free, float(arrival.over[0]), layers, monitor)
+    return ChoiceGraph(
+        model,
+        limits,
+        lattice,
+        bounds,
+        free,
+        chance[kept],
+        float(worth[arrival.settled].sum()),
+        float(worth[arrival.over].sum()),
+        float(chance[arrival.over].sum()),
+        layers,
+        monitor,
+    )
 
 
 def _too_many(method: str, step: int, max_nodes: int) -> ModelError:
@@ -194,10 +220,14 @@ def _arrive(
     inside = (bounds.settled_low[step][state] <= spent_ND) & (spent_ND <= bounds.settled_high[step][state])
     spent_ND = np.where(inside, COLLAPSED, spent_ND)
     settled = (spent_ND == COLLAPSED).all(1)
+    ended = np.ones(len(state), bool)
     if step < model.horizon:
         # nothing more is spent in a terminal state; if not settled, a later limit will be broken
         ended = (np.diff(model.row_indptr_at(step)) == 0)[state]
         over = over | (ended & ~settled)
+    if model.may_end is not None:
+        over = over | (ended & ~model.may_end[state])
+        settled = settled & ended
     return _Arrival(state, spent_ND, over, settled & ~over)
 
 
@@ -216,7 +246,8 @@ def _expand(
     choice, outcome = spread(model.outcome_indptr, row)
     before = spent_ND[owner[choice]]
     known = before != COLLAPSED
-    after = np.where(known, before + np.where(known, lattice.cost_OD[outcome], 0), COLLAPSED)
+    moved = np.clip(before + np.where(known, lattice.cost_OD[outcome], 0), lattice.floor_D, lattice.ceiling_D)
+    after = np.where(known, moved, COLLAPSED)
     broken = (known & ((after > lattice.upper_HD[step]) | (after < lattice.lower_HD[step]))).any(1)
     arrival = _arrive(model, bounds, step + 1, model.next_state[outcome].astype(np.int64), after, broken)
     probability = model.probability[outcome]

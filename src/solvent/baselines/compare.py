@@ -29,7 +29,7 @@ from solvent.errors import (
     quote,
 )
 from solvent.model.amounts import short_amount
-from solvent.model.budget import Budget, BudgetLike, Limits, resolve
+from solvent.model.budget import Budget, BudgetLike, Limits, SpentLike, read_spent, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.solvers.finite import Request, solve_finite
@@ -228,11 +228,16 @@ class _Task:
     model: CMDP
     limits: Limits
     delta: float
+    spent: SpentLike | None
     monitor: ResourceMonitor
 
     @property
     def budget(self) -> dict[str, Budget]:
         return as_budget(self.model, self.limits)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"spent": self.spent, "monitor": self.monitor}
 
 
 def _exact(task: _Task) -> _Planned:
@@ -242,27 +247,27 @@ def _exact(task: _Task) -> _Planned:
 
 
 def _expectation(task: _Task) -> _Planned:
-    return _Planned.of(expectation(task.model, task.budget, monitor=task.monitor))
+    return _Planned.of(expectation(task.model, task.budget, **task.options))
 
 
 def _chance(task: _Task) -> _Planned:
-    return _Planned.of(chance(task.model, task.budget, task.delta, monitor=task.monitor))
+    return _Planned.of(chance(task.model, task.budget, task.delta, **task.options))
 
 
 def _smaller_expectation(task: _Task) -> _Planned:
-    return _Planned.of(smaller_budget(task.model, task.budget, monitor=task.monitor))
+    return _Planned.of(smaller_budget(task.model, task.budget, **task.options))
 
 
 def _smaller_chance(task: _Task) -> _Planned:
-    return _Planned.of(smaller_budget(task.model, task.budget, "chance", task.delta, monitor=task.monitor))
+    return _Planned.of(smaller_budget(task.model, task.budget, "chance", task.delta, **task.options))
 
 
 def _knapsack(task: _Task) -> _Planned:
-    return _Planned.of(knapsack_style(task.model, task.budget, monitor=task.monitor))
+    return _Planned.of(knapsack_style(task.model, task.budget, **task.options))
 
 
 def _unconstrained(task: _Task) -> _Planned:
-    return _Planned.of(unconstrained(task.model, task.budget, monitor=task.monitor))
+    return _Planned.of(unconstrained(task.model, task.budget, **task.options))
 
 
 #: The methods of `compare`, in order. To add one, add a planner here.
@@ -297,6 +302,7 @@ def compare(
     budget: BudgetLike | None = None,
     *,
     delta: Number = 0.05,
+    spent: SpentLike | None = None,
     methods: Sequence[str] | None = None,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
@@ -311,6 +317,8 @@ def compare(
         The budget. Default: that of the model.
     delta : number
         Probability of exceeding the budget that the chance-constrained methods allow.
+    spent : number, or dict of numbers by resource, optional
+        What has been spent before the first step. Default: nothing.
     methods : sequence of str, optional
         Some of "exact", "expectation", "chance", "smaller expectation", "smaller chance", "knapsack" and
         "unconstrained". Default: all.
@@ -335,7 +343,8 @@ def compare(
     Notes
     -----
     Every number except `claimed` and `seconds` is computed by `verify` from the policy, followed to the horizon. Where
-    its own rules would end the episode, the knapsack-style policy continues with the unconstrained optimum.
+    its own rules would end the episode, the knapsack-style policy continues with the unconstrained optimum. A history
+    that ends outside the goal of the model counts as one that breaks a limit.
 
     Examples
     --------
@@ -346,14 +355,14 @@ def compare(
     """
     check_model(model)
     wanted = _read_methods(methods)
-    limits, probability = resolve(model, budget), read_delta(delta)
+    limits, probability = resolve(model, budget, spent), read_delta(delta)
     rows = []
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     with open_progress(progress) as bar, ResourceMonitor(seconds, memory) as monitor:
         for done, name in enumerate(wanted):
             bar.report("comparing", done, len(wanted), {})
             used = monitor.used
-            rows.append(_row(name, _Task(model, limits, probability, monitor)))
+            rows.append(_row(name, _Task(model, limits, probability, spent, monitor)))
             monitor.release(monitor.used - used)
     return Comparison(model.name or "model", tuple(rows), limits)
 
@@ -371,7 +380,8 @@ def _row(name: str, task: _Task) -> ComparisonRow:
     if planned.policy is None:
         return _without_policy(name, planned.status, planned.message, seconds)
     try:
-        report = verify_within(task.model, planned.policy, task.limits, task.monitor)
+        before = read_spent(task.model, task.spent)
+        report = verify_within(task.model, planned.policy, task.limits, task.monitor, spent=before)
     except PolicyError as error:
         return _without_policy(name, Status.REFUSED, f"verification stopped: {error}", seconds)
     except REACHED as reached:

@@ -2,9 +2,12 @@
 
 With x[h, row] the probability of taking a row at step h, and y[h, d] the expected amount spent of resource d after it,
 
-    max  sum x r     subject to     sum over rows of s of x[0] = 1 at the start,
+    max  sum x r     subject to     sum over rows of s of x[0] = probability of starting in s,
                                     sum over rows of s of x[h] = sum over outcomes into s of x[h - 1] p,
                                     y[h, d] = y[h - 1, d] + sum x[h] E[c],     lower <= y[h, d] <= upper where limited.
+
+Rewards for ending are part of r where a row leads to the end. If episodes must end in a goal, x is 0 for rows that can
+end elsewhere: a goal is reached in every history, not in expectation.
 
 The policy takes each row of a state in proportion to x. It depends on step and state only: as spending is constrained
 in expectation only, knowing what was spent would not help.
@@ -21,8 +24,8 @@ from solvent.baselines.occupancy import Ends, Occupancy
 from solvent.baselines.result import Baseline
 from solvent.baselines.unconstrained import markov_optimum
 from solvent.core.limits import ResourceMonitor
-from solvent.errors import ProgramError
-from solvent.model.budget import BudgetLike, Limits, resolve
+from solvent.errors import ModelError, ProgramError, quote
+from solvent.model.budget import BudgetLike, Limits, SpentLike, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.policy.markov import MarkovPolicy
@@ -41,6 +44,7 @@ def expectation(
     budget: BudgetLike | None = None,
     *,
     every_step: bool = False,
+    spent: SpentLike | None = None,
     monitor: ResourceMonitor | None = None,
 ) -> Baseline:
     """Return the best policy among those whose *expected* spending keeps the limits.
@@ -53,16 +57,21 @@ def expectation(
     every_step : bool
         If True, expected spending must keep the limits after every step. If False, a limit that is the same for all
         steps constrains only the expected total, as is usual; limits that vary by step always apply at their steps.
+    spent : number, or dict of numbers by resource, optional
+        What has been spent before the first step. Default: nothing.
     monitor : ResourceMonitor, optional
         Time and memory limits; used by `compare`.
 
     Returns
     -------
     Baseline
-        With a randomized Markov policy, or status "infeasible" if no policy keeps the limits in expectation.
+        With a randomized Markov policy, or status "infeasible" if no policy keeps the limits in expectation, and ends
+        every episode in the goal if the model has one.
 
     Raises
     ------
+    ModelError
+        If a limited resource saturates: what was spent is then not a sum of costs, and has no linear program.
     ProgramError
         If the linear program could not be solved. It is a `SolventError`.
 
@@ -82,8 +91,21 @@ def expectation(
     0.5
     """
     check_model(model)
-    limits = resolve(model, budget)
+    limits = resolve(model, budget, spent)
+    refuse_saturation(model, limits, "expectation")
     return expectation_within(Occupancy(model, limits.resources, monitor), limits, every_step=every_step)
+
+
+def refuse_saturation(model: CMDP, limits: Limits, where: str) -> None:
+    """Raise a `ModelError` if a limited resource saturates."""
+    for name in limits.resources:
+        if model.resource(name).saturates:
+            raise ModelError(
+                f"{where}, resource {quote(name)}",
+                "one that does not saturate, as expected spending is a sum of expected costs",
+                repr(model.resource(name)),
+                "solve, chance and knapsack_style accept it; for this method, put the amount into the states",
+            )
 
 
 def expectation_within(program: Occupancy, limits: Limits, *, every_step: bool = False) -> Baseline:
@@ -92,27 +114,36 @@ def expectation_within(program: Occupancy, limits: Limits, *, every_step: bool =
     solved = program.maximize(bounds)
     if solved is None:
         message = "the expected spending of every policy breaks some limit"
+        if program.model.may_end is not None:
+            message = "every policy breaks some limit in expectation, or may end outside the goal"
         return Baseline.without_policy("expectation", Status.INFEASIBLE, message, limits)
     policy = _policy(program, solved.x, solved.price_HD)
     followed = program.follow(policy.table)
     size = max(abs(solved.value), float(np.abs(program.model.row_reward).max(initial=0.0)))
+    if program.model.end_reward is not None:
+        size = max(size, float(np.abs(program.model.end_reward).max()))
     if abs(followed.value - solved.value) > _AGREEMENT * size:
         raise ProgramError(
             f"expectation: the value of the policy is {followed.value!r}, that of the linear program {solved.value!r}"
         )
-    parts = (f"{name} {total:.6g}" for name, total in zip(limits.resources, followed.spent_D, strict=True))
+    totals = [float(first) + total for first, total in zip(limits.initial, followed.spent_D, strict=True)]
+    parts = (f"{name} {total:.6g}" for name, total in zip(limits.resources, totals, strict=True))
     message = f"expected spending {', '.join(parts)}" if limits.resources else "nothing is limited"
     # adding 0 turns minus zero into zero
     return Baseline("expectation", Status.OPTIMAL, solved.value + 0.0, message, limits, policy)
 
 
 def bound_ends(limits: Limits, *, every_step: bool) -> Ends:
-    """Return the limits on expected spending: only the last one, on a side whose limits are all the same."""
+    """Return the limits on expected costs: only the last one, on a side whose limits are all the same.
+
+    These are the limits on expected spending, less what has been spent before the first step.
+    """
 
     def of(sides: tuple[tuple[Fraction | None, ...], ...]) -> list[tuple[int, int, Fraction]]:
         found = []
         for d, side in enumerate(sides):
-            limited = [(step, d, limit) for step, limit in enumerate(side) if limit is not None]
+            first = limits.initial[d]
+            limited = [(step, d, limit - first) for step, limit in enumerate(side) if limit is not None]
             if not every_step and len(limited) == len(side) and len(set(side)) == 1:
                 limited = limited[-1:]
             found += limited
@@ -124,7 +155,7 @@ def bound_ends(limits: Limits, *, every_step: bool) -> Ends:
 def _policy(program: Occupancy, x: NDArray[np.float64], price_HD: NDArray[np.float64]) -> MarkovPolicy:
     """Return the policy that takes rows in proportion to x, and optimizes for the prices where x is too small."""
     model = program.model
-    priced = markov_optimum(model, lambda step: model.row_reward - program.cost_RD @ price_HD[step])
+    priced = markov_optimum(model, lambda step: model.row_reward - program.cost_RD @ price_HD[step], goals=True)
     table: NDArray[np.float64] = np.zeros((model.horizon, model.n_states, model.n_actions))
     step, state = np.nonzero(priced.action_HS >= 0)
     table[step, state, priced.action_HS[step, state]] = 1.0

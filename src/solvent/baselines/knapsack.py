@@ -6,7 +6,8 @@ problem on the graph of nodes, nothing more is earned after a limit is broken, a
     W(node) = max over rows of  r + sum over outcomes that keep all limits of  p W(next node).
 
 The reward of a row is earned by taking it, so the step that breaks a limit is still rewarded. At the last step the
-constraint has no effect: the policy takes the best reward in every history (`cor: cMDP-failure`).
+constraint has no effect: the policy takes the best reward in every history (`cor: cMDP-failure`). An episode that ends
+outside the goal of a model breaks a limit at its end: it does not get the reward for ending.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from solvent.baselines.choice_graph import MAX_NODES, explore
 from solvent.baselines.plans import best_plan, by_reward, mix
 from solvent.baselines.result import Baseline
 from solvent.core.limits import ResourceMonitor
-from solvent.model.budget import BudgetLike, resolve
+from solvent.model.budget import BudgetLike, SpentLike, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.policy.markov import MarkovPolicy
@@ -27,6 +28,7 @@ def knapsack_style(
     budget: BudgetLike | None = None,
     *,
     stops: bool = False,
+    spent: SpentLike | None = None,
     max_nodes: int = MAX_NODES,
     monitor: ResourceMonitor | None = None,
 ) -> Baseline:
@@ -40,6 +42,8 @@ def knapsack_style(
     stops : bool
         What the policy does after a limit is broken, as nothing ends the episode in the model itself. If True, it
         decides nothing more, and `verify` reports the claimed value. If False, it follows the unconstrained optimum.
+    spent : number, or dict of numbers by resource, optional
+        What has been spent before the first step. Default: nothing.
     max_nodes : int
         Maximum number of nodes (step, state, spent).
     monitor : ResourceMonitor, optional
@@ -69,10 +73,11 @@ def knapsack_style(
     Baseline(knapsack, optimal, value 10)
     """
     check_model(model)
-    limits = resolve(model, budget)
+    limits = resolve(model, budget, spent)
     graph = explore(model, limits, "knapsack_style", max_nodes, monitor)
     best = best_plan(graph, by_reward, continues=False)
     after = None if stops else MarkovPolicy(model, graph.free.action_HS)
-    message = f"breaks a limit with probability {best.breach:.6g}"
+    breaking = "breaks a limit" if model.may_end is None else "breaks a limit or ends outside the goal"
+    message = f"{breaking} with probability {best.breach:.6g}"
     policy = mix(graph, best, best, 0.0, after)
     return Baseline("knapsack", Status.OPTIMAL, best.reward, message, limits, policy)

@@ -91,7 +91,7 @@ class Occupancy:
         columns = [expected_cost(model, model.resource_index(name)) for name in resources]
         self.cost_RD = np.stack(columns, 1) if columns else np.zeros((model.n_rows, 0))
         steps, states, rows = [], [], []
-        reached = np.array([model.start_index])
+        reached = model.start_states
         for step in range(model.horizon):
             self.monitor.check_time()
             owner, row = spread(model.row_indptr_at(step), reached)
@@ -103,6 +103,31 @@ class Occupancy:
             reached = np.unique(model.next_state[spread(model.outcome_indptr, row)[1]]).astype(np.int64)
         self.step, self.state, self.row = (np.concatenate(part).astype(np.int64) for part in (steps, states, rows))
         self._flow = self._flow_matrix()
+        self._reward, self._forbidden = self._ends()
+        first = np.diff(model.row_indptr_at(0))[model.start_states] == 0
+        ended, chance = model.start_states[first], model.start_probability[first]
+        #: Reward of episodes that end before the first step, and whether these end where they may.
+        self._at_once = 0.0 if model.end_reward is None else float(chance @ model.end_reward[ended])
+        self._may_start = model.may_end is None or bool(model.may_end[ended].all())
+
+    def _ends(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the reward of each variable, with that for ending, and whether it can end where it must not."""
+        model = self.model
+        reward, forbidden = model.row_reward[self.row], np.zeros(self.n_x, bool)
+        if not model.has_end_values or not self.n_x:
+            return reward, forbidden
+        owner, outcome = spread(model.outcome_indptr, self.row)
+        following, after = model.next_state[outcome], self.step[owner] + 1
+        terminal = np.ones((model.horizon + 1, model.n_states), bool)
+        for step in range(model.horizon):
+            terminal[step] = np.diff(model.row_indptr_at(step)) == 0
+        over = terminal[after, following]
+        if model.end_reward is not None:
+            paid = np.where(over, model.probability[outcome] * model.end_reward[following], 0.0)
+            reward = reward + np.bincount(owner, paid, self.n_x)
+        if model.may_end is not None:
+            forbidden[owner[over & ~model.may_end[following]]] = True
+        return reward, forbidden
 
     @property
     def n_x(self) -> int:
@@ -128,16 +153,19 @@ class Occupancy:
             shape=(len(nodes), self.n_x),
         )
         right = np.zeros(len(nodes))
-        if len(nodes):
-            right[0] = 1.0  # the start is the only node of step 0
+        # first states that are terminal have no variables; nodes of step 0 come first
+        live = np.diff(model.row_indptr_at(0))[model.start_states] > 0
+        right[: int(live.sum())] = model.start_probability[live]
         return matrix.tocsr(), right
 
     def maximize(self, ends: Ends) -> Solved | None:
-        """Return the optimum for the given limits, or None if expected spending cannot keep them."""
+        """Return the optimum for the given limits, or None if expected spending, or goals, cannot keep them."""
+        if not self._may_start:
+            return None
         if not self.n_x:
             return self._without_steps(ends)
-        scale = max(float(np.abs(self.model.row_reward).max()), 1e-300)
-        objective = -self.model.row_reward[self.row] / scale
+        scale = max(float(np.abs(self._reward).max()), 1e-300)
+        objective = -self._reward / scale
         answer, scales = self._solve(objective, ends, None)
         if answer is None:
             return None
@@ -146,10 +174,12 @@ class Occupancy:
         marginals = np.asarray(answer.eqlin.marginals)[n_flow:].reshape(self.model.horizon, len(self.resources))
         price_HD = marginals * scale / np.array([float(each) for each in scales])
         x = np.asarray(answer.x)[: self.n_x]
-        return Solved(float(self.model.row_reward[self.row] @ x), x, price_HD)
+        return Solved(float(self._reward @ x) + self._at_once, x, price_HD)
 
     def tightest(self, ends: Ends, gaps: Ends) -> float | None:
         """Return the greatest t for which limits tightened by t times `gaps` can be kept; None if there is none."""
+        if not self._may_start:
+            return None
         if not self.n_x:
             return None if self._without_steps(ends) is None else 0.0
         answer, _ = self._solve(np.zeros(self.n_x), ends, gaps)
@@ -158,7 +188,7 @@ class Occupancy:
     def _without_steps(self, ends: Ends) -> Solved | None:
         """Return the optimum for an episode whose start is terminal."""
         kept = all(limit >= 0 for _, _, limit in ends.upper) and all(limit <= 0 for _, _, limit in ends.lower)
-        return Solved(0.0, np.zeros(0), np.zeros((self.model.horizon, len(self.resources)))) if kept else None
+        return Solved(self._at_once, np.zeros(0), np.zeros((self.model.horizon, len(self.resources)))) if kept else None
 
     def _solve(
         self, objective: NDArray[np.float64], ends: Ends, gaps: Ends | None
@@ -185,7 +215,9 @@ class Occupancy:
                 b_ub=limit_sides if len(limit_sides) else None,
                 A_eq=equalities,
                 b_eq=np.concatenate([right, np.zeros(n_y)]),
-                bounds=[(0, None)] * self.n_x + [(None, None)] * n_y + [(0, None)] * extra,
+                bounds=[(0, 0 if never else None) for never in self._forbidden.tolist()]
+                + [(None, None)] * n_y
+                + [(0, None)] * extra,
                 method=method,
                 options=_OPTIONS if left is None or left == np.inf else {**_OPTIONS, "time_limit": left},
             )
@@ -240,8 +272,10 @@ class Occupancy:
         """Return value and expected spending of a policy, given as probabilities of shape (H, S, A)."""
         model = self.model
         mass, value, spent = np.zeros(model.n_states), 0.0, np.zeros(len(self.resources))
-        mass[model.start_index] = 1.0
+        mass[model.start_states] = model.start_probability
+        ends = np.zeros(model.n_states) if model.end_reward is None else model.end_reward
         for step in range(model.horizon):
+            value += float(mass @ np.where(np.diff(model.row_indptr_at(step)) == 0, ends, 0.0))
             owner, row = spread(model.row_indptr_at(step), np.arange(model.n_states))
             weight = mass[owner] * table[step, owner, model.row_action[row]]
             value += float(weight @ model.row_reward[row])
@@ -249,7 +283,7 @@ class Occupancy:
             choice, outcome = spread(model.outcome_indptr, row)
             passed = weight[choice] * model.probability[outcome]
             mass = np.asarray(np.bincount(model.next_state[outcome], passed, model.n_states), np.float64)
-        return Followed(value, spent.tolist())
+        return Followed(value + float(mass @ ends), spent.tolist())
 
 
 def expected_cost(model: CMDP, resource: int) -> NDArray[np.float64]:

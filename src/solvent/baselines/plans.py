@@ -83,9 +83,11 @@ def best_plan(graph: ChoiceGraph, ranking: Ranking, *, continues: bool) -> NodeP
         best = _argmax(layer, *ranking(reward, breach))
         reward_N, breach_N = reward[best], breach[best]
         chosen.append(best)
-    if not graph.layers:
-        return NodePlan(graph.free_value, graph.start_breach, [])
-    return NodePlan(float(reward_N[0]), float(breach_N[0]), chosen[::-1])
+    gained = graph.start_gain + (graph.start_gain_over if continues else 0.0)
+    # products with probabilities may underflow, but a possible breach must keep a positive probability
+    breaches = np.where(breach_N > 0, np.maximum(graph.start_N * breach_N, _LEAST), 0.0)
+    total = gained + float(graph.start_N @ reward_N)
+    return NodePlan(total, min(graph.start_breach + float(breaches.sum()), 1.0), chosen[::-1])
 
 
 def _argmax(layer: ChoiceLayer, first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -131,7 +133,7 @@ def mix(
     after : MarkovPolicy or None
         The policy after a limit is broken; None to decide nothing more.
     """
-    visits = [_Visits(np.ones(1), np.ones(1, bool))] * 2
+    visits = [_Visits(graph.start_N, np.ones(len(graph.start_N), bool))] * 2
     tables: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Floats]] = []
     for step in range(graph.model.horizon):
         graph.monitor.check_time()

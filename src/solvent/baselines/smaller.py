@@ -20,14 +20,14 @@ from typing import Literal
 
 from solvent.baselines.chance import chance_within, read_delta
 from solvent.baselines.choice_graph import MAX_NODES
-from solvent.baselines.expectation import bound_ends, expectation_within
+from solvent.baselines.expectation import bound_ends, expectation_within, refuse_saturation
 from solvent.baselines.occupancy import Ends, Occupancy
 from solvent.baselines.result import Baseline
-from solvent.core.exact import Number
+from solvent.core.exact import Number, common_unit
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.amounts import short_amount
-from solvent.model.budget import Budget, BudgetLike, Limits, resolve
+from solvent.model.budget import Budget, BudgetLike, Limits, SpentLike, read_spent, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.solvers.solution import Status
@@ -49,6 +49,7 @@ def smaller_budget(
     of: Literal["expectation", "chance"] = "expectation",
     delta: Number = 0.05,
     *,
+    spent: SpentLike | None = None,
     max_nodes: int = MAX_NODES,
     monitor: ResourceMonitor | None = None,
 ) -> Baseline:
@@ -63,6 +64,8 @@ def smaller_budget(
         The method that plans for the surrogate.
     delta : number
         For "chance": maximum probability that the *surrogate* is exceeded.
+    spent : number, or dict of numbers by resource, optional
+        What has been spent before the first step. Default: nothing.
     max_nodes : int
         For "chance": maximum number of nodes (step, state, spent).
     monitor : ResourceMonitor, optional
@@ -77,7 +80,8 @@ def smaller_budget(
     Raises
     ------
     ModelError
-        If `of` or `delta` is invalid, there are too many nodes, or a limited resource has continuous costs.
+        If `of` or `delta` is invalid, there are too many nodes, or a limited resource has continuous costs or, for
+        "expectation", saturates.
     LatticeOverflowError
         For "chance", if costs and limits have no common unit in which all sums fit 64 bits.
 
@@ -99,15 +103,16 @@ def smaller_budget(
     check_model(model)
     if of not in _OF:
         raise ModelError("of", f"one of {', '.join(_OF)}", quote(of), did_you_mean(of, _OF))
-    limits, probability = resolve(model, budget), read_delta(delta)
+    limits, probability = resolve(model, budget, spent), read_delta(delta)
     gaps, monitor = _gaps(model, limits), monitor or ResourceMonitor()
     if of == "expectation":
+        refuse_saturation(model, limits, "smaller_budget")
         program = Occupancy(model, limits.resources, monitor)
         plan, tightest = _by_expectation(program), _tightest(program, limits, gaps)
     else:
         plan, tightest = _by_chance(model, probability, max_nodes, monitor), Fraction(1)
     name = f"{of}, smaller budget"
-    search = _Search(model, limits, gaps, plan, {}, monitor)
+    search = _Search(model, limits, read_spent(model, spent), gaps, plan, {}, monitor)
     found = None if tightest is None else search.run(tightest)
     if found is None:
         message = f"none of {len(search.tried)} surrogate budgets has a policy that never exceeds the true budget"
@@ -154,7 +159,7 @@ def tighten(limits: Limits, gaps: Limits, t: Fraction) -> Limits:
         pairs = (zip(side, gap, strict=True) for side, gap in zip(sides, by, strict=True))
         return tuple(tuple(None if x is None or g is None else x + sign * t * g for x, g in side) for side in pairs)
 
-    return Limits(limits.resources, moved(limits.upper, gaps.upper, -1), moved(limits.lower, gaps.lower, 1))
+    return replace(limits, upper=moved(limits.upper, gaps.upper, -1), lower=moved(limits.lower, gaps.lower, 1))
 
 
 def _crossed(limits: Limits) -> bool:
@@ -169,17 +174,22 @@ def _by_expectation(program: Occupancy) -> Callable[[Limits], Baseline]:
 
 def _by_chance(model: CMDP, delta: float, max_nodes: int, monitor: ResourceMonitor) -> Callable[[Limits], Baseline]:
     """Return a planner by chance that rounds limits inward to multiples of the unit, which is an equivalent budget."""
-    units = {name: model.cost[model.resource_index(name)].unit for name in model.resources}
+
+    def unit_of(limits: Limits, d: int) -> Fraction:
+        resource = model.resource_index(limits.resources[d])
+        fixed = (limits.initial[d], model.floors[resource], model.ceilings[resource])
+        return common_unit([model.cost[resource].unit, *(amount for amount in fixed if amount)])
 
     def plan(limits: Limits) -> Baseline:
+        units = [unit_of(limits, d) for d in range(len(limits.resources))]
         upper, lower = (
             tuple(
-                tuple(None if x is None else sign * (sign * x // units[name]) * units[name] for x in side)
-                for name, side in zip(limits.resources, sides, strict=True)
+                tuple(None if x is None else sign * (sign * x // unit) * unit for x in side)
+                for unit, side in zip(units, sides, strict=True)
             )
             for sign, sides in ((1, limits.upper), (-1, limits.lower))
         )
-        return chance_within(model, Limits(limits.resources, upper, lower), delta, max_nodes, monitor)
+        return chance_within(model, replace(limits, upper=upper, lower=lower), delta, max_nodes, monitor)
 
     return plan
 
@@ -212,6 +222,7 @@ class _Search:
 
     model: CMDP
     limits: Limits
+    spent: dict[str, Fraction]
     gaps: Limits
     plan: Callable[[Limits], Baseline]
     tried: dict[Fraction, Baseline | None]
@@ -252,7 +263,8 @@ class _Search:
         planned = self.plan(surrogate)
         if not planned.has_policy:
             return None
-        return planned if verify_within(self.model, planned.policy, self.limits, self.monitor).feasible else None
+        report = verify_within(self.model, planned.policy, self.limits, self.monitor, spent=self.spent)
+        return planned if report.feasible else None
 
 
 def simplest_between(low: Fraction, high: Fraction) -> Fraction:

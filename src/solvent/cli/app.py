@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from solvent._version import __version__
-from solvent.cli import checking, demo, experiments, learning, models, solving, warmup
+from solvent.cli import checking, demo, experiments, learning, levels, models, solving, warmup
 from solvent.cli.command import add_command
 from solvent.cli.exits import fail, usage_error
 from solvent.cli.session import ExitCode, Session
@@ -75,6 +75,13 @@ add_command(
 )
 add_command(
     app,
+    levels.levels,
+    "solvent levels van.yaml --capacity 30 --reload depot",
+    "solvent levels van.yaml --capacity 30 --resource fuel --target farm --target harbor",
+    "solvent levels van.yaml --capacity 30 --reload depot --to-reload --json",
+)
+add_command(
+    app,
     checking.verify,
     "solvent verify van.yaml van.policy",
     "solvent verify van.yaml van.policy --budget fuel=25",
@@ -95,7 +102,13 @@ add_command(
     "solvent learn package.module:Env-v0 --horizon 20 --budget fuel=8 --cost-bound 2",
     "solvent learn van.yaml --epsilon 0.01 --checkpoint run.npz --resume",
 )
-add_command(app, models.convert, "solvent convert van.yaml van.npz", "solvent convert van.npz van.json")
+add_command(
+    app,
+    models.convert,
+    "solvent convert van.yaml van.npz",
+    "solvent convert van.npz van.json",
+    "solvent convert robot.py:make_model robot.yaml --set size=6",
+)
 add_command(app, models.schema, "solvent schema", "solvent schema --out model.schema.json")
 add_command(
     app,

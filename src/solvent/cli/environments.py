@@ -107,11 +107,12 @@ def read_arguments(texts: Sequence[str] | None) -> dict[str, Any]:
             raise ModelError(f"--env-arg {text}", "NAME=VALUE, such as is_slippery=true", quote(text))
         if name in found:
             raise ModelError("--env-arg", "each argument once", f"{quote(name)} twice")
-        found[name] = _read_value(value)
+        found[name] = read_value(value)
     return found
 
 
-def _read_value(text: str) -> Any:
+def read_value(text: str) -> Any:
+    """Return the value of an argument: a number, true, false or a list in JSON syntax; anything else is text."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:

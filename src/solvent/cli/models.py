@@ -10,7 +10,7 @@ import typer
 from solvent.cli.options import ModelArgument
 from solvent.cli.outputs import plan_output
 from solvent.cli.session import ExitCode, Session
-from solvent.errors import ModelError
+from solvent.errors import ModelError, quote
 from solvent.formats.registry import model_suffixes, suffixes_text
 
 if TYPE_CHECKING:
@@ -56,16 +56,45 @@ def info(session: Session, model: ModelArgument) -> int:
 
 def convert(
     session: Session,
-    source: Annotated[Path, typer.Argument(help="The model file to read.", show_default=False)],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="The model file to read, or a Python file and a function that returns a model, as in "
+            "model.py:make_model. The file is then run.",
+            show_default=False,
+        ),
+    ],
     target: Annotated[Path, typer.Argument(help=f"The model file to write: {suffixes_text()}.", show_default=False)],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="An argument of the function: a number or text. Repeat for several.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> int:
-    """Write a model in another format."""
+    """Write a model in another format, or the model that a Python function returns.
+
+    A Python file is run, with all rights of the user: name only files that you trust. Model files never run code.
+    """
+    from solvent.cli.functions import make_model, read_settings, split_source
     from solvent.cli.text import results
 
-    output = plan_output("TARGET", target, inputs=(source,), suffixes=model_suffixes())
+    called = split_source(str(source))
+    if called is None and settings:
+        raise ModelError("--set", "a function as the source, such as model.py:make_model", quote(str(source)))
+    path = source if called is None else called[0]
+    output = plan_output("TARGET", target, inputs=(path,), suffixes=model_suffixes())
     assert output is not None
     session.plan_files(model=output)
-    loaded = read_any_model(session, source)
+    if called is None:
+        loaded = read_any_model(session, path)
+    else:
+        arguments = read_settings(settings)
+        with session.working(f"running {path.name}"):
+            loaded = make_model(*called, arguments)
     with session.working(f"writing {target.name}"):
         loaded.save(output.path)
     files = {"model": output.record()}

@@ -40,6 +40,8 @@ _HEADER_ALLOWED, _HEADER_EXPANSION = 8 * 2**20, 50
 #: Number of bytes that are unpacked at a time, and in the first read.
 _PIECE, _SMALL = 1 << 24, 1 << 16
 _LONGEST_NPY_HEADER = 4096
+#: How zip files begin, and how much of any other file is looked at to say what it is.
+_ZIP, _SHOWN = b"PK\x03\x04", 1000
 #: End of the header, after the checksum, which is its last field.
 _END = b'"}'
 _CHECKSUM = re.compile(rb'.*"checksum": "([0-9a-f]{64})"\}', re.DOTALL)
@@ -110,11 +112,43 @@ def read_archive(content: bytes) -> tuple[Arrays, Header]:
         except MemoryError:
             raise ModelError("file", "an archive that fits into memory", "a larger one") from None
         except Exception as error:  # zipfile, its decompressors and NumPy raise many unrelated types
-            raise ModelError("file", "an NPZ of plain arrays", str(error).split("\n")[0] or "a broken one") from None
+            raise ModelError("file", "an NPZ of plain arrays", _broken(content, error)) from None
         text = arrays.pop("header").tobytes()
         header = _parse_header(text)
     _check_digest(text, header, arrays)
     return arrays, header
+
+
+def describe_other(content: bytes) -> str:
+    """Return what a file contains if it is not an archive; empty text if it is one.
+
+    Examples
+    --------
+    >>> describe_other(b'{"horizon": 3}'), describe_other(b"name: van"), describe_other(b"")
+    ('JSON', "text that begins with 'name: van'", 'an empty file')
+    """
+    if zipfile.is_zipfile(io.BytesIO(content)):
+        return ""
+    if not content:
+        return "an empty file"
+    if content.startswith(_ZIP):
+        return "an incomplete archive"
+    begin = content[:_SHOWN]
+    try:
+        text = begin.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        text = begin[: error.start].decode("utf-8-sig") if error.start > len(begin) - 4 else "\0"
+    if "\0" in text:
+        return "a binary file of another kind"
+    text = text.lstrip()
+    if text[:1] in ("{", "["):
+        return "JSON"
+    return f"text that begins with {quote(text.splitlines()[0])}" if text else "a blank file"
+
+
+def _broken(content: bytes, error: Exception) -> str:
+    """Return what was found instead of an archive that can be read."""
+    return describe_other(content) or str(error).split("\n")[0] or "a broken one"
 
 
 def read_header(content: bytes) -> Header:
@@ -125,7 +159,7 @@ def read_header(content: bytes) -> Header:
         except SolventError:
             raise
         except Exception as error:  # as above
-            raise ModelError("file", "an NPZ of plain arrays", str(error).split("\n")[0] or "a broken one") from None
+            raise ModelError("file", "an NPZ of plain arrays", _broken(content, error)) from None
         return _parse_header(arrays["header"].tobytes())
 
 

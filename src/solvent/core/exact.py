@@ -235,6 +235,8 @@ def canonical(ticks: NDArray[Any], unit: Fraction, decimal_digits: int = TYPED_D
     ticks = ticks // shared if shared != 1 else ticks
     if ticks.dtype == object and max(map(abs, ticks.tolist())) <= MAX_TICKS:
         ticks = ticks.astype(np.int64)
+    elif ticks.dtype != object and max(int(ticks.max()), -int(ticks.min())) > MAX_TICKS:
+        ticks = ticks.astype(object)
     return ExactColumn(ticks, unit * shared, decimal_digits)
 
 

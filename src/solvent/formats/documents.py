@@ -10,13 +10,15 @@ import numpy as np
 
 from solvent.core.loading import check_limit, check_time
 from solvent.errors import ModelError, did_you_mean, quote
+from solvent.formats.accounts import REWARD, encode_by_state, encode_resource, encode_start
 from solvent.formats.encoding import encode_budget, encode_cost, encode_name, encode_number
 from solvent.formats.schema import ModelFile, check_document, choose_document_reader
 from solvent.model.budget import Budget
 from solvent.model.build import Builder
 from solvent.model.cmdp import CMDP
-from solvent.model.discounted import AnyModel, DiscountedCMDP, read_discount
+from solvent.model.discounted import AnyModel, DiscountedCMDP, read_discount, refuse_ends
 from solvent.model.discounted_build import DiscountedBuilder
+from solvent.model.ends import first_states
 
 
 def from_document(data: Any) -> AnyModel:
@@ -34,20 +36,23 @@ def _from_document_1(data: Any) -> AnyModel:
     """Return the model that a document of format 1 describes."""
     file = check_document(data)
     check_limit("resources", len(file.resources), "resources", "resources")
-    if file.resources and len(set(file.resources)) != len(file.resources):
-        raise ModelError("resources", "each name once", quote(file.resources))
+    resources = [each.name for each in file.resources]
+    if len(set(resources)) != len(resources):
+        raise ModelError("resources", "each name once", quote(resources))
     options: dict[str, Any] = {key: getattr(file, key) for key in ("start", "resources", "states", "actions")}
     options |= {"name": file.name, "description": file.description}
-    options["budget"] = None if file.budget is None else _name_budgets(file.budget, file.resources)
+    options["budget"] = None if file.budget is None else _name_budgets(file.budget, resources)
     discount = read_discount(file.horizon, file.discount)
     builder: Builder | DiscountedBuilder
     if discount is not None:
+        refuse_ends(file.end_reward, file.must_end_in)
         builder = DiscountedBuilder(discount=discount, **options)
     else:
         assert file.horizon is not None
-        builder = Builder(horizon=file.horizon, **options)
-    if file.states is None:
-        _refuse_undeclared_states(file)
+        # any set of states, also an empty one: a model from a function may not reach its goals
+        goals = None if file.must_end_in is None else frozenset(file.must_end_in).__contains__
+        builder = Builder(horizon=file.horizon, end_reward=file.end_reward, must_end_in=goals, **options)
+    _refuse_unknown_states(file)
     for entry in file.terminal:
         builder.terminal(entry.state, steps=entry.steps)
     for i, row in enumerate(file.rows):
@@ -75,19 +80,30 @@ def _name_budgets(budgets: Mapping[str | None, Budget], resources: list[str]) ->
     return {resources[0] if name is None else name: budget for name, budget in budgets.items()}
 
 
-def _refuse_undeclared_states(file: ModelFile) -> None:
-    """Refuse states that have no rows and are not declared terminal: they may be spelling mistakes."""
-    known = {row.state for row in file.rows} | {entry.state for entry in file.terminal}
-    named = [("start", file.start)]
-    named += [
-        (f"rows[{i}].outcomes[{j}].next", outcome.next)
-        for i, row in enumerate(file.rows)
-        for j, outcome in enumerate(row.outcomes)
-    ]
+def _refuse_unknown_states(file: ModelFile) -> None:
+    """Refuse names of states that are not in the list of states: they may be spelling mistakes.
+
+    Without such a list, a state has rows or is declared terminal. The builder compares the names in rows with the list.
+    """
+    named = [("end_reward", state) for state in file.end_reward or ()]
+    named += [(f"must_end_in[{i}]", state) for i, state in enumerate(file.must_end_in or ())]
+    if file.states is not None:
+        known, expected = set(file.states), "one of the states"
+    else:
+        known = {row.state for row in file.rows} | {entry.state for entry in file.terminal}
+        expected = "a state that has rows, or one listed under terminal"
+        named = [("start", state) for state in first_states(file.start)] + named
+        named += [
+            (f"rows[{i}].outcomes[{j}].next", outcome.next)
+            for i, row in enumerate(file.rows)
+            for j, outcome in enumerate(row.outcomes)
+        ]
     for where, state in named:
         if state not in known:
-            expected = "a state that has rows, or one listed under terminal"
-            raise ModelError(where, expected, f"unknown state {quote(state)}", did_you_mean(state, known))
+            hint = did_you_mean(state, known)
+            if isinstance(state, str) and any(not isinstance(name, str) and str(name) == state for name in known):
+                hint = f"{quote(state)} is text; in a mapping, names that are numbers become text: write a list instead"
+            raise ModelError(where, expected, f"unknown state {quote(state)}", hint)
 
 
 def to_document(model: AnyModel) -> dict[str, Any]:
@@ -101,11 +117,17 @@ def to_document(model: AnyModel) -> dict[str, Any]:
     actions = [encode_name(name, "action") for name in model.actions]
     entries: dict[str, Any] = {"solvent": 1}
     entries |= {key: getattr(model, key) for key in ("name", "description") if getattr(model, key)}
-    entries |= {"horizon": model.horizon, "start": encode_name(model.start, "state")}
-    entries |= {"resources": list(model.resources), "states": states, "actions": actions}
+    entries |= {"horizon": model.horizon, "start": encode_start(model.start)}
+    resources = [encode_resource(model.resource(name)) for name in model.resources]
+    entries |= {"resources": resources, "states": states, "actions": actions}
     terminal = _terminal_entries(model, states)
     if terminal:
         entries["terminal"] = terminal
+    if model.end_reward is not None:
+        worth = {model.states[s]: float(model.end_reward[s]) for s in np.flatnonzero(model.end_reward).tolist()}
+        entries["end_reward"] = encode_by_state(worth, REWARD)
+    if model.may_end is not None:
+        entries["must_end_in"] = [states[s] for s in np.flatnonzero(model.may_end).tolist()]
     if model.budget is not None:
         entries["budget"] = {name: encode_budget(budget) for name, budget in model.budget.items()}
     merged: dict[tuple[int, str], tuple[dict[str, Any], list[int]]] = {}

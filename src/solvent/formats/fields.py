@@ -10,9 +10,11 @@ from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from solvent.errors import LoadLimitError, ModelError, printable
+from solvent.formats.accounts import PROBABILITY, REWARD, decode_by_state, decode_resource, decode_start
 from solvent.formats.encoding import check_number, decode_budget, decode_cost, decode_name, quote_value
 from solvent.model.budget import Budget
 from solvent.model.distributions import FAMILIES
+from solvent.model.resources import Resource
 from solvent.model.steps import StepSet
 from solvent.model.validation import MAX_HORIZON
 
@@ -23,6 +25,44 @@ NUMBER_SCHEMA = {
     ]
 }
 NAME_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "array", "minItems": 1}]}
+_END_SCHEMA = {"anyOf": [{"type": "null"}, NUMBER_SCHEMA]}
+_RESOURCE_SCHEMA = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "minLength": 1},
+                "floor": {**_END_SCHEMA, "description": "The amount spent is never below it."},
+                "ceiling": {**_END_SCHEMA, "description": "The amount spent is never above it."},
+            },
+            "required": ["name"],
+            "additionalProperties": False,
+        },
+    ]
+}
+
+
+def _by_state_schema(field: str) -> list[dict[str, Any]]:
+    """Return the schemas of numbers by state: a mapping, and a list for names that are not text."""
+    entry = {
+        "type": "object",
+        "properties": {"state": NAME_SCHEMA, field: NUMBER_SCHEMA},
+        "required": ["state", field],
+        "additionalProperties": False,
+    }
+    return [{"type": "object", "additionalProperties": NUMBER_SCHEMA}, {"type": "array", "items": entry}]
+
+
+_START_SCHEMA = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "number"},
+        {"type": "array", "minItems": 1, "items": {"not": {"type": "object"}}},
+        *({**each, "minProperties": 1, "minItems": 1} for each in _by_state_schema(PROBABILITY)),
+    ]
+}
+_END_REWARD_SCHEMA = {"anyOf": [{"type": "null"}, *_by_state_schema(REWARD)]}
 _DISTRIBUTION_SCHEMA = {
     "oneOf": [
         {
@@ -110,8 +150,8 @@ def _validator(decode: Callable[[Any, str], Any]) -> PlainValidator:
     return PlainValidator(validate)
 
 
-def _decode_start(value: Any, where: str) -> Any:
-    return decode_name(value, where)
+def _decode_end_reward(value: Any, where: str) -> Any:
+    return None if value is None else decode_by_state(value, REWARD, where)
 
 
 def _decode_costs(value: Any, where: str) -> Any:
@@ -162,7 +202,9 @@ def expand_terminal(value: Any) -> Any:
 
 Number = Annotated[Any, _validator(check_number), WithJsonSchema(NUMBER_SCHEMA)]
 Name = Annotated[Any, _validator(decode_name), WithJsonSchema(NAME_SCHEMA)]
-Start = Annotated[Any, _validator(_decode_start), WithJsonSchema(NAME_SCHEMA)]
+Start = Annotated[Any, _validator(decode_start), WithJsonSchema(_START_SCHEMA)]
+ResourceEntry = Annotated[Resource, _validator(decode_resource), WithJsonSchema(_RESOURCE_SCHEMA)]
+EndReward = Annotated[Any, _validator(_decode_end_reward), WithJsonSchema(_END_REWARD_SCHEMA)]
 Cost = Annotated[Any, _validator(_decode_costs), WithJsonSchema(_COST_SCHEMA)]
 Steps = Annotated[StepSet, _validator(_decode_steps), WithJsonSchema(STEPS_SCHEMA)]
 Budgets = Annotated[Any, _validator(_decode_budgets), WithJsonSchema(_BUDGET_SCHEMA)]

@@ -30,7 +30,8 @@ def write(model: AnyModel) -> bytes:
 
 def read_resources(content: bytes) -> list[str]:
     """Return the names of the resources in a JSON file."""
-    return list(json.loads(content).get("resources", []))
+    listed = json.loads(content).get("resources", [])
+    return [each["name"] if isinstance(each, dict) else each for each in listed]
 
 
 def parse(content: bytes) -> Any:

@@ -7,7 +7,7 @@ and the distributions, and the array "law_DO" holds `distribution_DO`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from fractions import Fraction
 from typing import Any
 
@@ -42,9 +42,10 @@ from solvent.formats.encoding import (
 )
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.discounted import AnyModel, DiscountedCMDP, read_discount
-from solvent.model.resources import as_resources
+from solvent.model.ends import read_start
+from solvent.model.resources import Resource, as_resources
 from solvent.model.steps import StepSet
-from solvent.model.validation import Names, Rows, build_model, check_horizon, check_names
+from solvent.model.validation import Accounts, Names, Rows, build_model, check_horizon, check_names
 
 _ARRAYS = {
     "table_of_step": np.int32,
@@ -55,6 +56,10 @@ _ARRAYS = {
     "probability": np.float64,
     "next_state": np.int32,
 }
+#: Arrays with one entry per state, which a file may leave out.
+_BY_STATE = {"end_reward": np.float64, "may_end": np.bool_}
+#: The first states and their probabilities, if there are several.
+_START = {"start_state": np.int32, "start_probability": np.float64}
 _UNIT = re.compile(r"[0-9]{1,2000}(/[0-9]{1,2000})?")
 
 
@@ -68,7 +73,7 @@ def write(model: AnyModel) -> bytes:
         "name": model.name,
         "about": model.description,
         "horizon": model.horizon,
-        "start": encode_name(model.start, "state"),
+        "start": None if isinstance(model.start, dict) else encode_name(model.start, "state"),
         "states": [encode_name(name, "state") for name in model.states],
         "actions": [encode_name(name, "action") for name in model.actions],
         "resources": list(model.resources),
@@ -81,7 +86,14 @@ def write(model: AnyModel) -> bytes:
     }
     if discount is not None:
         header |= {"horizon": None, "discount": str(discount)}
+    if model.is_saturating:
+        for side in ("floors", "ceilings"):
+            header[side] = [None if end is None else str(end) for end in getattr(model, side)]
     arrays: dict[str, NDArray[Any]] = {name: getattr(model, name) for name in _ARRAYS}
+    if isinstance(model.start, dict):
+        arrays["start_state"] = np.array([model.state_index(name) for name in model.start], np.int32)
+        arrays["start_probability"] = np.array(list(model.start.values()))
+    arrays |= {name: getattr(model, name) for name in _BY_STATE if getattr(model, name) is not None}
     for d, column in enumerate(model.cost):
         arrays[f"cost{d}"] = column.ticks
         if not column.fits:  # the unit may have far more digits than any entry
@@ -116,18 +128,19 @@ def _read(header: Header, arrays: Arrays) -> AnyModel:
     return DiscountedCMDP(_rebuild({**header, "horizon": 1}, arrays), discount)
 
 
-#: Readers by format version. Format 2 is format 1 with a checksum.
+#: Readers by format version. Format 2 is format 1 with a checksum. Format 3 may have floors and ceilings, several first
+#: states, end rewards and goals, which readers of earlier versions would ignore.
 READERS: dict[int, Callable[[Header, Arrays], AnyModel]] = {1: _read, 2: _read, 3: _read}
 
 
 def _rebuild(header: Header, arrays: Arrays) -> CMDP:
     horizon = check_horizon(_field(header, "horizon", int))
-    resources = tuple(each.name for each in as_resources(_field(header, "resources", list)))
-    check_limit("resources", len(resources), "resources")
+    accounts = _resources(header)
+    resources = tuple(each.name for each in accounts)
     states = check_names([decode_name(name) for name in _field(header, "states", list)], "states") or ()
     actions = check_names([decode_name(name) for name in _field(header, "actions", list)], "actions") or ()
     names = Names(
-        decode_name(_field(header, "start", object)),
+        _start(header, arrays, states),
         states,
         actions,
         resources,
@@ -146,7 +159,9 @@ def _rebuild(header: Header, arrays: Arrays) -> CMDP:
         distribution_DO=_distributions_used(arrays, len(resources), n_outcomes, len(distributions)),
     )
     _check_layout(names, rows, parts["table_of_step"], horizon)
-    check_names_of_arrays(arrays, {*_ARRAYS, "law_DO", *(f"cost{d}" for d in range(len(resources)))})
+    check_names_of_arrays(
+        arrays, {*_ARRAYS, *_BY_STATE, *_START, "law_DO", *(f"cost{d}" for d in range(len(resources)))}
+    )
     if rows.distribution_DO is not None:
         for d, column in enumerate(rows.cost):
             if column.ticks[rows.distribution_DO[d] != NO_DISTRIBUTION].any():
@@ -164,7 +179,54 @@ def _rebuild(header: Header, arrays: Arrays) -> CMDP:
         table_of_step=parts["table_of_step"],
         budget=limits,
         terminal_at=dict.fromkeys(range(len(states)), StepSet([range(horizon)])),
+        accounts=_accounts(accounts, arrays, states),
     )
+
+
+def _resources(header: Header) -> tuple[Resource, ...]:
+    names = _field(header, "resources", list)
+    check_limit("resources", len(names), "resources")
+    if not all(isinstance(name, str) for name in names):
+        raise ModelError("resources", "names that are non-empty text", quote(names))
+    sides: dict[str, list[Fraction | None]] = {}
+    for side in ("floors", "ceilings"):
+        ends = header.get(side, [None] * len(names))
+        if not isinstance(ends, list) or len(ends) != len(names):
+            raise ModelError(f"header, {side}", f"{len(names)} numbers as text, or null", quote(ends))
+        sides[side] = [_end(text, f"header, {side}[{d}]") for d, text in enumerate(ends)]
+    ends_of = zip(names, sides["floors"], sides["ceilings"], strict=True)
+    return as_resources([Resource(name, floor=floor, ceiling=ceiling) for name, floor, ceiling in ends_of])
+
+
+def _end(text: Any, where: str) -> Fraction | None:
+    if text is not None and not isinstance(text, str):
+        raise ModelError(where, "a number as text, or null", quote(text))
+    return None if text is None else exact(text, where)
+
+
+def _start(header: Header, arrays: Arrays, states: tuple[Hashable, ...]) -> Hashable | dict[Hashable, float]:
+    """Return the first state, or the probabilities of several in the order of the file."""
+    first = _field(header, "start", object)
+    if not _START.keys() & arrays.keys():
+        return decode_name(first)  # type: ignore[no-any-return]
+    if first is not None:
+        raise ModelError("header, start", "null beside the array start_state", quote(first))
+    places, chances = (check_array(arrays, name, dtype) for name, dtype in _START.items())
+    check_positions("start_state", places, len(states))
+    check_length("start_probability", chances, len(places))
+    if len(np.unique(places)) != len(places):
+        raise ModelError("start_state", "each state once", "one twice")
+    return read_start({states[s]: p for s, p in zip(places.tolist(), chances.tolist(), strict=True)})
+
+
+def _accounts(resources: tuple[Resource, ...], arrays: Arrays, states: tuple[Hashable, ...]) -> Accounts:
+    given = {name: check_array(arrays, name, dtype) for name, dtype in _BY_STATE.items() if name in arrays}
+    for name, array in given.items():
+        check_length(name, array, len(states))
+    goals = None
+    if "may_end" in given:
+        goals = {states[s] for s in np.flatnonzero(given["may_end"]).tolist()}.__contains__
+    return Accounts(resources, given.get("end_reward"), goals)
 
 
 def _field(header: Header, name: str, kind: type) -> Any:

@@ -122,7 +122,12 @@ def format_of(path: Path) -> FileFormat:
     found = find_format(path)
     if found is not None:
         return found
-    hint = "solvent.load_policy reads policies" if path.suffix.lower() == ".policy" else ""
+    suffix = path.suffix.lower()
+    hint = "solvent.load_policy reads policies" if suffix == ".policy" else ""
+    if suffix == ".py" or suffix.startswith(".py:"):
+        call = path if ":" in path.name else f"{path}:make_model"
+        hint = "loading never runs code; to write the model of a function to a file, run: "
+        hint += f"solvent convert {call} model.yaml"
     shown = quote(path.suffix) if path.suffix else "a folder" if path.is_dir() else "no ending"
     raise ModelError(str(path), f"a file ending in {suffixes_text(usual=False)}", shown, hint)
 

@@ -21,8 +21,10 @@ from solvent.formats.fields import (
     STEPS_SCHEMA,
     Budgets,
     Cost,
+    EndReward,
     Name,
     Number,
+    ResourceEntry,
     Start,
     Steps,
     expand_terminal,
@@ -109,11 +111,24 @@ class ModelFile(_Strict):
         default=None,
         description="Discount factor of rewards and costs, above 0 and below 1, for a model without a last step.",
     )
-    start: Start = Field(description="State at step 0.")
-    resources: list[str] = Field(default=[], description="Names of the resources.")
+    start: Start = Field(
+        description="State at step 0, or probabilities of several: a mapping by state, or a list of "
+        "{state: ..., probability: ...} for names that are not text."
+    )
+    resources: list[ResourceEntry] = Field(
+        default=[], description="Resources: a name, or a mapping with name, floor and ceiling."
+    )
     states: list[Name] | None = Field(default=None, description="All states. If given, any other state is an error.")
     actions: list[Name] | None = Field(default=None, description="All actions. If given, any other action is an error.")
     terminal: list[Terminal] = Field(default=[], description="States in which the episode ends.")
+    end_reward: EndReward = Field(
+        default=None,
+        description="Reward for being in a state when the episode ends: a mapping by state, or a list of "
+        "{state: ..., reward: ...} for names that are not text. Default: 0.",
+    )
+    must_end_in: list[Name] | None = Field(
+        default=None, description="States in which every episode must end. Default: all."
+    )
     budget: Budgets = Field(
         default=None,
         description="Default limits by resource, null for no limit. A single limit in a model of one resource.",
@@ -196,7 +211,7 @@ def _first_error(error: ValidationError) -> ModelError:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "solvent":
         inside = context["inside"].strip(", ")
-        where = path + (inside if inside.startswith(".") else f", {inside}" if inside else "")
+        where = path + (inside if inside.startswith((".", "[")) else f", {inside}" if inside else "")
         return from_pydantic(context, where)
     if kind == "missing":
         return ModelError(_path(detail["loc"][:-1]) or "file", f"a field {detail['loc'][-1]!r}", "none")

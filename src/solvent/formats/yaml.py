@@ -240,4 +240,5 @@ def read_resources(content: bytes) -> list[str]:
             break
         if lines or line.startswith("resources:"):
             lines.append(line)
-    return list((parse("\n".join(lines).encode()) or {}).get("resources") or [])
+    listed = (parse("\n".join(lines).encode()) or {}).get("resources") or []
+    return [each["name"] if isinstance(each, dict) else each for each in listed]

@@ -1,8 +1,9 @@
 """`ModelEnv`: any CMDP as a Gymnasium environment.
 
 Observations are indices into `model.states`, actions indices into `model.actions`. Rewards are the model's expected
-rewards; next states and costs are sampled. An episode ends in a terminal state or at the horizon. Both count as
-`terminated`, since the horizon is part of the problem and not an external time limit.
+rewards; the first state, next states and costs are sampled. An episode ends in a terminal state or at the horizon. Both
+count as `terminated`, since the horizon is part of the problem and not an external time limit. The last step also pays
+the reward for ending in its state.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from solvent.core.exact import exact
 from solvent.errors import ModelError, PolicyError, quote
 from solvent.gym.actions import Fallback, allowed, check_fallback, position, replacement
 from solvent.model.amounts import short_amount
+from solvent.model.budget import SpentLike, read_spent
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.model.distributions import CostDistribution
@@ -42,12 +44,18 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         What to do with an action that is not available in the state. None raises a `PolicyError`; "first" takes the
         first available action, a number takes that action, and a function of (observation, mask) returns the action to
         take. `info["action"]` is the action taken.
+    spent : number, or dict of numbers by resource, optional
+        What has been spent before the first step. Default: nothing.
 
     Notes
     -----
     After `reset` and every `step`, `info` has "cost" (float: the cost, summed over resources), "costs" (dict of floats
     by resource), "step" (the coming step) and "action_mask" (int8: the available actions). There is no budget; use
-    `BudgetWrapper` for that.
+    `BudgetWrapper` for that. Costs are those of the model, also where a resource saturates and `spent` changes by less.
+
+    If the model has a goal (`must_end_in`), `info` also has "goal_missed": whether the episode has ended outside it. If
+    the model has end rewards, `info` has "end_reward": what the last step was paid for ending in its state, 0 before.
+    An episode that ends at `reset`, in a terminal state, has no step that could pay it.
 
     Examples
     --------
@@ -65,7 +73,14 @@ class ModelEnv(gymnasium.Env[Any, Any]):
     #: Tells `solvent.learn` that episodes follow the model exactly; looked up on this class only, not on subclasses.
     plays_its_model = True
 
-    def __init__(self, model: CMDP | str | Path, *, render_mode: str | None = None, fallback: Fallback = None) -> None:
+    def __init__(
+        self,
+        model: CMDP | str | Path,
+        *,
+        render_mode: str | None = None,
+        fallback: Fallback = None,
+        spent: SpentLike | None = None,
+    ) -> None:
         read = _read(model)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise ModelError("render_mode", "None or 'ansi'", quote(render_mode))
@@ -76,7 +91,9 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         self._fallback = check_fallback(fallback, self.action_space)
         self._begun = False
         self._tapes: list[Tape] = []
-        self._rewind()
+        self._accounts = tuple(map(read.resource, read.resources))
+        self._initial = tuple(read_spent(read, spent).values())
+        self._rewind(int(read.start_states[0]))
 
     def meters(self, resources: tuple[str, ...]) -> bool:
         """Whether it can record these resources: those of its model."""
@@ -86,10 +103,10 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         """Write the cost of every step on a tape from now on."""
         self._tapes.append(tape)
 
-    def _rewind(self) -> None:
-        self._step, self._state, self._last = 0, self.model.start_index, ""
+    def _rewind(self, state: int) -> None:
+        self._step, self._state, self._last = 0, state, ""
         self._cost = (Fraction(0),) * self.model.n_resources
-        self._spent = self._cost
+        self._spent = self._initial
 
     @property
     def state(self) -> Hashable:
@@ -103,13 +120,30 @@ class ModelEnv(gymnasium.Env[Any, Any]):
 
     @property
     def spent(self) -> dict[str, Fraction]:
-        """Exact amount spent since the start of the episode, by resource."""
+        """Exact amount spent, by resource; with what had been spent before the first step."""
         return dict(zip(self.model.resources, self._spent, strict=True))
+
+    @property
+    def initial(self) -> dict[str, Fraction]:
+        """Exact amount spent before the first step, by resource."""
+        return dict(zip(self.model.resources, self._initial, strict=True))
 
     @property
     def done(self) -> bool:
         """Whether the episode has ended: at the horizon, or in a terminal state."""
         return self._step >= self.model.horizon or self.model.is_terminal(self._step, self._state)
+
+    @property
+    def goal_missed(self) -> bool:
+        """Whether the episode has ended in a state in which it must not end."""
+        may_end = self.model.may_end
+        return may_end is not None and self.done and not may_end[self._state]
+
+    @property
+    def _end_reward(self) -> float:
+        """What it is worth that the episode has ended; 0 as long as it continues."""
+        rewards = self.model.end_reward
+        return float(rewards[self._state]) if rewards is not None and self.done else 0.0
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return which actions are available, as a new array; all False when the episode has ended."""
@@ -123,8 +157,14 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         """Start an episode; the same seed gives the same episodes."""
         super().reset(seed=seed)
         self._begun = True
-        self._rewind()
+        self._rewind(self._first_state())
         return self._state, self._info()
+
+    def _first_state(self) -> int:
+        """Return a possible first state, drawn at random if there are several."""
+        states, chances = self.model.start_states, np.cumsum(self.model.start_probability)
+        drawn = np.searchsorted(chances[:-1], self.np_random.random(), side="right") if len(states) > 1 else 0
+        return int(states[drawn])
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         """Take an action and sample its outcome.
@@ -149,11 +189,12 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         chances = np.cumsum(model.probability[first:last])
         drawn = int(np.searchsorted(chances[:-1], self.np_random.random(), side="right"))
         self._cost = tuple(self._draw_cost(d, first + drawn) for d in range(model.n_resources))
-        self._spent = tuple(a + b for a, b in zip(self._spent, self._cost, strict=True))
+        pairs = zip(self._accounts, self._spent, self._cost, strict=True)
+        self._spent = tuple(account.clamp(amount + cost) for account, amount, cost in pairs)
         self._step, self._state = self._step + 1, int(model.next_state[first + drawn])
         for tape in self._tapes:
             tape.write({name: cost for name, cost in self.last_cost.items() if name in tape.resources})
-        reward = float(model.row_reward[row])
+        reward = float(model.row_reward[row]) + self._end_reward
         self._last = f"{model.actions[chosen]}: reward {reward:g}{_listed(' cost ', self.last_cost)}"
         return self._state, reward, self.done, False, {**self._info(), "action": chosen}
 
@@ -166,11 +207,17 @@ class ModelEnv(gymnasium.Env[Any, Any]):
 
     def _info(self) -> dict[str, Any]:
         costs = {name: float(cost) for name, cost in self.last_cost.items()}
+        ends: dict[str, Any] = {}
+        if self.model.may_end is not None:
+            ends["goal_missed"] = self.goal_missed
+        if self.model.end_reward is not None:
+            ends["end_reward"] = self._end_reward
         return {
             "cost": float(sum(self._cost)),
             "costs": costs,
             "step": self._step,
             "action_mask": self.action_masks().astype(np.int8),
+            **ends,
         }
 
     def render(self) -> str | None:
@@ -186,7 +233,7 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         """
         if self.render_mode is None:
             return None
-        over = ", over" if self.done else ""
+        over = ", over outside the goal" if self.goal_missed else ", over" if self.done else ""
         last = f"; last {self._last}" if self._last else ""
         spent = _listed(" spent ", self.spent)
         return f"step {self._step} of {self.model.horizon}, state {self.state}{spent}{over}{last}"

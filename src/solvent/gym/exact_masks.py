@@ -3,10 +3,11 @@
 With one resource limited on one side, spending less is never worse, so each row (step, state, action) has a threshold:
 the greatest (or least) amount that may have been spent before it. One backward pass computes all thresholds:
 
-    high(h, s, a) = min over outcomes of  min(limit_h, high(h + 1, s')) - c,     high(h, s) = max over a.
+    high(h, s, a) = min over outcomes of  g(min(limit_h, high(h + 1, s')), c),     high(h, s) = max over a,
 
-With several resources, or limits on both sides, there are no such thresholds. The masks then come from the pruned
-augmented MDP, in which every action is safe.
+where g(x, c) = x - c, or plus infinity if x is at least the ceiling at which the resource saturates, or minus infinity
+if x is below its floor. With several resources, limits on both sides, or a goal in which episodes must end, the masks
+come from the pruned augmented MDP, in which every action is safe.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory
 from solvent.errors import LimitError, ModelError, UnmodeledOutcome, quote
 from solvent.gym.tracker import BudgetTracker
-from solvent.model.budget import BudgetLike, Limits
+from solvent.model.budget import BudgetLike, Limits, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.model.metering import Spent
@@ -36,8 +37,8 @@ from solvent.solvers.bounds.bounds import bounds_of
 class SafetyRule(Protocol):
     """Decides which actions of the model are safe at the current node of an episode."""
 
-    def begin(self) -> None:
-        """Go to the start of the model."""
+    def begin(self, state: int) -> None:
+        """Go to a first state of the model."""
 
     def safe_actions(self, step: int, state: int, spent: list[Fraction]) -> Sequence[int]:
         """Return the safe actions, as indices into the model's actions."""
@@ -57,7 +58,7 @@ class ThresholdRule:
             raise LimitError(f"the masks were not computed: {reached}; raise memory_limit") from None
         self._known: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
 
-    def begin(self) -> None:
+    def begin(self, state: int) -> None:
         """Do nothing: this rule has no state."""
 
     def follow(self, step: int, action: int, state: int, spent: list[Fraction]) -> None:
@@ -76,12 +77,15 @@ class ThresholdRule:
         """Return the action of a row, and the least and the greatest amount (ticks) that may have been spent before."""
         model, lattice, bounds = self._model, self._lattice, self._bounds
         low, high = MINUS_INFINITY, PLUS_INFINITY
+        floor, ceiling = int(lattice.floor_D[0]), int(lattice.ceiling_D[0])
         for o in range(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1])):
             after, cost = model.next_state[o], int(lattice.cost_OD[o, 0])
             most = min(int(lattice.upper_HD[step, 0]), int(bounds.safe_high[step + 1, after, 0]))
             least = max(int(lattice.lower_HD[step, 0]), int(bounds.safe_low[step + 1, after, 0]))
-            high = min(high, most if most in (PLUS_INFINITY, MINUS_INFINITY) else most - cost)
-            low = max(low, least if least in (PLUS_INFINITY, MINUS_INFINITY) else least - cost)
+            never, always = most < floor or most == MINUS_INFINITY, most >= ceiling
+            high = min(high, PLUS_INFINITY if always else MINUS_INFINITY if never else most - cost)
+            never, always = least > ceiling or least == PLUS_INFINITY, least <= floor
+            low = max(low, MINUS_INFINITY if always else PLUS_INFINITY if never else least - cost)
         return int(model.row_action[row]), int(low), int(high)
 
 
@@ -93,11 +97,11 @@ class NodeRule:
             hint = "solvent.augment(model, budget) makes one"
             raise ModelError("model", "a pruned augmented MDP with a finite horizon", quote(mdp), hint)
         self._mdp, self._low, self._high = mdp, mdp.settled_low, mdp.settled_high
-        self.begin()
+        self._node = int(mdp.start_nodes[0])
 
-    def begin(self) -> None:
-        """Go to the start node."""
-        self._node = self._mdp.start
+    def begin(self, state: int) -> None:
+        """Go to the first node of a state."""
+        self._node = int(self._mdp.start_nodes[np.searchsorted(self._mdp.model.start_states, state)])
 
     def safe_actions(self, step: int, state: int, spent: list[Fraction]) -> Sequence[int]:
         """Return the actions of the current node."""
@@ -124,13 +128,19 @@ class NodeRule:
         self._node = int(reached[np.argmax(same)])
 
 
-def choose_rule(model: CMDP, limits: Limits, budget: BudgetLike | None, memory_limit: int | str | None) -> SafetyRule:
+def choose_rule(
+    model: CMDP,
+    limits: Limits,
+    budget: BudgetLike | None,
+    memory_limit: int | str | None,
+    spent: SpentLike | None = None,
+) -> SafetyRule:
     """Return an exact rule for a problem: thresholds where they exist, otherwise nodes."""
     for name in limits.resources:
         _refuse_distributions(model, name)
-    if limits.is_one_sided or not limits.resources:
+    if model.may_end is None and (limits.is_one_sided or not limits.resources):
         return ThresholdRule(model, limits, memory_limit)
-    return NodeRule(augment(model, budget, memory_limit=memory_limit))
+    return NodeRule(augment(model, budget, spent=spent, memory_limit=memory_limit))
 
 
 def _refuse_distributions(model: CMDP, name: str) -> None:
@@ -179,34 +189,45 @@ class ModelMasks:
             raise ModelError("actions", names, quote(list(action_names)[:6]), "pass actions=[...], in order")
         self._position_of = {action: i for i, action in enumerate(self._action_of) if action is not None}
         self._tracked = [model.resource_index(name) for name in tracker.resources]
-        self._step, self._state = 0, model.start_index
+        self._step, self._state = 0, int(model.start_states[0])
 
     @property
     def over(self) -> bool:
         """Whether the model's episode has ended: at the horizon, or in a terminal state."""
         return self._step >= self._model.horizon or self._model.is_terminal(self._step, self._state)
 
+    @property
+    def goal_missed(self) -> bool:
+        """Whether the model's episode has ended in a state in which it must not end."""
+        may_end = self._model.may_end
+        return may_end is not None and self.over and not may_end[self._state]
+
     def begin(self, observation: Any) -> None:
         """Start an episode at an observation; raise `UnmodeledOutcome` if the model cannot start there."""
         model = self._model
-        self._rule.begin()
-        self._step, self._state = 0, model.start_index
         name = self._state_name(observation)
-        if name == model.start:
+        state = self._find(name)
+        if state is not None and state in model.start_states:
+            self._rule.begin(state)
+            self._step, self._state = 0, state
             return
+        self._step, self._state = 0, int(model.start_states[0])
+        self._rule.begin(self._state)
+        names = tuple(model.states[s] for s in model.start_states.tolist())
         # a random start is modeled as one row at step 0, without cost, whose outcomes are the starting states
         rows = model.rows(0, self._state)
-        if len(rows) == 1 and model.horizon > 1:
+        if len(names) == len(rows) == 1 and model.horizon > 1:
             free = [Reading(Fraction(0), None)] * model.n_resources
-            state = self._find(name)
             if state is not None and find_matches(model, rows[0], state, free):
-                self._rule.follow(0, int(model.row_action[rows[0]]), state, [Fraction(0)] * len(self._tracked))
+                amounts = self._tracker.after([Fraction(0)] * len(self._tracked))
+                self._rule.follow(0, int(model.row_action[rows[0]]), state, amounts)
                 self._step, self._state = 1, state
                 return
             possible = possible_texts(model, rows[0])
         else:
-            possible = (f"state {quote(model.start)}",)
-        raise UnmodeledOutcome(0, model.start, "reset", f"state {quote(name)}", possible)
+            possible = tuple(f"state {quote(each)}" for each in names)
+        start = names[0] if len(names) == 1 else names
+        raise UnmodeledOutcome(0, start, "reset", f"state {quote(name)}", possible)
 
     def mask(self) -> NDArray[np.bool_]:
         """Return which of the environment's actions are safe."""
@@ -241,8 +262,7 @@ class ModelMasks:
             place = model.states[self._state]
             raise UnmodeledOutcome(self._step, place, model.actions[action], found, possible_texts(model, row))
         tracked = [amounts[d] for d in self._tracked]
-        amounts_after = [a + b for a, b in zip(self._tracker.amounts, tracked, strict=True)]
-        self._rule.follow(self._step, action, following, amounts_after)
+        self._rule.follow(self._step, action, following, self._tracker.after(tracked))
         self._step, self._state = self._step + 1, following
         return tracked
 

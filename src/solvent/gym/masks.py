@@ -2,10 +2,11 @@
 
 With `spent` so far, an action a at observation o is allowed if, for every resource,
 
-    spent + bound(o, a) + max(reserve(o, a), 0) <= limit,
+    clamp(spent + bound(o, a)) + max(reserve(o, a), 0) <= limit,
 
-in exact numbers. If the bound holds, the next step keeps the limit. Later steps can be continued safely only if the
-reserve covers them; without a reserve, an episode may reach a dead end, where no action is allowed.
+in exact numbers, where clamp moves an amount to the floor or the ceiling at which the resource saturates. If the bound
+holds, the next step keeps the limit. Later steps can be continued safely only if the reserve covers them; without a
+reserve, an episode may reach a dead end, where no action is allowed.
 """
 
 from __future__ import annotations
@@ -132,6 +133,11 @@ class BoundMasks:
         """Whether the masks end the episode: never."""
         return False
 
+    @property
+    def goal_missed(self) -> bool:
+        """Whether the episode has ended where it must not end: never known here."""
+        return False
+
     def begin(self, observation: Any) -> None:
         """Start an episode."""
         self._observation = observation
@@ -148,9 +154,9 @@ class BoundMasks:
         kept = self._reserve(self._observation, position)
         if kept is None:
             return False
-        for d, amount in enumerate(tracker.amounts):
+        for d, most in enumerate(tracker.after(bound)):
             limit = tracker.upper(d, tracker.step)
-            if limit is not None and amount + bound[d] + max(kept[d], Fraction(0)) > limit:
+            if limit is not None and most + max(kept[d], Fraction(0)) > limit:
                 return False
         return True
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -87,9 +88,13 @@ def make_registered(
     cost = _cost(step_cost, env, env.first if drawn else None)
     found, model = getattr(base, "P", None), None
     if found is not None and callable(cost):
-        model = from_gymnasium(env, cost, horizon, resources=tuple(budget), budget=budget)
-    if model is not None and drawn:
-        model = _renumbered(model, env)
+        source, start = (_with_draw(env, found), env.first) if drawn else (env, None)
+        options: dict[str, Any] = {
+            "resources": tuple(budget),
+            "budget": budget,
+            "name": env.spec.id if env.spec else "",
+        }
+        model = from_gymnasium(source, cost, horizon + drawn, start=start, **options)
     return Registered(env, horizon + drawn, dict(budget), cost, model, _rewards(found, drawn))
 
 
@@ -155,19 +160,13 @@ def _later(budget: Budget, horizon: int, where: str) -> Budget:
     )
 
 
-def _renumbered(model: CMDP, env: RandomStart) -> CMDP:
-    """Return the model of a table with the environment's numbers for the state and action of the random start."""
-    actions = tuple(name for name in model.actions if name != "reset")
-    place = {name: i for i, name in enumerate(actions)}
-    of_draw = place[int(env.action_space.start)]  # type: ignore[attr-defined]
-    new = np.array([place.get(name, of_draw) for name in model.actions], np.int32)
-    return replace(
-        model,
-        start=env.first,
-        states=tuple(env.first if name == "reset" else name for name in model.states),
-        actions=actions,
-        row_action=new[model.row_action],
-    )
+def _with_draw(env: RandomStart, table: Any) -> SimpleNamespace:
+    """Return a table with the additional first state of a random start, in which one action draws the next state."""
+    chances = np.asarray(env.unwrapped.initial_state_distrib, np.float64)  # type: ignore[attr-defined]
+    drawn = [(float(p / chances.sum()), int(s), 0.0, False) for s, p in enumerate(chances.tolist()) if p > 0]
+    first_action = int(env.action_space.start)  # type: ignore[attr-defined]
+    known = dict(table) if isinstance(table, Mapping) else dict(enumerate(table))
+    return SimpleNamespace(P={**known, env.first: {first_action: drawn}})
 
 
 class ErrorReporter(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol
 
 import gymnasium
@@ -15,7 +16,7 @@ from solvent.errors import BudgetError, ModelError, quote
 from solvent.gym.env import ModelEnv
 from solvent.gym.exact_masks import ModelMasks, NodeRule, SafetyRule, choose_rule, plain_name
 from solvent.gym.masks import BoundMasks
-from solvent.gym.tracker import BudgetTracker, read_limits
+from solvent.gym.tracker import BudgetTracker, read_accounts, read_limits
 from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import BoundLike
@@ -35,6 +36,10 @@ class Masks(Protocol):
     @property
     def over(self) -> bool:
         """Whether the episode has ended, even if the environment continues."""
+
+    @property
+    def goal_missed(self) -> bool:
+        """Whether the episode has ended in a state in which it must not end."""
 
     def begin(self, observation: Any) -> None:
         """Start an episode."""
@@ -79,6 +84,8 @@ def find_source(
     state: Callable[[Any], Hashable] | None,
     actions: Sequence[Hashable] | None,
     memory_limit: int | str | None,
+    spent: Any,
+    resources: Any,
 ) -> Source:
     """Return the source of masks for the arguments of a `BudgetWrapper`."""
     base = env.unwrapped
@@ -88,7 +95,9 @@ def find_source(
         for name, given in (("cost_bound", cost_bound), ("reserve", reserve)):
             if given is not None:
                 raise ModelError(name, "None if there is a model, whose masks are exact", quote(given))
-        return _from_model(base, space, budget, model, state, actions, memory_limit)
+        if resources is not None:
+            raise ModelError("resources", "None if there is a model, which has floors and ceilings", quote(resources))
+        return _from_model(base, space, budget, model, state, actions, memory_limit, spent)
     if cost_bound is None:
         raise ModelError(
             "BudgetWrapper",
@@ -96,11 +105,19 @@ def find_source(
             "neither",
             "pass model=... for exact masks, or cost_bound=...",
         )
-    tracker = BudgetTracker(read_limits(budget))
+    known = read_limits(budget, spent)
+    tracker = BudgetTracker(known, read_accounts(resources, known))
     masks = BoundMasks(tracker, int(space.n), int(space.start), cost_bound, reserve)
-    limits = [float(tracker.limit_range(d)[0]) for d in range(len(tracker.resources))]
-    lows = [-math.inf if masks.learns else min(0.0, limit) for limit in limits]
-    return Source(tracker, masks, tracker.resources, None, lows, [math.inf] * len(lows))
+    limits = [tracker.limit_range(d)[0] for d in range(len(tracker.resources))]
+    lows = [
+        -math.inf if masks.learns else float(min(Fraction(0), limit, limit - amount))
+        for limit, amount in zip(limits, tracker.initial, strict=True)
+    ]
+    highs = [
+        math.inf if account.floor is None else float(limit - account.floor)
+        for limit, account in zip(limits, tracker.accounts, strict=True)
+    ]
+    return Source(tracker, masks, tracker.resources, None, lows, highs)
 
 
 @dataclass(frozen=True)
@@ -121,22 +138,27 @@ def _from_model(
     state: Callable[[Any], Hashable] | None,
     actions: Sequence[Hashable] | None,
     memory_limit: int | str | None,
+    spent: Any,
 ) -> Source:
     rule: SafetyRule
     if isinstance(given, AugmentedMDP):
         if budget is not None:
             raise BudgetError("budget", "None, since an augmented MDP has its own budget", quote(budget))
+        if spent is not None:
+            raise BudgetError("spent", "None, since an augmented MDP has its own initial amounts", quote(spent))
         model, limits, rule = given.model, given.limits, NodeRule(given)
     else:
         model = given.model if isinstance(given, Curve) else given
         if isinstance(given, Curve):
             budget = {**dict.fromkeys(model.resources), **_of_curve(given, budget)}
         check_model(model)
-        limits = resolve(model, budget)
-        rule = choose_rule(model, limits, budget, memory_limit)
-    if not limits.resources:
+        if spent is None and isinstance(base, ModelEnv) and base.model is model:
+            spent = base.initial
+        limits = resolve(model, budget, spent)
+        rule = choose_rule(model, limits, budget, memory_limit, spent)
+    if not limits.resources and model.may_end is None:
         raise BudgetError("budget", "a limit on at least one resource", quote(budget))
-    tracker = BudgetTracker(limits)
+    tracker = BudgetTracker(limits, {name: model.resource(name) for name in limits.resources})
     first = int(space.start)
     own = isinstance(base, ModelEnv) and base.model is model
     names = list(model.actions if own else range(first, first + int(space.n))) if actions is None else list(actions)
@@ -164,8 +186,10 @@ def _range(model: CMDP, tracker: BudgetTracker) -> tuple[list[float], list[float
     for d, name in enumerate(tracker.resources):
         resource = model.resource_index(name)
         up, down = (ticks * model.cost[resource].unit for ticks in model.cost_sums[resource])
+        account, initial = tracker.accounts[d], tracker.initial[d]
+        lowest, highest = account.clamp(initial - down), account.clamp(initial + up)
         least, most = tracker.limit_range(d)
-        ends = (least - up, most + down) if tracker.counts_down(d) else (-down - most, up - least)
+        ends = (least - highest, most - lowest) if tracker.counts_down(d) else (lowest - most, highest - least)
         lows.append(float(ends[0]))
         highs.append(float(ends[1]))
     return lows, highs

@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from solvent.errors import BudgetError, quote
+from solvent.core.exact import exact
+from solvent.errors import BudgetError, ModelError, did_you_mean, quote
+from solvent.model.amounts import short_amount
 from solvent.model.budget import Budget, Limits
+from solvent.model.resources import Resource, as_resources
 from solvent.policy.remaining import RemainingBudget
 
 #: Name of the resource that a plain number limits if there is no model.
@@ -25,7 +28,10 @@ class BudgetTracker:
     Parameters
     ----------
     limits : Limits
-        Limits after each step; the last limit of a resource also holds for all later steps.
+        Limits after each step; the last limit of a resource also holds for all later steps. Episodes begin with the
+        initial amounts.
+    accounts : mapping of str to Resource, optional
+        Resources that may saturate, by name; others do not.
 
     Examples
     --------
@@ -36,14 +42,17 @@ class BudgetTracker:
     ({'cost': Fraction(3, 10)}, {'cost': Fraction(0, 1)}, False)
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, accounts: Mapping[str, Resource] | None = None) -> None:
         self.resources, self._upper, self._lower = limits.resources, limits.upper, limits.lower
+        known = accounts or {}
+        self.accounts = tuple(known.get(name) or Resource(name) for name in limits.resources)
+        self.initial = limits.initial
         self._remaining = RemainingBudget(limits)
         self.reset()
 
     def reset(self) -> None:
-        """Start a new episode, with nothing spent."""
-        self.step, self.amounts = 0, [Fraction(0)] * len(self.resources)
+        """Start a new episode, with the initial amounts."""
+        self.step, self.amounts = 0, list(self.initial)
         self._broken_within = False
 
     def spend(self, costs: Sequence[Fraction], high: Sequence[Fraction] = (), low: Sequence[Fraction] = ()) -> None:
@@ -56,13 +65,34 @@ class BudgetTracker:
         high, low : sequence of Fraction, optional
             The greatest and the least cumulative cost within the step, if it was several steps of the environment.
             They are compared with the looser of the limits before and after the step.
+
+        Raises
+        ------
+        ModelError
+            If a resource saturates and the step was several steps of the environment: the amount then depends on each
+            of their costs.
         """
+        if high and any(account.saturates for account in self.accounts):
+            name = next(account.name for account in self.accounts if account.saturates)
+            raise ModelError(
+                f"step {self.step}",
+                f"one step of the environment, as {quote(name)} saturates",
+                "several at once",
+                "put the BudgetWrapper inside the wrapper that repeats actions",
+            )
         self._broken_within = any(
             self._breaks_within(d, self.amounts[d] + most, self.amounts[d] + least)
             for d, (most, least) in enumerate(zip(high, low, strict=True))
         )
-        self.amounts = [amount + cost for amount, cost in zip(self.amounts, costs, strict=True)]
+        self.amounts = self.after(costs)
         self.step += 1
+
+    def after(self, costs: Sequence[Fraction]) -> list[Fraction]:
+        """Return what would be spent after a step of these costs."""
+        return [
+            account.clamp(amount + cost)
+            for account, amount, cost in zip(self.accounts, self.amounts, costs, strict=True)
+        ]
 
     def _breaks_within(self, d: int, most: Fraction, least: Fraction) -> bool:
         steps = {max(self.step - 1, 0), self.step}
@@ -71,8 +101,8 @@ class BudgetTracker:
         return over or all(limit is not None and least < limit for limit in lowers)
 
     def begin_with(self, costs: Sequence[Fraction]) -> None:
-        """Set what was spent before the first step."""
-        self.amounts = list(costs)
+        """Add what was spent in `reset`, before the first step."""
+        self.amounts = self.after(costs)
 
     @property
     def spent(self) -> dict[str, Fraction]:
@@ -123,8 +153,14 @@ def _at(side: _Side, step: int) -> Fraction | None:
     return side[min(step, len(side) - 1)]
 
 
-def read_limits(budget: Any) -> Limits:
+def read_limits(budget: Any, spent: Any = None) -> Limits:
     """Return the limits of a budget without a model: one anytime upper limit per resource.
+
+    Parameters
+    ----------
+    budget : number, Budget, or mapping of them by resource
+    spent : number, or mapping of numbers by resource, optional
+        What has been spent before the first step.
 
     Raises
     ------
@@ -153,4 +189,44 @@ def read_limits(budget: Any) -> Limits:
         found[str(name)] = plain.upper
     if not found:
         raise BudgetError("budget", "a limit on at least one resource", quote(budget))
-    return Limits(tuple(found), tuple((limit,) for limit in found.values()), ((None,),) * len(found))
+    initial = _read_initial(spent, tuple(found))
+    return Limits(tuple(found), tuple((limit,) for limit in found.values()), ((None,),) * len(found), initial)
+
+
+def _read_initial(spent: Any, resources: tuple[str, ...]) -> tuple[Fraction, ...]:
+    if spent is None:
+        return ()
+    given = dict(spent) if isinstance(spent, Mapping) else {resources[0]: spent} if len(resources) == 1 else None
+    if given is None:
+        raise BudgetError("spent", f"an amount of each of {', '.join(map(quote, resources))} by name", quote(spent))
+    for name in given:
+        if name not in resources:
+            known = ", ".join(map(quote, resources))
+            raise BudgetError("spent", f"limited resources ({known})", quote(name), did_you_mean(name, resources))
+    return tuple(exact(given.get(name, 0), f"spent, {name}") for name in resources)
+
+
+def read_accounts(resources: Any, limits: Limits) -> dict[str, Resource]:
+    """Return resources that may saturate, by name.
+
+    Raises
+    ------
+    ModelError
+        If they are not resources of the budget, or an initial amount lies beyond a floor or a ceiling.
+
+    Examples
+    --------
+    >>> read_accounts([Resource("fuel", floor=0)], read_limits({"fuel": 30}))
+    {'fuel': Resource('fuel', floor=0)}
+    """
+    found = {each.name: each for each in as_resources(() if resources is None else resources)}
+    for name in found:
+        if name not in limits.resources:
+            known = ", ".join(map(quote, limits.resources))
+            hint = did_you_mean(name, limits.resources)
+            raise ModelError("resources", f"limited resources ({known})", quote(name), hint)
+    for name, amount in zip(limits.resources, limits.initial, strict=True):
+        account = found.get(name, Resource(name))
+        if account.clamp(amount) != amount:
+            raise BudgetError(f"spent, {name}", f"an amount that {account} can have", short_amount(amount))
+    return found

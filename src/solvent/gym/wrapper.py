@@ -19,13 +19,15 @@ from solvent.core.exact import exact
 from solvent.errors import ModelError, PolicyError, SolventError, quote
 from solvent.gym.actions import Fallback, allowed, check_discrete, check_fallback, position, replacement
 from solvent.gym.adapters import CostLike, CostReader, split_step
+from solvent.gym.env import ModelEnv
 from solvent.gym.layout import Layout, own_copy, remaining_space, step_space
 from solvent.gym.sources import find_source
 from solvent.model.amounts import short_amount
-from solvent.model.budget import BudgetLike
+from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import BoundLike
 from solvent.model.metering import Spent
+from solvent.model.resources import ResourceLike
 from solvent.solvers.augmentation.mdp import AugmentedMDP
 from solvent.solvers.curve import Curve
 
@@ -57,7 +59,8 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         takes that action, and a function of (observation, mask) returns the action to take.
     dead_start : {"raise", "end"}
         What `reset` does if no action is safe at the start: raise an error, or return with `info["dead_end"]` set. In
-        the latter case the first step ends the episode and does nothing.
+        the latter case the first step ends the episode and does nothing. An episode that is over at the start, outside
+        the goal or with more spent than a later limit allows, raises an error as well, or has `info["violation"]` set.
     layout : {"dict", "flat", "rllib", "pettingzoo"}
         Arrangement of observations: a Dict, one flat Box, or a Dict of that Box and the mask.
     mask_in_observation : bool, optional
@@ -70,18 +73,26 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         The model's names of the environment's actions, in order. Default: their numbers.
     memory_limit : int or str, optional
         Memory for exact masks: bytes, or text such as "8GB".
+    spent : number, or dict of numbers by resource, optional
+        What has been spent before the first step. Default: nothing, or as in a `ModelEnv` inside.
+    resources : sequence of Resource, optional
+        With `cost_bound`: limited resources that saturate, such as `Resource("fuel", floor=0)` for a tank that takes no
+        more when it is full. A model says this itself.
 
     Attributes
     ----------
     violations : int
-        Number of steps so far that broke a limit, in exact numbers. Other than 0 only if costs are learned, if a stated
-        bound or model was wrong (which also raises an error), or if a wrapper inside spends in its `reset` or takes
-        several steps at once that the model does not describe.
+        Number of steps so far that broke a limit, in exact numbers, or ended an episode outside the model's goal. Other
+        than 0 only if costs are learned, if a stated bound or model was wrong (which also raises an error), if masks
+        from `cost_bound` do not know the goal of a `ModelEnv`, if an episode is over at its start, or if a wrapper
+        inside spends in its `reset` or takes several steps at once that the model does not describe.
 
     Notes
     -----
     After `reset` and every `step`, `info` has "cost" (float), "costs" and "remaining" (dicts of floats by resource),
-    "step", "action_mask" (int8), "dead_end" and "violation"; after a step also "action", the action taken.
+    "step", "action_mask" (int8), "dead_end" and "violation"; after a step also "action", the action taken. Masks of a
+    model with a goal (`must_end_in`) allow only actions after which the goal can be reached for sure, and the episode
+    can be kept within the budget.
 
     Examples
     --------
@@ -126,11 +137,13 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         state: Callable[[Any], Hashable] | None = None,
         actions: Sequence[Hashable] | None = None,
         memory_limit: int | str | None = None,
+        spent: SpentLike | None = None,
+        resources: Sequence[ResourceLike] | None = None,
     ) -> None:
         gymnasium.utils.RecordConstructorArgs.__init__(
             self, _disable_deepcopy=True, budget=budget, cost=cost, cost_bound=cost_bound, model=model, reserve=reserve,
             fallback=fallback, dead_start=dead_start, layout=layout, mask_in_observation=mask_in_observation, keys=keys,
-            state=state, actions=actions, memory_limit=memory_limit,
+            state=state, actions=actions, memory_limit=memory_limit, spent=spent, resources=resources,
         )  # fmt: skip
         if not isinstance(env, gymnasium.Env):
             hint = "pass what gymnasium.make(...) returns"
@@ -140,7 +153,11 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         if dead_start not in ("raise", "end"):
             raise ModelError("dead_start", "'raise' or 'end'", quote(dead_start))
         self._fallback, self._dead_start = check_fallback(fallback, self._space), dead_start
-        source = find_source(env, self._space, budget, model, cost_bound, reserve, state, actions, memory_limit)
+        source = find_source(
+            env, self._space, budget, model, cost_bound, reserve, state, actions, memory_limit, spent, resources
+        )
+        base = env.unwrapped
+        self._model_env = base if isinstance(base, ModelEnv) else None
         self._tracker, self._masks = source.tracker, source.masks
         self._read, self._resources = CostReader(env, source.resources, cost), source.resources
         self._own_masks = source.horizon is None
@@ -155,7 +172,7 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
 
     @property
     def spent(self) -> dict[str, Fraction]:
-        """Exact amount spent since the start of the episode, by resource."""
+        """Exact amount spent, by resource; with what had been spent before the first step."""
         return self._tracker.spent
 
     @property
@@ -199,14 +216,30 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
             self._begin_with(started)
         self._masks.begin(self._inner)
         self._mask = self._allowed(info)
-        self._dead_end = not self._mask.any() and not self._masks.over
-        if self._dead_end and self._dead_start == "raise":
+        over = self._masks.over
+        self._dead_end = not self._mask.any() and not over
+        # an episode that is over at once breaks a later limit, or misses the goal
+        lost = over and (self._misses_goal or self._tracker.broken_later)
+        if (self._dead_end or lost) and self._dead_start == "raise":
+            can = "the budget can be kept" + (" and the goal reached" if self._has_goal else "")
+            found = "the end of the episode" if lost else "no safe action"
             raise SolventError(
-                f"reset: expected a start from which the budget can be kept, found no safe action with "
-                f"{self._left()}; raise the budget, or pass dead_start='end' to end such episodes at once"
+                f"reset: expected a start from which {can}, found {found} with {self._left()}; "
+                f"raise the budget, or pass dead_start='end' to end such episodes at once"
             )
+        if lost:
+            self._violation, self.violations = True, self.violations + 1
         self._refusal = "" if self._mask.any() or self._dead_end else "an episode that is over"
         return self._observe(observation), self._info(info)
+
+    @property
+    def _has_goal(self) -> bool:
+        return self._model_env is not None and self._model_env.model.may_end is not None
+
+    @property
+    def _misses_goal(self) -> bool:
+        """Whether the episode has ended outside the goal of the model, or of a `ModelEnv` inside."""
+        return self._masks.goal_missed or (self._model_env is not None and self._model_env.goal_missed)
 
     def _begin_with(self, started: Spent) -> None:
         """Record what a wrapper inside spent in its `reset`."""
@@ -274,8 +307,9 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
             raise
         self._spend(costs, spent)
         self._inner = following
-        if terminated and not self._violation and not self._masks.over and self._tracker.broken_later:
-            # the environment ended before the model's horizon: nothing more is spent, and later limits still hold
+        early = terminated and not self._masks.over and self._tracker.broken_later
+        if not self._violation and (early or self._misses_goal):
+            # if the environment ended before the model's horizon, nothing more is spent, and later limits still hold
             self._violation = True
             self.violations += 1
         ended = terminated or self._violation or self._masks.over
@@ -315,4 +349,6 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         }
 
     def _left(self) -> str:
+        if not self._tracker.resources:
+            return "no limits"
         return "remaining " + ", ".join(f"{name} {short_amount(x)}" for name, x in self._tracker.remaining.items())

@@ -16,7 +16,9 @@ from solvent.core.arguments import read_switch
 from solvent.errors import ModelError, quote
 from solvent.learning.bonus import BonusName
 from solvent.learning.learner import LearnSettings, Replan
+from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
+from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import BoundLike, CostBounds, shape_of, show_shape
 
 #: Whether the support, the set of possible outcomes, is known from the start or learned from what occurs.
@@ -55,6 +57,44 @@ def require_consent(cost_support: SupportSource | None) -> None:
             "pass support=... (the possible outcomes: a model, a dict or a function) or cost_bound=... (the most an "
             'action can cost), or ask for cost_support="learned", which may exceed the budget while it learns',
         )  # fmt: skip
+
+
+def check_accounts(model: CMDP, limits: Limits, *, known: bool, rounded: bool) -> None:
+    """Raise a `ModelError` if learning does not honor something that a model says about accounts, starts and ends.
+
+    Parameters
+    ----------
+    model : CMDP
+    limits : Limits
+    known : bool
+        Whether the support is known.
+    rounded : bool
+        Whether costs are rounded.
+    """
+    if isinstance(model.start, dict):
+        raise ModelError(
+            "start", "a model with one first state", f"a distribution over {len(model.start)} states",
+            "make the draw of the first state a separate step: one action in an additional first state, as "
+            "solvent.gym.RandomStart does for environments",
+        )  # fmt: skip
+    if model.end_reward is not None:
+        raise ModelError(
+            "end_reward", "a model without rewards for ending, as only rewards of steps are learned", "some",
+            "pay them in a last step of their own; solve honors them if the model is known",
+        )  # fmt: skip
+    if known and not rounded:
+        return
+    way = 'cost_support="learned"' if not known else "epsilon_cost"
+    hint = f"leave out {way}" if known else 'use cost_support="known"'
+    if model.may_end is not None and not known:
+        raise ModelError("must_end_in", f"a model without a goal with {way}", "a goal", hint)
+    for name, amount in zip(limits.resources, limits.initial, strict=True):
+        if model.resource(name).saturates:
+            expected = f"a resource that does not saturate with {way}"
+            raise ModelError(f"resource {quote(name)}", expected, repr(model.resource(name)), hint)
+        if amount:
+            expected = f"nothing before the first step with {way}"
+            raise ModelError(f"spent, {name}", expected, short_amount(amount), "lower the limits by this amount")
 
 
 def refuse_lower_limits(limits: Limits) -> None:

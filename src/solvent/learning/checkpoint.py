@@ -242,6 +242,8 @@ def _problem(learner: Learner) -> list[Any]:
     """Return what must be equal in a resumed run: the available actions, the limits, and a known support."""
     problem, support = learner.graph.problem, learner.learned_support
     limits = [[str(x) for x in side] for sides in (problem.limits.upper, problem.limits.lower) for side in sides]
+    if any(problem.limits.initial):  # otherwise as before there were initial amounts
+        limits.append([str(amount) for amount in problem.limits.initial])
     strict = ["up"] if "up" in problem.counting else []
     if support is None:
         return [problem.model.fingerprint, [str(unit) for unit in problem.lattice.units], limits, *strict]

@@ -160,7 +160,7 @@ def _next_nodes(
     mdp: AugmentedMDP, row_model: NDArray[np.int64], entry_indptr: NDArray[np.int64], monitor: ResourceMonitor
 ) -> NDArray[np.uint32]:
     """Return the node that each outcome of each row leads to."""
-    model, layers, cost_OD = mdp.model, mdp.layer_indptr, mdp.lattice.cost_OD
+    model, layers, lattice = mdp.model, mdp.layer_indptr, mdp.lattice
     assert layers is not None
     assert mdp.settled_low is not None
     assert mdp.settled_high is not None
@@ -176,7 +176,8 @@ def _next_nodes(
         sizes = np.diff(entry_indptr[begin : end + 1])
         spent = np.repeat(mdp.node_spent_ND[node_of[begin:end]], sizes, axis=0)
         state = model.next_state[outcomes]
-        moved = np.where(spent == COLLAPSED, COLLAPSED, spent + cost_OD[outcomes])
+        moved = np.clip(spent + lattice.cost_OD[outcomes], lattice.floor_D, lattice.ceiling_D)
+        moved = np.where(spent == COLLAPSED, COLLAPSED, moved)
         low, high = mdp.settled_low[step + 1][state], mdp.settled_high[step + 1][state]
         moved = np.where((low <= moved) & (moved <= high), COLLAPSED, moved)
         known = mdp.node_spent_ND[first:last]

@@ -206,6 +206,8 @@ class WorldArrays(NamedTuple):
         The position of each outcome in its row of the graph; negative if it is not known to be possible.
     upper_HD, lower_HD : ndarray of int64, shape (H, D)
         Limits after each step, in ticks.
+    initial_D, floor_D, ceiling_D : ndarray of int64, shape (D,)
+        What has been spent before the first step, and the ends at which each resource saturates, in ticks.
     """
 
     outcome_indptr: NDArray[np.int64]
@@ -215,6 +217,9 @@ class WorldArrays(NamedTuple):
     local_O: NDArray[np.int64]
     upper_HD: NDArray[np.int64]
     lower_HD: NDArray[np.int64]
+    initial_D: NDArray[np.int64]
+    floor_D: NDArray[np.int64]
+    ceiling_D: NDArray[np.int64]
 
 
 class EpisodeRecord(NamedTuple):
@@ -571,6 +576,7 @@ def play(graph, chosen_row, world, counts, episodes, every_episode, rng, out):
     entry_indptr, entry_next, key_indptr = graph.entry_indptr, graph.entry_next, graph.key_indptr
     world_indptr, cumulative_O, world_reward = world.outcome_indptr, world.cumulative_O, world.row_reward
     world_cost_OD, local_O, upper_HD, lower_HD = world.cost_OD, world.local_O, world.upper_HD, world.lower_HD
+    initial_D, floor_D, ceiling_D = world.initial_D, world.floor_D, world.ceiling_D
     count_K, count_O, reward_sum_O, planned_K = counts.count_K, counts.count_O, counts.reward_sum_O, counts.planned_K
     spent, drawn, new_outcome = out.spent, out.drawn, out.new_outcome
     horizon = upper_HD.shape[0]
@@ -578,7 +584,7 @@ def play(graph, chosen_row, world, counts, episodes, every_episode, rng, out):
     for episode in range(episodes):
         node, step, due = 0, np.int64(0), every_episode
         broken = False
-        spent[:] = 0
+        spent[:] = initial_D
         while step < horizon and node_indptr[node] < node_indptr[node + 1]:
             row = chosen_row[node]
             model_row = row_model[row]
@@ -596,7 +602,7 @@ def play(graph, chosen_row, world, counts, episodes, every_episode, rng, out):
             reward_sum_O[key_indptr[key] + j] += world_reward[model_row]
             due = due or count_K[key] >= 2 * planned_K[key]
             for d in range(spent.shape[0]):
-                spent[d] += world_cost_OD[o, d]
+                spent[d] = min(max(spent[d] + world_cost_OD[o, d], floor_D[d]), ceiling_D[d])
             broken = broken or _breaks(spent, upper_HD, lower_HD, step)
             node = entry_next[entry_indptr[row] + j]
             step += 1

@@ -25,7 +25,7 @@ from solvent.learning.learner import Callback, Replan
 from solvent.learning.result import LearnResult
 from solvent.learning.setup import LearnSetup
 from solvent.learning.support import SupportLike
-from solvent.model.budget import BudgetLike
+from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import BoundLike
 
@@ -44,6 +44,7 @@ def learn(
     epsilon_cost: Number | Mapping[str, Number] | None = None,
     strict: bool = False,
     stationary: bool | None = None,
+    spent: SpentLike | None = None,
     pool: bool = True,
     bonus: BonusName = "practical",
     bonus_scale: float = 1.0,
@@ -66,7 +67,9 @@ def learn(
     Parameters
     ----------
     env : CMDP or Environment
-        A model is played in compiled code; its probabilities and rewards are not used otherwise. An environment has
+        A model is played in compiled code; its probabilities and rewards are not used otherwise. With a known support
+        and exact costs, its resources may saturate, and its episodes may have a goal (`must_end_in`), which every
+        episode then reaches; models with several first states or rewards for ending are refused. An environment has
         Gymnasium's interface, numbered states and actions (`Discrete` spaces), and episodes that all begin in the same
         state; see `solvent.learning.Environment`.
     horizon : int, optional
@@ -105,6 +108,8 @@ def learn(
     stationary : bool, optional
         Whether probabilities and rewards are the same at all steps. Default: as in the model; True for an environment.
         If False, the steps of a stationary model are learned separately.
+    spent : number, or dict of numbers by resource, optional
+        What has been spent before the first step of each episode of a model. Default: nothing.
     pool : bool
         If True, share counts between nodes that differ only in what was spent. False is the paper's algorithm.
     bonus : {"practical", "theory"}
@@ -197,6 +202,7 @@ def learn(
         epsilon_cost=epsilon_cost,
         strict=read_switch("strict", strict),
         stationary=read_switch("stationary", stationary, optional=True),
+        spent=spent,
     )
     with ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit)) as monitor:
         learner = setup.learner(monitor)

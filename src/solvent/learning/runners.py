@@ -25,6 +25,7 @@ from solvent.learning.support import LearnedSupport
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.lattice import AccountTicks, Lattice
 from solvent.model.rounding import round_to
 from solvent.solvers.problem import Problem
 
@@ -141,6 +142,9 @@ class ModelRunner:
             local_O=_places(world, self._counted_OD, problem) if known else np.full(world.n_outcomes, -1),
             upper_HD=true.upper_HD,
             lower_HD=true.lower_HD,
+            initial_D=true.accounts.initial_D,
+            floor_D=true.accounts.floor_D,
+            ceiling_D=true.accounts.ceiling_D,
         )
         self._record = EpisodeRecord(
             spent=np.zeros(true.cost_OD.shape[1], np.int64),
@@ -278,6 +282,8 @@ class _TrueCosts:
         Costs in ticks. A bin of continuous costs has two columns per resource, for its upper and its lower end. Costs
         within a bin are not drawn: an episode is a violation if any costs within its bins would be.
     upper_HD, lower_HD : ndarray of int64, shape (H, D)
+    accounts : AccountTicks
+        Where the accounts begin and saturate; plain ones, except for exact problems.
     world : CMDP
     limits : Limits
     """
@@ -286,26 +292,33 @@ class _TrueCosts:
     cost_OD: NDArray[np.int64]
     upper_HD: NDArray[np.int64]
     lower_HD: NDArray[np.int64]
+    accounts: AccountTicks
     world: CMDP
     limits: Limits
 
     @classmethod
     def of(cls, problem: Problem, world: CMDP) -> _TrueCosts:
-        limits = problem.limits
+        limits, lattice = problem.limits, problem.lattice
+        if problem.is_exact and (lattice.saturates or lattice.initial_D.any()):
+            sides = lattice.upper_HD, lattice.lower_HD
+            return cls(True, np.ascontiguousarray(lattice.cost_OD), *sides, lattice.accounts, world, limits)
         if _has_distributions(problem):
             units, ends = problem.truth.units, (problem.truth.high_OD, problem.truth.low_OD)
             uppers, lowers = _in_ticks(limits, units, world.horizon)
             no_upper, no_lower = np.full_like(uppers, PLUS_INFINITY), np.full_like(lowers, MINUS_INFINITY)
             sides = np.hstack([uppers, no_upper]), np.hstack([no_lower, lowers])
-            return cls(True, np.ascontiguousarray(np.hstack(ends)), *sides, world, limits)
+            plain = Lattice.plain_accounts(2 * len(units))
+            return cls(True, np.ascontiguousarray(np.hstack(ends)), *sides, plain, world, limits)
         columns = [problem.origin.cost[problem.origin.resource_index(name)] for name in limits.resources]
         sums = [problem.origin.cost_sums[problem.origin.resource_index(name)] for name in limits.resources]
         if not all(column.fits and max(most) <= MAX_TICKS for column, most in zip(columns, sums, strict=True)):
             nothing = np.zeros((world.horizon, 0), np.int64)
-            return cls(False, np.zeros((world.n_outcomes, 0), np.int64), nothing, nothing, world, limits)
+            plain = Lattice.plain_accounts(0)
+            return cls(False, np.zeros((world.n_outcomes, 0), np.int64), nothing, nothing, plain, world, limits)
         sides = _in_ticks(limits, tuple(column.unit for column in columns), world.horizon)
         cost_OD = np.stack([column.ticks for column in columns], axis=1) if columns else np.zeros((world.n_outcomes, 0))
-        return cls(True, np.ascontiguousarray(cost_OD, np.int64), *sides, world, limits)
+        plain = Lattice.plain_accounts(len(columns))
+        return cls(True, np.ascontiguousarray(cost_OD, np.int64), *sides, plain, world, limits)
 
     def breaks(self, outcomes: list[int], *, stopped: bool) -> bool:
         """Return whether an episode with these outcomes broke a limit; `stopped` if the learner ended it early."""
@@ -430,7 +443,8 @@ class EnvironmentRunner:
     ) -> tuple[bool, bool, NewOutcome | None]:
         """Play one episode; return whether a count has doubled, whether a limit was broken, and a new outcome."""
         mdp, problem, horizon = graph.mdp, graph.problem, graph.problem.model.horizon
-        spent, node, step = (Fraction(0),) * len(problem.limits.resources), mdp.start, 0
+        spent, node, step = problem.limits.initial, mdp.start, 0
+        accounts = tuple(map(problem.model.resource, problem.limits.resources))
         due = broke = False
         self._world.reset(number)
         while step < horizon and mdp.row_indptr[node] < mdp.row_indptr[node + 1]:
@@ -444,7 +458,7 @@ class EnvironmentRunner:
             self._check_reward(reward, step)
             self._check_bound(graph, model_row, step, seen)
             broke = broke or self._breaks_within(spent, seen, step)
-            spent = tuple(a + b for a, b in zip(spent, costs, strict=True))
+            spent = tuple(each.clamp(a + b) for each, a, b in zip(accounts, spent, costs, strict=True))
             broke = broke or breaks(problem.limits, spent, step)
             after = self._next_state(observation, over=over, last=step == horizon - 1)
             counted, ticks = self._count(costs)
@@ -465,6 +479,11 @@ class EnvironmentRunner:
         assert self._graph is not None
         if seen.within is None:
             return False
+        model = self._graph.problem.model
+        for name in self._graph.problem.limits.resources:
+            if model.resource(name).saturates:
+                expected = f"one step of the environment, as {quote(name)} saturates"
+                raise ModelError(f"step {step}", expected, "several at once", "take out the wrapper that repeats steps")
         high, low = (tuple(a + b for a, b in zip(spent, side, strict=True)) for side in seen.within)
         return breaks_within(self._graph.problem.limits, high, low, step)
 

@@ -15,6 +15,7 @@ from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError, quote
 from solvent.learning.arguments import (
     SupportSource,
+    check_accounts,
     check_reward_sums,
     is_support_known,
     read_bounds,
@@ -35,7 +36,7 @@ from solvent.learning.learner import Learner, LearnSettings
 from solvent.learning.runners import EnvironmentRunner, ModelRunner
 from solvent.learning.support import LearnedSupport, SupportLike, read_support, unrolled
 from solvent.learning.worst_case import WorstCase
-from solvent.model.budget import BudgetLike, Limits, limits_of, read_budgets, resolve
+from solvent.model.budget import BudgetLike, Limits, SpentLike, limits_of, read_budgets, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import BoundLike
 from solvent.model.validation import check_horizon
@@ -61,6 +62,7 @@ class LearnSetup:
     epsilon_cost : number, dict by resource, or None
     strict : bool
     stationary : bool or None
+    spent : SpentLike or None
     """
 
     env: CMDP | Environment
@@ -74,6 +76,7 @@ class LearnSetup:
     epsilon_cost: Number | Mapping[str, Number] | None = None
     strict: bool = False
     stationary: bool | None = None
+    spent: SpentLike | None = None
 
     def learner(self, monitor: ResourceMonitor | None = None) -> Learner:
         """Return a learner that has not played yet.
@@ -152,7 +155,8 @@ class LearnSetup:
             raise ModelError("rewards", f"numbers from {low:g} to {high:g}", found, hint)
         if self.stationary and not model.is_stationary:
             raise ModelError("stationary", "a stationary model", f"one with {model.n_tables} tables", "leave it out")
-        limits, known = resolve(model, self.budget), self._is_known(model)
+        limits, known = resolve(model, self.budget, self._initial(model)), self._is_known(model)
+        check_accounts(model, limits, known=known, rounded=self.epsilon_cost is not None)
         problem = self._problem(model, limits)
         runner = ModelRunner(problem, known=known)
         if known:
@@ -163,10 +167,40 @@ class LearnSetup:
         )
         return Learner(settings, model, SafeGraph.of(learned.problem(), monitor), runner, learned)
 
+    def _initial(self, model: CMDP) -> SpentLike | None:
+        """Return what was spent before the first step, as given or as in an environment that plays the model."""
+        if self.spent is not None or self.env is model:
+            return self.spent
+        return dict(getattr(self.env.unwrapped, "initial", {}))  # type: ignore[union-attr]
+
+    def _check_env(self, env: Environment) -> None:
+        """Raise a `ModelError` if an environment plays a model inside, of which the arguments say too little."""
+        if self.support is None and self.spent is not None:
+            hint = "lower the limits by what has been spent"
+            raise ModelError("spent", "a model, or a support that is one", quote(self.spent), hint)
+        base = getattr(env, "unwrapped", env)
+        model = getattr(base, "model", None)
+        if isinstance(self.support, CMDP) or getattr(type(base), "plays_its_model", False) is not True:
+            return
+        assert isinstance(model, CMDP)
+        told = (
+            ("resources that saturate", model.is_saturating),
+            ("a goal (must_end_in)", model.may_end is not None),
+            ("rewards for ending (end_reward)", model.end_reward is not None),
+            ("amounts spent before the first step", any(getattr(base, "initial", {}).values())),
+        )
+        for found, has in told:
+            if has:
+                expected = "an environment of a plain model, unless its model is the support"
+                raise ModelError("environment", expected, f"a model with {found}", "pass support=env.unwrapped.model")
+
     def _in_env(self, env: Environment, monitor: ResourceMonitor) -> Learner:
         """Return a learner in an environment that is not a model."""
         horizon = self._horizon(env)
+        self._check_env(env)
         resources, limits = self._limits(horizon)
+        if isinstance(self.support, CMDP):
+            check_accounts(self.support, limits, known=True, rounded=self.epsilon_cost is not None)
         if not limits.resources:
             raise ModelError("budget", "a limit on some resource", quote(self.budget))
         world = ExactEnvironment(env, limits.resources, self.cost, self.settings.seed)
@@ -186,7 +220,10 @@ class LearnSetup:
     def _limits(self, horizon: int) -> tuple[tuple[str, ...], Limits]:
         """Return the resources of the support, and the limits."""
         if isinstance(self.support, CMDP):
-            return self.support.resources, resolve(self.support, self.budget)
+            return self.support.resources, resolve(self.support, self.budget, self.spent)
+        if self.spent is not None:
+            hint = "lower the limits by what has been spent"
+            raise ModelError("spent", "a model, or a support that is one", quote(self.spent), hint)
         if self.budget is None:
             raise ModelError("budget", "a budget", "none")
         resources = tuple(map(str, self.budget)) if isinstance(self.budget, Mapping) else ("cost",)

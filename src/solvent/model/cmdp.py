@@ -335,13 +335,13 @@ class CMDP(ModelConstructors):
         return tuple(sums)
 
     @property
-    def is_certain(self) -> bool:
+    def is_deterministic(self) -> bool:
         """Whether the model is deterministic: every row has one outcome.
 
         Examples
         --------
         >>> from solvent.model import instances
-        >>> instances.knapsack([60], [10]).is_certain, instances.fuel_grid(3).is_certain
+        >>> instances.knapsack([60], [10]).is_deterministic, instances.fuel_grid(3).is_deterministic
         (True, False)
         """
         return self.n_outcomes == self.n_rows
@@ -391,7 +391,9 @@ class CMDP(ModelConstructors):
     @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that matters to a policy; not of the budget, the title or the description."""
-        start = [(_bare(name), p) for name, p in self.start.items()] if isinstance(self.start, dict) else self.start
+        start = self.start
+        if isinstance(start, dict):  # in the order of the states, since dicts in another order are equal
+            start = tuple((self.states[s], start[self.states[s]]) for s in self.start_states.tolist())
         content: list[Any] = [
             self.horizon, _bare(start), _bare(self.states), _bare(self.actions), self.resources, self.distributions,
             [c.unit for c in self.cost],
@@ -412,7 +414,14 @@ class CMDP(ModelConstructors):
     def __hash__(self) -> int:
         # not of the fingerprint: names such as 1 and 1.0 are equal but have different fingerprints
         return hash(
-            (self.horizon, first_states(self.start), self.states, self.actions, self.resources, self.n_outcomes)
+            (
+                self.horizon,
+                tuple(self.start_states.tolist()),
+                self.states,
+                self.actions,
+                self.resources,
+                self.n_outcomes,
+            )
         )
 
     def __repr__(self) -> str:
@@ -420,8 +429,22 @@ class CMDP(ModelConstructors):
         steps = "stationary" if self.is_stationary else f"{self.n_tables} tables"
         return (
             f"CMDP({title}horizon {self.horizon}, {self.n_states} states, {self.n_actions} actions, "
-            f"{self.n_rows} rows, {self.n_outcomes} outcomes, {steps}, resources {list(self.resources)})"
+            f"{self.n_rows} rows, {self.n_outcomes} outcomes, {steps}, resources {self._listed_resources()}"
+            f"{self._ends()})"
         )
+
+    def _listed_resources(self) -> str:
+        listed = (self.resource(name) for name in self.resources)
+        return f"[{', '.join(repr(each if each.saturates else each.name) for each in listed)}]"
+
+    def _ends(self) -> str:
+        """Return the number of first states if there are several, of states with an end reward, and of goals."""
+        parts = [f"{len(self.start)} first states"] if isinstance(self.start, dict) else []
+        for values, text in ((self.end_reward, "end rewards in {}"), (self.may_end, "must end in {}")):
+            if values is not None:
+                count = int(np.count_nonzero(values))
+                parts.append(text.format(f"{count} state{'' if count == 1 else 's'}"))
+        return "".join(f", {part}" for part in parts)
 
     def describe(self) -> Description:
         """Return a summary that prints as a table.

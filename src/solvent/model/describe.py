@@ -1,19 +1,29 @@
-"""A summary of a model: its size, and the range and precision of its costs."""
+"""A summary of a model: its size, the range and precision of its costs, and where episodes begin and end."""
 
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from solvent.core.exact import common_unit
+from solvent.errors import printable
 from solvent.model.amounts import format_amount, short_amount
 from solvent.model.cmdp import CMDP
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+#: Length of a unit in bits that is never exceeded: this one is only compared with another.
+_ANY_LENGTH = 2**62
+#: Number of states that are listed by name.
+_MOST_LISTED = 6
 
 
 @dataclass(frozen=True)
@@ -35,6 +45,8 @@ class ResourceFacts:
         Floats with more decimal digits than this were read as exact binary values.
     limit : str
         Default budget, or "-".
+    floor, ceiling : Fraction or None
+        Ends at which the resource saturates; None for no end.
     """
 
     name: str
@@ -44,6 +56,8 @@ class ResourceFacts:
     bits: int | None
     decimal_digits: int
     limit: str
+    floor: Fraction | None = None
+    ceiling: Fraction | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,12 @@ class Description:
         or the model is discounted.
     discount : Fraction or None
         Discount factor; None for a model with a horizon.
+    start : hashable, or mapping of hashable to float
+        State at step 0, or the probability of each possible one by name.
+    end_reward : mapping of hashable to float
+        Rewards other than 0 for being in a state when the episode ends.
+    must_end_in : tuple of hashables or None
+        States in which every episode must end; None if it may end anywhere.
     """
 
     title: str
@@ -78,6 +98,9 @@ class Description:
     resources: tuple[ResourceFacts, ...]
     diversity_bound_log2: float | None
     discount: Fraction | None = None
+    start: Hashable | Mapping[Hashable, float] = None
+    end_reward: Mapping[Hashable, float] = field(default_factory=dict)
+    must_end_in: tuple[Hashable, ...] | None = None
 
     def __rich__(self) -> RenderableType:
         from rich.console import Group
@@ -94,15 +117,31 @@ class Description:
             ("rows", f"{self.rows:,}"),
             ("outcomes", f"{self.outcomes:,}"),
             ("cost diversity", self._diversity()),
+            *self._ends(),
         ):
-            sizes.add_row(label, value)
-        facts = Table("resource", "cost per step", "unit", "bits", "budget")
+            sizes.add_row(label, Text(value))
+        ends = [
+            side for side in ("floor", "ceiling") if any(getattr(each, side) is not None for each in self.resources)
+        ]
+        facts = Table("resource", "cost per step", "unit", "bits", *ends, "budget")
         for each in self.resources:
             low = "-inf" if each.low is None else _brief(each.low)
             bits = "continuous" if each.bits is None else str(each.bits)
-            cells = (each.name, f"{low} to {_brief(each.high)}", _brief(each.unit), bits, each.limit)
+            saturates = ["-" if (end := getattr(each, side)) is None else _brief(end) for side in ends]
+            cells = (each.name, f"{low} to {_brief(each.high)}", _brief(each.unit), bits, *saturates, each.limit)
             facts.add_row(*map(Text, cells))  # plain text: a name may look like markup
         return Group(Text(self.title), sizes, *([facts] if self.resources else []))
+
+    def _ends(self) -> list[tuple[str, str]]:
+        """Return labels and texts of the first states if there are several, of end rewards and of goals."""
+        rows = []
+        if isinstance(self.start, Mapping):
+            rows.append(("start", _listed([f"{_named(s)} ({p:.4g})" for s, p in self.start.items()])))
+        if self.end_reward:
+            rows.append(("end reward", _listed([f"{_named(s)} {r:.6g}" for s, r in self.end_reward.items()])))
+        if self.must_end_in is not None:
+            rows.append(("must end in", _listed([_named(s) for s in self.must_end_in]) or "no state"))
+        return rows
 
     def _diversity(self) -> str:
         if self.discount is not None:
@@ -121,6 +160,16 @@ class Description:
         return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
 
 
+def _named(state: Hashable) -> str:
+    return printable(str(state))
+
+
+def _listed(parts: list[str]) -> str:
+    """Return the first parts of a list, and the number of all if some are left out."""
+    more = f", ... ({len(parts):,} states)" if len(parts) > _MOST_LISTED else ""
+    return ", ".join(parts[:_MOST_LISTED]) + more
+
+
 def _brief(value: Fraction) -> str:
     if value.denominator > 2**13 and value.denominator & (value.denominator - 1) == 0 and value.numerator == 1:
         return f"2^-{value.denominator.bit_length() - 1}"
@@ -131,10 +180,10 @@ def describe(model: CMDP, discount: Fraction | None = None) -> Description:
     """Return a summary of a model, or of a discounted model from its base; the same as `model.describe()`."""
     has_rows = np.diff(model.row_indptr).reshape(model.n_tables, model.n_states) > 0
     facts = tuple(_facts(model, d) for d in range(model.n_resources))
-    bits = [each.bits for each in facts]
     diversity: float | None = 0.0 if discount is None else None
-    for k in bits:
+    for each in facts:
         if diversity is not None:
+            k = None if each.bits is None else each.bits + _extra_bits(each)
             diversity = None if k is None else diversity + float(np.log2(model.horizon)) + k + 1
     return Description(
         title=model.name or "model",
@@ -148,7 +197,24 @@ def describe(model: CMDP, discount: Fraction | None = None) -> Description:
         resources=facts,
         diversity_bound_log2=diversity,
         discount=discount,
+        start=model.start,
+        end_reward={} if model.end_reward is None else _by_name(model, model.end_reward),
+        must_end_in=None if model.may_end is None else tuple(_by_name(model, model.may_end)),
     )
+
+
+def _extra_bits(facts: ResourceFacts) -> int:
+    """Return the bits that amounts need beyond those of costs: sums continue from a floor or a ceiling."""
+    unit = facts.unit
+    for end in (facts.floor, facts.ceiling):
+        if end:
+            unit = common_unit([unit, end], _ANY_LENGTH)
+    return int(facts.unit / unit - 1).bit_length()
+
+
+def _by_name(model: CMDP, values: NDArray[Any]) -> dict[Hashable, float]:
+    """Return the entries of an array with one per state that are not 0, by name."""
+    return {model.states[s]: float(values[s]) for s in np.flatnonzero(values).tolist()}
 
 
 def _facts(model: CMDP, d: int) -> ResourceFacts:
@@ -160,7 +226,10 @@ def _facts(model: CMDP, d: int) -> ResourceFacts:
         bits = max(abs(least), abs(most)).bit_length() + (1 if least < 0 else 0)
     budget = model.budget[model.resources[d]] if model.budget else None
     shown = "-" if budget is None else repr(budget).removeprefix("Budget")
-    return ResourceFacts(model.resources[d], low, high, column.unit, bits, column.decimal_digits, _shorten(shown))
+    return ResourceFacts(
+        model.resources[d], low, high, column.unit, bits, column.decimal_digits, _shorten(shown),
+        model.floors[d], model.ceilings[d],
+    )  # fmt: skip
 
 
 def _shorten(text: str) -> str:

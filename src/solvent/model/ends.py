@@ -17,9 +17,9 @@ from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, did_you_mean, quote
 
 #: The first state: its name, or the probability of each possible one by name.
-StartLike = Hashable | Mapping[Hashable, Number]
+StartLike = Hashable | Mapping[Any, Number]
 #: What it is worth to end in a state: by name, one number per state in order, or a function of the name.
-EndRewardLike = Mapping[Hashable, Number] | Sequence[Number] | Callable[[Any], Number]
+EndRewardLike = Mapping[Any, Number] | Sequence[Number] | NDArray[Any] | Callable[[Any], Number]
 #: The states in which an episode may end: names, or a function of the name that returns a bool.
 GoalLike = Iterable[Hashable] | Callable[[Any], bool]
 

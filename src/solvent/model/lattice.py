@@ -199,15 +199,25 @@ def _overflow_message(
     ]
     finest, finest_at = max(values, key=lambda x: (x[0] != 0, x[0].denominator))
     largest, largest_at = max(values, key=lambda x: abs(x[0]))
-    limit = limits.largest(d)
-    beside = f"one of {short_amount(largest)} ({model.place_of(largest_at)})"
-    if limit > model.horizon * abs(largest):
-        beside = f"a limit of {short_amount(limit)}"
+    given = (
+        (limits.initial[d], "an initial amount"),
+        (model.floors[resource], "a floor"),
+        (model.ceilings[resource], "a ceiling"),
+    )
+    fixed = [(amount, what) for amount, what in given if amount]
+    unit = common_unit([column.unit * bool(column.ticks.any()), *(amount for amount, _ in fixed)])
+    found, beside = f"a cost of {short_amount(finest)} ({model.place_of(finest_at)})", "one of"
+    for amount, what in fixed:
+        if amount.denominator > finest.denominator:
+            finest, found, beside = amount, f"{what} of {short_amount(amount)}", "a cost of"
+    beside += f" {short_amount(largest)} ({model.place_of(largest_at)})"
+    most = model.horizon * abs(largest)
+    for amount, what in [(limits.largest(d), "a limit"), *fixed]:
+        if abs(amount) > most:
+            most, beside = abs(amount), f"{what} of {short_amount(amount)}"
     return (
         f"resource {limits.resources[d]!r}: expected costs and limits with a common unit in which all sums fit "
-        f"64-bit integers, "
-        f"found a cost of {short_amount(finest)} ({model.place_of(finest_at)}) beside {beside} over {model.horizon} "
-        f"steps: the finest unit is {short_amount(column.unit)} and sums reach {short_amount(reach / column.unit)} of "
-        f"it; give the costs and limits fewer digits, remove the limit, or round with a guarantee: "
-        f'approximation="additive" or "relative"'
+        f"64-bit integers, found {found} beside {beside} over {model.horizon} steps: the finest unit is "
+        f"{short_amount(unit)} and sums reach {short_amount(reach / unit)} of it; give the costs and limits fewer "
+        f'digits, remove the limit, or round with a guarantee: approximation="additive" or "relative"'
     )

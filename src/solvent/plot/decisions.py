@@ -14,10 +14,13 @@ from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.errors import ModelError, PolicyError, quote
+from solvent.model.ends import first_states
 from solvent.plot.labels import amount, choose_resource, plot_name
 from solvent.plot.style import CATEGORIES, HATCHES, MOST_CATEGORIES, NOTHING, WIDE, legend_right, step_axis, styled_axes
 from solvent.policy.choices import spread
+from solvent.policy.holders import HasPolicy, policy_of
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.nodes import NodeTable
@@ -54,7 +57,7 @@ class Cells:
 
 
 def policy(
-    policy: NodeTable | MarkovPolicy,
+    policy: NodeTable | MarkovPolicy | HasPolicy,
     state: Hashable | None = None,
     *,
     ax: Axes | None = None,
@@ -63,14 +66,15 @@ def policy(
     """Plot which action a policy takes in one state, by step and remaining budget.
 
     If the resource has no upper limit, the vertical axis shows the amount spent instead. In the gray area the policy
-    makes no decision: it never gets there, or no action is safe. If the action also depends on another resource, or is
-    randomized, a cell is divided among the actions.
+    makes no decision: it never gets there, no action is safe, or the resource saturates before. If the action also
+    depends on another resource, or is randomized, a cell is divided among the actions.
 
     Parameters
     ----------
-    policy : AugmentedPolicy, RandomizedPolicy or MarkovPolicy
+    policy : Solution, AugmentedPolicy, RandomizedPolicy or MarkovPolicy
+        Of a solution, or any other object with an attribute `policy`, that policy.
     state : hashable, optional
-        Default: the start.
+        Default: the start. Required if there are several first states.
     ax : Axes, optional
         Axes to draw on. Default: those of a new figure.
     resource : str, optional
@@ -80,6 +84,8 @@ def policy(
     ------
     PolicyError
         If the policy is of another type, the state is unknown, or the policy makes no decision in it.
+    SolventError
+        If a solution has no policy.
     ModelError
         If the resource is unknown, or missing and the policy tracks several.
 
@@ -87,15 +93,18 @@ def policy(
     --------
     >>> import solvent
     >>> model = solvent.instances.fuel_grid(3)
-    >>> axes = policy(solvent.solve(model).policy, (1, 1))
+    >>> axes = policy(solvent.solve(model), (1, 1))
     >>> axes.get_ylabel(), [text.get_text() for text in axes.get_legend().get_texts()]
     ('remaining fuel', ['east', 'south', 'stay', 'no decision'])
     """
+    policy = policy_of(policy)
     if not isinstance(policy, NodeTable | MarkovPolicy):
-        hint = "solution.policy is one" if hasattr(policy, "stats") else ""
-        raise PolicyError("policy", "an AugmentedPolicy, RandomizedPolicy or MarkovPolicy", quote(policy), hint)
+        raise PolicyError("policy", "an AugmentedPolicy, RandomizedPolicy or MarkovPolicy", quote(policy))
     owner: Any = policy.model if isinstance(policy, MarkovPolicy) else policy
-    name = owner.start if state is None else state
+    starts = first_states(owner.start)
+    if state is None and len(starts) > 1:
+        raise PolicyError("state", f"one to show, as there are {len(starts)} first states", "none", "pass state=...")
+    name = starts[0] if state is None else state
     where = choose_resource(policy.resources, resource) if policy.resources else None
     if where is None and resource is not None:
         raise ModelError("resource", "None, since the policy does not depend on what was spent", quote(resource))
@@ -108,7 +117,7 @@ def policy(
             "a state that is terminal or never reached",
         )
     with styled_axes(ax, WIDE) as axes:
-        low, high = axis.ends(cells, is_start=name == owner.start)
+        low, high = axis.ends(cells, is_start=name in starts)
         _draw_cells(axes, _close(cells, low, high), owner.actions)
         axes.set_facecolor(NOTHING)
         axes.set_ylim(low, high)
@@ -127,7 +136,7 @@ class _Axis:
 
     def __init__(self, policy: NodeTable | MarkovPolicy, horizon: int, resource: str | None) -> None:
         self.d: int | None = None
-        self.unit, self.remaining = Fraction(1), False
+        self.unit, self.remaining, self.initial = Fraction(1), False, Fraction(0)
         self.limits: list[Fraction | None] = [None] * horizon
         self.label = "any amount spent"
         if resource is None or not isinstance(policy, NodeTable):
@@ -140,7 +149,7 @@ class _Axis:
         counted = "" if way == "exact" else f", costs rounded {way} to multiples of {amount(policy.units[self.d])}"
         name = plot_name(resource)
         self.label = (f"remaining {name}" if self.remaining else f"{name} spent") + counted
-        self.unit = policy.units[self.d]
+        self.unit, self.initial = policy.units[self.d], policy.limits.initial[place]
 
     def amounts(self, step: int, low: list[float | int], high: list[float | int]) -> tuple[list[float], list[float]]:
         """Return intervals of spent ticks as intervals of the vertical axis."""
@@ -161,9 +170,9 @@ class _Axis:
             return 0.0, 1.0
         known = np.concatenate([cells.low, cells.high])
         known = known[np.isfinite(known)]
-        start = self.limits[0] if self.remaining else Fraction(0)
+        start = (self.limits[0] or 0) - self.initial if self.remaining else self.initial
         if is_start or not len(known):
-            known = np.append(known, float(start or 0))
+            known = np.append(known, float(start))
         low, high = float(known.min()), float(known.max())
         room = max(0.06 * (high - low), 0.5 * float(self.unit)) or 1.0
         return low - room, high + room
@@ -199,9 +208,12 @@ def _node_cells(policy: NodeTable, state: Hashable, axis: _Axis) -> Cells:
         if axis.d is None:
             low, high = [-math.inf], [math.inf]
         else:
-            low, high = axis.amounts(step, *_intervals(policy, group, axis.d, keys))
+            low, high = axis.amounts(step, *_reachable(policy, axis.d, *_intervals(policy, group, axis.d, keys)))
         owner, action, left, right = _shares(cell, action, weight, len(keys))
-        parts.append((np.full(len(owner), step), np.array(low)[owner], np.array(high)[owner], left, right, action))
+        bottom, top = np.array(low)[owner], np.array(high)[owner]
+        kept = bottom <= top  # other amounts lie beyond the floor or the ceiling
+        columns = np.full(len(owner), step), bottom, top, left, right, action
+        parts.append(tuple(column[kept] for column in columns))
     return _join(parts)
 
 
@@ -232,6 +244,16 @@ def _intervals(policy: NodeTable, group: int, d: int, keys: list[int]) -> tuple[
         low[0] = ends[0] if ends[0] > -_FAR else -math.inf
         high[0] = ends[1] if ends[1] < _FAR else math.inf
     return low, high
+
+
+def _reachable(
+    policy: NodeTable, d: int, low: list[float | int], high: list[float | int]
+) -> tuple[list[float | int], list[float | int]]:
+    """Return ranges of amounts, in ticks, without what lies beyond the floor or the ceiling of the resource."""
+    floor, ceiling = int(policy.floor_D[d]), int(policy.ceiling_D[d])
+    bottom = -math.inf if floor == MINUS_INFINITY else floor
+    top = math.inf if ceiling == PLUS_INFINITY else ceiling
+    return [max(end, bottom) for end in low], [min(end, top) for end in high]
 
 
 def _shares(cell: Any, action: Any, weight: Any, n_cells: int) -> tuple[Any, Any, Any, Any]:

@@ -21,8 +21,21 @@ from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.discounted import check_model
 from solvent.plot.grid_states import GridLayout, arrow_direction, grid_layout, letters
 from solvent.plot.labels import plot_name
-from solvent.plot.style import BLACK, GRAY, GREEN, NOTHING, SQUARE, VALUE, WALL, YELLOW, legend_right, styled_axes
+from solvent.plot.style import (
+    BLACK,
+    GRAY,
+    GREEN,
+    NOTHING,
+    PURPLE,
+    SQUARE,
+    VALUE,
+    WALL,
+    YELLOW,
+    legend_right,
+    styled_axes,
+)
 from solvent.policy.choices import NO_ROW, find_rows
+from solvent.policy.holders import HasPolicy, policy_of
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.nodes import NO_NODE, NodeTable
 from solvent.policy.table import AugmentedPolicy
@@ -42,7 +55,7 @@ class _Plan:
 
 def arrows(
     model: CMDP,
-    policy: NodeTable | MarkovPolicy,
+    policy: NodeTable | MarkovPolicy | HasPolicy,
     *,
     step: int | None = None,
     spent: Any = None,
@@ -58,7 +71,8 @@ def arrows(
     Parameters
     ----------
     model : CMDP
-    policy : AugmentedPolicy, RandomizedPolicy or MarkovPolicy
+    policy : Solution, AugmentedPolicy, RandomizedPolicy or MarkovPolicy
+        Of a solution, or any other object with an attribute `policy`, that policy.
     step : int, optional
         Step to show. Default: for each cell the first step at which the policy can be there, shown in its corner.
     spent : number, sequence or mapping, optional
@@ -78,14 +92,14 @@ def arrows(
     --------
     >>> import solvent
     >>> model = solvent.instances.fuel_grid(3)
-    >>> axes = arrows(model, solvent.solve(model).policy)
+    >>> axes = arrows(model, solvent.solve(model))
     >>> [text.get_text() for text in axes.get_legend().get_texts()]
     ['start', 'greatest reward', 'gives fuel back', 'S: stay']
     """
     check_model(model)
+    policy = policy_of(policy)
     if not isinstance(policy, NodeTable | MarkovPolicy):
-        hint = "solution.policy is one" if hasattr(policy, "stats") else ""
-        raise PolicyError("policy", "an AugmentedPolicy, RandomizedPolicy or MarkovPolicy", quote(policy), hint)
+        raise PolicyError("policy", "an AugmentedPolicy, RandomizedPolicy or MarkovPolicy", quote(policy))
     if isinstance(policy, NodeTable):
         policy.check_model(model)
     elif policy.model is not model and policy.model.fingerprint != model.fingerprint:
@@ -223,13 +237,15 @@ def _giving(model: CMDP) -> list[set[int]]:
 
 
 def _draw_marks(axes: Axes, model: CMDP, layout: GridLayout) -> list[Artist]:
-    """Mark the start, terminal cells, and the cells with the greatest reward (unless these are more than half)."""
+    """Mark first states, the goal, terminal cells, and those with the greatest reward (unless more than half)."""
     state_R = np.repeat(np.arange(model.n_tables * model.n_states), np.diff(model.row_indptr)) % model.n_states
     best = set(state_R[model.row_reward == model.row_reward.max()].tolist()) if model.n_rows else set()
     has_rows = set(state_R.tolist())
     prized = best if 2 * len(best) <= len(has_rows) else set()
+    goals = set() if model.may_end is None else set(np.flatnonzero(model.may_end).tolist())
     groups: list[tuple[str, set[int], float, dict[str, Any]]] = [
-        ("start", {model.start_index}, 0.95, {"marker": "o", "mfc": "none", "mec": BLACK, "mew": 1.2}),
+        ("start", set(model.start_states.tolist()), 0.95, {"marker": "o", "mfc": "none", "mec": BLACK, "mew": 1.2}),
+        ("goal", goals, 0.68, {"marker": "D", "mfc": "none", "mec": PURPLE, "mew": 1.4}),
         ("terminal", set(layout.place) - has_rows, 0.55, {"marker": "s", "mfc": GRAY, "mec": GRAY}),
         ("greatest reward", prized, 0.9, {"marker": "*", "mfc": YELLOW, "mec": BLACK, "mew": 0.7}),
     ]

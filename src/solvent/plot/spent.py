@@ -8,11 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from solvent.model.budget import BudgetLike
+from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
+from solvent.model.resources import Resource
 from solvent.plot.labels import amount, choose_resource, number, plot_name
 from solvent.plot.style import (
+    GRAY,
     LEAST,
     LIMIT,
     MEDIAN,
@@ -39,6 +41,7 @@ def spending(
     policy: PolicyLike,
     budget: BudgetLike | None = None,
     *,
+    spent: SpentLike | None = None,
     resource: str | None = None,
     episodes: int = 10_000,
     seed: int = 0,
@@ -47,7 +50,8 @@ def spending(
     """Plot what a policy spends over time: quantiles of simulated episodes, the exact extremes, and the limits.
 
     The bands are estimates from `solvent.simulate`. The greatest and the least amount are exact, from `solvent.verify`:
-    no history lies outside them. Steps at which a limit can be broken are marked.
+    no history lies outside them. Steps at which a limit can be broken are marked. Thin lines show the floor and the
+    ceiling of a resource that saturates.
 
     Parameters
     ----------
@@ -56,6 +60,8 @@ def spending(
         Any policy that `solvent.verify` accepts.
     budget : number, Budget or mapping, optional
         Limits to show. Default: the policy's own, or else the model's.
+    spent : number, or dict of numbers by resource, optional
+        What has been spent before the first step. Default: what the policy was made for.
     resource : str, optional
         Resource to show. Default: the only one, or the only one with a limit.
     episodes : int
@@ -83,15 +89,16 @@ def spending(
     check_model(model)
     if resource is not None or model.n_resources == 1:
         choose_resource(model.resources, resource)  # raises an error before the long computations
-    report = verify(model, policy, budget)
+    report = verify(model, policy, budget, spent=spent)
     name = choose_resource(model.resources, resource, preferred=list(report.upper))
-    runs = simulate(model, policy, episodes, seed, budget)
+    runs = simulate(model, policy, episodes, seed, budget, spent=spent)
     with styled_axes(ax) as axes:
         step_axis(axes, model.horizon, "steps taken")
         axes.set_ylabel(f"{plot_name(name)} spent")
         _draw_extremes(axes, report, runs, name)
+        _draw_ends(axes, model.resource(name))
         _draw_limits(axes, report, name)
-        _draw_breaks(axes, report, name)
+        _draw_breaks(axes, report, name, has_goal=model.may_end is not None)
         faint_grid(axes)
         axes.margins(y=0.08)
         legend_right(axes)
@@ -99,23 +106,35 @@ def spending(
 
 
 def _draw_extremes(axes: Axes, report: VerifyReport, runs: Simulation, name: str) -> None:
-    worst, least = _line(report.worst_spent_by_step[name]), _line(report.least_spent_by_step[name])
+    first = float(report.initial[name])
+    worst, least = _line(first, report.worst_spent_by_step[name]), _line(first, report.least_spent_by_step[name])
     steps = np.arange(len(worst))
     marker = "." if len(worst) <= _MOST_MARKERS else ""
     axes.plot(steps, worst, color=WORST, linewidth=1.5, marker=marker, label="worst case", zorder=3)
     for low, high, alpha in _BANDS:
-        bottom, top = (np.concatenate([[0.0], runs.quantile(name, level)]) for level in (low, high))
+        bottom, top = (np.concatenate([[first], runs.quantile(name, level)]) for level in (low, high))
         label = f"{round(100 * low)}–{round(100 * high)} %" + (" of episodes" if low == _BANDS[0][0] else "")
         axes.fill_between(steps, bottom, top, color=QUANTILES, alpha=alpha, linewidth=0, label=label)
-    median = np.concatenate([[0.0], runs.quantile(name, 0.5)])
+    median = np.concatenate([[first], runs.quantile(name, 0.5)])
     axes.plot(steps, median, color=MEDIAN, linewidth=1.6, label="median", zorder=3)
     if not np.isnan(least[1:]).all():
         axes.plot(steps, least, color=LEAST, linewidth=1.2, linestyle=(0, (3, 1.5)), label="least", zorder=3)
 
 
-def _line(amounts: PerStep) -> NDArray[np.float64]:
-    """Return 0 (before the first step) followed by the amounts; NaN where an amount is unbounded."""
-    return np.array([0.0, *(np.nan if each is None else float(each) for each in amounts)])
+def _line(first: float, amounts: PerStep) -> NDArray[np.float64]:
+    """Return what was spent before the first step, then the amounts; NaN where an amount is unbounded."""
+    return np.array([first, *(np.nan if each is None else float(each) for each in amounts)])
+
+
+def _draw_ends(axes: Axes, resource: Resource) -> None:
+    """Draw thin lines at the floor and the ceiling of a resource."""
+    for word, end, above in (("floor", resource.floor, False), ("ceiling", resource.ceiling, True)):
+        if end is not None:
+            axes.axhline(float(end), color=GRAY, linewidth=0.8, linestyle=(0, (1, 1.5)), zorder=1.5)
+            axes.annotate(
+                f"{word} {amount(end)}", (0, float(end)), xytext=(0, 2 if above else -2),
+                textcoords="offset points", ha="left", va="bottom" if above else "top", fontsize=8, color=GRAY,
+            )  # fmt: skip
 
 
 def _draw_limits(axes: Axes, report: VerifyReport, name: str) -> None:
@@ -150,7 +169,7 @@ def _stretches(limits: PerStep) -> Iterator[tuple[int, int]]:
             first = step
 
 
-def _draw_breaks(axes: Axes, report: VerifyReport, name: str) -> None:
+def _draw_breaks(axes: Axes, report: VerifyReport, name: str, *, has_goal: bool) -> None:
     """Mark the steps at which the greatest or the least amount breaks a limit, compared exactly."""
     broken = []
     for step in range(len(report.worst_spent_by_step[name])):
@@ -164,5 +183,7 @@ def _draw_breaks(axes: Axes, report: VerifyReport, name: str) -> None:
     if broken:
         chance = report.violation_probability
         label = "breaks the limit" if chance is None else f"breaks a limit\n(probability {number(chance)})"
+        if has_goal and chance is not None:
+            label = f"breaks a limit\n(probability {number(chance)},\nwith missed goals)"
         axes.plot(*zip(*broken, strict=True), linestyle="", marker="X", markersize=7, color=OVER,
                   markeredgecolor="white", label=label, zorder=5)  # fmt: skip

@@ -131,7 +131,6 @@ class Agent:
     ) -> None:
         follower = policy.follower(model)
         self._initial = initial_amounts(follower.limits)
-        self._fingerprint = model.fingerprint
         self._follow(model, policy, follower, seed, step=step, state=state, spent=spent, snapshot=snapshot)
 
     def _follow(
@@ -151,7 +150,7 @@ class Agent:
         self._remaining = RemainingBudget(follower.limits)
         self._rng = np.random.default_rng(seed)
         if snapshot is not None:
-            if (step, state, spent) != (None, None, None):
+            if any(each is not None for each in (step, state, spent)):
                 raise PolicyError("agent", "a snapshot, or step, state and spent", "both")
             self._beginning = self._read_snapshot(snapshot)
         elif step is None and spent is None:
@@ -202,6 +201,11 @@ class Agent:
         if not whole or step < 0 or (last is not None and step > last):
             raise PolicyError(where, "a step from 0" + ("" if last is None else f" to {last}"), quote(step))
         return int(step)
+
+    @property
+    def _fingerprint(self) -> str:
+        """Fingerprint of the model, which snapshots have."""
+        return self.model.fingerprint
 
     def _last_step(self) -> int | None:
         """Return the step after which there is none; None if there always is one."""

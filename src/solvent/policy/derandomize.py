@@ -20,6 +20,7 @@ from solvent.errors import LimitError, PolicyError, quote
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.policy.choices import NO_ROW, Choices, find_rows, is_terminal, spread
+from solvent.policy.holders import HasPolicy, policy_of
 from solvent.policy.markov import UNDECIDED, MarkovPolicy, RandomizedPolicy
 from solvent.policy.nodes import NodeTable
 from solvent.policy.search import compact, pack
@@ -46,7 +47,7 @@ def derandomize(
 @overload
 def derandomize(
     model: CMDP,
-    policy: RandomizedPolicy | AugmentedPolicy,
+    policy: RandomizedPolicy | AugmentedPolicy | HasPolicy,
     *,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
@@ -61,8 +62,9 @@ def derandomize(
     Parameters
     ----------
     model : CMDP
-    policy : MarkovPolicy, RandomizedPolicy or AugmentedPolicy
-        Where it has no decision, neither has the result.
+    policy : Solution, MarkovPolicy, RandomizedPolicy or AugmentedPolicy
+        Of a solution, or any other object with an attribute `policy`, that policy. Where it has no decision, neither
+        has the result.
     time_limit : float, optional
         Time limit in seconds.
     memory_limit : int or str, optional
@@ -93,6 +95,7 @@ def derandomize(
     >>> derandomize(model, fair).table.tolist()
     [[0], [1]]
     """
+    policy = policy_of(policy)
     if isinstance(policy, MarkovPolicy):
         if policy.model is not model and policy.model.fingerprint != model.fingerprint:
             raise PolicyError("policy", "a policy for this model", "one for another model")

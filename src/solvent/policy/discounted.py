@@ -265,7 +265,6 @@ class DiscountedAgent(Agent):
         self._bounds, self._discount = policy.limits, model.discount
         # one step of the model has the outcomes of all
         self._initial = initial_amounts(policy.finite.limits)
-        self._fingerprint = policy.finite.fingerprint
         self._follow(model.base, policy, follower, seed, step=step, state=state, spent=spent, snapshot=snapshot)
 
     def _go(self, beginning: Beginning) -> None:
@@ -287,6 +286,10 @@ class DiscountedAgent(Agent):
 
     def _limited(self) -> tuple[str, ...]:
         return tuple(self._bounds)
+
+    @property
+    def _fingerprint(self) -> str:
+        return str(self.policy.finite.fingerprint)
 
     def _last_step(self) -> int | None:
         return None

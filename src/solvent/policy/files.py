@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import overload
 
-from solvent.core.archives import Arrays, Header, check_names_of_arrays, choose_reader, read_archive
+from solvent.core.archives import Arrays, Header, check_names_of_arrays, choose_reader, describe_other, read_archive
 from solvent.core.files import read_plain
 from solvent.core.loading import LoadLimits, loading
 from solvent.errors import LoadLimitError, ModelError, PolicyError, SolventError, did_you_mean
@@ -93,6 +93,10 @@ def load_policy(
             raise PolicyError(str(path), "a policy file that can be read", reason) from None
         except MemoryError:
             raise PolicyError(str(path), "a policy that fits into memory", "one that does not") from None
+        other = describe_other(content)
+        if other:
+            hint = "solvent.load_model loads a model" if other.startswith(("JSON", "text")) else ""
+            raise PolicyError(str(path), "a policy file, as policy.save writes it", other, hint)
         try:
             return from_bytes(content, model)
         except LoadLimitError as error:

@@ -368,6 +368,7 @@ class NodeTable:
             expected = f"resources of the model in its order, {quote(list(model.resources))}"
             raise PolicyError("policy, resources", expected, quote(list(self.resources)))
         self._check_ends(model)
+        self.check_accounts()
 
     def _check_ends(self, model: CMDP) -> None:
         """Raise a `PolicyError` unless resources saturate where they do in the model, to within rounding."""

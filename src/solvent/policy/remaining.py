@@ -3,8 +3,9 @@
     remaining = (first upper limit after the coming step or later) - spent
 
 A resource that has lower limits only is the mirror image: what remains is spent - (first lower limit after the coming
-step or later), the amount by which spent may still fall. When no limit is left, the last one counts. `Agent.remaining`
-and `solvent.gym.BudgetWrapper` mean the same by it.
+step or later), the amount by which spent may still fall. When no limit is left, the last one counts. What has been
+spent is the amount after saturation, and floors and ceilings do not count as limits. `Agent.remaining` and
+`solvent.gym.BudgetWrapper` mean the same by it.
 """
 
 from __future__ import annotations

@@ -287,7 +287,7 @@ def frontier(
     Notes
     -----
     For a resource without a floor or a ceiling, the curve takes one solve. The same holds for `vary="remaining"`. For
-    the limit of a resource that saturates, it takes about two solves for each budget at which the value rises; they
+    the limit of a resource that saturates, it takes one or two solves for most budgets at which the value rises; they
     run on all cores.
 
     Examples

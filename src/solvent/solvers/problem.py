@@ -115,7 +115,7 @@ class Problem:
         monitor.release(per_outcome * model.n_outcomes)
         monitor.check_time()
         merged = model
-        if merge and not model.is_certain:
+        if merge and not model.is_deterministic:
             # memory of sorting and merging
             with monitor.borrowed((80 + 5 * per_outcome) * model.n_outcomes, "merging outcomes"):
                 merged, ticks_OD = merge_twins(model, lattice.cost_OD)

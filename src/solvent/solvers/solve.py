@@ -66,7 +66,7 @@ def solve(
         Stop when the relative gap between bounds on the optimum is at most `gap`. The policy never exceeds the budget.
     prune : bool
         If False, the reduction keeps doomed nodes and does not collapse settled resources, so that its layers are
-        exactly the paper's.
+        exactly the paper's. Not possible together with `gap`.
     time_limit : float, optional
         Seconds. When they are used up, the best policy so far is returned if there is one (`gap`, "labels"), otherwise
         the status is "limit". Compilation does not count.
@@ -156,6 +156,8 @@ def _read_request(
     if gap is not None and (approximation is not None or method != AUTO):
         found = f"approximation={quote(approximation)}" if approximation is not None else f"method={quote(method)}"
         raise ModelError("gap", "without method= and approximation=, which it chooses itself", found)
+    if gap is not None and not prune:
+        raise ModelError("gap", "without prune=False, as closing a gap relies on pruned layers", "prune=False")
     return Request(method, approximation, epsilon, strict, None if gap is None else read_gap(gap), prune)
 
 

@@ -15,14 +15,10 @@ from solvent.core.limits import ResourceMonitor
 from solvent.errors import NodeLimitError, PolicyError
 from solvent.policy.choices import Choices
 from solvent.policy.nodes import NodeTable
-from solvent.verification.layers import PolicyLayer, Walk
+from solvent.verification.layers import PolicyLayer, SettledSplitError, Walk
 
 #: Number of rewards that are added up between two checks of the time limit.
 _PIECE = 1 << 16
-
-
-class SettledSplitError(Exception):
-    """The policy distinguishes histories that were merged because a resource was settled."""
 
 
 @dataclass

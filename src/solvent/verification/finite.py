@@ -19,9 +19,10 @@ from solvent.core.limits import ResourceMonitor
 from solvent.core.logs import get_logger
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
-from solvent.verification.extremes import ExtremesPass, Findings, SettledSplitError
-from solvent.verification.layers import Walk
-from solvent.verification.policies import PolicyLike, policy_of, prepare
+from solvent.policy.holders import policy_of
+from solvent.verification.extremes import ExtremesPass, Findings
+from solvent.verification.layers import SettledSplitError, Walk
+from solvent.verification.policies import PolicyLike, prepare
 from solvent.verification.report import PerStep, VerifyReport
 from solvent.verification.violations import ViolationFindings, ViolationPass
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -46,6 +46,10 @@ _CHUNK = 2**20
 _MERGING = 3
 #: Approximate number of nodes that are merged in a second.
 _MERGED_PER_SECOND = 4e6
+
+
+class SettledSplitError(Exception):
+    """The policy distinguishes histories that were merged because a resource was settled."""
 
 
 @dataclass
@@ -321,10 +325,19 @@ class Walk:
         after = PolicyLayer(layer.step + 1, state, probability, high, low, excess, node, outcome, astray=astray)
         if isinstance(self.policy, UntilViolationPolicy):
             assert layer.violated is not None
-            # merged amounts are settled and cannot break a limit, so it suffices to check the greatest of them
-            spent = self.ticks(after, np.arange(len(after)))
-            after.violated = layer.violated[node] | self.policy.breaks_limits(layer.step, spent)
+            after.violated = layer.violated[node] | self._breaks_own_limits(after)
         return after
+
+    def _breaks_own_limits(self, after: PolicyLayer) -> NDArray[np.bool_]:
+        """Return the nodes at which one of the own limits of an `UntilViolationPolicy` is broken after a step."""
+        assert isinstance(self.policy, UntilViolationPolicy)
+        every = np.arange(len(after))
+        most, least = (self.ticks(replace(after, high=spent), every) for spent in (after.high, after.low))
+        broken = self.policy.breaks_limits(after.step - 1, most)
+        merged = (most != least).any(1) & (after.state < self.ended)
+        if (merged & (broken | self.policy.breaks_limits(after.step - 1, least))).any():
+            raise SettledSplitError  # some of the merged amounts may break a limit, and others not
+        return broken
 
     def _merge(self, layer: PolicyLayer, identity: Identity) -> PolicyLayer:
         """Merge the nodes that nothing distinguishes."""

@@ -177,10 +177,10 @@ def first_count(policy: NodeTable, d: int, spent: Mapping[str, Fraction] | None)
 def least_count(model: CMDP, policy: NodeTable, d: int, spent: Mapping[str, Fraction] | None = None) -> int:
     """Return a number of ticks such that no count of a single step below it ever changes the policy's decisions.
 
-    With a floor, any count that leads to the floor from the greatest amount before will do, since the amounts are then
-    equal. Otherwise, the policy compares amounts with those of its nodes and with ends of settled intervals. An amount
-    that is below all of these by more than the greatest costs could make up gives the same comparisons; a ceiling only
-    makes it smaller.
+    With a floor, it is a count that leads to the floor from any amount that is possible before: smaller counts lead to
+    the floor as well. Otherwise, the policy compares amounts with those of its nodes and with ends of settled
+    intervals. An amount that is below all of these by more than the greatest costs could make up gives the same
+    comparisons; a ceiling only makes it smaller.
     """
     looked_up = [policy.spent_ND[:, d]]
     looked_up += [ends[:, d] for ends in (policy.settled_low_GD, policy.settled_high_GD) if ends is not None]

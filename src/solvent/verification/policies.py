@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from solvent.errors import PolicyError, quote
 from solvent.model.budget import BudgetLike, Limits, SpentLike, read_spent, resolve
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.policy.choices import TabularPolicy
-from solvent.policy.discounted import DiscountedPolicy
+from solvent.policy.holders import HasPolicy, policy_of
 from solvent.policy.markov import MarkovPolicy
 from solvent.policy.nodes import NodeTable
 from solvent.verification.callables import CallablePolicy
@@ -25,42 +25,10 @@ from solvent.verification.layers import Walk
 from solvent.verification.ledgers import count_ledgers, open_ledgers
 from solvent.verification.parts import first_count, plain_counts, take_apart
 
-
-class HasPolicy(Protocol):
-    """Anything with a policy in its attribute `policy`, such as a `Solution`."""
-
-    @property
-    def policy(self) -> Any:
-        """The policy, or None if there is none."""
-
-
 #: A policy of this package, an array of actions or probabilities, or a function of step, state and spent.
 Decider = NodeTable | MarkovPolicy | NDArray[Any] | Callable[[int, Any, Any], Any]
 #: Everything that can be verified or simulated for a model with a horizon.
 PolicyLike = Decider | HasPolicy
-
-
-def policy_of(item: Any) -> Any:
-    """Return the policy of a solution, and anything that is a policy itself as it is.
-
-    Raises
-    ------
-    SolventError
-        If the solution has no policy.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> policy_of(SimpleNamespace(policy="its policy"))
-    'its policy'
-    """
-    if isinstance(item, NodeTable | MarkovPolicy | DiscountedPolicy | np.ndarray) or callable(item):
-        return item
-    policy = getattr(item, "policy", item)
-    if policy is None:
-        found = "None" if item is None else f"a {type(item).__name__} without one"
-        raise PolicyError("policy", "a policy, or a solution with a policy", found)
-    return policy
 
 
 def spent_before(model: CMDP, policy: PolicyLike, spent: SpentLike | None) -> dict[str, Fraction]:
@@ -73,14 +41,16 @@ def spent_before(model: CMDP, policy: PolicyLike, spent: SpentLike | None) -> di
     ------
     BudgetError
         If an amount is not a number, lies beyond a floor or a ceiling, or is for an unknown resource.
+    PolicyError
+        If the policy is for another model.
     """
     policy = policy_of(policy)
-    if spent is not None and not isinstance(spent, Mapping):
-        return read_spent(model, spent)
     made_for: dict[str, Any] = {}
     if isinstance(policy, NodeTable):
-        own = zip(policy.limits.resources, policy.limits.initial, strict=True)
-        made_for = {name: amount for name, amount in own if name in model.resources}
+        policy.check_model(model)
+        made_for = dict(zip(policy.limits.resources, policy.limits.initial, strict=True))
+    if spent is not None and not isinstance(spent, Mapping):
+        return read_spent(model, spent)
     return read_spent(model, made_for | dict(spent or {}))
 
 
@@ -92,8 +62,7 @@ def limits_of(model: CMDP, policy: PolicyLike, budget: BudgetLike | None, spent:
     policy = policy_of(policy)
     before = spent_before(model, policy, spent)
     if budget is None and isinstance(policy, NodeTable):
-        own = zip(policy.limits.resources, policy.limits.initial, strict=True)
-        return replace(policy.limits, initial=tuple(before.get(name, amount) for name, amount in own))
+        return replace(policy.limits, initial=tuple(before[name] for name in policy.limits.resources))
     return resolve(model, budget, before)
 
 

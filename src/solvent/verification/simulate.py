@@ -23,6 +23,7 @@ from solvent.errors import LimitError, ModelError, quote
 from solvent.model.budget import BudgetLike, Limits, SpentLike
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.discounted import check_model
+from solvent.policy.holders import policy_of
 from solvent.policy.nodes import NodeTable
 from solvent.policy.search import compact, pack
 from solvent.policy.until_violation import UntilViolationPolicy
@@ -30,7 +31,7 @@ from solvent.verification.extremes import no_decision
 from solvent.verification.layers import NO_OUTCOME, PolicyLayer, Walk
 from solvent.verification.ledgers import Ledger
 from solvent.verification.parts import least_count
-from solvent.verification.policies import Decider, PolicyLike, limits_of, policy_of, prepare, spent_before
+from solvent.verification.policies import Decider, PolicyLike, limits_of, prepare, spent_before
 
 #: Levels of `Simulation.spent_quantiles`.
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)

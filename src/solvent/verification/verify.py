@@ -10,9 +10,10 @@ from solvent.errors import BudgetError, LimitError, quote
 from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, check_model
+from solvent.policy.holders import policy_of
 from solvent.verification.discounted import DiscountedVerifyReport, verify_discounted
 from solvent.verification.finite import verify_within
-from solvent.verification.policies import PolicyLike, limits_of, policy_of, spent_before
+from solvent.verification.policies import PolicyLike, limits_of, spent_before
 from solvent.verification.report import VerifyReport
 
 _logger = get_logger(__name__)

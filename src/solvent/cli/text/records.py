@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
     from solvent.model.discounted import DiscountedCMDP
     from solvent.solvers.curve import Curve
+    from solvent.solvers.levels.levels import Levels
     from solvent.solvers.solution import Diagnosis, Round, Solution
     from solvent.verification.report import VerifyReport, Witness
     from solvent.verification.simulate import Simulation
@@ -65,6 +66,9 @@ def model_record(model: CMDP | DiscountedCMDP) -> dict[str, Any]:
         "actions": facts.actions,
         "rows": facts.rows,
         "outcomes": facts.outcomes,
+        "start": _by_state(facts.start, "probability") if isinstance(facts.start, Mapping) else name(facts.start),
+        "end_reward": _by_state(facts.end_reward, "reward"),
+        "must_end_in": None if facts.must_end_in is None else list(map(name, facts.must_end_in)),
         "diversity_bound_log2": number(facts.diversity_bound_log2),
         "resources": [
             {
@@ -74,11 +78,17 @@ def model_record(model: CMDP | DiscountedCMDP) -> dict[str, Any]:
                 "unit": amount(each.unit),
                 "bits": each.bits,
                 "continuous": each.bits is None,
+                "floor": amount(each.floor),
+                "ceiling": amount(each.ceiling),
                 "budget": each.limit if model.budget else None,
             }
             for each in facts.resources
         ],
     }
+
+
+def _by_state(numbers: Mapping[Hashable, float], key: str) -> list[dict[str, Any]]:
+    return [{"state": name(state), key: number(value)} for state, value in numbers.items()]
 
 
 def limits_record(limits: Limits) -> dict[str, Any]:
@@ -143,6 +153,28 @@ def _round(each: Round) -> dict[str, Any]:
         "gap": number(each.gap),
         "nodes": int(each.nodes),
         "seconds": float(each.seconds),
+    }
+
+
+def levels_record(found: Levels) -> dict[str, Any]:
+    """Return the record of `levels`."""
+    rules = found.policy.rules
+    return {
+        "model": identity(found.model),
+        "objective": found.objective,
+        "resource": found.resource,
+        "capacity": amount(found.capacity),
+        "reload": [name(state) for state in found.reload],
+        "targets": [name(state) for state in found.targets],
+        "start_level": amount(found.start_level),
+        "levels": [
+            {
+                "state": name(state),
+                "level": amount(level),
+                "rules": [{"level": amount(least), "action": name(action)} for least, action in rules(state)],
+            }
+            for state, level in found.levels.items()
+        ],
     }
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from solvent.cli.text.errors import in_shell
 from solvent.core.tables import facts_grid, group
+from solvent.errors import printable
 from solvent.model.amounts import format_amount, short_amount
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
     from solvent.model.discounted import DiscountedCMDP
     from solvent.solvers.curve import Curve
+    from solvent.solvers.levels.levels import Levels
     from solvent.solvers.solution import Round, Solution
     from solvent.verification.report import VerifyReport
     from solvent.verification.simulate import Simulation
@@ -75,13 +77,17 @@ def model_text(model: CMDP | DiscountedCMDP, *, verbose: bool = False) -> Render
     if verbose:
         names = facts_grid(
             [
-                ("start", str(model.start)),
+                ("start", _start_text(model.start)),
                 ("states", ", ".join(map(str, model.states))),
                 ("actions", ", ".join(map(str, model.actions))),
                 ("fingerprint", model.fingerprint),
             ]
         )
     return group(model.describe(), description, names)
+
+
+def _start_text(start: Hashable | Mapping[Hashable, float]) -> str:
+    return ", ".join(f"{state} ({p:.6g})" for state, p in start.items()) if isinstance(start, Mapping) else str(start)
 
 
 def limit_text(lower: tuple[Fraction | None, ...], upper: tuple[Fraction | None, ...]) -> str:
@@ -228,6 +234,46 @@ def curve_csv(curve: Curve) -> str:
     for budget, value in zip(curve.budgets, curve.values.tolist(), strict=True):
         lines.append(f"{format_amount(budget)},{float(budget)!r},{value!r}")
     return "\n".join(lines) + "\n"
+
+
+#: Objectives of levels in words.
+_PURPOSES = {
+    "survive": "to survive forever",
+    "reload": "to reach a reload state surely",
+    "reach": "to reach a target with probability one and survive forever",
+}
+
+
+def levels_text(found: Levels, *, verbose: bool = False) -> RenderableType:
+    """Return the text of `levels`: the level at the start, and the level and the action of each state."""
+    from rich.table import Table
+    from rich.text import Text
+
+    start = found.start_level
+    what = f"the least {found.resource} left {_PURPOSES[found.objective]}, of at most {short_amount(found.capacity)}"
+    head = headline("levels", _GOOD, what) if start is not None else headline("impossible", _BAD, f"{what}: none")
+    facts = facts_grid(
+        [
+            ("start", f"{_start_text(found.model.start)}: {'impossible' if start is None else short_amount(start)}"),
+            ("possible", f"from {found.n_possible:,} of {len(found):,} states"),
+        ]
+    )
+    table = Table("state", "level", "action when full")
+    table.columns[1].justify = "right"
+    states = list(found.levels.items())
+    shown = range(len(states)) if verbose else _thinned(len(states))
+    for i in shown:
+        state, level = states[i]
+        rules = found.policy.after.rules(state) if state in found.targets and found.policy.after else None
+        rules = found.policy.rules(state) if rules is None else rules
+        table.add_row(
+            printable(str(state)),
+            "impossible" if level is None else short_amount(level, 18),
+            printable(str(rules[0][1])) if rules else "",
+        )
+    left_out = len(states) - len(shown)
+    more = Text(f"  {left_out:,} more states: use --verbose or --json to see all") if left_out else None
+    return group(head, facts, table, more)
 
 
 def report_text(report: VerifyReport, *, verbose: bool = False) -> RenderableType:

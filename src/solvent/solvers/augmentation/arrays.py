@@ -33,10 +33,13 @@ class NextNodes(NamedTuple):
         `slots` is empty after the last step, when there is only the end.
     alive : ndarray of bool, shape (N,)
         Whether each node can be continued from.
+    may_end_S : ndarray of bool, shape (S,)
+        Whether an episode may end in each state of the model, after the last step or where the state is terminal.
     """
 
     nodes: NodeIndex
     alive: NDArray[np.bool_]
+    may_end_S: NDArray[np.bool_]
 
 
 class RowArrays(NamedTuple):

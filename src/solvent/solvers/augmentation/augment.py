@@ -16,10 +16,11 @@ from scipy import sparse
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.errors import LimitError, ModelError
-from solvent.model.budget import BudgetLike, Limits, resolve
+from solvent.model.budget import BudgetLike, Limits, SpentLike, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.model.lattice import Lattice
+from solvent.solvers.arrays import read_only
 from solvent.solvers.augmentation import kernels as augment_kernels
 from solvent.solvers.augmentation.arrays import NextNodes, NodeArrays, RowArrays
 from solvent.solvers.augmentation.mdp import AugmentedMDP
@@ -34,6 +35,7 @@ def augment(
     model: CMDP,
     budget: BudgetLike | None = None,
     *,
+    spent: SpentLike | None = None,
     stationary: bool = False,
     prune: bool = True,
     memory_limit: int | str | None = None,
@@ -46,9 +48,11 @@ def augment(
     model : CMDP
     budget : number, Budget, or dict of them by resource, optional
         The model's own default, if not given.
+    spent : number, or dict of numbers by resource, optional
+        What has been spent before the first step. Default: nothing.
     stationary : bool
-        If True, nodes do not contain the step, and dead ends are kept. Requires a stationary model and the same limits
-        at every step.
+        If True, nodes do not contain the step, and dead ends are kept. Requires a stationary model without end rewards
+        and goals, and the same limits at every step.
     prune : bool
         If True, leave out doomed nodes, dead ends, and actions that can lead to them, and leave settled resources out
         of the nodes: every action can then be taken and continued from safely. If False, nodes and actions are exactly
@@ -73,7 +77,9 @@ def augment(
     Notes
     -----
     Definition 2 (`def: augmentation`) and Corollary 2 (`cor: reduction`) of the paper. The greatest expected reward
-    from `start` over `model.horizon` steps is the value of `solve`.
+    from `start` over `model.horizon` steps is the value of `solve`; with several first states, the average of those
+    from `start_nodes`. Rewards of the last step include the expected reward for the state in which the episode ends,
+    and actions that can end an episode outside the goal are not safe.
 
     Examples
     --------
@@ -84,7 +90,7 @@ def augment(
     AugmentedMDP(2 nodes, 0 rows, horizon 3, tracking left, right, infeasible)
     """
     check_model(model)
-    limits = resolve(model, budget)
+    limits = resolve(model, budget, spent)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     try:
         with ResourceMonitor(seconds, memory) as monitor:
@@ -126,9 +132,11 @@ def expand(
         stationary=stationary,
         row_indptr=parts.row_indptr,
         row_action=model.row_action[parts.row],
-        reward=model.row_reward[parts.row],
+        reward=_rewards(model, parts),
         transitions=transitions,
-        start=0,
+        start_nodes=np.arange(len(model.start_states)),
+        start_probability=model.start_probability.copy(),
+        end_reward=_end_rewards(model, parts),
         feasible=parts.feasible,
         dead_ends=parts.dead_ends,
         layer_indptr=parts.layer_indptr,
@@ -140,7 +148,36 @@ def expand(
     )
 
 
+def _rewards(model: CMDP, parts: _Parts) -> NDArray[np.float64]:
+    """Return the reward of each row; in the last step, with the expected reward for ending."""
+    reward = model.row_reward[parts.row]
+    if model.end_reward is not None and parts.layer_indptr is not None:
+        last = slice(*parts.row_indptr[parts.layer_indptr[-3:-1]].tolist())
+        used, place = np.unique(parts.row[last], return_inverse=True)
+        first, after = model.outcome_indptr[used], model.outcome_indptr[used + 1]
+        ends = [
+            float(model.probability[begin:end] @ model.end_reward[model.next_state[begin:end]])
+            for begin, end in zip(first.tolist(), after.tolist(), strict=True)
+        ]
+        reward[last] += np.array(ends, float)[place]
+    return reward
+
+
+def _end_rewards(model: CMDP, parts: _Parts) -> NDArray[np.float64]:
+    """Return the reward for ending at each node: other than 0 only at terminal nodes."""
+    reward = np.zeros(len(parts.state))
+    if model.end_reward is not None:
+        bare = np.diff(parts.row_indptr) == 0
+        bare[parts.dead_ends], bare[-1] = False, False
+        reward[bare] = model.end_reward[parts.state[bare]]
+    return reward
+
+
 def _check_stationary(model: CMDP, lattice: Lattice) -> None:
+    if model.has_end_values:
+        found = "end rewards" if model.may_end is None else "a goal (must_end_in)"
+        hint = "leave it out: the last step then differs from the others"
+        raise ModelError("stationary=True", "a model without end rewards and goals", found, hint)
     if not model.is_stationary:
         raise ModelError("stationary=True", "a stationary model", f"one with {model.n_tables} tables", "leave it out")
     for side in (lattice.upper_HD, lattice.lower_HD):
@@ -183,12 +220,17 @@ class _Parts:
 
 def _end(steps: StepArrays) -> NextNodes:
     """Return the end, the only node after the last step."""
-    return NextNodes(steps.index(steps.model.horizon), np.ones(1, bool))
+    return NextNodes(steps.index(steps.model.horizon), np.ones(1, bool), _may_end(steps.model))
+
+
+def _may_end(model: CMDP) -> NDArray[np.bool_]:
+    """Return whether an episode may end in each state."""
+    return np.ones(model.n_states, bool) if model.may_end is None else read_only(model.may_end)
 
 
 def _next_nodes(steps: StepArrays, h: int, layer: NodeLayer, alive: NDArray[np.bool_]) -> NextNodes:
     """Return the nodes of step h with a lookup table, and which can be continued from."""
-    return NextNodes(steps.index(h, layer), alive)
+    return NextNodes(steps.index(h, layer), alive, _may_end(steps.model))
 
 
 class _Rows:
@@ -218,7 +260,7 @@ class _Rows:
         """Append the rows of the wanted nodes of a layer; return which nodes of the next layer they lead to."""
         count, reached = np.empty(len(wanted), np.int64), np.zeros(len(after.alive), bool)
         augment_kernels.emit(
-            nodes, wanted, steps.arrays, steps.cost_OD, steps.at(h), after, keep_all,
+            nodes, wanted, steps.arrays, steps.costs, steps.at(h), after, keep_all,
             RowArrays(count, self.row, self.indptr, self.next, self.probability, self.written), reached,
             steps.monitor.halt,
         )  # fmt: skip
@@ -251,7 +293,7 @@ def _judge(
     """Return which nodes can be continued from, which have no safe row, and the numbers of rows and of entries."""
     alive, stuck = np.empty(len(nodes.state), bool), np.empty(len(nodes.state), bool)
     n_rows, n_entries = augment_kernels.judge(
-        nodes, steps.arrays, steps.cost_OD, steps.at(h), after, keep_all, alive, stuck, steps.monitor.halt
+        nodes, steps.arrays, steps.costs, steps.at(h), after, keep_all, alive, stuck, steps.monitor.halt
     )
     steps.monitor.check_time()
     return alive, stuck, n_rows, n_entries
@@ -277,7 +319,7 @@ def _expanded(steps: StepArrays, monitor: ResourceMonitor, *, prune: bool) -> _P
         after = _next_nodes(steps, h, layer, alive[h])
 
     rows = _Rows(steps.model, n_rows, n_entries, total, monitor)
-    wanted, dead_ends, layer_indptr = np.ones(1, bool), [], np.zeros(horizon + 2, np.int64)
+    wanted, dead_ends, layer_indptr = np.ones(len(layers[0]), bool), [], np.zeros(horizon + 2, np.int64)
     states, spents = [], []
     for h in range(horizon):
         monitor.check_time()
@@ -300,7 +342,7 @@ def _expanded(steps: StepArrays, monitor: ResourceMonitor, *, prune: bool) -> _P
         spent_ND=np.concatenate([*spents, np.zeros((1, n_resources), np.int64)]),
         layer_indptr=layer_indptr,
         dead_ends=np.concatenate(dead_ends),
-        feasible=bool(alive[0][0]),
+        feasible=bool(alive[0].all()),
         **rows.parts(),
     )
 
@@ -320,7 +362,7 @@ def _stationary(steps: StepArrays, monitor: ResourceMonitor) -> _Parts:
         spent_ND=every.nodes.spent_ND,
         layer_indptr=None,
         dead_ends=dead_ends,
-        feasible=_is_feasible(parts, dead_ends, steps.model.horizon, monitor),
+        feasible=_is_feasible(parts, dead_ends, len(steps.model.start_states), steps.model.horizon, monitor),
         **parts,
     )
 
@@ -329,7 +371,8 @@ def _explore(steps: StepArrays, monitor: ResourceMonitor) -> tuple[NextNodes, in
     """Return all (state, spent) by the step at which they are first reached, and how many are before the end."""
     m, bounds, first = steps.model, steps.at(0), steps.first_layer()
     nodes = steps.index(1)._replace(state=first.state, spent_ND=first.spent)
-    count, begin, n_inner, taken = 1, 0, 1, 0
+    count = n_inner = len(first)
+    begin = taken = 0
     for _ in range(m.horizon):
         n_inner = count
         while begin < n_inner:
@@ -348,16 +391,18 @@ def _explore(steps: StepArrays, monitor: ResourceMonitor) -> tuple[NextNodes, in
                 monitor.release(taken)
                 taken = needed
             count, begin = augment_kernels.explore(
-                begin, n_inner, steps.arrays, steps.cost_OD, bounds, count, nodes, monitor.halt
+                begin, n_inner, steps.arrays, steps.costs, bounds, count, nodes, monitor.halt
             )
         if count == n_inner:
             break
     found = nodes._replace(state=nodes.state[:count].copy(), spent_ND=nodes.spent_ND[:count].copy())
-    return NextNodes(found, np.ones(count, bool)), n_inner
+    return NextNodes(found, np.ones(count, bool), _may_end(m)), n_inner
 
 
-def _is_feasible(parts: dict[str, Any], dead_ends: NDArray[np.int64], horizon: int, monitor: ResourceMonitor) -> bool:
-    """Return whether the start can be continued from for `horizon` steps.
+def _is_feasible(
+    parts: dict[str, Any], dead_ends: NDArray[np.int64], n_first: int, horizon: int, monitor: ResourceMonitor
+) -> bool:
+    """Return whether each of the first `n_first` nodes can be continued from for `horizon` steps.
 
     The set of nodes that cannot be continued from only grows, so the search ends at a fixed point.
     """
@@ -369,4 +414,4 @@ def _is_feasible(parts: dict[str, Any], dead_ends: NDArray[np.int64], horizon: i
         if not augment_kernels.spread_dead(*arrays, dead, monitor.halt):
             break
     monitor.check_time()
-    return not dead[0]
+    return not dead[:n_first].any()

@@ -1,7 +1,8 @@
 """Kernels of the augmented MDP: which nodes can be continued from, and the rows of each.
 
 Nodes are those of `solvent.solvers.reduction.kernels`. If `NextNodes.nodes.slots` is empty, this is the last step: the
-only node after it is the end, at position 0.
+only node after it is the end, at position 0. A row of the last step that can lead to a state in which an episode must
+not end is not safe, and a terminal node in such a state is a dead end.
 
 Kernels return early once `halt[0]` is set; their results are then incomplete.
 """
@@ -14,15 +15,24 @@ from solvent.core.jit import jit
 from solvent.solvers.reduction.kernels import allows, arrive, enter, find
 
 
+@jit(inner=True)
+def ends_well(model, row, may_end_S):
+    """Return whether an episode may end in every state that a row leads to."""
+    good = True
+    for o in range(model.outcome_indptr[row], model.outcome_indptr[row + 1]):
+        good &= may_end_S[model.next_state[o]]
+    return good
+
+
 @jit
-def judge(nodes, model, cost_OD, bounds, after, keep_all, out_alive, out_stuck, halt):
+def judge(nodes, model, costs, bounds, after, keep_all, out_alive, out_stuck, halt):
     """Write which nodes of a layer can be continued from (alive), and which have no safe row at all (stuck).
 
     Parameters
     ----------
     nodes : NodeArrays
     model : ModelArrays
-    cost_OD : ndarray of int64
+    costs : TickCosts
     bounds : LayerBounds
     after : NextNodes
     keep_all : bool
@@ -45,19 +55,21 @@ def judge(nodes, model, cost_OD, bounds, after, keep_all, out_alive, out_stuck, 
             break
         s = nodes.state[i]
         if row_indptr[s] == row_indptr[s + 1]:
-            out_alive[i] = allows(spent_ND, i, bounds.end_low_SD, bounds.end_high_SD, s)
+            out_alive[i] = after.may_end_S[s] and allows(spent_ND, i, bounds.end_low_SD, bounds.end_high_SD, s)
             out_stuck[i] = not out_alive[i]
             continue
         out_alive[i], out_stuck[i] = False, True
         for r in range(row_indptr[s], row_indptr[s + 1]):
             if not allows(spent_ND, i, bounds.row_low_RD, bounds.row_high_RD, r - row_indptr[0]):
                 continue
+            if last and not ends_well(model, r, after.may_end_S):
+                continue
             out_stuck[i] = False
             good = True
             if not last:
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     t = model.next_state[o]
-                    arrive(spent_ND, i, cost_OD, o, t, next_nodes, scratch, 0)
+                    arrive(spent_ND, i, costs, o, t, next_nodes, scratch, 0)
                     j = find(t, scratch, 0, next_nodes.state, next_nodes.spent_ND, next_nodes.slots, next_nodes.grid)
                     if not after.alive[j]:
                         good = False
@@ -70,7 +82,7 @@ def judge(nodes, model, cost_OD, bounds, after, keep_all, out_alive, out_stuck, 
 
 
 @jit
-def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_reached, halt):
+def emit(nodes, wanted, model, costs, bounds, after, keep_all, out_rows, out_reached, halt):
     """Append the rows of the wanted nodes, as `judge` counts them, to those already written.
 
     Parameters
@@ -78,7 +90,7 @@ def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_r
     nodes : NodeArrays
     wanted : ndarray of bool, shape (N,)
     model : ModelArrays
-    cost_OD : ndarray of int64
+    costs : TickCosts
     bounds : LayerBounds
     after : NextNodes
     keep_all : bool
@@ -108,6 +120,8 @@ def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_r
         for r in range(row_indptr[s], row_indptr[s + 1]):
             if not allows(spent_ND, i, bounds.row_low_RD, bounds.row_high_RD, r - row_indptr[0]):
                 continue
+            if last and not ends_well(model, r, after.may_end_S):
+                continue
             begin, good = n_entries, True
             tries += 1
             if last:
@@ -116,7 +130,7 @@ def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_r
             else:
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     t = model.next_state[o]
-                    arrive(spent_ND, i, cost_OD, o, t, next_nodes, scratch, 0)
+                    arrive(spent_ND, i, costs, o, t, next_nodes, scratch, 0)
                     j = find(t, scratch, 0, next_nodes.state, next_nodes.spent_ND, next_nodes.slots, next_nodes.grid)
                     if not keep_all and not after.alive[j]:
                         good = False
@@ -140,14 +154,14 @@ def emit(nodes, wanted, model, cost_OD, bounds, after, keep_all, out_rows, out_r
 
 
 @jit
-def explore(begin, end, model, cost_OD, bounds, count, out_nodes, halt):
+def explore(begin, end, model, costs, bounds, count, out_nodes, halt):
     """Add to a set of `count` nodes everything that safe rows of the nodes from `begin` to `end` can lead to.
 
     Parameters
     ----------
     begin, end, count : int
     model : ModelArrays
-    cost_OD : ndarray of int64
+    costs : TickCosts
     bounds : LayerBounds
     out_nodes : NodeIndex
     halt : ndarray of bool
@@ -171,7 +185,7 @@ def explore(begin, end, model, cost_OD, bounds, count, out_nodes, halt):
                 if count >= state.shape[0]:
                     return count, i
                 state[count] = model.next_state[o]
-                arrive(spent_ND, i, cost_OD, o, state[count], out_nodes, spent_ND, count)
+                arrive(spent_ND, i, costs, o, state[count], out_nodes, spent_ND, count)
                 if enter(count, state, spent_ND, slots, grid):
                     count += 1
     return count, end

@@ -3,10 +3,12 @@
 Its states are the nodes (step, state, spent) that safe actions can lead to, and its actions at a node are the safe
 ones:
 
-    P((h + 1, s', x + c) | (h, s, x), a) = p_h(s', c | s, a),     R((h, s, x), a) = r_h(s, a).
+    P((h + 1, s', clamp(x + c)) | (h, s, x), a) = p_h(s', c | s, a),     R((h, s, x), a) = r_h(s, a),
 
-A node without rows is the end after the last step, terminal, or a *dead end*. The first two have value 0, a dead end
-has value minus infinity, which no finite penalty can replace.
+where clamp moves an amount to the floor or the ceiling at which the resource saturates. In the last step, R also has
+the expected reward for the state in which the episode ends. A node without rows is the end after the last step,
+terminal, or a *dead end*. The end has value 0, a terminal node the reward for ending in its state. A dead end has value
+minus infinity, which no finite penalty can replace: no action is safe there, or the episode must not end there.
 """
 
 from __future__ import annotations
@@ -59,13 +61,17 @@ class AugmentedMDP:
     reward : ndarray of float64, shape (R,)
     transitions : scipy.sparse.csr_array, shape (R, N)
         Probability of each next node.
-    start : int
-        The initial node.
+    start_nodes : ndarray of int64, shape (K,)
+        The possible first nodes, in the order of `model.start_states`.
+    start_probability : ndarray of float64, shape (K,)
+        Probability of each first node.
+    end_reward : ndarray of float64, shape (N,)
+        Value of terminal nodes: the reward for ending in their state; 0 at other nodes.
     feasible : bool
-        Whether any policy keeps the budget.
+        Whether any policy keeps the budget, and the goal if there is one, from every first node.
     dead_ends : ndarray of int64
-        Nodes without a safe action, in increasing order; their value is minus infinity. A pruned MDP has none, except
-        the start of an infeasible problem.
+        Nodes without a safe action, or at which an episode must not end, in increasing order; their value is minus
+        infinity. A pruned MDP has none, except first nodes of an infeasible problem.
     layer_indptr : ndarray of int64, shape (H + 2,), or None
         Position of the first node of each step, then of the end; None in the stationary form.
     node_state : ndarray of int32, shape (N,)
@@ -85,7 +91,9 @@ class AugmentedMDP:
     row_action: NDArray[np.int32]
     reward: NDArray[np.float64]
     transitions: sparse.csr_array[np.float64]
-    start: int
+    start_nodes: NDArray[np.int64]
+    start_probability: NDArray[np.float64]
+    end_reward: NDArray[np.float64]
     feasible: bool
     dead_ends: NDArray[np.int64]
     layer_indptr: NDArray[np.int64] | None
@@ -119,6 +127,20 @@ class AugmentedMDP:
     def n_rows(self) -> int:
         """Number of rows R: (node, action) pairs."""
         return len(self.row_action)
+
+    @property
+    def start(self) -> int:
+        """The first node.
+
+        Raises
+        ------
+        ModelError
+            If the first state is drawn from several; see `start_nodes`.
+        """
+        if len(self.start_nodes) > 1:
+            found, hint = f"{len(self.start_nodes)}", "read start_nodes and start_probability"
+            raise ModelError("start", "an MDP with one first node", found, hint)
+        return int(self.start_nodes[0])
 
     @property
     def end(self) -> int | None:
@@ -200,9 +222,11 @@ class AugmentedMDP:
     def to_quantecon(self) -> Any:
         """Return a `quantecon.markov.DiscreteDP` of (node, action) pairs with beta = 1, for `backward_induction`.
 
-        Nodes without rows get one row, of action 0, to themselves: with reward 0 at the end and at terminal nodes, and
-        with reward minus infinity at dead ends. `backward_induction(ddp, model.horizon)` then returns the value
-        `vs[0, start]`, minus infinity if no policy is feasible, and actions `sigmas` for `policy`.
+        Nodes without rows get one row, of action 0: to themselves with reward 0 at the end and at terminal nodes, to
+        the end with the reward for ending at terminal nodes that have one, and to themselves with reward minus infinity
+        at dead ends. `backward_induction(ddp, model.horizon)` then returns the value `vs[0, start]` (with several first
+        nodes, the average `vs[0, start_nodes] @ start_probability`), minus infinity if no policy is feasible, and
+        actions `sigmas` for `policy`.
 
         Raises
         ------
@@ -221,10 +245,12 @@ class AugmentedMDP:
                 "to_quantecon: expected quantecon, found no such package; pip install quantecon"
             ) from None
         bare = np.flatnonzero(np.diff(self.row_indptr) == 0)
-        loops = sparse.csr_array((np.ones(len(bare)), (np.arange(len(bare)), bare)), shape=(len(bare), self.n_nodes))
+        paid = self.end_reward[bare]
+        after = np.where(paid != 0, self.n_nodes - 1, bare)
+        loops = sparse.csr_array((np.ones(len(bare)), (np.arange(len(bare)), after)), shape=(len(bare), self.n_nodes))
         nodes = np.concatenate([self.row_node, bare])
         order = np.argsort(nodes, kind="stable")
-        reward = np.concatenate([self.reward, np.zeros(len(bare))])[order]
+        reward = np.concatenate([self.reward, paid])[order]
         action = np.concatenate([self.row_action, np.zeros(len(bare), np.int32)])[order]
         transitions = sparse.vstack([self.transitions, loops], format="csr")[order]
         with warnings.catch_warnings():
@@ -236,8 +262,9 @@ class AugmentedMDP:
     def to_gymnasium_P(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:  # noqa: N802
         """Return the MDP in the form of Gymnasium's toy environments: node -> action -> (p, next, reward, done).
 
-        Nodes without rows get action 0, to themselves: with reward 0 and done, or at dead ends with reward minus
-        infinity and not done, so that a planner that stops at `done` does not overlook them.
+        Nodes without rows get action 0. It leads to the node itself, with reward 0 and done, or at dead ends with
+        reward minus infinity and not done, so that a planner that stops at `done` does not overlook them. From terminal
+        nodes with a reward for ending, it leads to the end with that reward.
 
         Examples
         --------
@@ -248,8 +275,9 @@ class AugmentedMDP:
         """
         done = np.diff(self.row_indptr) == 0
         done[self.dead_ends] = False
+        done[self.end_reward != 0] = False
         indptr, data = self.transitions.indptr, self.transitions.data
-        after, dead = self.transitions.indices, set(self.dead_ends.tolist())
+        after, dead, last = self.transitions.indices, set(self.dead_ends.tolist()), self.n_nodes - 1
         table: dict[int, dict[int, list[tuple[float, int, float, bool]]]] = {}
         for i in range(self.n_nodes):
             rows = range(int(self.row_indptr[i]), int(self.row_indptr[i + 1]))
@@ -261,7 +289,8 @@ class AugmentedMDP:
                 for r in rows
             }
             if not rows:
-                table[i] = {0: [(1.0, i, -np.inf, False) if i in dead else (1.0, i, 0.0, True)]}
+                paid = float(self.end_reward[i])
+                table[i] = {0: [(1.0, i, -np.inf, False) if i in dead else (1.0, last if paid else i, paid, True)]}
         return table
 
     def policy(self, actions: ArrayLike) -> AugmentedPolicy:
@@ -292,7 +321,7 @@ class AugmentedMDP:
             expected = f"positions or names of actions, of shape {shapes[0]} or {shapes[1]}"
             raise PolicyError("actions", expected, f"{wanted.dtype} of shape {wanted.shape}")
         keys = self.row_node * self.model.n_actions + self.row_action
-        reached, layers = np.array([self.start]), []
+        reached, layers = self.start_nodes, []
         for h in range(self.model.horizon):
             stuck = reached[np.isin(reached, self.dead_ends)]
             if len(stuck):

@@ -7,8 +7,10 @@ of them. Let V(b) be the optimal value with limit b, and w the most that the pol
     V is non-decreasing in b, since what is spent does not depend on the limit;
     V(b') = V(b) for w <= b' <= b, since the policy for b also keeps the limit w.
 
-So sizes between two that have the same value need not be solved, and the search divides the rest. It takes at most
-about two solves for each size at which the value rises. Solves run side by side, each on one thread.
+So sizes between two that have the same value need not be solved. The search goes down from the largest size: the next
+one to solve is the largest below w. If it has the same value, because another policy is as good and spends less, the
+size at which this value begins is found by bisection. That is one or two solves for most sizes at which the value
+rises, and at most the logarithm of the number of sizes. Solves run side by side, each on one thread.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -135,54 +138,81 @@ def values_by_size(sized: SizedProblem, most: int, monitor: ResourceMonitor) -> 
     return SizeValues(*points, found.error + 2 * SAME_POINT * float(np.abs(points[1]).max()), found.solves)
 
 
+class _Interval(NamedTuple):
+    """Sizes between two that have been solved, with different values.
+
+    Attributes
+    ----------
+    low, high : int
+        Limits in ticks.
+    below, above : float
+        Their values.
+    bisect : bool
+        Whether the size to solve next is the one in the middle, instead of the largest.
+    """
+
+    low: int
+    high: int
+    below: float
+    above: float
+    bisect: bool
+
+    @property
+    def next(self) -> int:
+        """The size to solve next."""
+        return (self.low + self.high) // 2 if self.bisect else self.high - 1
+
+
 class _Search:
-    """Sizes to solve, the larger ones of each interval first.
+    """Solves sizes until the value of every size is known.
 
     Attributes
     ----------
     value : dict of int to float
         The value from each of these limits on, up to the next.
+    error : float
+        Bound on the difference between any of these values and the optimum.
+    solves : int
+        Number of sizes solved.
     """
 
     def __init__(self, sized: SizedProblem, least: int, most: int, monitor: ResourceMonitor) -> None:
         self._sized, self._least, self._most, self._monitor = sized, least, most, monitor
         self.value: dict[int, float] = {}
-        self.error, self.solves, self._finished = 0.0, 0, 0
+        self.error, self.solves = 0.0, 0
         self._workers = max(1, thread_count())
+        self._waiting: list[_Interval] = []
 
     def run(self) -> None:
         """Solve until the value of every size is known."""
+        begins = [self._take(ticks, self._solve(ticks)) for ticks in (self._least, self._most)]
+        # from the middle first, so that there is work for every thread
+        self._divide(*begins, bisect=True)
+        running: dict[Future[Answer], _Interval] = {}
         with one_thread(), ThreadPoolExecutor(self._workers, thread_name_prefix="solvent-sizes") as pool:
-            # an interval (low, high) whose ends have been solved, with different values
-            waiting: list[tuple[int, int, float, float]] = []
             try:
-                for ticks in dict.fromkeys((self._most, self._least)):
-                    self._take(ticks, self._solve(ticks))
-                low, high = self._least, self._begin_of(self._most)
-                if not _same(self.value[low], self.value[high]):
-                    waiting.append((low, high, self.value[low], self.value[high]))
-                running: dict[Future[Answer], tuple[int, int, int, float, float]] = {}
-                while waiting or running:
-                    while waiting and len(running) < self._workers:
-                        low, high, below, above = waiting.pop()
-                        if high - low < 2:
-                            continue
-                        middle = (low + high) // 2
-                        running[pool.submit(self._solve, middle)] = (middle, low, high, below, above)
-                    if not running:
-                        break
+                while self._waiting or running:
+                    while self._waiting and len(running) < self._workers:
+                        interval = self._waiting.pop()
+                        running[pool.submit(self._solve, interval.next)] = interval
                     done, _ = wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
                     self._monitor.check_time()
                     for future in done:
-                        middle, low, high, below, above = running.pop(future)
-                        begin = self._take(middle, future.result())
-                        value = self.value[begin]
-                        if not _same(value, above):
-                            waiting.append((middle, high, value, above))
-                        if not _same(below, value):
-                            waiting.append((low, begin, below, value))
+                        interval = running.pop(future)
+                        begin = self._take(interval.next, future.result())
+                        tied = _same(self.value[begin], interval.above)
+                        if not tied:
+                            self.value.setdefault(interval.next, self.value[begin])
+                            self._divide(interval.next, interval.high, bisect=interval.bisect)
+                        self._divide(interval.low, begin, bisect=tied)
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
+
+    def _divide(self, low: int, high: int, *, bisect: bool) -> None:
+        """Note the sizes between two that have been solved, if their values are not known yet."""
+        below, above = self.value[low], self.value[high]
+        if high - low > 1 and not _same(below, above):
+            self._waiting.append(_Interval(low, high, below, above, bisect))
 
     def _solve(self, ticks: int) -> Answer:
         part = self._monitor.within(max(self._monitor.room // self._workers, 0))
@@ -197,9 +227,6 @@ class _Search:
         self.solves += 1
         self._monitor.tell("sizes", self.solves, self.solves + 1, levels=len(self.value))
         return begin
-
-    def _begin_of(self, ticks: int) -> int:
-        return max(begin for begin in self.value if begin <= ticks)
 
 
 def _same(value: float, other: float) -> bool:

@@ -25,7 +25,7 @@ class LabelsSolver:
     def accepts(self, problem: Problem) -> Refusal | None:
         """Return None for one resource, limits on one side and no randomness, otherwise what does not fit."""
         model, other = problem.model, 'use method="frontier"'
-        if not model.is_certain:
+        if not model.is_deterministic:
             row = int(np.argmax(np.diff(model.outcome_indptr)))
             found = f"{model.most_outcomes} outcomes of {quote(model.actions[model.row_action[row]])}"
             return Refusal("a model without randomness", found, other)
