@@ -56,7 +56,7 @@ def read_budget_options(texts: Sequence[str] | None, model: CMDP) -> dict[str, B
     if missing and model.budget is None:
         raise BudgetError(
             _OPTION, f"a limit for resource {quote(missing[0])}", "none, and the model has no budget of its own",
-            f"add {_OPTION} {missing[0]}=none to leave it unlimited",
+            f"add {_OPTION} {missing[0]}=LIMIT, or {_OPTION} {missing[0]}=none to leave it unlimited",
         )  # fmt: skip
     budget = {name: named[name] if name in named else (model.budget or {})[name] for name in model.resources}
     return read_budgets(budget, model.resources, model.horizon, _OPTION)

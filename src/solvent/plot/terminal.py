@@ -141,16 +141,19 @@ def terminal_frontier(
          0                32.5                65
          ^ least budget 0
     """
+    remaining = curve.vary == "remaining"
     if curve.least_budget is None:
-        return f"no budget of {curve.resource} up to {short_amount(curve.max_budget)} is feasible"
+        what = f"{curve.resource} remaining" if remaining else f"budget of {curve.resource}"
+        return f"no {what} up to {short_amount(curve.max_budget)} is feasible"
     first, end = float(curve.budgets[0]), float(max(curve.max_budget, curve.budgets[-1]))
     # if the last level extends to infinity, show a part of it
     x = [*map(float, curve.budgets), end + (end - first) / 12 if curve.flat_beyond else end]
-    marks = {"least budget": float(curve.least_budget)}
+    marks = {"least remaining" if remaining else "least budget": float(curve.least_budget)}
     if budget is not None:
         curve.value(budget)  # raises an error for budgets beyond the curve
-        marks["budget"] = float(exact(budget, "budget"))
-    title = f"optimal value against budget of {curve.resource}"
+        marks["remaining" if remaining else "budget"] = float(exact(budget, "budget"))
+    varied = f"{curve.resource} remaining at the start" if remaining else f"budget of {curve.resource}"
+    title = f"optimal value against {varied}"
     return terminal_plot(
         x, [*curve.values.tolist(), float(curve.values[-1])], width=width, height=height, title=title, marks=marks,
         ascii=ascii,

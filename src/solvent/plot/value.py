@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +23,8 @@ from solvent.solvers.curve import Curve
 _STRIP, _LOWEST, _HIGHEST = 0.22, 0.31, 0.91
 #: Marginal values beyond this multiple of the 90 % quantile are cut off.
 _TALL = 4
+#: Characters of a line, and most lines, of the caption that lists ignored limits.
+_CAPTION_WIDTH, _CAPTION_LINES = 90, 4
 
 
 def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = None) -> Axes:
@@ -59,18 +62,38 @@ def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = No
     mark = None if budget is None else exact(budget, "budget")
     worth = None if mark is None else curve.value(mark)
     with styled_axes(ax) as axes:
-        axes.set(xlabel=f"budget of {plot_name(curve.resource)}", ylabel="optimal value")
+        axes.set(xlabel=_x_label(curve), ylabel="optimal value")
         left, right = _ends(curve, mark)
         pad = 0.04 * (right - left)
         axes.set_xlim(left - pad, right + pad)
         if curve.budgets:
             _draw_steps(axes, curve, right)
-            _draw_least(axes, curve.budgets[0], left - pad)
+            _draw_least(axes, curve, left - pad)
         else:
             _draw_nothing(axes, curve)
         if mark is not None and worth is not None:
             _draw_mark(axes, mark, worth)
+        if curve.ignored_limits:
+            _draw_caption(axes, curve.ignored_limits)
     return axes
+
+
+def _x_label(curve: Curve) -> str:
+    """Return what the horizontal axis shows."""
+    if curve.vary == "remaining":
+        return f"{plot_name(curve.resource)} remaining at the start"
+    return f"budget of {plot_name(curve.resource)}"
+
+
+def _draw_caption(axes: Axes, ignored: tuple[str, ...]) -> None:
+    """Say below the plot which limits the curve does not keep."""
+    listed = "; ".join(map(plot_name, ignored))
+    lines = textwrap.wrap(f"ignored limits, which policies can break: {listed}", _CAPTION_WIDTH)
+    shown = lines if len(lines) <= _CAPTION_LINES else [*lines[: _CAPTION_LINES - 1], "..."]
+    axes.annotate(
+        "\n".join(shown), (0.0, 0.0), xycoords="axes fraction", xytext=(0, -36), textcoords="offset points",
+        va="top", ha="left", color=LEAST_BUDGET, fontsize=8, annotation_clip=False,
+    )  # fmt: skip
 
 
 def _ends(curve: Curve, mark: Fraction | None) -> tuple[float, float]:
@@ -204,12 +227,13 @@ def _integers(values: list[int]) -> NDArray[Any]:
     return np.array(values, np.int64 if max(map(abs, values)) < 2**61 else object)
 
 
-def _draw_least(axes: Axes, least: Fraction, left: float) -> None:
+def _draw_least(axes: Axes, curve: Curve, left: float) -> None:
+    least, what = curve.budgets[0], "remaining" if curve.vary == "remaining" else "budget"
     at = float(least)
     axes.axvspan(left, at, color=NOTHING, zorder=0, label="infeasible")
     axes.axvline(at, color=LEAST_BUDGET, linewidth=1.2, linestyle=(0, (4, 2)))
     axes.annotate(
-        f"least budget {amount(least)}", (at, 1.0), xycoords=("data", "axes fraction"), xytext=(5, 0),
+        f"least {what} {amount(least)}", (at, 1.0), xycoords=("data", "axes fraction"), xytext=(5, 0),
         textcoords="offset points", va="top", color=LEAST_BUDGET, fontsize=8.5,
     )  # fmt: skip
 
@@ -219,7 +243,8 @@ def _draw_nothing(axes: Axes, curve: Curve) -> None:
     axes.axvspan(left, right, color=NOTHING, zorder=0, label="infeasible")
     axes.set_ylim(0, 1)
     axes.set_yticks([])
-    text = f"no feasible policy\nfor any budget up to {amount(curve.max_budget)}"
+    what = "any amount remaining" if curve.vary == "remaining" else "any budget"
+    text = f"no feasible policy\nfor {what} up to {amount(curve.max_budget)}"
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=LEAST_BUDGET)
 
 

@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvent.core.interrupt import held_back
 from solvent.core.limits import REACHED, LimitReached, ResourceMonitor, read_memory, read_seconds, reason_of
@@ -382,9 +383,9 @@ class Search:
     def history(self, node: Node) -> Witness:
         """Return the shortest history from an unsafe node to a violation under the most careful policy.
 
-        That policy keeps the limits for as long as any policy can: no policy keeps them one step longer, so its
-        histories break one after exactly that step. If limits alone can be kept, it is the policy that keeps them and
-        ends where it may with the greatest probability.
+        That policy keeps the limits for as long as any policy can, and spends as little as it can on average: no policy
+        keeps them one step longer, so its histories break one after exactly that step. If limits alone can be kept, it
+        is the policy that keeps them and ends where it may with the greatest probability.
 
         Raises
         ------
@@ -405,7 +406,15 @@ class Search:
         with self._temporary():
             problem = Problem.exact(anywhere, limits, monitor=self.monitor)
             kept, certain = stuck_step(problem.model, problem.lattice, self.monitor)
-        careful = self._solve(anywhere, tail_limits(self.limits, node.step, spent, until=kept))
+        # what happens after the step that breaks a limit does not matter
+        thrifty = replace(
+            anywhere,
+            horizon=kept + 1,
+            table_of_step=anywhere.table_of_step[: kept + 1],
+            row_reward=_thrift(anywhere, limits, kept),
+            end_reward=None,
+        )
+        careful = self._solve(thrifty, tail_limits(self.limits, node.step, spent, steps=kept + 1, until=kept))
         if not certain or careful is None:
             raise LimitReached("the search for the most careful policy was cut short")
         return self._follow(node, careful[1], goal=False)
@@ -484,6 +493,23 @@ class Search:
             ends_in=self.model.states[last[0].state] if goal else None,
             must_end_in=goals if goal else (),
         )
+
+
+def _thrift(model: CMDP, limits: Limits, last: int) -> NDArray[np.float64]:
+    """Return minus the expected cost of each row, of resources with an upper limit, as shares of it; else plus.
+
+    `last` is the step whose limits matter.
+    """
+    saved = np.zeros(model.n_rows)
+    row = np.repeat(np.arange(model.n_rows), np.diff(model.outcome_indptr))
+    for name, upper, lower in zip(limits.resources, limits.upper, limits.lower, strict=True):
+        limit = upper[last] if upper[last] is not None else lower[last]
+        column = model.cost[model.resource_index(name)]
+        costs = np.array([float(ticks * column.unit) for ticks in column.ticks.tolist()])
+        if limit is not None and np.isfinite(costs).all():
+            mean = np.bincount(row, model.probability * costs, model.n_rows) / max(1.0, abs(float(limit)))
+            saved += -mean if upper[last] is not None else mean
+    return saved
 
 
 def infeasible_history(model: CMDP, limits: Limits, *, time_limit: float | None = TIME_LIMIT) -> Witness | None:

@@ -44,7 +44,7 @@ class ForbiddingOutcome:
     history : Witness or None
         If the reason is "later": how it goes on, in the shortest history in which a limit is broken, or that ends
         in a state in which it must not end, although what follows is the most careful policy: one that keeps the limits
-        for as long as any policy can or, if limits are not to blame, ends where it may with the greatest probability.
+        for as long as any policy can, at the least expense, or, if limits are not to blame, ends where it may with the greatest probability.
         None if there was no time to find it.
     """
 

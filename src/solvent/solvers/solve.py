@@ -143,7 +143,10 @@ def _read_request(
 ) -> Request:
     """Return the arguments of `solve` that say how to solve, after checking that they fit together."""
     if isinstance(method, str) and method in APPROXIMATIONS:
-        hint = f'use approximation="{method}" for the approximation scheme of that name'
+        hint = (
+            f'use approximation="{method}" for the approximation scheme of that name; with strict=True the policy never '
+            "exceeds the budget"
+        )
         raise ModelError("method", f"one of {', '.join((AUTO, *names()))}", quote(method), hint)
     check_method(method)
     strict, prune = read_switch("strict", strict), read_switch("prune", prune)
@@ -152,7 +155,8 @@ def _read_request(
         check_approximation(approximation)
     elif not discounted and (epsilon is not None or strict):
         found = "epsilon" if epsilon is not None else "strict=True"
-        raise ModelError(found, 'together with approximation="additive" or "relative"', "no approximation")
+        hint = "with strict=True the policy never exceeds the budget" if not strict else ""
+        raise ModelError(found, 'together with approximation="additive" or "relative"', "no approximation", hint)
     if gap is not None and (approximation is not None or method != AUTO):
         found = f"approximation={quote(approximation)}" if approximation is not None else f"method={quote(method)}"
         raise ModelError("gap", "without method= and approximation=, which it chooses itself", found)

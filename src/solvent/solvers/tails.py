@@ -55,10 +55,17 @@ def tail_model(model: CMDP, step: int, state: int, row: int | None = None) -> CM
     )
 
 
-def tail_limits(limits: Limits, step: int, spent: Mapping[str, Fraction], until: int | None = None) -> Limits:
+def tail_limits(
+    limits: Limits,
+    step: int,
+    spent: Mapping[str, Fraction],
+    *,
+    steps: int | None = None,
+    until: int | None = None,
+) -> Limits:
     """Return the limits after steps `step, step + 1, ...` given what was spent before, of resources that have any.
 
-    If `until` is given, only the first `until` of these steps have limits.
+    If `steps` is given, there are so many steps; if `until` is given, only the first `until` of them have limits.
 
     Examples
     --------
@@ -70,7 +77,7 @@ def tail_limits(limits: Limits, step: int, spent: Mapping[str, Fraction], until:
     """
 
     def rest(side: tuple[Fraction | None, ...]) -> tuple[Fraction | None, ...]:
-        later = side[step:]
+        later = side[step:] if steps is None else side[step : step + steps]
         return later if until is None else later[:until] + (None,) * (len(later) - until)
 
     upper, lower = [rest(side) for side in limits.upper], [rest(side) for side in limits.lower]

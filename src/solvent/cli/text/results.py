@@ -200,15 +200,15 @@ def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) 
     from rich.text import Text
 
     largest, amounts = short_amount(curve.max_budget), curve_amounts(curve)
-    ignored = facts_grid(
-        [("ignored" if not i else "", f"the limit {limit}: policies can break it") for i, limit in
-         enumerate(curve.ignored_limits)]
-    ) if curve.ignored_limits else None  # fmt: skip
+    ignored = [
+        ("ignored" if not i else "", f"{limit}, which policies of this curve can break")
+        for i, limit in enumerate(curve.ignored_limits)
+    ]
     if curve.least_budget is None:
         kept = "no policy keeps" if curve.vary == "budget" else "no policy is safe with"
-        return group(headline("infeasible", _BAD, f"{kept} {amounts.one} up to {largest}"), ignored)
+        return group(headline("infeasible", _BAD, f"{kept} {amounts.one} up to {largest}"), facts_grid(ignored))
     head = headline("frontier", _GOOD, f"the best value for {amounts.every} up to {largest}: {len(curve):,} levels")
-    least = facts_grid([(amounts.least, format_amount(curve.least_budget))])
+    facts = facts_grid([(amounts.least, format_amount(curve.least_budget)), *ignored])
     table = Table(amounts.short, "best value", "per unit")
     for column in table.columns:
         column.justify = "right"
@@ -220,7 +220,7 @@ def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) 
         before = i
     left_out = len(curve) - len(shown)
     more = Text(f"  {left_out:,} more levels: use --verbose or --csv FILE to see all") if left_out else None
-    return group(head, least, ignored, table, more, Text(f"\n{plot}") if plot else None)
+    return group(head, facts, table, more, Text(f"\n{plot}") if plot else None)
 
 
 class CurveAmounts(NamedTuple):
