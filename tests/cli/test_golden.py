@@ -14,7 +14,7 @@ FRONTIER = {
     "campaign": "",
     "cash-line": "--ignore-limits --max-budget 9",
     "covering": "--ignore-limits",
-    "dose": "--resource toxicity --ignore-limits --max-budget 12",
+    "dose": "--max-budget 12",
     "drone": "--resource risk --ignore-limits",
 }
 EXAMPLE_NAMES = sorted(file.stem for file in EXAMPLES.glob("*.yaml"))
@@ -29,7 +29,8 @@ def test_every_command_on_every_example(name: str, folder: Path) -> None:
     lines = [
         f"solvent info {name}.yaml",
         f"solvent solve {name}.yaml {SOLVE.get(name, '')} --out {name}.policy".replace("  ", " "),
-        f"solvent frontier {name}.yaml {FRONTIER[name]}".rstrip(),
+        f"solvent frontier {name}.yaml {FRONTIER.get(name, '')}".rstrip(),
+        f"solvent policy {name}.yaml {name}.policy",
         f"solvent verify {name}.yaml {name}.policy",
         f"solvent simulate {name}.yaml {name}.policy --episodes 2000 --seed 1",
         f"solvent convert {name}.yaml {name}.npz",

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from solvent.core.exact import Number, exact
-from solvent.errors import ModelError, quote
+from solvent.errors import ModelError, printable, quote
 from solvent.model.cmdp import CMDP
 from solvent.plot.labels import amount, number, plot_name
 from solvent.plot.style import GRAY, LEAST_BUDGET, MARGINAL, NOTHING, VALUE, faint_grid, styled_axes
@@ -87,7 +87,7 @@ def _x_label(curve: Curve) -> str:
 
 def _draw_caption(axes: Axes, ignored: tuple[str, ...]) -> None:
     """Say below the plot which limits the curve does not keep."""
-    listed = "; ".join(map(plot_name, ignored))
+    listed = printable("; ".join(ignored)).replace("$", r"\$")
     lines = textwrap.wrap(f"ignored limits, which policies can break: {listed}", _CAPTION_WIDTH)
     shown = lines if len(lines) <= _CAPTION_LINES else [*lines[: _CAPTION_LINES - 1], "..."]
     axes.annotate(

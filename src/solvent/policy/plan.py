@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
+from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import PolicyError, did_you_mean, quote
 from solvent.model.amounts import short_amount
@@ -39,7 +39,7 @@ class PlanRow:
     state : hashable
     spent, remaining : dict of str to (Fraction or None, Fraction or None)
         For each tracked resource, the least and the greatest amount to which the row applies; None where there is no
-        end, both None where the amount no longer matters.
+        end.
     choices : dict of hashable to float
         The actions and their probabilities; one action with probability 1 for a deterministic policy.
     value : (float, float) or None
@@ -166,7 +166,11 @@ def _ends(
     """Return the least and the greatest amount of a resource for which a run of nodes applies."""
     unit, low, high = policy.units[d], amounts[begin][d], amounts[end - 1][d]
     if low == COLLAPSED:
-        return None, None
+        assert policy.settled_low_GD is not None
+        assert policy.settled_high_GD is not None
+        settled = int(policy.settled_low_GD[group, d]), int(policy.settled_high_GD[group, d])
+        ends = [None if abs(end) > MAX_TICKS else end * unit for end in settled]
+        return ends[0], ends[1]
     floor, ceiling = int(policy.floor_D[d]), int(policy.ceiling_D[d])
     least: int | None = low
     most: int | None = high
