@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from solvent.policy.files import load_policy
     from solvent.policy.levels import LevelAgent, LevelPolicy
     from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
+    from solvent.policy.plan import PlanRow
     from solvent.policy.table import AugmentedPolicy
     from solvent.policy.until_violation import UntilViolationPolicy
     from solvent.solvers.augmentation.augment import augment
@@ -97,6 +98,7 @@ _HOME = {
     "LoadLimits": "solvent.core.loading",
     "MarkovPolicy": "solvent.policy.markov",
     "Option": "solvent.solvers.explanation",
+    "PlanRow": "solvent.policy.plan",
     "ProgressSink": "solvent.core.progress",
     "RandomizedPolicy": "solvent.policy.markov",
     "Resource": "solvent.model.resources",
@@ -171,6 +173,7 @@ __all__ = [
     "ModelError",
     "NodeLimitError",
     "Option",
+    "PlanRow",
     "PolicyError",
     "ProgramError",
     "ProgressSink",

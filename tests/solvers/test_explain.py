@@ -91,6 +91,22 @@ class Case:
             total += p * later
         return total
 
+    def chance(self, step, state, spent):
+        """Return the greatest probability of ending where it may, of policies that keep the limits; -inf if none does."""
+        if step == self.model.horizon:
+            return Fraction(self.end(state) > -math.inf)
+        rows = self.rows(step, state)
+        if not rows:
+            kept = all(self.keeps(later, spent) for later in range(step, self.model.horizon))
+            return Fraction(self.end(state) > -math.inf) if kept else -math.inf
+        found = []
+        for _, _, outcomes in rows:
+            after = [(p, self.add(spent, cost), name) for p, name, cost in outcomes]
+            if all(self.keeps(step, then) for _, then, _ in after):
+                later = [(p, self.chance(step + 1, name, then)) for p, then, name in after]
+                found.append(-math.inf if any(c == -math.inf for _, c in later) else sum(p * c for p, c in later))
+        return max(found, default=-math.inf)
+
     def keepable(self, step, state, spent, until):
         """Whether some policy keeps the limits up to and including step `until`, wherever it ends."""
         if step > until or step == self.model.horizon:
@@ -251,8 +267,10 @@ def check_cause(case: Case, step: int, spent: Any, row: Any, cause: Any) -> None
         assert over
         assert case.end(cause.next_state) == -math.inf
         return
-    assert cause.reason == "later"
+    assert cause.reason in ("goal", "later")
     assert cause.history is not None
+    if cause.reason == "goal" or cause.history.ends_astray:
+        assert (cause.reason == "goal") == (case.chance(step + 1, cause.next_state, then) == 0)
     check_history(case, (step + 1, cause.next_state, then), cause.history)
 
 
@@ -264,9 +282,8 @@ def test_explanations_are_those_of_brute_force(seed: int) -> None:
     for step, state, spent in nodes_of(case, random.Random(seed)):
         amounts = dict(zip(case.names, spent, strict=True))
         found = solution.explain(step, state, amounts)
-        assert (found.step, found.state, found.spent, found.notes) == (
-            step, state, amounts, () if solution.status.has_policy else ("there is no policy, so no decision is shown",),
-        )  # fmt: skip
+        notes = () if solution.status.has_policy else ("there is no policy, so no decision is shown",)
+        assert (found.step, found.state, found.spent, found.notes) == (step, state, amounts, notes)
         rows = {row[0]: row for row in case.rows(step, state)}
         assert [option.action for option in found.options] == list(rows)
         best = case.value(step, state, spent)
@@ -319,12 +336,16 @@ def robot():
 def test_text_of_all_reasons():
     solution = solvent.solve(robot())
     assert str(solution.explain(0, "dock")["drive"].forbidden_by) == (
-        "leads to 'field' with probability 0.1 and costs battery 3: with battery 3 spent, every policy can break a limit "
-        "at or before step 2"
+        "leads to 'field' with probability 0.1 and costs battery 3: with battery 3 spent, every policy can break a "
+        "limit at or before step 2"
     )
     assert str(solution.explain(1, "field", 0)["work"].forbidden_by) == (
         "leads to 'ditch' with probability 0.2 and costs battery 1: with battery 1 spent, every policy that keeps the "
         "limits can end outside must_end_in, for example in 'field'"
+    )
+    assert str(solution.explain(2, "field", 0)["work"].forbidden_by) == (
+        "leads to 'ditch' with probability 0.2 and costs battery 1: with battery 1 spent, must_end_in cannot be reached "
+        "any more"
     )
     assert str(solution.explain(3, "ditch", 1)["climb"].forbidden_by) == (
         "leads to 'field' with probability 0.5 and costs battery 1: the episode ends there, outside must_end_in"

@@ -344,10 +344,10 @@ class Search:
             then = self.after(node, outcome)
             if self.is_safe(then):
                 continue
-            history = None
+            reason, history = "later", None
             with suppress(*REACHED):  # the outcome itself is certain
-                history = self.history(then)
-            return replace(self._forbidding(outcome, then, "later"), history=history)
+                reason, history = self.history(then)
+            return replace(self._forbidding(outcome, then, reason), history=history)
         return None
 
     def _forbidding(self, outcome: _Outcome, then: Node, reason: str, *broken: Any) -> ForbiddingOutcome:
@@ -380,8 +380,8 @@ class Search:
         finally:
             self.monitor.release(self.monitor.used - used)
 
-    def history(self, node: Node) -> Witness:
-        """Return the shortest history from an unsafe node to a violation under the most careful policy.
+    def history(self, node: Node) -> tuple[str, Witness]:
+        """Return why a node is unsafe, and the shortest history to a violation under the most careful policy.
 
         That policy keeps the limits for as long as any policy can, and spends as little as it can on average: no policy
         keeps them one step longer, so its histories break one after exactly that step. If limits alone can be kept, it
@@ -393,7 +393,7 @@ class Search:
             If there is no time to find it.
         """
         if self.is_over(node):
-            return self._follow(node, None, goal=not self.may_end(node.state))
+            return "later", self._follow(node, None, goal=not self.may_end(node.state))
         tail, spent = self._tail(node), self._amounts(node.spent)
         anywhere = tail if tail.may_end is None else replace(tail, may_end=None)
         limits = tail_limits(self.limits, node.step, spent)
@@ -402,7 +402,7 @@ class Search:
             likely = replace(anywhere, row_reward=np.zeros(tail.n_rows), end_reward=tail.may_end.astype(np.float64))
             found = self._solve(likely, limits)
             if found is not None:
-                return self._follow(node, found[1], goal=True)
+                return "later" if found[0] > 0 else "goal", self._follow(node, found[1], goal=True)
         with self._temporary():
             problem = Problem.exact(anywhere, limits, monitor=self.monitor)
             kept, certain = stuck_step(problem.model, problem.lattice, self.monitor)
@@ -417,7 +417,7 @@ class Search:
         careful = self._solve(thrifty, tail_limits(self.limits, node.step, spent, steps=kept + 1, until=kept))
         if not certain or careful is None:
             raise LimitReached("the search for the most careful policy was cut short")
-        return self._follow(node, careful[1], goal=False)
+        return "later", self._follow(node, careful[1], goal=False)
 
     def _follow(self, node: Node, policy: AugmentedPolicy | None, *, goal: bool) -> Witness:
         """Return the shortest history of a policy for the tail from a node to a violation.
@@ -524,7 +524,7 @@ def infeasible_history(model: CMDP, limits: Limits, *, time_limit: float | None 
             for state in model.start_states.tolist():
                 node = Node(0, int(state), limits.initial)
                 if not search.is_safe(node):
-                    return search.history(node)
+                    return search.history(node)[1]
     except LimitReached:
         return None
     return None

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 REASONS = {
     "limit": "a limit is broken after this step",
     "end": "the episode ends in a state in which it must not end",
+    "goal": "from there on, no state in which the episode may end can be reached within the limits",
     "later": "from there on, every policy can break a limit or end where it must not",
 }
+#: Histories that are printed; `to_dict` has all.
+_MOST_HISTORIES = 3
 
 
 @dataclass(frozen=True)
@@ -34,15 +37,16 @@ class ForbiddingOutcome:
     next_state : hashable
     cost, spent : dict of str to Fraction
         For each limited resource, the cost of the outcome, and what has been spent after it.
-    reason : {"limit", "end", "later"}
-        A limit is broken after this step; the episode ends in a state in which it must not end; or every policy can
-        break a limit, or end in such a state, from there on.
+    reason : {"limit", "end", "goal", "later"}
+        A limit is broken after this step; the episode ends in a state in which it must not end; no state in which it
+        may end can be reached any more within the limits; or every policy can break a limit, or end in such a state,
+        from there on.
     resource : str or None
         The resource whose limit is broken after this step.
     limit : Fraction or None
         That limit.
     history : Witness or None
-        If the reason is "later": how it goes on, in the shortest history in which a limit is broken, or that ends
+        If the reason is "goal" or "later": how it goes on, in the shortest history in which a limit is broken, or that ends
         in a state in which it must not end, although what follows is the most careful policy: one that keeps the limits
         for as long as any policy can, at the least expense, or, if limits are not to blame, ends where it may with the greatest probability.
         None if there was no time to find it.
@@ -69,14 +73,17 @@ class ForbiddingOutcome:
     def consequence(self) -> str:
         """Return why that must not happen, as text."""
         if self.reason == "limit":
-            assert self.resource is not None and self.limit is not None
-            spent = self.spent[self.resource]
-            side = "more than" if spent > self.limit else "less than"
-            return f"{short_amount(spent)} of {self.resource} spent, {side} the limit of {short_amount(self.limit)}"
+            assert self.resource is not None
+            assert self.limit is not None
+            amount = self.spent[self.resource]
+            side = "more than" if amount > self.limit else "less than"
+            return f"{short_amount(amount)} of {self.resource} spent, {side} the limit of {short_amount(self.limit)}"
         if self.reason == "end":
             return "the episode ends there, outside must_end_in"
         spent = ", ".join(f"{name} {short_amount(amount)}" for name, amount in self.spent.items())
         given = f"with {spent} spent, " if spent else ""
+        if self.reason == "goal":
+            return f"{given}must_end_in cannot be reached any more"
         if self.history is None:
             return f"{given}no policy is safe from there on"
         return f"{given}{_doom(self.history)}"
@@ -260,10 +267,16 @@ class Explanation:
             for option in self._ordered():
                 table.add_row(_mark(option), str(option.action), _value(option), self._because(option))
             lines.append(table)
-        for option in self._ordered():
-            cause = option.forbidden_by
-            if cause is not None and cause.history is not None and cause.history.steps:
-                lines += [Text(f"{option.action}: if it {cause.event()}, even the most careful policy"), cause.history]
+        causes = [(option.action, option.forbidden_by) for option in self._ordered()]
+        told = [
+            (action, cause.event(), cause.history)
+            for action, cause in causes
+            if cause is not None and cause.reason == "later" and cause.history is not None and cause.history.steps
+        ]
+        for action, event, history in told[:_MOST_HISTORIES]:
+            lines += [Text(f"{action}: if it {event}, even the most careful policy"), history]
+        if len(told) > _MOST_HISTORIES:
+            lines.append(Text(f"histories of {len(told) - _MOST_HISTORIES} more actions are in JSON and in to_dict()"))
         return Group(*lines, *(Text(f"note: {note}") for note in self.notes))
 
     def _head(self) -> list[str]:
