@@ -127,6 +127,7 @@ CONVENIENCE = {
     ("solvent.model.discounted", "solvent.model.describe"),  # model.describe
     ("solvent.model.cmdp", "solvent.model.constructors"),  # CMDP.builder, CMDP.from_arrays, ...
     ("solvent.solvers.curve", "solvent.plot.value"),  # Curve.plot
+    ("solvent.solvers.solution", "solvent.solvers.explain"),  # Solution.explain
 }
 
 

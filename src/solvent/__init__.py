@@ -54,12 +54,15 @@ if TYPE_CHECKING:
     from solvent.policy.files import load_policy
     from solvent.policy.levels import LevelAgent, LevelPolicy
     from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
+    from solvent.policy.plan import PlanRow
     from solvent.policy.table import AugmentedPolicy
     from solvent.policy.until_violation import UntilViolationPolicy
     from solvent.solvers.augmentation.augment import augment
     from solvent.solvers.augmentation.mdp import AugmentedMDP
     from solvent.solvers.base import Solver
     from solvent.solvers.curve import Curve, frontier
+    from solvent.solvers.explain import explain
+    from solvent.solvers.explanation import Explanation, ForbiddingOutcome, Option
     from solvent.solvers.levels.levels import Levels, reach_levels, reload_levels, survival_levels
     from solvent.solvers.solution import Diagnosis, Round, Solution, Stats, Status, Tail
     from solvent.solvers.solve import solve
@@ -85,6 +88,8 @@ _HOME = {
     "DiscountedPolicy": "solvent.policy.discounted",
     "DiscountedVerifyReport": "solvent.verification.discounted",
     "Event": "solvent.policy.agent",
+    "Explanation": "solvent.solvers.explanation",
+    "ForbiddingOutcome": "solvent.solvers.explanation",
     "LearnProgress": "solvent.learning.result",
     "LearnResult": "solvent.learning.result",
     "LevelAgent": "solvent.policy.levels",
@@ -92,6 +97,8 @@ _HOME = {
     "Levels": "solvent.solvers.levels.levels",
     "LoadLimits": "solvent.core.loading",
     "MarkovPolicy": "solvent.policy.markov",
+    "Option": "solvent.solvers.explanation",
+    "PlanRow": "solvent.policy.plan",
     "ProgressSink": "solvent.core.progress",
     "RandomizedPolicy": "solvent.policy.markov",
     "Resource": "solvent.model.resources",
@@ -111,6 +118,7 @@ _HOME = {
     "compare": "solvent.baselines.compare",
     "derandomize": "solvent.policy.derandomize",
     "distribution": "solvent.model.distributions",
+    "explain": "solvent.solvers.explain",
     "frontier": "solvent.solvers.curve",
     "gym": "solvent.gym",
     "instances": "solvent.model.instances",
@@ -149,6 +157,8 @@ __all__ = [
     "DiscountedPolicy",
     "DiscountedVerifyReport",
     "Event",
+    "Explanation",
+    "ForbiddingOutcome",
     "LatticeOverflowError",
     "LearnProgress",
     "LearnResult",
@@ -162,6 +172,8 @@ __all__ = [
     "MarkovPolicy",
     "ModelError",
     "NodeLimitError",
+    "Option",
+    "PlanRow",
     "PolicyError",
     "ProgramError",
     "ProgressSink",
@@ -186,6 +198,7 @@ __all__ = [
     "compare",
     "derandomize",
     "distribution",
+    "explain",
     "frontier",
     "gym",
     "instances",

@@ -40,7 +40,7 @@ def test_lines_that_the_parser_ends(line: str, code: int, said: str, folder: Pat
 
 
 COMMANDS = [
-    "demo", "info", "solve", "frontier", "levels", "verify", "simulate", "compare", "learn", "convert", "schema",
+    "demo", "info", "solve", "frontier", "levels", "policy", "verify", "simulate", "compare", "learn", "convert", "schema",
     "paper", "warmup",
 ]  # fmt: skip
 

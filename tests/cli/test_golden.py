@@ -14,7 +14,7 @@ FRONTIER = {
     "campaign": "",
     "cash-line": "--ignore-limits --max-budget 9",
     "covering": "--ignore-limits",
-    "dose": "--resource toxicity --ignore-limits --max-budget 12",
+    "dose": "--max-budget 12",
     "drone": "--resource risk --ignore-limits",
 }
 EXAMPLE_NAMES = sorted(file.stem for file in EXAMPLES.glob("*.yaml"))
@@ -29,7 +29,8 @@ def test_every_command_on_every_example(name: str, folder: Path) -> None:
     lines = [
         f"solvent info {name}.yaml",
         f"solvent solve {name}.yaml {SOLVE.get(name, '')} --out {name}.policy".replace("  ", " "),
-        f"solvent frontier {name}.yaml {FRONTIER[name]}".rstrip(),
+        f"solvent frontier {name}.yaml {FRONTIER.get(name, '')}".rstrip(),
+        f"solvent policy {name}.yaml {name}.policy",
         f"solvent verify {name}.yaml {name}.policy",
         f"solvent simulate {name}.yaml {name}.policy --episodes 2000 --seed 1",
         f"solvent convert {name}.yaml {name}.npz",
@@ -77,6 +78,63 @@ def test_budgets(folder: Path) -> None:
         "solvent solve drone.yaml --budget risk=0.1 --budget battery=0..3",
     ]
     check_golden("budgets", session(lines))
+
+
+def test_spent_and_remaining(folder: Path) -> None:
+    van = "delivery-van.yaml"
+    lines = [
+        f"solvent solve {van} --spent fuel=25 --out low.policy",
+        f"solvent verify {van} low.policy",
+        f"solvent verify {van} low.policy --spent 26",
+        f"solvent simulate {van} low.policy --spent fuel=26 --episodes 500",
+        f"solvent solve {van} --spent fuel=-1",
+        f"solvent solve {van} --spent feul=1",
+        f"solvent solve {van} --spent fuel=some",
+        f"solvent solve {van} --spent 1 --spent fuel=2",
+        "solvent solve drone.yaml --spent 3",
+        f"solvent frontier {van} --vary remaining",
+        f"solvent frontier {van} --vary remaining --budget fuel=12 --max-budget 6",
+        f"solvent frontier {van} --vary remaining --max-budget 31",
+        f"solvent frontier {van} --spent 3 --max-budget 12",
+        f"solvent frontier {van} --vary remaning",
+        f"solvent frontier {van} --budget 12",
+        f"solvent frontier {van} --vary remaining --spent 1",
+        "solvent frontier robot.yaml --vary remaining --max-budget 3",
+    ]
+    check_golden("accounts", session(lines))
+
+
+def test_policies(folder: Path) -> None:
+    show = "solvent policy robot.yaml robot.policy"
+    lines = [
+        "solvent solve robot.yaml --out robot.policy",
+        f"{show} --step 4",
+        f"{show} --step 4 --state d3 --markdown",
+        f"{show} --state e1",
+        f"{show} --step 6 --state d4 --csv d4.csv",
+        f"{show} --explain --step 0 --state a1",
+        f"{show} --explain --step 6 --state d4 --spent battery=1",
+        f"{show} --explain --step 20 --state d4 --spent 3",
+        f"{show} --explain --step 23 --state e5 --spent 3",
+        "solvent solve drone.yaml --out drone.policy",
+        "solvent policy drone.yaml drone.policy --step 5 --resource battery",
+        "solvent policy drone.yaml drone.policy --explain --step 5 --state pad --spent battery=19 --spent risk=0.5",
+        "solvent solve delivery-van.yaml --approximation additive --epsilon 9 --out rounded.policy",
+        "solvent policy delivery-van.yaml rounded.policy --step 3",
+        "solvent policy delivery-van.yaml rounded.policy --explain --step 3 --state town --spent 6",
+        f"{show} --explain --step 0",
+        f"{show} --explain --state a1",
+        f"{show} --explain --step 3 --state a1",
+        f"{show} --explain --step 30 --state a1 --spent 1",
+        f"{show} --explain --step 3 --state a1 --spent 1 --csv x.csv",
+        f"{show} --spent 3",
+        f"{show} --state z9",
+        f"{show} --step 24",
+        f"{show} --resource fuel",
+        "solvent policy drone.yaml robot.policy",
+        "solvent policy robot.yaml nothing.policy",
+    ]
+    check_golden("policies", session(lines))
 
 
 def test_levels(folder: Path) -> None:

@@ -71,7 +71,7 @@ def test_the_message_says_what_to_try(method):
     assert "more than the memory limit of" in full
     for message in (timed, full):
         assert "raise the limit" in message
-        assert "coarser unit" in message
+        assert "rounded to the safe side" in message
 
 
 def test_points_end_at_a_memory_limit_too(monkeypatch):

@@ -204,7 +204,7 @@ def _too_many(method: str, step: int, max_nodes: int) -> ModelError:
         f"{method}, step {step}",
         f"at most {max_nodes:,} nodes",
         "more",
-        "raise max_nodes=, use coarser costs (fewer digits), or shorten the horizon",
+        "raise max_nodes=, or give the costs fewer digits, rounded to the safe side (up for upper limits)",
     )
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from solvent._version import __version__
-from solvent.cli import checking, demo, experiments, learning, levels, models, solving, warmup
+from solvent.cli import checking, demo, experiments, learning, levels, models, policies, solving, warmup
 from solvent.cli.command import add_command
 from solvent.cli.exits import fail, usage_error
 from solvent.cli.session import ExitCode, Session
@@ -43,7 +43,8 @@ Examples:
   solvent verify van.yaml van.policy
 
 \b
-Exit codes: 0 ok, 1 no policy or violated, 2 bad input, 3 limit reached, 130 interrupted.
+Exit codes: 0 ok, 1 no policy or violated, 2 bad input, 3 limit reached, 5 a policy that may exceed
+  its budget, 130 interrupted.
 """
 
 
@@ -66,12 +67,14 @@ add_command(
     "solvent solve drone.yaml -b battery=20 -b risk=0.1 --method reduction",
     "solvent solve van.yaml --approximation additive --epsilon 0.1 --strict",
     "solvent solve van.yaml --gap 0.01 --time-limit 60 --memory-limit 8GB",
+    "solvent solve van.yaml --spent fuel=5",
 )
 add_command(
     app,
     solving.frontier,
     "solvent frontier van.yaml --resource fuel --max-budget 60",
     "solvent frontier van.yaml --max-budget 60 --csv van.csv --plot van.png",
+    "solvent frontier van.yaml --vary remaining --budget fuel=30",
 )
 add_command(
     app,
@@ -79,6 +82,14 @@ add_command(
     "solvent levels van.yaml --capacity 30 --reload depot",
     "solvent levels van.yaml --capacity 30 --resource fuel --target farm --target harbor",
     "solvent levels van.yaml --capacity 30 --reload depot --to-reload --json",
+)
+add_command(
+    app,
+    policies.policy,
+    "solvent policy van.yaml van.policy",
+    "solvent policy van.yaml van.policy --step 3 --state town",
+    "solvent policy van.yaml van.policy --explain --step 3 --state town --spent fuel=21",
+    "solvent policy van.yaml van.policy --csv plan.csv",
 )
 add_command(
     app,

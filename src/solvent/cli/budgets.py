@@ -56,10 +56,40 @@ def read_budget_options(texts: Sequence[str] | None, model: CMDP) -> dict[str, B
     if missing and model.budget is None:
         raise BudgetError(
             _OPTION, f"a limit for resource {quote(missing[0])}", "none, and the model has no budget of its own",
-            f"add {_OPTION} {missing[0]}=none to leave it unlimited",
+            f"add {_OPTION} {missing[0]}=LIMIT, or {_OPTION} {missing[0]}=none to leave it unlimited",
         )  # fmt: skip
     budget = {name: named[name] if name in named else (model.budget or {})[name] for name in model.resources}
     return read_budgets(budget, model.resources, model.horizon, _OPTION)
+
+
+def read_spent_options(texts: Sequence[str] | None, model: CMDP) -> dict[str, Fraction] | None:
+    """Return the amounts given by `--spent` options by resource; None if there are none.
+
+    Raises
+    ------
+    BudgetError
+        If a text is not an amount, or names an unknown resource or one twice.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> read_spent_options(["weight=1/3"], instances.knapsack([3, 4], [2, 3]))
+    {'weight': Fraction(1, 3)}
+    """
+    from solvent.core.exact import exact
+
+    if not texts:
+        return None
+    named: dict[str, Fraction] = {}
+    for text in texts:
+        name, amount = _split(text, model.resources, "--spent", "the amount")
+        if name in named:
+            raise BudgetError("--spent", "each resource once", f"{quote(name)} twice")
+        try:
+            named[name] = exact(amount.strip(), f"--spent {text}")
+        except ModelError as error:
+            raise BudgetError(f"--spent {text}", "an amount such as 5, 2.5 or 1/3", error.found) from None
+    return named
 
 
 def read_epsilon_options(texts: Sequence[str] | None, model: CMDP) -> str | dict[str, str] | None:
@@ -90,7 +120,7 @@ def read_epsilon_options(texts: Sequence[str] | None, model: CMDP) -> str | dict
     return named
 
 
-def _split(text: str, resources: Sequence[str], option: str = _OPTION) -> tuple[str, str]:
+def _split(text: str, resources: Sequence[str], option: str = _OPTION, what: str = "its limit") -> tuple[str, str]:
     """Return the resource (named, or the only one) and the text after its "="; a name may itself contain "="."""
     fitting = [name for name in resources if text.startswith(f"{name}=")]
     if fitting:
@@ -103,7 +133,7 @@ def _split(text: str, resources: Sequence[str], option: str = _OPTION) -> tuple[
         raise BudgetError(f"{option} {text}", f"a resource of the model ({known})", quote(name), hint)
     if len(resources) != 1:
         raise BudgetError(
-            f"{option} {text}", f"the name of a resource ({known}) and its limit", quote(text),
+            f"{option} {text}", f"the name of a resource ({known}) and {what}", quote(text),
             f"write {option} {resources[0]}={text}" if resources else "this model has no resources",
         )  # fmt: skip
     return resources[0], text

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from solvent.cli.budgets import read_budget_options
+from solvent.cli.budgets import read_budget_options, read_spent_options
 from solvent.cli.exits import finish
 from solvent.cli.models import read_model
 from solvent.cli.options import (
@@ -16,6 +16,7 @@ from solvent.cli.options import (
     PlotOption,
     PolicyArgument,
     SeedOption,
+    SpentOption,
     TimeLimit,
 )
 from solvent.cli.outputs import PLOT_SUFFIXES, OutputFiles, plan_output
@@ -29,6 +30,7 @@ def verify(
     model: ModelArgument,
     policy: PolicyArgument,
     budget: BudgetOption = None,
+    spent: SpentOption = None,
     max_nodes: Annotated[
         int, typer.Option("--max-nodes", metavar="N", help="Stop with an error beyond this number of nodes.")
     ] = 20_000_000,
@@ -47,8 +49,8 @@ def verify(
     limits = read_budget_options(budget, loaded)
     with session.working("verifying"):
         report = run(
-            loaded, load_policy(policy, loaded), limits, max_nodes=max_nodes, time_limit=time_limit,
-            memory_limit=memory_limit,
+            loaded, load_policy(policy, loaded), limits, spent=read_spent_options(spent, loaded), max_nodes=max_nodes,
+            time_limit=time_limit, memory_limit=memory_limit,
         )  # fmt: skip
     session.print_result(results.report_text(report, verbose=session.verbose), records.report_record(loaded, report))
     return ExitCode.OK if report.feasible else ExitCode.INFEASIBLE
@@ -59,6 +61,7 @@ def simulate(
     model: ModelArgument,
     policy: PolicyArgument,
     budget: BudgetOption = None,
+    spent: SpentOption = None,
     episodes: Annotated[int, typer.Option("--episodes", "-n", metavar="N", help="Number of episodes.")] = 100_000,
     seed: SeedOption = 0,
     time_limit: TimeLimit = None,
@@ -74,15 +77,20 @@ def simulate(
     session.plan_files(plot=drawing)
     loaded = read_model(session, model)
     limits = read_budget_options(budget, loaded)
+    before = read_spent_options(spent, loaded)
     followed = load_policy(policy, loaded)
     with session.working(f"simulating {episodes:,} episodes"):
-        simulation = run(loaded, followed, episodes, seed, limits, time_limit=time_limit, memory_limit=memory_limit)
+        simulation = run(
+            loaded, followed, episodes, seed, limits, spent=before, time_limit=time_limit, memory_limit=memory_limit
+        )
     if simulation.stopped:
         session.note(f"stopped after {simulation.episodes:,} of {episodes:,} episodes: {simulation.stopped}")
     output_files = OutputFiles()
     with session.working("drawing"):
         output_files.write(
-            "plot", drawing, lambda path: draw_spending(path, loaded, followed, limits, episodes=episodes, seed=seed)
+            "plot",
+            drawing,
+            lambda path: draw_spending(path, loaded, followed, limits, spent=before, episodes=episodes, seed=seed),
         )
     text = results.simulation_text(simulation, verbose=session.verbose)
     record = records.simulation_record(loaded, simulation, seed) | {"written": output_files.files}
@@ -94,6 +102,7 @@ def compare(
     session: Session,
     model: ModelArgument,
     budget: BudgetOption = None,
+    spent: SpentOption = None,
     delta: Annotated[
         float, typer.Option("--delta", metavar="P", help="Violation probability that chance constraints allow.")
     ] = 0.05,
@@ -110,8 +119,9 @@ def compare(
     loaded = read_model(session, model)
     limits = read_budget_options(budget, loaded)
     comparison = run(
-        loaded, limits, delta=delta, time_limit=time_limit, memory_limit=memory_limit, progress=session.progress
-    )
+        loaded, limits, delta=delta, spent=read_spent_options(spent, loaded), time_limit=time_limit,
+        memory_limit=memory_limit, progress=session.progress,
+    )  # fmt: skip
     session.print_result(group(comparison), records.comparison_record(loaded, comparison, delta))
     if any(row.status == "limit" for row in comparison.rows):
         return ExitCode.LIMIT

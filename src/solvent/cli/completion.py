@@ -1,4 +1,4 @@
-"""Shell completion. Names of resources are read from the model file without building the model."""
+"""Shell completion. Names of resources are read from the model file without building the model; states need it."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ _FIGURES = {
     "far": "the same up to a horizon of 1000",
     "average": "frontier size against the horizon, in random families",
     "smoothed": "size of the largest frontiers against noise",
+}
+_VARIED = {
+    "budget": "the limit: how large should the tank be?",
+    "remaining": "what remains before the first step: how full must the tank be?",
 }
 #: Larger files are not read: completion must be quick. In bytes.
 _MAX_FILE_SIZE = 4_000_000
@@ -70,6 +74,27 @@ def complete_resource(context: typer.Context, incomplete: str) -> list[str]:
 def complete_budget(context: typer.Context, incomplete: str) -> list[str]:
     """Return the resources of the model on the command line that start with the given text, each followed by "="."""
     return [f"{name}=" for name in _resources(context) if f"{name}=".startswith(incomplete)]
+
+
+def complete_vary(incomplete: str) -> list[tuple[str, str]]:
+    """Return the values of `--vary` that start with the given text."""
+    return [(name, help) for name, help in _VARIED.items() if name.startswith(incomplete)]
+
+
+def complete_state(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the states of the model on the command line that start with the given text."""
+    from solvent.formats.files import load_model
+
+    for given in (context.params.get("model"), *context.args):
+        if given is not None:
+            try:
+                if Path(given).stat().st_size > _MAX_FILE_SIZE:
+                    return []
+                names = [str(name) for name in load_model(Path(given), discounted=None).states]
+            except Exception:  # an unreadable file has no completions
+                return []
+            return [name for name in names if name.startswith(incomplete) and name.isprintable()]
+    return []
 
 
 def _resources(context: typer.Context) -> list[str]:

@@ -24,6 +24,17 @@ BudgetOption = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
+SpentOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spent",
+        metavar="[NAME=]AMOUNT",
+        help="What has been spent of a resource before the first step, or with --explain before --step: fuel=5. Repeat "
+        "for several resources.",
+        autocompletion=complete_budget,
+        show_default=False,
+    ),
+]
 ResourceOption = Annotated[
     str | None,
     typer.Option(

@@ -38,6 +38,7 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     LIMIT = 3
     INTERNAL_ERROR = 4
+    RELAXED = 5
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -128,6 +129,12 @@ class Session:
         head = {"command": self.command, "version": __version__}
         text = json.dumps(head | record, indent=1, ensure_ascii=False, allow_nan=False)
         print(escape_json(text), file=sys.stdout)
+
+    def warn(self, text: str) -> None:
+        """Print a warning to standard error, also if `quiet`."""
+        from rich.text import Text
+
+        self.err.print(Text().append("warning: ", style="bold yellow").append(text), soft_wrap=True)
 
     def note(self, text: str) -> None:
         """Print a note to standard error, unless `quiet`."""

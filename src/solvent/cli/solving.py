@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solvent.cli.budgets import read_budget_options, read_epsilon_options
+from solvent.cli.budgets import read_budget_options, read_epsilon_options, read_spent_options
+from solvent.cli.completion import complete_budget, complete_vary
 from solvent.cli.exits import finish
 from solvent.cli.models import read_model
 from solvent.cli.options import (
@@ -18,6 +19,7 @@ from solvent.cli.options import (
     ModelArgument,
     PlotOption,
     ResourceOption,
+    SpentOption,
     TimeLimit,
 )
 from solvent.cli.outputs import PLOT_SUFFIXES, Output, OutputFiles, plan_output, refuse_duplicates
@@ -25,18 +27,28 @@ from solvent.cli.session import ExitCode, Session
 from solvent.core.tables import group
 
 if TYPE_CHECKING:
+    from solvent.model.budget import Limits
     from solvent.model.cmdp import CMDP
     from solvent.policy.table import AugmentedPolicy
     from solvent.solvers.solution import Solution
+    from solvent.verification.report import Witness
 
-#: Exit codes of the statuses without a policy.
-_CODES = {"infeasible": ExitCode.INFEASIBLE, "not_found": ExitCode.INFEASIBLE, "limit": ExitCode.LIMIT}
+#: Exit codes of the statuses without a policy that keeps the budget.
+_CODES = {
+    "infeasible": ExitCode.INFEASIBLE,
+    "not_found": ExitCode.INFEASIBLE,
+    "limit": ExitCode.LIMIT,
+    "relaxed": ExitCode.RELAXED,
+}
+#: Seconds for the history that shows why a problem is infeasible.
+_HISTORY_SECONDS = 5.0
 
 
 def solve(
     session: Session,
     model: ModelArgument,
     budget: BudgetOption = None,
+    spent: SpentOption = None,
     method: MethodOption = None,
     approximation: ApproximationOption = None,
     epsilon: Annotated[
@@ -79,9 +91,10 @@ def solve(
     session.plan_files(policy=outputs["--out"], plot=outputs["--plot"])
     loaded = read_model(session, model)
     limited = read_budget_options(budget, loaded)
-    limits = resolve(loaded, limited)
+    before = read_spent_options(spent, loaded)
+    limits = resolve(loaded, limited, before)
     solution = run(
-        loaded, limited, method=method or "auto", approximation=approximation,
+        loaded, limited, spent=before, method=method or "auto", approximation=approximation,
         epsilon=read_epsilon_options(epsilon, loaded), strict=strict, gap=gap, time_limit=time_limit,
         memory_limit=memory_limit, progress=session.progress,
     )  # fmt: skip
@@ -90,12 +103,30 @@ def solve(
         session.note(f"interrupted: {'this is the best policy found so far' if found else 'no policy found yet'}")
     code = _CODES.get(solution.status.value, ExitCode.OK)
     output_files = _write(session, loaded, solution, outputs["--out"], outputs["--plot"])
-    record = records.solution_record(loaded, solution, limits)
-    text = results.solution_text(solution, limits, verbose=session.verbose, written=output_files.files)
+    history = _why_infeasible(session, loaded, solution, limits, time_limit)
+    record = records.solution_record(loaded, solution, limits, history)
+    text = results.solution_text(solution, limits, verbose=session.verbose, written=output_files.files, history=history)
+    if code is ExitCode.RELAXED:
+        session.warn(
+            f"this policy can exceed the budget by {results.excess_text(solution)}; with --strict it never does"
+        )
     record |= {"written": output_files.files, "interrupted": session.interrupted}
     if session.interrupted and code is ExitCode.LIMIT:
         code = session.interrupted_code
     return finish(session, text, record, code, output_files.error)
+
+
+def _why_infeasible(
+    session: Session, model: CMDP, solution: Solution, limits: Limits, time_limit: float | None
+) -> Witness | None:
+    """Return how the most careful policy breaks a limit or misses its goal, if no policy is feasible."""
+    if solution.status.value != "infeasible" or solution.diagnosis is None or session.interrupted:
+        return None
+    from solvent.solvers.explain import infeasible_history
+
+    seconds = _HISTORY_SECONDS if time_limit is None else min(_HISTORY_SECONDS, time_limit)
+    with session.working("looking for an example"):
+        return infeasible_history(model, limits, time_limit=seconds)
 
 
 def _write(session: Session, model: CMDP, solution: Solution, out: Output | None, plot: Output | None) -> OutputFiles:
@@ -127,6 +158,27 @@ def frontier(
         str | None,
         typer.Option("--max-budget", metavar="BUDGET", help="Largest budget of the curve.", show_default=False),
     ] = None,
+    vary: Annotated[
+        str,
+        typer.Option(
+            "--vary",
+            metavar="WHAT",
+            help="What varies: budget (the limit) or remaining (what remains of --budget before the first step).",
+            autocompletion=complete_vary,
+        ),
+    ] = "budget",
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--budget",
+            "-b",
+            metavar="[NAME=]LIMIT",
+            help="With --vary remaining: the limit of which a part remains. Default: the model's own.",
+            autocompletion=complete_budget,
+            show_default=False,
+        ),
+    ] = None,
+    spent: SpentOption = None,
     ignore_limits: Annotated[
         bool,
         typer.Option("--ignore-limits", help="Ignore all other limits of the model's budget.", show_default=False),
@@ -150,7 +202,8 @@ def frontier(
     session.plan_files(plot=drawing, csv=table)
     loaded = read_model(session, model)
     curve = run(
-        loaded, resource, max_budget, ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit,
+        loaded, resource, max_budget, vary=vary, budget=read_budget_options(budget, loaded),
+        spent=read_spent_options(spent, loaded), ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit,
         progress=session.progress,
     )  # fmt: skip
     output_files = OutputFiles()

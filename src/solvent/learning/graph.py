@@ -82,7 +82,7 @@ class SafeGraph:
             with monitor.borrowed(temporary, "the entries of a step"):
                 return cls(problem, mdp, row_model, entry_indptr, _next_nodes(mdp, row_model, entry_indptr, monitor))
         except REACHED as reached:
-            hint = "raise the limit, use coarser costs (epsilon_cost), or shorten the horizon"
+            hint = "raise the limit, or round costs (epsilon_cost=, with strict=True to never exceed the budget)"
             raise LimitError(f"learning stopped: {reason_of(reached)}; {hint}") from None
 
     @property

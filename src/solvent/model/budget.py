@@ -279,7 +279,7 @@ def read_budgets(
             where,
             f"a limit for resource {quote(missing[0])}",
             "none",
-            f"write {missing[0]}: {_no_limit()} to leave it unlimited",
+            f"give it a limit, or write {missing[0]}: {_no_limit()} to leave it unlimited",
         )
     return {name: _one(by_name[name], f"{where}, {name}").over(horizon, f"{where}, {name}") for name in resources}
 

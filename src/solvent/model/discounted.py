@@ -197,7 +197,7 @@ class DiscountedCMDP:
                 "epsilon",
                 f"an effective horizon of at most {MAX_HORIZON:,} steps",
                 f"about {guess:,.0f}",
-                "use a larger epsilon or a smaller discount",
+                "use a larger epsilon; with strict=True the policy never exceeds the budget",
             )
         steps = max(math.ceil(guess), 1)
         while steps > 1 and self.discount ** (steps - 1) <= ratio:

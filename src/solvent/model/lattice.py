@@ -174,7 +174,8 @@ def _refuse_distributions(model: CMDP, resource: int) -> None:
             f"{model.place_of(int(used[0]))}, cost of {model.resources[resource]}",
             "costs of finite support, which exact methods need",
             str(model.cost_of(resource, int(used[0]))),
-            'use gap=, or approximation="additive" or "relative" with epsilon=, which accept continuous costs',
+            'solve with gap=0.01, or approximation="additive" with epsilon= and strict=True: these accept continuous '
+            "costs and never exceed the budget",
         )
 
 
@@ -221,6 +222,7 @@ def _overflow_message(
     return (
         f"resource {limits.resources[d]!r}: expected costs and limits with a common unit in which all sums fit "
         f"64-bit integers, found {found} beside {beside} over {model.horizon} steps: the finest unit is "
-        f"{short_amount(unit)} and sums reach {short_amount(reach / unit)} of it; give the costs and limits fewer "
-        f'digits, remove the limit, or round with a guarantee: approximation="additive" or "relative"'
+        f"{short_amount(unit)} and sums reach {short_amount(reach / unit)} of it; solve with gap=0.01, or "
+        'approximation="additive" with epsilon= and strict=True, which round costs and never exceed the budget; or give '
+        "the costs fewer digits, rounded to the safe side (up for upper limits)"
     )

@@ -93,7 +93,7 @@ def choose_resource(names: Sequence[str], resource: str | None, preferred: Seque
 
 def axis_text(curve: Curve, name: str) -> str:
     """Return what varies along a curve, given the name of its resource."""
-    return f"budget of {name}" if curve.vary == "budget" else f"remaining {name} before the first step"
+    return f"budget of {name}" if curve.vary == "budget" else f"{name} remaining at the start"
 
 
 def least_text(curve: Curve) -> str:

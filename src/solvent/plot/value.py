@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from solvent.core.exact import Number, exact
-from solvent.errors import ModelError, quote
+from solvent.errors import ModelError, printable, quote
 from solvent.model.cmdp import CMDP
 from solvent.plot.labels import amount, axis_text, least_text, number, plot_name
 from solvent.plot.style import GRAY, LEAST_BUDGET, MARGINAL, NOTHING, VALUE, faint_grid, styled_axes
@@ -22,6 +23,8 @@ from solvent.solvers.curve import Curve
 _STRIP, _LOWEST, _HIGHEST = 0.22, 0.31, 0.91
 #: Marginal values beyond this multiple of the 90 % quantile are cut off.
 _TALL = 4
+#: Characters of a line, and most lines, of the caption that lists ignored limits.
+_CAPTION_WIDTH, _CAPTION_LINES = 90, 4
 
 
 def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = None) -> Axes:
@@ -29,7 +32,7 @@ def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = No
 
     In the gray area on the left no policy is feasible. The strip at the bottom shows, for each budget, how much the
     value increases with a given amount of additional budget. If the curve varies what remains of a fixed limit, that
-    is the horizontal axis. A title names limits of the model that the curve ignores.
+    is the horizontal axis. A caption lists limits of the model that the curve ignores.
 
     Parameters
     ----------
@@ -61,8 +64,6 @@ def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = No
     worth = None if mark is None else curve.value(mark)
     with styled_axes(ax) as axes:
         axes.set(xlabel=axis_text(curve, plot_name(curve.resource)), ylabel="optimal value")
-        if curve.ignored_limits:
-            axes.set_title("ignores " + ", ".join(map(plot_name, curve.ignored_limits)), fontsize=8.5, color=GRAY)
         left, right = _ends(curve, mark)
         pad = 0.04 * (right - left)
         axes.set_xlim(left - pad, right + pad)
@@ -73,7 +74,20 @@ def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = No
             _draw_nothing(axes, curve)
         if mark is not None and worth is not None:
             _draw_mark(axes, mark, worth)
+        if curve.ignored_limits:
+            _draw_caption(axes, curve.ignored_limits)
     return axes
+
+
+def _draw_caption(axes: Axes, ignored: tuple[str, ...]) -> None:
+    """Say below the plot which limits the curve does not keep."""
+    listed = printable("; ".join(ignored)).replace("$", r"\$")
+    lines = textwrap.wrap(f"ignored limits, which policies can break: {listed}", _CAPTION_WIDTH)
+    shown = lines if len(lines) <= _CAPTION_LINES else [*lines[: _CAPTION_LINES - 1], "..."]
+    axes.annotate(
+        "\n".join(shown), (0.0, 0.0), xycoords="axes fraction", xytext=(0, -36), textcoords="offset points",
+        va="top", ha="left", color=LEAST_BUDGET, fontsize=8, annotation_clip=False,
+    )  # fmt: skip
 
 
 def _ends(curve: Curve, mark: Fraction | None) -> tuple[float, float]:

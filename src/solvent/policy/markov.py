@@ -18,6 +18,7 @@ from solvent.policy.agent import Agent
 from solvent.policy.arrange import arrange
 from solvent.policy.choices import Choices, spread
 from solvent.policy.nodes import NO_NODE, Lookup, NodeTable, Spent
+from solvent.policy.plan import PlanRow, plan_rows
 from solvent.policy.snapshots import refuse_fields
 
 #: In a table of actions: there is no decision, because the state is terminal or never reached.
@@ -278,6 +279,20 @@ class RandomizedPolicy(NodeTable):
         """
         chosen, weight = self.choices(self.node_of(step, state, spent))
         return {self.actions[a]: p for a, p in zip(chosen.tolist(), weight.tolist(), strict=True)}
+
+    def table(
+        self,
+        *,
+        step: int | None = None,
+        state: Hashable = None,
+        resource: str | None = None,
+        model: CMDP | None = None,
+    ) -> list[PlanRow]:
+        """Return the plan as rows, in which consecutive amounts with the same choices are merged.
+
+        Parameters as of `AugmentedPolicy.table`.
+        """
+        return plan_rows(self, step=step, state=state, resource=resource, model=model)
 
     def choices(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return positions and probabilities of the actions of positive probability at a node."""

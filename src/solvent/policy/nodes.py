@@ -150,7 +150,7 @@ class NodeTable:
 
     def covers(self, step: int, state: Hashable) -> bool:
         """Whether there is a decision for this state at this step."""
-        return self._group(self._check_step(step), self._find_state(state)) != NO_NODE
+        return self._group(self.check_step(step), self.find_state(state)) != NO_NODE
 
     def locate(self, step: int, states: NDArray[Any], ticks_MD: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the node of each (state, ticks) at a step, or `NO_NODE`.
@@ -236,7 +236,7 @@ class NodeTable:
         PolicyError
             If there is no such node.
         """
-        step, index = self._check_step(step), self._find_state(state)
+        step, index = self.check_step(step), self.find_state(state)
         amounts = self.read_spent(spent)
         ticks = [self._to_ticks(d, amount) for d, amount in enumerate(amounts)]
         self._refuse_beyond_ends(amounts)
@@ -326,13 +326,15 @@ class NodeTable:
         named = (f"{name} {text}" for name, text in zip(self.resources, shown, strict=True))
         return ", ".join(named) or "nothing tracked"
 
-    def _check_step(self, step: int) -> int:
+    def check_step(self, step: int) -> int:
+        """Return a step as an int; raise a `PolicyError` unless it is one of the policy's."""
         whole = isinstance(step, int | np.integer) and not isinstance(step, bool | np.timedelta64)
         if not whole or not 0 <= step < self.horizon:
             raise PolicyError("step", f"a step from 0 to {self.horizon - 1}", quote(step))
         return int(step)
 
-    def _find_state(self, state: Hashable) -> int:
+    def find_state(self, state: Hashable) -> int:
+        """Return the position of a state; raise a `PolicyError` if the name is unknown."""
         try:
             return self._state_index[state]
         except Exception:  # no such name, or not hashable

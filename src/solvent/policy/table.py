@@ -19,6 +19,7 @@ from solvent.policy.arrange import arrange
 from solvent.policy.choices import Choices
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import NO_NODE, Counting, Lookup, NodeTable, Spent
+from solvent.policy.plan import PlanRow, plan_rows
 
 __all__ = ["COLLAPSED", "NO_ACTION", "NO_NODE", "AugmentedPolicy", "Decision"]
 
@@ -176,6 +177,39 @@ class AugmentedPolicy(NodeTable):
                 for node in range(int(self.node_indptr[group]), int(self.node_indptr[group + 1])):
                     spent = dict(zip(self.resources, self.amounts(node), strict=True))
                     yield Decision(step, state, spent, self.actions[int(self.action_N[node])])
+
+    def table(
+        self,
+        *,
+        step: int | None = None,
+        state: Hashable = None,
+        resource: str | None = None,
+        model: CMDP | None = None,
+    ) -> list[PlanRow]:
+        """Return the plan as rows, in which consecutive amounts with the same action are merged.
+
+        Parameters
+        ----------
+        step, state : optional
+            Only rows of this step and of this state.
+        resource : str, optional
+            The resource whose amounts are merged, if there are several; each row has one amount of the others. Default:
+            the last one.
+        model : CMDP, optional
+            The model, for values; needed only if the policy was loaded without it.
+
+        Examples
+        --------
+        >>> from solvent.model import instances
+        >>> from solvent.solvers.solve import solve
+        >>> policy = solve(instances.knapsack([60, 100, 120], [10, 20, 30], capacity=50), method="reduction").policy
+        >>> for row in policy.table():
+        ...     print(row.step, row.remaining, row.action_text, row.value_text)
+        0 {'weight': (Fraction(50, 1), Fraction(50, 1))} skip 220
+        1 {'weight': (Fraction(50, 1), Fraction(50, 1))} take 220
+        2 {'weight': (Fraction(30, 1), Fraction(30, 1))} take 120
+        """
+        return plan_rows(self, step=step, state=state, resource=resource, model=model)
 
     def to_frame(self) -> Any:
         """Return the decisions as a pandas DataFrame, one row per node.

@@ -75,7 +75,7 @@ def diagnose(model: CMDP, lattice: Lattice, limits: Limits, monitor: ResourceMon
     with contextlib.suppress(LimitReached):
         if model.may_end is None or not _feasible(anywhere, lattice, monitor):
             goal = goal if goal == "unreachable" else None
-            stuck, is_first = _stuck_step(anywhere, lattice, monitor)
+            stuck, is_first = stuck_step(anywhere, lattice, monitor)
     constraints = len(limits.resources) + (model.may_end is not None)
     blame = () if goal == "unreachable" and stuck is not None else _blame(model, lattice, monitor)
     return Diagnosis(least, shortfall, stuck, is_first, tuple(unknown), goal, blame, constraints)
@@ -196,7 +196,7 @@ def _until(lattice: Lattice, steps: int) -> Lattice:
     return replace(lattice, upper_HD=upper, lower_HD=lower)
 
 
-def _stuck_step(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> tuple[int, bool]:
+def stuck_step(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> tuple[int, bool]:
     """Return the first step after which every policy may have broken a limit, and whether it is certainly the first.
 
     The step is found by bisection on the number of steps that have limits: more limits are harder to keep. The bounds

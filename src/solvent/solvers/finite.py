@@ -20,7 +20,10 @@ from solvent.solvers.transforms.infeasible import explain_infeasible
 from solvent.solvers.transforms.rounding import EpsilonLike
 
 #: What to try when a limit was reached.
-_MORE = "raise the limit, ask for a gap (gap=0.01), or give the costs a coarser unit (fewer digits)"
+_MORE = (
+    "raise the limit, ask for a gap (gap=0.01), or give the costs fewer digits, rounded to the safe side (up for upper "
+    "limits)"
+)
 
 _log = get_logger(__name__)
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from solvent.errors import SolventError, printable
+from solvent.errors import ModelError, SolventError, printable
 from solvent.model.amounts import format_amount, short_amount
+from solvent.model.budget import Limits, SpentLike
+from solvent.model.cmdp import CMDP
 from solvent.policy.table import AugmentedPolicy
+
+if TYPE_CHECKING:
+    from solvent.solvers.explanation import Explanation
 
 
 class Status(StrEnum):
@@ -323,6 +328,7 @@ class Solution:
     rounds: tuple[Round, ...] = ()
     tail: Tail | None = None
     _make_policy: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
+    _asked: tuple[CMDP, Limits] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def _with(cls, status: Status, found: FoundPolicy, lower: float, upper: float, message: str) -> Solution:
@@ -374,12 +380,12 @@ class Solution:
         """Return the answer that rounding left no policy, although there may be one."""
         return cls._without(Status.NOT_FOUND, method, stats, upper, message)
 
-    def taking(self, seconds: float) -> Solution:
-        """Return the same solution with the wall time of the whole solve in its statistics."""
+    def taking(self, seconds: float, asked: tuple[CMDP, Limits] | None = None) -> Solution:
+        """Return the same solution with the wall time of the whole solve, and the model and limits it is for."""
         # as `dataclasses.replace` does, which takes a few microseconds of every solve
         stats, solution = object.__new__(Stats), object.__new__(Solution)
         stats.__dict__.update(self.stats.__dict__, seconds=seconds)
-        solution.__dict__.update(self.__dict__, stats=stats)
+        solution.__dict__.update(self.__dict__, stats=stats, _asked=asked)
         return solution
 
     @property
@@ -413,10 +419,51 @@ class Solution:
         policy: AugmentedPolicy = self._make_policy()
         return policy
 
+    def explain(
+        self,
+        step: int,
+        state: Hashable,
+        spent: SpentLike | None = None,
+        *,
+        time_limit: float | None = 30.0,
+        memory_limit: int | str | None = None,
+    ) -> Explanation:
+        """Explain one node: the value of each action, and what forbids those that are not allowed.
+
+        Works at every node of the model, also where the policy never gets and where there is no policy; see
+        `solvent.explain`.
+
+        Raises
+        ------
+        ModelError
+            If the model is discounted, or a limited resource has continuous costs.
+
+        Examples
+        --------
+        >>> from solvent.model import instances
+        >>> from solvent.solvers.solve import solve
+        >>> solution = solve(instances.knapsack([60, 100, 120], [10, 20, 30], capacity=50))
+        >>> why = solution.explain(2, "knapsack", 30)
+        >>> why["skip"].value, why["take"].allowed
+        (0.0, False)
+        >>> print(why["take"].forbidden_by)
+        leads to 'knapsack' and costs weight 30: 60 of weight spent, more than the limit of 50
+        """
+        from solvent.solvers.explain import explain_at
+
+        if self._asked is None:
+            found = "a copy, which has no model" if self.tail is None else "a solution of a discounted model"
+            raise ModelError("explain", "a solution of a model with a last step, as `solve` returns it", found)
+        model, limits = self._asked
+        policy = None if self._make_policy is None else self.policy
+        return explain_at(model, policy, limits, step, state, spent, time_limit=time_limit, memory_limit=memory_limit)
+
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy in another process needs: the policy itself in place of how to make it."""
         state = dict(self.__dict__)
-        if self._make_policy is not None:
+        if self._make_policy is None:
+            state["_asked"] = None  # the policy has the model anyway; without one, a copy stays small
+        else:
             state |= {"policy": self.policy, "_make_policy": _KnownPolicy(self.policy)}
         return state
 

@@ -109,6 +109,7 @@ def solve(
     'feasible'
     """
     began = time.perf_counter()
+    asked = None
     request = _read_request(model, method, approximation, epsilon, strict, gap, prune)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     if isinstance(model, DiscountedCMDP):
@@ -120,6 +121,7 @@ def solve(
     else:
         check_model(model)
         given = BudgetedModel(model, resolve(model, budget, spent))
+        asked = (model, given.limits)
         monitor = ResourceMonitor(seconds, memory, began=began)
         try:
             with held_back(), open_progress(progress) as bar, monitor:
@@ -127,7 +129,7 @@ def solve(
                 solution = solve_finite(given, request, monitor, _RoundLog(bar) if progress else None)
         except LimitReached as reached:
             solution = stopped(given, method, monitor, str(reached))
-    return solution.taking(time.perf_counter() - began)
+    return solution.taking(time.perf_counter() - began, asked)
 
 
 def _read_request(
@@ -141,7 +143,10 @@ def _read_request(
 ) -> Request:
     """Return the arguments of `solve` that say how to solve, after checking that they fit together."""
     if isinstance(method, str) and method in APPROXIMATIONS:
-        hint = f'use approximation="{method}" for the approximation scheme of that name'
+        hint = (
+            f'use approximation="{method}" for the approximation scheme of that name; with strict=True the policy never '
+            "exceeds the budget"
+        )
         raise ModelError("method", f"one of {', '.join((AUTO, *names()))}", quote(method), hint)
     check_method(method)
     strict, prune = read_switch("strict", strict), read_switch("prune", prune)
@@ -150,7 +155,8 @@ def _read_request(
         check_approximation(approximation)
     elif not discounted and (epsilon is not None or strict):
         found = "epsilon" if epsilon is not None else "strict=True"
-        raise ModelError(found, 'together with approximation="additive" or "relative"', "no approximation")
+        hint = "with strict=True the policy never exceeds the budget" if not strict else ""
+        raise ModelError(found, 'together with approximation="additive" or "relative"', "no approximation", hint)
     if gap is not None and (approximation is not None or method != AUTO):
         found = f"approximation={quote(approximation)}" if approximation is not None else f"method={quote(method)}"
         raise ModelError("gap", "without method= and approximation=, which it chooses itself", found)

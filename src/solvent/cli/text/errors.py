@@ -23,6 +23,7 @@ _ARGUMENT = re.compile(
 #: Other parts of messages for users of Python, and what to print instead.
 _PHRASES = {
     'approximation="additive" or "relative"': "--approximation additive or relative",
+    "with epsilon= and strict=True": "with --epsilon and --strict",
     "solve(model, budget)": "solvent solve --budget",
     "raise max_episodes or epsilon": "raise --max-episodes or --epsilon",
     "pass reward_range=(least, greatest)": "pass --reward-range LOW..HIGH",
@@ -112,7 +113,7 @@ def _hints(error: BaseException) -> list[tuple[str, str]]:
     if isinstance(error, SolventError):
         return []
     if isinstance(error, MemoryError):
-        return [("hint", "set --memory-limit, or make costs coarser")]
+        return [("hint", "set --memory-limit, or use --gap 0.01")]
     return [("hint", "this is a bug in Solvent: run again with --debug and report the output")]
 
 

@@ -103,8 +103,8 @@ def _amounts(values: Mapping[str, Fraction | None]) -> dict[str, str | None]:
     return {key: amount(value) for key, value in values.items()}
 
 
-def solution_record(model: CMDP, solution: Solution, limits: Limits) -> dict[str, Any]:
-    """Return the record of `solve`."""
+def solution_record(model: CMDP, solution: Solution, limits: Limits, history: Witness | None = None) -> dict[str, Any]:
+    """Return the record of `solve`; `history` shows why a problem is infeasible."""
     stats = solution.stats
     return {
         "model": identity(model),
@@ -118,10 +118,11 @@ def solution_record(model: CMDP, solution: Solution, limits: Limits) -> dict[str
         "value_checked": solution.value_checked,
         "excess": _amounts(solution.excess),
         "limits": limits_record(limits),
+        "initial": dict(zip(limits.resources, map(amount, limits.initial), strict=True)),
         "method": solution.method,
         "approximation": solution.approximation,
         "message": solution.message,
-        "diagnosis": None if solution.diagnosis is None else _diagnosis(solution.diagnosis),
+        "diagnosis": None if solution.diagnosis is None else _diagnosis(solution.diagnosis, history),
         "rounds": [_round(each) for each in solution.rounds],
         "stats": {
             "seconds": stats.seconds,
@@ -136,13 +137,16 @@ def solution_record(model: CMDP, solution: Solution, limits: Limits) -> dict[str
     }
 
 
-def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
+def _diagnosis(diagnosis: Diagnosis, history: Witness | None) -> dict[str, Any]:
     return {
         "least_budget": _amounts(diagnosis.least_budget),
         "shortfall": _amounts(diagnosis.shortfall),
         "stuck_step": diagnosis.stuck_step,
         "stuck_is_first": diagnosis.stuck_is_first,
         "undetermined": list(diagnosis.undetermined),
+        "goal": diagnosis.goal,
+        "blame": list(diagnosis.blame),
+        "history": None if history is None else _witness(history),
     }
 
 
@@ -183,6 +187,8 @@ def curve_record(curve: Curve) -> dict[str, Any]:
     return {
         "model": identity(curve.model),
         "resource": curve.resource,
+        "vary": curve.vary,
+        "ignored_limits": list(curve.ignored_limits),
         "max_budget": amount(curve.max_budget),
         "flat_beyond": curve.flat_beyond,
         "least_budget": amount(curve.least_budget),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from solvent.cli.text.errors import in_shell
 from solvent.core.tables import facts_grid, group
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from solvent.solvers.curve import Curve
     from solvent.solvers.levels.levels import Levels
     from solvent.solvers.solution import Round, Solution
-    from solvent.verification.report import VerifyReport
+    from solvent.verification.report import VerifyReport, Witness
     from solvent.verification.simulate import Simulation
 
 #: Rows of a table of points; larger tables are thinned.
@@ -118,13 +118,27 @@ def _side(low: Fraction | None, high: Fraction | None) -> str:
 
 
 def solution_text(
-    solution: Solution, limits: Limits, *, verbose: bool = False, written: Written | None = None
+    solution: Solution,
+    limits: Limits,
+    *,
+    verbose: bool = False,
+    written: Written | None = None,
+    history: Witness | None = None,
 ) -> RenderableType:
-    """Return the text of `solve`."""
+    """Return the text of `solve`; `history` shows why a problem is infeasible."""
+    from rich.text import Text
+
     status = solution.status.value
     style, meaning = _STATUS[status]
     facts = _solution_facts(solution, limits, verbose) + written_rows(written or {})
-    return group(headline(status.replace("_", " "), style, meaning), facts_grid(facts))
+    example = None if history is None else Text("even the most careful policy", style="table.title")
+    return group(headline(status.replace("_", " "), style, meaning), facts_grid(facts), example, history)
+
+
+def excess_text(solution: Solution) -> str:
+    """Return by how much a policy can exceed its limits."""
+    over = {name: amount for name, amount in solution.excess.items() if amount > 0}
+    return ", ".join(f"{name} {short_amount(amount)}" for name, amount in over.items())
 
 
 def _solution_facts(solution: Solution, limits: Limits, verbose: bool) -> list[tuple[str, str]]:
@@ -185,16 +199,17 @@ def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) 
     from rich.table import Table
     from rich.text import Text
 
-    largest = short_amount(curve.max_budget)
+    largest, amounts = short_amount(curve.max_budget), curve_amounts(curve)
+    ignored = [
+        ("ignored" if not i else "", f"{limit}, which policies of this curve can break")
+        for i, limit in enumerate(curve.ignored_limits)
+    ]
     if curve.least_budget is None:
-        return headline("infeasible", _BAD, f"no policy keeps a budget of {curve.resource} up to {largest}")
-    head = headline(
-        "frontier",
-        _GOOD,
-        f"the best value for every budget of {curve.resource} up to {largest}: {len(curve):,} levels",
-    )
-    least = facts_grid([("least budget", format_amount(curve.least_budget))])
-    table = Table("budget", "best value", "per unit")
+        kept = "no policy keeps" if curve.vary == "budget" else "no policy is safe with"
+        return group(headline("infeasible", _BAD, f"{kept} {amounts.one} up to {largest}"), facts_grid(ignored))
+    head = headline("frontier", _GOOD, f"the best value for {amounts.every} up to {largest}: {len(curve):,} levels")
+    facts = facts_grid([(amounts.least, format_amount(curve.least_budget)), *ignored])
+    table = Table(amounts.short, "best value", "per unit")
     for column in table.columns:
         column.justify = "right"
     shown = range(len(curve)) if verbose else _thinned(len(curve))
@@ -205,7 +220,28 @@ def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) 
         before = i
     left_out = len(curve) - len(shown)
     more = Text(f"  {left_out:,} more levels: use --verbose or --csv FILE to see all") if left_out else None
-    return group(head, least, table, more, Text(f"\n{plot}") if plot else None)
+    return group(head, facts, table, more, Text(f"\n{plot}") if plot else None)
+
+
+class CurveAmounts(NamedTuple):
+    """How the amounts of a curve are called: in a heading, and in a sentence."""
+
+    short: str
+    least: str
+    one: str
+    every: str
+
+
+def curve_amounts(curve: Curve) -> CurveAmounts:
+    """Return how the amounts of a curve are called."""
+    if curve.vary == "remaining":
+        name = f"{curve.resource} remaining"
+        return CurveAmounts(
+            "remaining", "least remaining", f"{name} at the start", f"every amount of {name} at the start"
+        )
+    return CurveAmounts(
+        "budget", "least budget", f"a budget of {curve.resource}", f"every budget of {curve.resource}"
+    )  # fmt: skip
 
 
 def curve_plot(curve: Curve, console: Console, budget: Any = None) -> str:

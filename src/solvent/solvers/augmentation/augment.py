@@ -100,7 +100,7 @@ def augment(
                 _check_stationary(model, lattice)
             return expand(model, limits, lattice, monitor, stationary=stationary, prune=prune and not stationary)
     except LimitReached as reached:
-        hint = "raise the limit, give the costs a coarser unit (fewer digits), or shorten the horizon"
+        hint = "raise the limit, or give the costs fewer digits, rounded to the safe side (up for upper limits)"
         raise LimitError(f"augment stopped: {reached}; {hint}") from None
 
 

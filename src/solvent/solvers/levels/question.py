@@ -77,7 +77,7 @@ class Question:
             raise LatticeOverflowError(
                 f"resource {name!r}: expected a capacity of at most 2^62 times the common unit of the costs, found a "
                 f"capacity of {short_amount(most)} and a unit of {short_amount(unit)}; lower the capacity, or give the "
-                f"costs fewer digits"
+                f"costs fewer digits, rounded up"
             )
         question = cls(given, model, name, most, unit, np.zeros(model.n_states, bool))
         question.reload_S[:] = question.states_of(reload, "reload")

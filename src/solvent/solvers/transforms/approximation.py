@@ -108,7 +108,8 @@ def _approximate(given: BudgetedModel, asked: Approximation, run: Run) -> Soluti
         transform, problem, relaxed = attempt("relaxed")
     except REACHED as reached:
         upper = relaxed_value(given.model, monitor.seconds)
-        return Solution.limit(asked.method, Stats.none(monitor.peak), upper, _raise_it(reason_of(reached)))
+        more = _raise_it(reason_of(reached), asked.strict)
+        return Solution.limit(asked.method, Stats.none(monitor.peak), upper, more)
     if not relaxed.feasible:
         return explain_infeasible(given, relaxed.method, relaxed.stats, monitor)
     solution = _relaxed(transform, problem, relaxed)
@@ -129,7 +130,7 @@ def _approximate(given: BudgetedModel, asked: Approximation, run: Run) -> Soluti
     if best is not None and best[2].feasible:
         return _strict(*best, relaxed)
     if stopped:
-        return Solution.limit(asked.method, Stats.none(monitor.peak), relaxed.upper, _raise_it(stopped))
+        return Solution.limit(asked.method, Stats.none(monitor.peak), relaxed.upper, _raise_it(stopped, strict=True))
     used_epsilons = ", ".join(format_amount(epsilon) for epsilon in dict.fromkeys(asked.epsilons))
     message = (
         f"with epsilon {used_epsilons} no policy was found that never exceeds the budget, although there may be one; "
@@ -138,8 +139,9 @@ def _approximate(given: BudgetedModel, asked: Approximation, run: Run) -> Soluti
     return Solution.not_found(relaxed.method, replace(relaxed.stats, peak_bytes=monitor.peak), relaxed.upper, message)
 
 
-def _raise_it(reason: str) -> str:
-    return f"{reason}; raise the limit, or epsilon"
+def _raise_it(reason: str, strict: bool) -> str:
+    larger = "epsilon" if strict else "epsilon, by which the policy may exceed the budget"
+    return f"{reason}; raise the limit, or {larger}"
 
 
 def _relaxed(transform: RoundedCosts, problem: Problem, answer: Answer) -> Solution:

@@ -134,11 +134,21 @@ def _read_epsilons(epsilon: EpsilonLike, limits: dict[str, Sides]) -> dict[str, 
     return dict(zip(limits, read_epsilon(epsilon, known), strict=True))
 
 
+def _larger(strict: bool) -> str:
+    """Return the advice to raise epsilon, with what that means."""
+    return "epsilon" if strict else "epsilon, by which the policy may exceed the budget"
+
+
 def _stopped(task: _Task, reason: str) -> Solution:
     """Return the answer that a limit was reached before the planned steps were solved."""
     most = max(float(task.model.base.row_reward.max(initial=0.0)), 0.0) / float(1 - task.model.discount)
     stats = Stats.none(task.monitor.peak)
-    return Solution.limit(task.request.method, stats, most * (1 + 2.0**-50), f"{reason}; raise the limit, or epsilon")
+    return Solution.limit(
+        task.request.method,
+        stats,
+        most * (1 + 2.0**-50),
+        f"{reason}; raise the limit, or {_larger(task.request.strict)}",
+    )
 
 
 def read_limits(model: DiscountedCMDP, budget: BudgetLike | None) -> dict[str, Sides]:
@@ -287,9 +297,10 @@ def plan_finite(made: PlannedSteps, epsilons: dict[str, Fraction], *, strict: bo
         try:
             return solve_finite(made, replace(request, epsilon=None, strict=False, unfinished=False), monitor)
         except LatticeOverflowError as error:
-            problem = str(error).partition("; give the costs")[0]
+            problem = str(error).partition("; solve with gap=")[0]
             raise LatticeOverflowError(
-                f"{problem}; leave out method=, so that costs are rounded within epsilon"
+                f"{problem}; leave out method=, so that costs are rounded within epsilon; with strict=True the policy "
+                "never exceeds the budget"
             ) from None
     return solve_finite(made, replace(request, epsilon=epsilons or 1, strict=strict), monitor)
 

@@ -1,0 +1,147 @@
+"""`policy`: show what a policy does, and explain why."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from solvent.cli.budgets import read_spent_options
+from solvent.cli.completion import complete_resource, complete_state
+from solvent.cli.exits import finish
+from solvent.cli.models import read_model
+from solvent.cli.options import MemoryLimit, ModelArgument, PolicyArgument, SpentOption, TimeLimit
+from solvent.cli.outputs import OutputFiles, plan_output
+from solvent.cli.session import ExitCode, Session
+from solvent.core.tables import group
+from solvent.errors import ModelError, did_you_mean, quote
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from solvent.model.cmdp import CMDP
+    from solvent.policy.table import AugmentedPolicy
+
+
+def policy(
+    session: Session,
+    model: ModelArgument,
+    policy: PolicyArgument,
+    step: Annotated[
+        int | None, typer.Option("--step", metavar="H", help="Only this step, from 0.", show_default=False)
+    ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state", metavar="NAME", help="Only this state.", autocompletion=complete_state, show_default=False
+        ),
+    ] = None,
+    resource: Annotated[
+        str | None,
+        typer.Option(
+            "--resource",
+            "-r",
+            metavar="NAME",
+            help="Resource whose amounts are merged into ranges, if there are several. Default: the last.",
+            autocompletion=complete_resource,
+            show_default=False,
+        ),
+    ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Explain one node: the value of each action, and what forbids those that are not allowed. Needs --step "
+            "and --state, and after the first step --spent.",
+            show_default=False,
+        ),
+    ] = False,
+    spent: SpentOption = None,
+    every: Annotated[bool, typer.Option("--all", help="Print all rows.", show_default=False)] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a table in Markdown.", show_default=False)
+    ] = False,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write all rows as CSV.", show_default=False)
+    ] = None,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+) -> int:
+    """Show what a policy does as a table, or explain one of its decisions."""
+    from solvent.policy.files import load_policy
+
+    output = plan_output("--csv", csv, inputs=(model, policy))
+    session.plan_files(csv=output)
+    loaded = read_model(session, model)
+    with session.working(f"reading {policy.name}"):
+        followed = load_policy(policy, loaded)
+    named = None if state is None else read_state(state, loaded)
+    if explain:
+        for option, given in (("--csv", csv), ("--markdown", markdown), ("--resource", resource), ("--all", every)):
+            if given:
+                raise ModelError(option, "no --explain with it", "--explain")
+        return _explain(session, loaded, followed, step, named, spent, time_limit, memory_limit)
+    if spent:
+        raise ModelError("--spent", "--explain with it", "no --explain")
+    from solvent.cli.text import plans
+    from solvent.core.files import write_atomically
+
+    with session.working("following the policy"):
+        rows = followed.table(step=step, state=named, resource=resource, model=loaded)
+    output_files = OutputFiles()
+    output_files.write("csv", output, lambda path: write_atomically(path, plans.plan_csv(followed, rows).encode()))
+    record = plans.plan_record(loaded, followed, rows) | {"written": output_files.files}
+    if markdown:
+        text: RenderableType = plans.plan_markdown(followed, rows)
+    else:
+        text = plans.plan_text(followed, rows, every=every or session.verbose, files=output_files.files)
+    return finish(session, text, record, ExitCode.OK, output_files.error)
+
+
+def _explain(
+    session: Session,
+    model: CMDP,
+    policy: AugmentedPolicy,
+    step: int | None,
+    state: Hashable,
+    spent: list[str] | None,
+    time_limit: float | None,
+    memory_limit: str | None,
+) -> int:
+    """Explain what a policy does at one node."""
+    from solvent.cli.text import records
+    from solvent.solvers.explain import TIME_LIMIT
+    from solvent.solvers.explain import explain as run
+
+    if step is None or state is None:
+        missing = "--step" if step is None else "--state"
+        raise ModelError("--explain", f"{missing} with it, as a node is a step, a state and what was spent", "none")
+    with session.working("explaining"):
+        found = run(
+            model, policy, step, state, read_spent_options(spent, model),
+            time_limit=TIME_LIMIT if time_limit is None else time_limit, memory_limit=memory_limit,
+        )  # fmt: skip
+    session.print_result(group(found), {"model": records.identity(model), "explanation": found.to_dict()})
+    unknown = any(option.allowed is None for option in found.options)
+    return ExitCode.LIMIT if unknown else ExitCode.OK
+
+
+def read_state(text: str, model: CMDP) -> Hashable:
+    """Return the state whose name is written like this.
+
+    Raises
+    ------
+    ModelError
+        If there is none, or several states are written alike.
+    """
+    found = [name for name in model.states if str(name) == text]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        kinds = " and ".join(quote(name) for name in found)
+        raise ModelError("--state", "a name that only one state has", f"{kinds}, which are written alike")
+    names = [str(name) for name in model.states]
+    known = ", ".join(map(quote, model.states[:6])) + (", ..." if len(names) > 6 else "")
+    raise ModelError("--state", f"one of the model's states ({known})", quote(text), did_you_mean(text, names))

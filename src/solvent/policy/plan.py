@@ -1,0 +1,217 @@
+"""The plan of a policy as rows: consecutive amounts with the same decision are one row, with values where known.
+
+The value of a row is what the policy earns from there on, with the amounts that it leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY
+from solvent.core.limits import LimitReached, ResourceMonitor
+from solvent.errors import PolicyError, did_you_mean, quote
+from solvent.model.amounts import short_amount
+from solvent.model.cmdp import CMDP
+from solvent.model.lattice import AccountTicks
+from solvent.policy.locate import COLLAPSED
+from solvent.policy.nodes import NO_NODE, NodeTable
+from solvent.policy.reach import layer_values, reached_layers
+from solvent.policy.remaining import RemainingBudget
+
+#: Seconds for the values of a plan; if there are too many nodes, it has none.
+_SECONDS = 20.0
+#: The least and the greatest amount of a row; None where there is no end.
+Range = tuple[Fraction | None, Fraction | None]
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """One row of a plan: what is done at a step, in a state, for a range of amounts.
+
+    Attributes
+    ----------
+    step : int
+    state : hashable
+    spent, remaining : dict of str to (Fraction or None, Fraction or None)
+        For each tracked resource, the least and the greatest amount to which the row applies; None where there is no
+        end.
+    choices : dict of hashable to float
+        The actions and their probabilities; one action with probability 1 for a deterministic policy.
+    value : (float, float) or None
+        The least and the greatest expected reward from there on, over the amounts that the policy leads to; None if
+        that is not known.
+    nodes : int
+        Number of nodes of the policy that the row stands for.
+    """
+
+    step: int
+    state: Hashable
+    spent: dict[str, Range]
+    remaining: dict[str, Range]
+    choices: dict[Hashable, float]
+    value: tuple[float, float] | None
+    nodes: int
+
+    @property
+    def action_text(self) -> str:
+        """The action, or all actions with their probabilities, as text."""
+        if len(self.choices) == 1:
+            return str(next(iter(self.choices)))
+        return ", ".join(f"{action} ({probability:.4g})" for action, probability in self.choices.items())
+
+    @property
+    def value_text(self) -> str:
+        """The value or the range of values as text; empty if not known."""
+        if self.value is None:
+            return ""
+        low, high = (f"{value:.6g}" for value in self.value)
+        return low if low == high else f"{low} to {high}"
+
+
+def range_text(ends: Range) -> str:
+    """Return a range of amounts as text.
+
+    Examples
+    --------
+    >>> one, two = Fraction(1), Fraction(2)
+    >>> [range_text(ends) for ends in [(one, one), (one, two), (one, None), (None, two), (None, None)]]
+    ['1', '1 to 2', '1 or more', '2 or less', 'any']
+    """
+    low, high = ends
+    if low is None:
+        return "any" if high is None else f"{short_amount(high)} or less"
+    if high is None:
+        return f"{short_amount(low)} or more"
+    return short_amount(low) if low == high else f"{short_amount(low)} to {short_amount(high)}"
+
+
+def plan_rows(
+    policy: NodeTable,
+    *,
+    step: int | None = None,
+    state: Hashable = None,
+    resource: str | None = None,
+    model: CMDP | None = None,
+) -> list[PlanRow]:
+    """Return the rows of a policy's plan; see `AugmentedPolicy.table`."""
+    model = model or policy.model
+    if step is not None:
+        step = policy.check_step(step)
+    wanted = None if state is None else policy.find_state(state)
+    if resource is not None and resource not in policy.resources:
+        tracked = ", ".join(map(quote, policy.resources)) or "none"
+        hint = did_you_mean(resource, policy.resources)
+        raise PolicyError("resource", f"one of the tracked resources ({tracked})", quote(resource), hint)
+    along = policy.resources.index(resource) if resource is not None else len(policy.resources) - 1
+    values = {} if model is None else _reached_values(policy, model)
+    remaining = RemainingBudget(policy.limits)
+    rows = []
+    for at in range(policy.horizon) if step is None else [step]:
+        for group in range(int(policy.step_indptr[at]), int(policy.step_indptr[at + 1])):
+            if wanted is None or int(policy.group_state[group]) == wanted:
+                rows += list(_group_rows(policy, at, group, along, values, remaining))
+    return rows
+
+
+def _group_rows(
+    policy: NodeTable,
+    step: int,
+    group: int,
+    along: int,
+    values: dict[int, tuple[float, float]],
+    remaining: RemainingBudget,
+) -> Iterator[PlanRow]:
+    first, last = int(policy.node_indptr[group]), int(policy.node_indptr[group + 1])
+    nodes = np.arange(first, last)
+    others = [d for d in range(len(policy.resources)) if d != along]
+    if others:
+        order = np.lexsort([policy.spent_ND[first:last, d] for d in (along, *reversed(others))])
+        nodes = nodes[order]
+    state = policy.states[int(policy.group_state[group])]
+    amounts = policy.spent_ND[nodes].tolist()
+    decisions = [_decision(policy, node) for node in nodes.tolist()]
+
+    def key(i: int) -> Any:
+        fixed = [amounts[i][d] for d in others]
+        # an amount that no longer matters is not next to any other
+        return fixed, decisions[i], along >= 0 and amounts[i][along] == COLLAPSED
+
+    begin = 0
+    for i in range(1, len(nodes) + 1):
+        if i < len(nodes) and key(i) == key(begin):
+            continue
+        ends = [_ends(policy, group, d, amounts, begin, i, d == along) for d in range(len(policy.resources))]
+        spent = dict(zip(policy.resources, ends, strict=True))
+        left = {name: _left(remaining, step, name, pair) for name, pair in spent.items()}
+        choices = {policy.actions[action]: probability for action, probability in decisions[begin]}
+        worth = [values[node] for node in nodes[begin:i].tolist() if node in values]
+        known = (min(low for low, _ in worth), max(high for _, high in worth)) if worth else None
+        yield PlanRow(step, state, spent, left, choices, known, i - begin)
+        begin = i
+
+
+def _decision(policy: NodeTable, node: int) -> tuple[tuple[int, float], ...]:
+    actions, weights = policy.choices(node)
+    return tuple(zip(actions.tolist(), weights.tolist(), strict=True))
+
+
+def _ends(policy: NodeTable, group: int, d: int, amounts: list[list[int]], begin: int, end: int, along: bool) -> Range:
+    """Return the least and the greatest amount of a resource for which a run of nodes applies."""
+    unit, low, high = policy.units[d], amounts[begin][d], amounts[end - 1][d]
+    if low == COLLAPSED:
+        assert policy.settled_low_GD is not None
+        assert policy.settled_high_GD is not None
+        settled = int(policy.settled_low_GD[group, d]), int(policy.settled_high_GD[group, d])
+        ends = [None if abs(end) > MAX_TICKS else end * unit for end in settled]
+        return ends[0], ends[1]
+    floor, ceiling = int(policy.floor_D[d]), int(policy.ceiling_D[d])
+    least: int | None = low
+    most: int | None = high
+    if along and policy.lookup == "at_most":  # a node applies to all amounts after the one before
+        least = amounts[begin - 1][d] + 1 if begin else None if floor == MINUS_INFINITY else min(floor, low)
+    if along and policy.lookup == "at_least":
+        most = amounts[end][d] - 1 if end < len(amounts) else None if ceiling == PLUS_INFINITY else max(ceiling, high)
+    return None if least is None else least * unit, None if most is None else most * unit
+
+
+def _left(remaining: RemainingBudget, step: int, name: str, spent: Range) -> Range:
+    """Return what remains of a resource for a range of amounts spent, the least first."""
+    if spent == (None, None):
+        return None, None
+    some = [Fraction(0) if amount is None else amount for amount in spent]
+    ends = [
+        None if given is None else remaining(step, dict.fromkeys(remaining.resources, amount))[name]
+        for given, amount in zip(spent, some, strict=True)
+    ]
+    zero, one = (remaining(step, dict.fromkeys(remaining.resources, Fraction(x)))[name] for x in (0, 1))
+    return (ends[1], ends[0]) if one < zero else (ends[0], ends[1])
+
+
+def _reached_values(policy: NodeTable, model: CMDP) -> dict[int, tuple[float, float]]:
+    """Return the least and the greatest value of the amounts that the policy leads to, for each of its nodes.
+
+    Empty if costs are continuous, or if there are too many nodes to follow.
+    """
+    policy.check_model(model)
+    try:
+        cost_OD = policy.cost_ticks(model)
+    except PolicyError:
+        return {}
+    accounts = AccountTicks(policy.initial_D, policy.floor_D, policy.ceiling_D)
+    try:
+        with ResourceMonitor(_SECONDS) as monitor:
+            layers = list(reached_layers(policy, model, cost_OD, accounts, monitor))
+    except LimitReached:
+        return {}
+    low, high = np.full(len(policy), np.inf), np.full(len(policy), -np.inf)
+    for step, (layer, values) in enumerate(zip(layers, layer_values(model, layers), strict=True)):
+        nodes = policy.locate(step, layer.states, layer.ticks_MD)
+        known = nodes != NO_NODE
+        np.minimum.at(low, nodes[known], values[known])
+        np.maximum.at(high, nodes[known], values[known])
+    return {int(node): (float(low[node]), float(high[node])) for node in np.flatnonzero(low < np.inf)}
