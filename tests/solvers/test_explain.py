@@ -345,7 +345,7 @@ def test_text_of_all_reasons():
     )
     assert str(solution.explain(2, "field", 0)["work"].forbidden_by) == (
         "leads to 'ditch' with probability 0.2 and costs battery 1: with battery 1 spent, must_end_in cannot be reached "
-        "any more"
+        "any more within the limits"
     )
     assert str(solution.explain(3, "ditch", 1)["climb"].forbidden_by) == (
         "leads to 'field' with probability 0.5 and costs battery 1: the episode ends there, outside must_end_in"

@@ -83,7 +83,7 @@ class ForbiddingOutcome:
         spent = ", ".join(f"{name} {short_amount(amount)}" for name, amount in self.spent.items())
         given = f"with {spent} spent, " if spent else ""
         if self.reason == "goal":
-            return f"{given}must_end_in cannot be reached any more"
+            return f"{given}must_end_in cannot be reached any more within the limits"
         if self.history is None:
             return f"{given}no policy is safe from there on"
         return f"{given}{_doom(self.history)}"
