@@ -19,9 +19,9 @@ $(RUN) $(PIP_INSTALL) --no-deps --no-build-isolation -e .
 endef
 
 #: Tests that together run every kernel, for runs with bounds checks or without compilation.
-KERNEL_TESTS := tests/solvers/test_methods.py tests/solvers/test_frontier.py tests/solvers/test_labels.py \
-	tests/solvers/test_levels.py \
-	tests/solvers/test_pooling.py tests/solvers/test_reduction.py tests/solvers/test_outcomes.py tests/solvers/test_accuracy.py \
+KERNEL_TESTS := tests/solvers/test_methods.py tests/solvers/test_accounts.py tests/solvers/test_frontier.py \
+	tests/solvers/test_labels.py tests/solvers/test_levels.py tests/solvers/test_pooling.py \
+	tests/solvers/test_reduction.py tests/solvers/test_outcomes.py tests/solvers/test_accuracy.py \
 	tests/learning/test_learn_parts.py tests/fuzz/test_fuzzer.py
 
 #: Files whose English is checked: spelling by codespell, banned phrases by .ci/prose.py.
@@ -88,7 +88,7 @@ test-kernels: $(READY)
 	-NUMBA_BOUNDSCHECK=1 $(RUN) -m solvent warmup
 	NUMBA_BOUNDSCHECK=1 $(RUN) -m pytest -q -n auto $(KERNEL_TESTS)
 	NUMBA_DISABLE_JIT=1 $(RUN) -m pytest -q -n auto tests/fuzz/test_fuzzer.py -k \
-		"test_short_run and (general or one_sided or deterministic or product or steps or resources or continuous)"
+		"test_short_run and (general or one_sided or deterministic or product or steps or resources or continuous or accounts)"
 
 # tests with the oldest supported versions, whose kernels have a cache of their own; newer transitive dependencies may
 # warn that these versions are deprecated

@@ -8,7 +8,9 @@ import solvent
 from fuzz.ledger import Ledger, Run
 
 
-def policy_and_report(model: Any, budget: Any, solution: Any, run: Run, ledger: Ledger) -> tuple[Any, Any]:
+def policy_and_report(
+    model: Any, budget: Any, solution: Any, run: Run, ledger: Ledger, **given: Any
+) -> tuple[Any, Any]:
     """Return the policy and its report; each is None if it raises, which is noted, or if there is no policy."""
     policy = report = None
     if solution.status.value in ("infeasible", "limit", "not_found"):
@@ -17,5 +19,5 @@ def policy_and_report(model: Any, budget: Any, solution: Any, run: Run, ledger: 
         policy = solution.policy
     if policy is not None:
         with ledger.no_exception(run, "verify"):
-            report = solvent.verify(model, policy, budget)
+            report = solvent.verify(model, policy, budget, **given)
     return policy, report

@@ -7,13 +7,17 @@ The contract, with V the optimum of the stored model and all comparisons in frac
 - "within_gap", "feasible": the policy never breaks a limit and is worth at least value_lower; the bounds enclose V.
 - "relaxed": value_upper >= V, and limits are broken by no more than was asked for.
 - "infeasible" if and only if no policy keeps the budget; "limit": the bounds enclose V.
-- Exceptions are subclasses of `SolventError`, and each has a reason that can be checked.
+- Exceptions are subclasses of `SolventError`, and each has a reason that can be checked. Problems with saturation,
+  goals, end rewards, several first states or initial amounts may be refused with a `ModelError`, except by the methods
+  of `_ANSWERS`; refusals are counted by call and feature.
 """
 
 from __future__ import annotations
 
+import inspect
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
@@ -29,6 +33,7 @@ from fuzz.metamorphic import check_metamorphic
 from fuzz.oracles import (
     NODE_CAP,
     Optimum,
+    Setting,
     TooLarge,
     Walk,
     backward_value,
@@ -37,7 +42,7 @@ from fuzz.oracles import (
     overflows,
     walk,
 )
-from fuzz.problems import Distribution, Problem, Row
+from fuzz.problems import Distribution, Limit, Number, Problem
 from fuzz.transforms import Relation
 from solvent.errors import LatticeOverflowError, LimitError, ModelError, SolventError
 from solvent.model.budget import resolve
@@ -63,6 +68,11 @@ class Case:
     best: Optimum | None
 
     @property
+    def spent(self) -> dict[str, Any] | None:
+        """What has been spent before the first step."""
+        return self.problem.given.get("spent")
+
+    @property
     def one_sided(self) -> bool:
         """Whether one resource is limited on one side, as frontiers require."""
         limits = self.limits
@@ -83,8 +93,17 @@ class Case:
     @property
     def reward_reach(self) -> float:
         """A bound on sums of |reward|; infinity if it is too large for a double."""
+        end = 0.0 if self.model.end_reward is None else float(np.abs(self.model.end_reward).max())
         with np.errstate(over="ignore"):
-            return float(self.model.horizon * np.abs(self.model.row_reward).max())
+            return float(self.model.horizon * np.abs(self.model.row_reward).max()) + end
+
+    def walk(self, policy: Any, budget: Any = None) -> Walk:
+        """Follow a policy, under another budget if one is given."""
+        return walk(self.model, self.budget if budget is None else budget, policy, self.walk_cap, self.spent)
+
+    def overflows(self, budget: Any = None) -> bool:
+        """Whether amounts have no common unit that fits, under another budget if one is given."""
+        return overflows(self.model, self.budget if budget is None else budget, spent=self.spent)
 
 
 def _any(sides: tuple[tuple[Fraction | None, ...], ...]) -> bool:
@@ -144,12 +163,13 @@ def _check_answers(problem: Problem, seed: int, ledger: Ledger, only: Run | None
         try:
             model, budget = problem.build()
         except ModelError as error:
-            reach = problem.horizon * max(abs(float(row.reward)) for row in problem.rows)
+            reach = problem.horizon * max(abs(float(Fraction(row.reward))) for row in problem.rows)
             holds = reach > 1e300 and "fit 64-bit floats" in str(error)
             ledger.check("ModelError has a reason", build, holds, "a model", error)
     if model is None or (only is not None and only.function == "build"):
         return
-    case = Case(problem, model, budget, resolve(model, budget), _best(problem, model, budget))
+    limits = resolve(model, budget, problem.given.get("spent"))
+    case = Case(problem, model, budget, limits, _best(problem, model, budget))
     if case.best is None:
         ledger.skip("no oracle takes the problem")
     for run in _runs(case, rng) if only is None else [only]:
@@ -160,7 +180,7 @@ def _best(problem: Problem, model: Any, budget: dict[str, Any]) -> Optimum | Non
     """Return the optimum; None if no oracle solves the problem in reasonable time."""
     if "timed" in problem.tags:  # so large on purpose
         return None
-    return optimum(model, budget, 4000 if "midsize" in problem.tags else NODE_CAP)
+    return optimum(model, budget, 4000 if "midsize" in problem.tags else NODE_CAP, problem.given.get("spent"))
 
 
 def _runs(case: Case, rng: Random) -> Iterator[Run]:
@@ -192,7 +212,7 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
             if case.one_sided and rng.random() < 0.4:
                 yield Run(f"{method}, {how}, not followed", options=options, settings={"frontier.solver.MAX_NODES": 0})
     # if amounts have no common unit that fits, halving need not terminate
-    timed = {"time_limit": 2.0} if overflows(case.model, case.budget) else {}
+    timed = {"time_limit": 2.0} if case.overflows() else {}
     yield Run("gap", options={"gap": rng.choice([0, 1e-4, 0.01, 0.1, 0.5])} | timed)
     if rng.random() < 0.4:
         # as if there were no time to follow a policy that was found, and no problem small enough to be solved at once
@@ -205,9 +225,15 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
         yield Run("auto, time limit", options={"time_limit": rng.choice([1e-4, 0.003, 0.01])})
     yield Run("augment", "augment", {"prune": rng.random() < 0.7})
     if case.problem.resources and case.best is not None and case.best.nodes < 3000:
-        yield Run("frontier curve", "frontier", {"resource": rng.choice(case.problem.resources)})
+        name = rng.choice(case.problem.resources)
+        yield Run("frontier curve", "frontier", {"resource": name})
+        limit = case.problem.limits.get(name, Limit())
+        if case.problem.features and limit.upper is not None and not isinstance(limit.upper, tuple):
+            yield Run("curve of what remains", "remaining", {"resource": name, "limit": str(fraction_of(limit.upper))})
     if case.problem.resources and rng.random() < 0.3:
         yield Run("chance, delta 0", "chance", {"delta": 0})
+    if case.best is not None and case.best.nodes < 3000 and (case.problem.features or rng.random() < 0.1):
+        yield Run("any policy", "verify", {"seed": rng.randrange(1000)})
     if 1e-80 < case.reward_reach < 1e80:
         yield Run("scaled rewards", "scaled", {"exponent": rng.choice([-40, -7, 3, 20, 60])})
 
@@ -227,18 +253,34 @@ def _check_solve(case: Case, run: Run, ledger: Ledger) -> None:
     with ledger.no_exception(run):
         try:
             with forced(run):
-                solution = solvent.solve(case.model, case.budget, **run.options)
+                solution = solvent.solve(case.model, case.budget, **case.problem.given, **run.options)
         except SolventError as error:
+            if _refuses(case, run, error, ledger):
+                return
             reason = _has_reason(case, run, error)
             name = f"{type(error).__name__} has a reason"
             ledger.check(name, run, reason, "an answer", f"{type(error).__name__}: {error}")
     if solution is not None:
+        ledger.answer(run.label, case.problem.features)
         check_solution(case, run, solution, ledger)
+
+
+#: Calls that take every problem, and how much of the label says which they are.
+_ANSWERS = ("auto", "reduction", "gap", "additive", "relative", "augment")
+
+
+def _refuses(case: Case, run: Run, error: SolventError, ledger: Ledger) -> bool:
+    """Return whether a call refuses a problem for what it has besides rows and limits, and count it."""
+    features = case.problem.features
+    if not features or not isinstance(error, ModelError) or run.label.startswith(_ANSWERS):
+        return False
+    ledger.refuse(run.label, features)
+    return True
 
 
 def _has_reason(case: Case, run: Run, error: SolventError) -> bool:
     if isinstance(error, LatticeOverflowError):
-        return overflows(case.model, case.budget)
+        return case.overflows()
     if case.reward_reach > 1e306:
         return isinstance(error, ModelError)
     if isinstance(error, ModelError) and run.options.get("approximation") == "relative":
@@ -273,7 +315,7 @@ def check_solution(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
     if not ledger.check("numbers", run, not any(math.isnan(x) for x in numbers), "no NaN", numbers):
         return
     allowed = _allowed_status(run)
-    if "gap" in run.options and status == "not_found" and overflows(case.model, case.budget):
+    if "gap" in run.options and status == "not_found" and case.overflows():
         allowed |= {"not_found"}  # bounds need not meet if 64 bits cannot distinguish the amounts
     ledger.check("status", run, status in allowed, " or ".join(sorted(allowed)), f"{status}: {solution.message}")
     lower, upper = _bound(solution.value_lower), _bound(solution.value_upper)
@@ -359,13 +401,13 @@ def _check_policy(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
     done = None
     with ledger.no_exception(run, "walk"):
         try:
-            done = walk(case.model, case.budget, policy, case.walk_cap)
+            done = case.walk(policy)
         except TooLarge:
             ledger.skip("policy too large to walk")
     report = None
     with ledger.no_exception(run, "verify"):
         try:
-            report = solvent.verify(case.model, policy, case.budget, time_limit=30)
+            report = solvent.verify(case.model, policy, case.budget, **case.problem.given, time_limit=30)
         except LimitError:
             ledger.skip("policy too large to verify")
     if done is None:
@@ -395,6 +437,9 @@ def _check_policy(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
     if report is not None:
         check_report(run, report, done, ledger)
     _check_elsewhere(case, run, policy, ledger)
+    if case.problem.features and done.stuck is None and not done.stopped:
+        _check_episodes(case, run, policy, done, ledger)
+        _check_agent(case, run, policy, done, ledger)
 
 
 def _check_excess(case: Case, run: Run, done: Walk, ledger: Ledger) -> None:
@@ -468,16 +513,121 @@ def _check_elsewhere(case: Case, run: Run, policy: Any, ledger: Ledger) -> None:
     report = done = None
     with ledger.no_exception(run, "verify a smaller budget"):
         try:
-            done = walk(case.model, smaller, policy, case.walk_cap)
+            done = case.walk(policy, smaller)
         except TooLarge:
             return
         try:
-            report = solvent.verify(case.model, policy, smaller)
+            report = solvent.verify(case.model, policy, smaller, **case.problem.given)
         except LatticeOverflowError:
-            if not overflows(case.model, smaller):
+            if not case.overflows(smaller):
                 raise
     if report is not None and done is not None:
         check_report(run, report, done, ledger)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# episodes
+
+
+def _check_episodes(case: Case, run: Run, policy: Any, done: Walk, ledger: Ledger) -> None:
+    """Check that simulated episodes stay within what the oracle found possible."""
+    found = None
+    with ledger.no_exception(run, "simulate"):
+        found = solvent.simulate(case.model, policy, 40, 1, case.budget, **case.problem.given)
+    if found is None:
+        return
+    if not done.broken:
+        ledger.check("simulated: violations", run, found.violations == 0, 0, found.violations)
+    for name, most in done.most.items():
+        top = found.max_spent.get(name)
+        ledger.check("simulated: most spent", run, top is None or top <= max(most), max(most), top)
+        for h, each in enumerate(found.distributions.get(name, ())):
+            low, high = float(done.least[name][h]), float(most[h])
+            room = 1e-9 * max(abs(low), abs(high))
+            fits = low - room <= each.values.min() and each.values.max() <= high + room
+            ledger.check("simulated: amounts", run, fits, (low, high), (each.values.min(), each.values.max()))
+    if case.certain and len(case.model.start_states) == 1:
+        near = all(abs(Fraction(reward) - done.value) <= CLOSE * done.scale for reward in set(found.rewards.tolist()))
+        ledger.check("simulated: reward", run, near, done.value, sorted(set(found.rewards.tolist())))
+
+
+class AnyPolicy:
+    """A policy that chooses by lot, but always alike at the same node."""
+
+    counting = ("exact",)
+
+    def __init__(self, case: Case, seed: int) -> None:
+        self.model, self.seed, self.resources = case.model, seed, case.model.resources
+        self.spare = len(self.resources) == 1
+
+    def action(self, step: int, state: Any, spent: Mapping[str, Fraction]) -> Any:
+        """Return the action at a node."""
+        rows = self.model.rows(step, self.model.state_index(state))
+        key = f"{self.seed}-{step}-{state}-{[str(spent[name]) for name in self.resources]}"
+        return self.model.actions[self.model.row_action[Random(key).choice(rows)]]
+
+    def __call__(self, step: int, state: Any, spent: Any) -> Any:
+        """Return the action for amounts as `verify` passes them."""
+        return self.action(step, state, {self.resources[0]: spent} if self.spare else spent or {})
+
+
+def _check_verify(case: Case, run: Run, ledger: Ledger) -> None:
+    """Compare the verifier with the oracle on a policy that knows nothing of limits and goals."""
+    policy = AnyPolicy(case, run.options["seed"])
+    done = report = None
+    with ledger.no_exception(run, "walk"):
+        try:
+            done = case.walk(policy)
+        except TooLarge:
+            ledger.skip("policy too large to walk")
+    if done is None:
+        return
+    with ledger.no_exception(run, "verify"):
+        try:
+            report = solvent.verify(case.model, policy, case.budget, **case.problem.given)
+        except LatticeOverflowError as error:
+            ledger.check("LatticeOverflowError has a reason", run, case.overflows(), "a report", error)
+        except ModelError as error:
+            ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "a report", error)
+    if report is not None:
+        check_report(run, report, done, ledger)
+        if case.problem.features:
+            _check_episodes(case, run, policy, done, ledger)
+
+
+def _check_agent(case: Case, run: Run, policy: Any, done: Walk, ledger: Ledger) -> None:
+    """Follow the agent of a policy along random outcomes, with an account of its own beside it."""
+    model, rng = case.model, Random(f"agent-{run.label}")
+    observed: list[tuple[Any, tuple[Fraction, ...]]] = []
+    setting = Setting.of(model, case.budget, spent=case.spent, everything=True)
+    for _ in range(3):
+        first = model.states[rng.choice(model.start_states.tolist())]
+        state, spent, broken = model.state_index(first), setting.initial, False
+        observed.clear()
+        with ledger.no_exception(replace(run, observed=observed), "agent"):
+            agent = policy.agent(state=first) if len(model.start_states) > 1 else policy.agent()
+            for step in range(model.horizon):
+                rows = setting.rows(step, state)
+                ledger.check("agent: done", run, agent.done == (not rows), not rows, agent.done)
+                if not rows or agent.done:
+                    broken |= not setting.keeps_to_the_end(step, spent)
+                    break
+                if rng.random() < 0.3:
+                    agent = policy.agent(snapshot=json.loads(json.dumps(agent.snapshot())))
+                action = agent.act()
+                row = next(row for row in rows if model.actions[row.action] == action)
+                outcome = rng.choice(row.outcomes)
+                state, spent = outcome.next_state, setting.plus(spent, outcome.cost)
+                cost = setting.amounts(outcome.cost)
+                observed.append((model.states[state], tuple(cost.values())))
+                agent.observe(model.states[state], cost)
+                tracked = {name: agent.spent[name] for name in policy.resources}
+                known = {name: setting.amounts(spent)[name] for name in policy.resources}
+                ledger.check("agent: spent", run, tracked == known, known, tracked)
+                broken |= not setting.keeps(step, spent)
+            strayed = setting.ends[state] is None
+            fits = done.broken or not (broken or strayed)
+            ledger.check("agent: safe", run, fits, "limits and goals kept", {"broken": broken, "strayed": strayed})
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -491,15 +641,17 @@ def _check_curve(case: Case, run: Run, ledger: Ledger) -> None:
     curve = None
     with ledger.no_exception(run):
         try:
-            curve = solvent.frontier(case.model, name, ignore_limits=True)
+            curve = solvent.frontier(case.model, name, ignore_limits=True, **case.problem.given)
         except LatticeOverflowError as error:
             # the limit of a curve is the most that can be spent
-            ledger.check("LatticeOverflowError has a reason", run, overflows(case.model, {**free, name: 0}),
+            ledger.check("LatticeOverflowError has a reason", run, case.overflows({**free, name: 0}),
                          "a curve", error)  # fmt: skip
         except ModelError as error:
-            ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "a curve", error)
+            if not _refuses(case, run, error, ledger):
+                ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "a curve", error)
     if curve is None:
         return
+    ledger.answer(run.label, case.problem.features)
     points = list(curve.budgets)
     picked = points if len(points) <= 6 else [points[0], *points[1 : -1 : max(1, len(points) // 4)], points[-1]]
     budgets = {b + move for b in picked for move in (0, Fraction(-1, 1000), Fraction(1, 3))} | {Fraction(0)}
@@ -508,7 +660,7 @@ def _check_curve(case: Case, run: Run, ledger: Ledger) -> None:
         if budget > curve.max_budget and not curve.flat_beyond:
             continue
         try:
-            best = exact_optimum(case.model, {**free, name: budget}, 3000)
+            best = exact_optimum(case.model, {**free, name: budget}, 3000, case.spent)
         except TooLarge:
             ledger.skip("curve too large")
             return
@@ -527,7 +679,7 @@ def _check_curve(case: Case, run: Run, ledger: Ledger) -> None:
         done = None
         with ledger.no_exception(here, "curve policy"):
             try:
-                done = walk(case.model, {**free, name: budget}, curve.policy(budget), case.walk_cap)
+                done = case.walk(curve.policy(budget), {**free, name: budget})
             except TooLarge:
                 ledger.skip("policy too large to walk")
         if done is not None:
@@ -537,20 +689,79 @@ def _check_curve(case: Case, run: Run, ledger: Ledger) -> None:
     ledger.check("curve: monotone", run, values == sorted(values), "non-decreasing values", values)
 
 
+def _check_remaining(case: Case, run: Run, ledger: Ledger) -> None:
+    """Compare a curve over what remains before the first step with the optimum from that amount on."""
+    name, limit = run.options["resource"], Fraction(run.options["limit"])
+    budget = {**dict.fromkeys(case.model.resources), name: limit}
+    curve = None
+    with ledger.no_exception(run):
+        try:
+            curve = solvent.frontier(case.model, name, vary="remaining", budget=budget)
+        except LatticeOverflowError as error:
+            ledger.check("LatticeOverflowError has a reason", run, case.overflows(budget), "a curve", error)
+        except ModelError as error:
+            if not _refuses(case, run, error, ledger):
+                ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "a curve", error)
+    if curve is None:
+        return
+    ledger.answer(run.label, case.problem.features)
+    resource, points = case.model.resource(name), list(curve.budgets)
+    picked = points if len(points) <= 6 else [points[0], *points[1 : -1 : max(1, len(points) // 4)], points[-1]]
+    values = []
+    for left in sorted({b + move for b in picked for move in (0, Fraction(-1, 1000), Fraction(1, 3))} | {Fraction(0)}):
+        before = limit - left
+        if resource.clamp(before) != before or (left > curve.max_budget and not curve.flat_beyond):
+            continue
+        spent = {**(case.spent or {}), name: before}
+        try:
+            best = exact_optimum(case.model, budget, 3000, spent)
+        except TooLarge:
+            ledger.skip("curve too large")
+            return
+        here = replace(run, options={**run.options, "remaining": left})
+        value = None
+        with ledger.no_exception(here, "curve value"):
+            value = curve.value(left)
+        if value is None:
+            continue
+        values.append(value)
+        if best.value is None:
+            ledger.check("remaining: infeasible", here, value == -math.inf, f"minus infinity at {left}", value)
+            continue
+        near = math.isfinite(value) and abs(Fraction(value) - best.value) <= CLOSE * best.scale
+        ledger.check("remaining: value", here, near, f"{show(best.value)} at {left}", value)
+        done = None
+        with ledger.no_exception(here, "curve policy"):
+            try:
+                done = walk(case.model, budget, curve.policy(left), case.walk_cap, spent)
+            except TooLarge:
+                ledger.skip("policy too large to walk")
+            except LatticeOverflowError:  # what remains may be finer than all other amounts
+                if not overflows(case.model, budget, spent=spent):
+                    raise
+        if done is not None:
+            ledger.check("remaining: budget kept", here, not done.broken, "no limit broken", done.most)
+            fits = done.value >= best.value - CLOSE * best.scale
+            ledger.check("remaining: policy value", here, fits, best.value, done.value)
+    ledger.check("remaining: monotone", run, values == sorted(values), "non-decreasing values", values)
+
+
 def _check_augment(case: Case, run: Run, ledger: Ledger) -> None:
     """Solve the augmented MDP by backward induction and compare."""
     mdp = None
     with ledger.no_exception(run):
         try:
-            mdp = solvent.augment(case.model, case.budget, **run.options)
+            mdp = solvent.augment(case.model, case.budget, **case.problem.given, **run.options)
         except LatticeOverflowError as error:
-            ledger.check("LatticeOverflowError has a reason", run, overflows(case.model, case.budget), "an MDP", error)
+            ledger.check("LatticeOverflowError has a reason", run, case.overflows(), "an MDP", error)
         except LimitError:
             ledger.skip("augmented MDP too large")
         except ModelError as error:
-            ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "an MDP", error)
+            if not _refuses(case, run, error, ledger):
+                ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "an MDP", error)
     if mdp is None or case.best is None:
         return
+    ledger.answer(run.label, case.problem.features)
     ledger.check("augment: feasible", run, mdp.feasible == case.best.feasible, case.best.feasible, mdp.feasible)
     if case.best.value is None or not mdp.feasible or case.reward_reach > 1e300:
         return
@@ -568,16 +779,22 @@ def _check_chance(case: Case, run: Run, ledger: Ledger) -> None:
     if case.best is None or case.best.nodes > 4000:
         return
     found = None
+    given = case.problem.given
+    if given and "spent" not in inspect.signature(solvent.baselines.chance).parameters:
+        ledger.refuse(run.label, ("initial",))
+        return
     with ledger.no_exception(run):
         try:
-            found = solvent.baselines.chance(case.model, case.budget, **run.options)
+            found = solvent.baselines.chance(case.model, case.budget, **given, **run.options)
         except LatticeOverflowError as error:
-            ledger.check("LatticeOverflowError has a reason", run, overflows(case.model, case.budget), "a policy",
+            ledger.check("LatticeOverflowError has a reason", run, case.overflows(), "a policy",
                          error)  # fmt: skip
         except ModelError as error:
-            ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "a policy", error)
+            if not _refuses(case, run, error, ledger):
+                ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "a policy", error)
     if found is None:
         return
+    ledger.answer(run.label, case.problem.features)
     status = found.status.value
     ledger.check("chance: feasible", run, (status == "infeasible") != case.best.feasible, case.best.feasible, status)
     if case.best.value is not None and status != "infeasible":
@@ -588,16 +805,19 @@ def _check_chance(case: Case, run: Run, ledger: Ledger) -> None:
 def scaled(problem: Problem, exponent: int) -> Problem:
     """Return the problem with all rewards times a power of two."""
 
-    def reward(row: Row) -> float:
-        return math.ldexp(float(row.reward if isinstance(row.reward, float) else Fraction(row.reward)), exponent)
+    def times(reward: Number) -> float:
+        return math.ldexp(float(reward if isinstance(reward, float) else Fraction(reward)), exponent)
 
-    return problem.with_(rows=tuple(row._replace(reward=reward(row)) for row in problem.rows))
+    rows = tuple(row._replace(reward=times(row.reward)) for row in problem.rows)
+    return problem.with_(rows=rows, end_reward={state: times(reward) for state, reward in problem.end_reward.items()})
 
 
 def _check_scaled(case: Case, run: Run, ledger: Ledger) -> None:
     """Rewards times a power of two change values by that power and nothing else."""
-    least = float(case.model.probability.min())
-    rewards = np.abs(case.model.row_reward[case.model.row_reward != 0])
+    least = float(min(case.model.probability.min(), case.model.start_probability.min()))
+    ends = case.model.end_reward
+    earned = case.model.row_reward if ends is None else np.append(case.model.row_reward, ends)
+    rewards = np.abs(earned[earned != 0])
     if least < 1e-20 or (len(rewards) and float(rewards.min()) < 1e-60):
         return  # products may be subnormal, where a power of two is not exact
     exponent = run.options["exponent"]
@@ -613,10 +833,14 @@ def _check_scaled(case: Case, run: Run, ledger: Ledger) -> None:
         once = twice = None
         with ledger.no_exception(here, comparison=both):
             try:
-                once = solvent.solve(case.model, case.budget, **call.options)
-                twice = solvent.solve(changed.build()[0], case.budget, **call.options)
+                given = case.problem.given
+                once = solvent.solve(case.model, case.budget, **given, **call.options)
+                twice = solvent.solve(changed.build()[0], case.budget, **given, **call.options)
             except LatticeOverflowError:
                 return
+            except ModelError as error:
+                if not _refuses(case, call, error, ledger):
+                    raise
         if once is None or twice is None:
             continue
         ledger.check("scaled: status", here, once.status == twice.status, once.status.value, twice.status.value, both)
@@ -624,7 +848,10 @@ def _check_scaled(case: Case, run: Run, ledger: Ledger) -> None:
             expected = getattr(once, name)
             expected = math.ldexp(expected, exponent) if math.isfinite(expected) else expected
             found = getattr(twice, name)
-            ledger.check(f"scaled: {name}", here, expected == found, f"{expected!r} by {method}", repr(found), both)
+            same = expected == found
+            if math.isfinite(expected) and math.isfinite(found):  # what bounds allow for underflow is not scaled
+                same = same or abs(Fraction(expected) - Fraction(found)) <= UNDERFLOW
+            ledger.check(f"scaled: {name}", here, same, f"{expected!r} by {method}", repr(found), both)
         ledger.check("scaled: worst spent", here, once.worst_spent == twice.worst_spent, once.worst_spent,
                      twice.worst_spent, both)  # fmt: skip
 
@@ -635,4 +862,6 @@ _CHECKS = {
     "frontier": _check_curve,
     "chance": _check_chance,
     "scaled": _check_scaled,
+    "verify": _check_verify,
+    "remaining": _check_remaining,
 }

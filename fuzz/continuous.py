@@ -3,7 +3,8 @@
 Costs are cut into cells. With all probability of a cell on the end that is worse for the limits, every policy of the
 cut problem can be followed in the true one: its optimum is a lower bound. On the other end, every policy of the true
 problem can be simulated in the cut one: an upper bound. Where both sides are limited, costs are rounded down and the
-limits are moved by what that hides.
+limits are moved by what that hides. Saturation preserves the order of amounts and never increases their distance, so
+that all of this holds for amounts that saturate.
 
 A policy that counts rounded costs is followed over the bins it counts alike, each with the ends of its support.
 """
@@ -15,12 +16,13 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 from random import Random
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 import solvent
 from fuzz.answers import policy_and_report
+from fuzz.encodings import clamped
 from fuzz.generate import fraction_of, support
 from fuzz.ledger import Ledger, Run, forced, show
 from fuzz.oracles import TooLarge, exact_optimum
@@ -119,7 +121,7 @@ def enclosure(problem: Problem, width: Fraction = CELL) -> tuple[Fraction | floa
         If the cut problems have too many nodes.
     """
     model, budget = problem.build()
-    limits = resolve(model, budget)
+    limits = resolve(model, budget, problem.given.get("spent"))
     horizon = model.horizon
     found: list[Fraction | float] = []
     scale = Fraction(0)
@@ -161,9 +163,10 @@ def enclosure(problem: Problem, width: Fraction = CELL) -> tuple[Fraction | floa
                 for row in problem.rows
             ),
             limits=moved,
+            accounts={name: account for name, account in problem.accounts.items() if name in moved},
         )
         cut_model, cut_budget = cut(small, width, [ups[d] for d in kept]).build()
-        best = exact_optimum(cut_model, cut_budget, 2500)
+        best = exact_optimum(cut_model, cut_budget, 2500, small.given.get("spent"))
         scale = max(scale, best.scale)
         found.append(-math.inf if best.value is None else best.value)
     return found[0], found[1], scale
@@ -188,6 +191,12 @@ def bins(cost: Cost, unit: Fraction, up: bool) -> list[tuple[float, int, Fractio
     return found
 
 
+class Over(NamedTuple):
+    """The state of an episode that has ended in a state."""
+
+    state: Any
+
+
 class Followed:
     """A policy on rounded costs, followed over its bins.
 
@@ -197,10 +206,12 @@ class Followed:
     most, least : dict of str to list of Fraction
         Bounds on the amount spent after each step, per limited resource.
     stuck : str or None
+    strayed : bool
+        Whether some history ends where it must not.
     """
 
     def __init__(self, problem: Problem, model: Any, policy: Any) -> None:
-        self.value, self.stuck = 0.0, None
+        self.value, self.stuck, self.strayed = 0.0, None, False
         columns = [problem.resources.index(name) for name in policy.resources]
         units, ups = policy.units, [kind == "up" for kind in policy.counting]
         self.most: dict[str, list[Fraction]] = {name: [] for name in policy.resources}
@@ -211,21 +222,26 @@ class Followed:
                 by_key[step, row.state, row.action] = row
         has_rows = {(step, state) for step, state, _ in by_key}
         expanded: dict[int, list[Any]] = {}
-        nothing = (0,) * len(columns)
-        layer: dict[Any, list[Any]] = {
-            (problem.start, nothing): [1.0, [Fraction(0)] * len(columns), [Fraction(0)] * len(columns)]
-        }
+        accounts = [problem.account(name) for name in policy.resources]
+        ends = list(zip(policy.floor_D.tolist(), policy.ceiling_D.tolist(), strict=True))
+        counted_first = tuple(policy.initial_D.tolist())
+        initial = [fraction_of(account.initial) for account in accounts]
+        layer: dict[Any, list[Any]] = {}
+        for first, p in problem.first_states.items():
+            if fraction_of(p):
+                layer[first, counted_first] = [float(fraction_of(p)), initial, initial]
         for step in range(model.horizon):
             following: dict[Any, list[Any]] = {}
             arrivals = 0
             for (state, counted), (weight, low, high) in layer.items():
-                if state is None or (step, state) not in has_rows:
-                    _merge(following, (None, counted), weight, low, high)
+                if isinstance(state, Over) or (step, state) not in has_rows:
+                    over = state if isinstance(state, Over) else Over(state)
+                    _merge(following, (over, counted), weight, low, high)
                     continue
                 index = int(policy.action_index(step, model.state_index(state), counted))
                 if index < 0:
                     self.stuck = self.stuck or f"step {step}, state {state}, counted {counted}"
-                    _merge(following, (None, counted), weight, low, high)
+                    _merge(following, (Over(state), counted), weight, low, high)
                     continue
                 row = by_key[step, state, model.actions[index]]
                 self.value += weight * float(fraction_of(row.reward))
@@ -235,16 +251,20 @@ class Followed:
                 if arrivals > MOST_ARRIVALS:
                     raise TooLarge("too many bins")
                 for p, after, ticks, lows, highs in expanded[id(row)]:
-                    key = (after, tuple(a + b for a, b in zip(counted, ticks, strict=True)))
+                    then = (min(max(a + b, x), y) for a, b, (x, y) in zip(counted, ticks, ends, strict=True))
                     _merge(
-                        following, key, weight * p,
-                        [a + b for a, b in zip(low, lows, strict=True)],
-                        [a + b for a, b in zip(high, highs, strict=True)],
+                        following, (after, tuple(then)), weight * p,
+                        [clamped(c, a + b) for a, b, c in zip(low, lows, accounts, strict=True)],
+                        [clamped(c, a + b) for a, b, c in zip(high, highs, accounts, strict=True)],
                     )  # fmt: skip
             layer = following
             for d, name in enumerate(policy.resources):
                 self.most[name].append(max(high[d] for _, _, high in layer.values()))
                 self.least[name].append(min(low[d] for _, low, _ in layer.values()))
+        for (last, _), (weight, _, _) in layer.items():
+            state = last.state if isinstance(last, Over) else last
+            self.value += weight * float(fraction_of(problem.end_reward.get(state, 0)))
+            self.strayed |= problem.goals is not None and state not in problem.goals
 
 
 def _expanded(outcomes: tuple[Outcome, ...], columns: list[int], units: Any, ups: list[bool]) -> Iterator[Any]:
@@ -311,13 +331,13 @@ def _runs(problem: Problem, rng: Random) -> Iterator[Run]:
 
 
 def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run, ledger: Ledger) -> None:
-    limits = resolve(model, budget)
+    limits = resolve(model, budget, problem.given.get("spent"))
     limited = [problem.resources.index(name) for name in limits.resources]
     dense = any(isinstance(o.cost[d], Distribution) for row in problem.rows for o in row.outcomes for d in limited)
     solution = None
     with ledger.no_exception(run), forced(run):
         try:
-            solution = solvent.solve(model, budget, **run.options)
+            solution = solvent.solve(model, budget, **problem.given, **run.options)
         except SolventError as error:
             zero = run.options.get("approximation") == "relative" and any(
                 limit == 0 for d in range(len(limits.resources)) for limit in limits.distinct(d)
@@ -334,7 +354,8 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
     ledger.check("bounds in order", run, ordered, "value_lower <= value_upper", (lower, upper))
     if bounds is not None:
         _check_enclosure(bounds, run, solution, ledger)
-    policy, report = policy_and_report(model, budget, solution, run, ledger)
+    ledger.answer(run.label, problem.features)
+    policy, report = policy_and_report(model, budget, solution, run, ledger, **problem.given)
     if policy is None:
         return
     done = None
@@ -349,6 +370,7 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
     if done is None:
         return
     ledger.check("policy decides", run, done.stuck is None, "an action at every node", done.stuck)
+    ledger.check("goals kept", run, not done.strayed, "ends in goals only", "ends elsewhere")
     scale = _scale(problem)
     close = float(CLOSE * scale)
     ledger.check("value of the policy", run, abs(done.value - solution.value) <= close, done.value, solution.value)
@@ -377,7 +399,8 @@ def _check_run(problem: Problem, model: Any, budget: Any, bounds: Any, run: Run,
 
 def _scale(problem: Problem) -> Fraction:
     usual = [abs(fraction_of(row.reward)) for row in problem.rows if row.action not in ("awful", "unsafe")]
-    return (problem.horizon or 1) * max(usual, default=Fraction(0))
+    end = max((abs(fraction_of(reward)) for reward in problem.end_reward.values()), default=Fraction(0))
+    return (problem.horizon or 1) * max(usual, default=Fraction(0)) + end
 
 
 def _check_enclosure(bounds: Any, run: Run, solution: Any, ledger: Ledger) -> None:

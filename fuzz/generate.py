@@ -8,14 +8,14 @@ limits are placed around the least budget that is feasible, which a recursion on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from random import Random
 from typing import Any
 
-from fuzz.problems import Cost, Distribution, Limit, Number, Outcome, Problem, Row
+from fuzz.problems import FEATURES, Account, Cost, Distribution, Limit, Number, Outcome, Problem, Row
 
 #: Kinds of problems and how often each is drawn.
 WEIGHTS: dict[str, int] = {
@@ -33,6 +33,8 @@ WEIGHTS: dict[str, int] = {
     "continuous": 14,
     "discounted": 5,
     "timed": 4,
+    "accounts": 40,
+    "continuous_accounts": 8,
 }
 KINDS: tuple[str, ...] = tuple(WEIGHTS)
 
@@ -388,13 +390,16 @@ def _with_terminals(frame: _Frame, rows: list[Row]) -> tuple[list[Row], list[tup
 def least_budget(problem: Problem, resource: int, *, sign: int = 1, final: bool = False) -> Fraction | None:
     """Return the least constant limit on one resource that some policy keeps, the others unlimited.
 
-    With `sign=-1` costs are negated: then minus the result is the greatest lower limit. None if costs are continuous.
-    The least peak of spending from (step, state) on is min over rows of max over outcomes of cost + max(0, later peak);
+    With `sign=-1` costs are negated: then minus the result is the greatest lower limit. None if costs are continuous,
+    if goals cannot be reached, or if there are too many amounts. Without accounts and goals,
+    the least peak of spending from (step, state) on is min over rows of max over outcomes of cost + max(0, later peak);
     for a limit after the last step only, of cost + later need.
     """
     assert problem.horizon is not None
     if any(isinstance(outcome.cost[resource], Distribution) for row in problem.rows for outcome in row.outcomes):
         return None
+    if problem.features:
+        return _least_peak(problem, resource, sign, final)
     by_state: dict[Any, list[tuple[tuple[int, ...] | None, list[tuple[Any, Fraction]]]]] = {}
     for row in problem.rows:
         outcomes = [
@@ -415,6 +420,66 @@ def least_budget(problem: Problem, resource: int, *, sign: int = 1, final: bool 
             now[state] = min(needs, default=zero)
         later = now
     return later[problem.start]
+
+
+def _least_peak(problem: Problem, resource: int, sign: int, final: bool, cap: int = 3000) -> Fraction | None:
+    """Return the least peak by a recursion over (step, state, amount); None if there is none, or more than `cap` nodes.
+
+    The peak from a node on is the amount itself once the episode is over (it stays), which counts for limits of later
+    steps, and infinite if it must not end there; the max over outcomes of the amount after it and the peak from there
+    on, for the best row, otherwise. Limits after the last step count what is there at the end only.
+    """
+    horizon = problem.horizon
+    assert horizon is not None
+    account = problem.account(problem.resources[resource])
+    low, high = (None if end is None else sign * fraction_of(end) for end in (account.floor, account.ceiling))
+    low, high = (low, high) if sign > 0 else (high, low)
+    by_state: dict[Any, list[tuple[tuple[int, ...] | None, list[tuple[Any, Fraction]]]]] = {}
+    for row in problem.rows:
+        outcomes = [
+            (o.next_state, sign * amount_of(o.cost[resource])) for o in row.outcomes if fraction_of(o.probability)
+        ]
+        by_state.setdefault(row.state, []).append((row.steps, outcomes))
+    known: dict[tuple[int, Any, Fraction], Fraction | None] = {}
+
+    def clamp(amount: Fraction) -> Fraction:
+        amount = amount if low is None else max(amount, low)
+        return amount if high is None else min(amount, high)
+
+    def peak(step: int, state: Any, amount: Fraction) -> Fraction | None:
+        rows = [outcomes for steps, outcomes in by_state.get(state, ()) if steps is None or step in steps]
+        if step == horizon or not rows:
+            return amount if problem.goals is None or state in problem.goals else None
+        key = step, state, amount
+        if key not in known:
+            if len(known) >= cap:
+                raise _TooMany
+            known[key] = None
+            needs = [row_peak(step, amount, outcomes) for outcomes in rows]
+            known[key] = min((need for need in needs if need is not None), default=None)
+        return known[key]
+
+    def row_peak(step: int, amount: Fraction, outcomes: list[tuple[Any, Fraction]]) -> Fraction | None:
+        found = []
+        for state, cost in outcomes:
+            after = clamp(amount + cost)
+            later = peak(step + 1, state, after)
+            if later is None:
+                return None
+            found.append(later if final else max(after, later))
+        return max(found)
+
+    initial = sign * fraction_of(account.initial)
+    try:
+        peaks = [peak(0, state, initial) for state, p in problem.first_states.items() if fraction_of(p)]
+    except _TooMany:
+        return None
+    found = [each for each in peaks if each is not None]
+    return max(found) if len(found) == len(peaks) else None
+
+
+class _TooMany(Exception):  # noqa: N818
+    """There are too many amounts."""
 
 
 def _tick(problem: Problem, resource: int) -> Fraction:
@@ -445,7 +510,8 @@ def _one_side(rng: Random, problem: Problem, resource: int, sign: int, final: bo
     """Return a limit as an amount of `sign` times what is spent: around the least feasible one, or looser."""
     assert problem.horizon is not None
     least = least_budget(problem, resource, sign=sign, final=final)
-    assert least is not None
+    if least is None:  # goals cannot be reached, or it would take too long
+        least = sign * fraction_of(problem.account(problem.resources[resource]).initial)
     tick, spread = _tick(problem, resource), _spread(problem, resource)
     draw = rng.random()
     if draw < tight:
@@ -890,6 +956,126 @@ def _discounted(rng: Random) -> Problem:
     return Problem(None, 0, frame.resources, tuple(rows), limits, terminal, discount, frozenset(tags))
 
 
+# Accounts: everything else with saturation, goals, end rewards, several first states and initial amounts.
+#: Kinds that accounts are added to.
+_BASES = ["general"] * 3 + ["one_sided"] * 4 + ["deterministic"] * 3 + ["product"] * 2 + ["steps"] * 3
+_BASES += ["resources", "rewards", "probabilities", "costs", "midsize"]
+
+
+def _accounts(rng: Random) -> Problem:
+    """Return a problem with at least one of the features; some drawings have none, such as a floor of no resource."""
+    while not (problem := _drawn_accounts(rng)).features:
+        pass
+    return problem
+
+
+def _drawn_accounts(rng: Random) -> Problem:
+    base = rng.choice(_BASES)
+    problem = _MAKERS[base](rng)
+    tags = {tag for tag in problem.tags if not tag.startswith("limit_")} | ({"midsize"} if base == "midsize" else set())
+    problem = problem.with_(limits={}, tags=frozenset(tags))
+    if rng.random() < 0.6:
+        problem = _with_refunds(rng, problem)
+    units = [(_tick(problem, d), _spread(problem, d)) for d in range(len(problem.resources))]
+    rewards = ["whole", "whole", "decimal", "long", "huge", "tiny", "near_ties", "mixed_scales"]
+    if base in ("rewards", "probabilities"):
+        rewards.append("least")
+    problem = _featured(rng, problem, units, rewards)
+    problem = _limited(rng, problem, _ONE_SIDE if base in ("one_sided", "deterministic") else None)
+    return problem.with_(tags=problem.tags | {f"account_{name}" for name in problem.features})
+
+
+def _continuous_accounts(rng: Random) -> Problem:
+    """Return a problem with continuous costs and at least one of the features."""
+    while True:
+        problem = _continuous(rng)
+        units = [(rng.choice([Fraction(1, 2), Fraction(1, 3)]), Fraction(1)) for _ in problem.resources]
+        problem = _featured(rng, problem, units, ["whole", "decimal"])
+        if problem.features:
+            return problem.with_(tags=problem.tags | {f"account_{name}" for name in problem.features})
+
+
+def _featured(
+    rng: Random, problem: Problem, units: Sequence[tuple[Fraction, Fraction]], rewards: Sequence[str]
+) -> Problem:
+    """Return the problem with one, some or all features.
+
+    `units` are a small and a usual amount of each resource, and `rewards` are the pools of end rewards.
+    """
+    draw = rng.random()
+    chosen = {rng.choice(FEATURES)}
+    if draw < 0.25:
+        chosen = set(FEATURES)
+    elif draw < 0.6:
+        chosen = {name for name in FEATURES if rng.random() < 0.4} | chosen
+    if {"floor", "ceiling", "initial"} & chosen:
+        accounts = (_account(rng, tick, spread, problem.horizon or 1, chosen) for tick, spread in units)
+        problem = problem.with_(accounts=dict(zip(problem.resources, accounts, strict=True)))
+    states = list(dict.fromkeys(o.next_state for row in problem.rows for o in row.outcomes))
+    states = list(dict.fromkeys([*problem.first_states, *(row.state for row in problem.rows), *states]))
+    if "start" in chosen:
+        drawn = rng.sample(states, min(len(states), rng.randint(2, 3)))
+        weights = _weights(rng, len(drawn), 0.15)
+        problem = problem.with_(start=dict(zip(drawn, weights, strict=True)) if len(drawn) > 1 else drawn[0])
+    if "end_reward" in chosen:
+        pool = REWARD_POOLS[rng.choice(rewards)](rng)
+        worth = {state: rng.choice(pool) for state in states if rng.random() < 0.7}
+        problem = problem.with_(end_reward={state: reward for state, reward in worth.items() if reward})
+    return _with_goal(rng, problem, states) if "goal" in chosen else problem
+
+
+def _with_refunds(rng: Random, problem: Problem) -> Problem:
+    """Return the problem with the signs of some costs turned around: nothing saturates if costs have one sign."""
+
+    def cost(value: Cost) -> Cost:
+        return -amount_of(value) if rng.random() < 0.4 else value
+
+    rows = tuple(
+        row._replace(outcomes=tuple(o._replace(cost=tuple(map(cost, o.cost))) for o in row.outcomes))
+        for row in problem.rows
+    )
+    return problem.with_(rows=rows)
+
+
+def _account(rng: Random, tick: Fraction, spread: Fraction, horizon: int, chosen: Collection[str]) -> Account:
+    """Return floor, ceiling and initial amount of a resource, on and off the amounts that can be reached."""
+
+    def distance() -> Fraction:
+        draw = rng.random()
+        if draw < 0.3:
+            return Fraction(0)
+        if draw < 0.55:
+            return rng.randint(1, 3) * tick
+        if draw < 0.85:
+            return Fraction(rng.randint(1, 4), 2) * spread
+        if draw < 0.93:
+            return tick * rng.choice([Fraction(1, 2), Fraction(1, 3), Fraction(7, 5)])
+        return 10 * horizon * spread  # never reached
+
+    initial = Fraction(0)
+    if "initial" in chosen and rng.random() < 0.85:
+        initial = rng.choice([1, 1, -1]) * distance()
+    floor = ceiling = None
+    if "floor" in chosen and rng.random() < 0.85:
+        floor = _as_number(rng, initial - distance())
+    if "ceiling" in chosen and rng.random() < 0.85:
+        ceiling = _as_number(rng, initial + distance())
+    return Account(floor, ceiling, _as_number(rng, initial))
+
+
+def _with_goal(rng: Random, problem: Problem, states: list[Any]) -> Problem:
+    """Return the problem with goals that can usually be reached."""
+    draw = rng.random()
+    if draw < 0.06:  # a goal to which nothing leads
+        return problem.with_(goals=("nowhere",), terminal=(*problem.terminal, ("nowhere", None)))
+    for _ in range(4):
+        goals = tuple(rng.sample(states, rng.randint(1, max(1, len(states) - 1))))
+        problem = problem.with_(goals=goals)
+        if not problem.resources or least_budget(problem, 0) is not None:
+            break
+    return problem
+
+
 _MAKERS: dict[str, Callable[[Random], Problem]] = {
     "general": _general,
     "one_sided": _one_sided,
@@ -905,4 +1091,6 @@ _MAKERS: dict[str, Callable[[Random], Problem]] = {
     "continuous": _continuous,
     "discounted": _discounted,
     "timed": _timed,
+    "accounts": _accounts,
+    "continuous_accounts": _continuous_accounts,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -153,6 +153,8 @@ class Ledger:
         Rounding that is forgiven in bounds on values, relative to the scale of the optimum; 0 by contract.
     watch : callable, optional
         Told of each call when it begins and when it ends.
+    answered, refused : Counter of (str, str)
+        How often a call answered and refused problems with a feature; see `problems.FEATURES`.
     """
 
     slack: Fraction = Fraction(0)
@@ -160,6 +162,8 @@ class Ledger:
     skipped: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
     watch: Watch | None = None
+    answered: Counter[tuple[str, str]] = field(default_factory=Counter)
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def check(
         self,
@@ -179,6 +183,14 @@ class Ledger:
     def skip(self, reason: str) -> None:
         """Count a comparison that could not be made."""
         self.skipped[reason] += 1
+
+    def answer(self, label: str, features: Iterable[str]) -> None:
+        """Count an answer to a problem with some features."""
+        self.answered.update((label, feature) for feature in features)
+
+    def refuse(self, label: str, features: Iterable[str]) -> None:
+        """Count a refusal of a problem with some features."""
+        self.refused.update((label, feature) for feature in features)
 
     @contextmanager
     def under_way(

@@ -198,7 +198,7 @@ class Epsilons:
         """Return the epsilons of a transformed problem; amounts that are new there take one of 1."""
         additive, relative = dict.fromkeys(limited, Fraction(1)), dict.fromkeys(limited, Fraction(1, 2))
         for name, amount in self.additive.items():
-            new, factor = relation.spending(name)
+            new, factor, _ = relation.spending(name)
             additive[new], relative[new] = abs(factor) * amount, self.relative[name]
         for name, (source, factor) in relation.copies.items():
             additive[name], relative[name] = factor * additive[source], relative[source]
@@ -279,6 +279,18 @@ class _Side:
             raise found
         return found
 
+    def answers(self, method: str) -> bool:
+        """Return whether the method applies and does not refuse the problem."""
+        if not self.takes(method):
+            return False
+        try:
+            self.answer(method)
+        except Refused:
+            return False
+        except Exception:
+            return True
+        return True
+
     def _solve(self, method: str) -> Any:
         import solvent
         from solvent.errors import LatticeOverflowError, ModelError
@@ -286,7 +298,9 @@ class _Side:
         call = call_of(method, self.epsilons)
         try:
             with self.ledger.under_way(call, self.problem), forced(call):
-                return _curves(self) if method == "curve" else solvent.solve(self.model, self.budget, **call.options)
+                if method == "curve":
+                    return _curves(self)
+                return solvent.solve(self.model, self.budget, **self.problem.given, **call.options)
         except (LatticeOverflowError, ModelError) as error:
             return Refused(str(error))
         except Exception as error:
@@ -326,7 +340,7 @@ _CALLS = {
 def _curves(side: _Side) -> dict[str, Any]:
     import solvent
 
-    return {name: solvent.frontier(side.model, name) for name in side.problem.resources}
+    return {name: solvent.frontier(side.model, name, **side.problem.given) for name in side.problem.resources}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -394,7 +408,7 @@ def _compare(
     for method in methods:
         if not side.takes(method):
             continue
-        reference = method if method not in EXACT or original.takes(method) else "auto"
+        reference = method if method not in EXACT or original.answers(method) else "auto"
         if not original.takes(reference) or (method == "curve" and not relation.curves):
             continue
         pair = _Pair(name, method, original, side, reference, relation, slack, size, failures)
@@ -419,7 +433,7 @@ def _compare(
                 solved.append(method)
     if solved and relation.lifts:
         method = rng.choice(solved)
-        reference = method if original.takes(method) else "auto"
+        reference = method if original.answers(method) else "auto"
         pair = _Pair(name, method, original, side, reference, relation, slack, size, failures)
         with pair.no_exception():
             _lift(pair, original.answer(reference))
@@ -495,10 +509,11 @@ def _compare_diagnoses(pair: _Pair, before: Any, after: Any) -> None:
     if before is None or after is None or pair.relation.delay or not pair.relation.curves:
         return
     for name, least in before.least_budget.items():
-        new, factor = pair.relation.spending(name)
-        if factor > 0 and new in after.least_budget:
+        move = pair.relation.spending(name)
+        new = move.name
+        if move.factor > 0 and new in after.least_budget:
             found = after.least_budget[new]
-            expected = None if least is None else factor * least
+            expected = None if least is None else move.amount(least)
             pair.expect(found == expected, "diagnosis", f"least budget of {new}: {expected} and {found}")
     if before.stuck_is_first and after.stuck_is_first:
         pair.expect(
@@ -516,7 +531,7 @@ def _verify(pair: _Pair, solution: Any) -> None:
     side = pair.changed
     try:
         with side.ledger.under_way(pair.comparison.other_run, side.problem):
-            report = solvent.verify(side.model, solution.policy, side.budget)
+            report = solvent.verify(side.model, solution.policy, side.budget, **side.problem.given)
     except PolicyError as error:
         if side.continuous:  # policies on rounded draws cannot always be followed
             return
@@ -545,7 +560,7 @@ def _lift(pair: _Pair, before: Any) -> None:
     def act(step: int, state: Any, spent: Any) -> Any:
         if step < relation.delay:
             return next(row.action for row in pair.changed.problem.rows if row.state == state)
-        amounts = [(spent if single else spent[new]) / factor for new, factor in names]
+        amounts = [each.original(spent if single else spent[each.name]) for each in names]
         known = dict(zip(pair.original.problem.resources, amounts, strict=True))
         action = policy.action(step - relation.delay, relation.states.get(state, state), known)
         return relation.actions.get(action, action)
@@ -553,8 +568,9 @@ def _lift(pair: _Pair, before: Any) -> None:
     lift = Run(pair.method, "metamorphic", {"transformation": pair.transformation})
     try:
         with pair.changed.ledger.under_way(lift, comparison=pair.comparison):
-            first = solvent.verify(pair.original.model, policy, pair.original.budget)
-            second = solvent.verify(pair.changed.model, act, pair.changed.budget)
+            given, changed = pair.original.problem.given, pair.changed.problem.given
+            first = solvent.verify(pair.original.model, policy, pair.original.budget, **given)
+            second = solvent.verify(pair.changed.model, act, pair.changed.budget, **changed)
     except SolventError as error:
         pair.fail("lift", f"{type(error).__name__}: {error}")
         return
@@ -565,24 +581,24 @@ def _lift(pair: _Pair, before: Any) -> None:
         "lift",
         f"the carried over policy is worth {second.value!r} instead of {float(relation.value(first.value))!r}",
     )
-    for name, (new, factor) in zip(pair.original.problem.resources, names, strict=True):
+    for name, move in zip(pair.original.problem.resources, names, strict=True):
         most, least = first.worst_spent_by_step[name], first.least_spent_by_step[name]
-        expected = [x if factor > 0 else y for x, y in zip(most, least, strict=True)]
-        found = second.worst_spent_by_step[new][relation.delay :]
+        expected = [x if move.factor > 0 else y for x, y in zip(most, least, strict=True)]
+        found = second.worst_spent_by_step[move.name][relation.delay :]
         pair.expect(
-            list(found) == [factor * x for x in expected],
+            list(found) == [move.amount(x) for x in expected],
             "lift",
-            f"the carried over policy spends other amounts of {new}: {found}",
+            f"the carried over policy spends other amounts of {move.name}: {found}",
         )
 
 
 def _compare_curves(pair: _Pair, before: dict[str, Any], after: dict[str, Any]) -> None:
     for name, old in before.items():
-        new_name, factor = pair.relation.spending(name)
-        if factor < 0:
+        move = pair.relation.spending(name)
+        if move.factor < 0:
             continue
-        new = after[new_name]
-        least = None if old.least_budget is None else factor * old.least_budget
+        new = after[move.name]
+        least = None if old.least_budget is None else move.amount(old.least_budget)
         pair.expect(
             least == new.least_budget,
             "curve",
@@ -595,8 +611,8 @@ def _compare_curves(pair: _Pair, before: dict[str, Any], after: dict[str, Any]) 
             )
             pair.expect(same, "curve", f"curves of {name} differ")
             continue
-        for budget in sorted({*old.budgets, *(b / factor for b in new.budgets)}):
-            a, b = _at(old, budget), _at(new, factor * budget)
+        for budget in sorted({*old.budgets, *map(move.original, new.budgets)}):
+            a, b = _at(old, budget), _at(new, move.amount(budget))
             if a is None or b is None:
                 continue
             same = a == b if math.inf in (-a, -b) else abs(float(pair.relation.value(a)) - b) <= _CLOSE * pair.size

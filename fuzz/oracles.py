@@ -1,8 +1,11 @@
 """Oracles: optima and worst cases by the definitions, sharing no code with the solvers.
 
-A *node* is (step, state, spent). It is worth 0 once the episode is over, if what was spent keeps all limits still to
-come; minus infinity if every row has an outcome that breaks a limit or leads to a node worth minus infinity; otherwise
-the best of reward plus expectation. Amounts are Python integers on a common denominator of all costs and limits.
+A *node* is (step, state, spent). Once the episode is over it is worth what ending in its state is worth, if it may end
+there and what was spent keeps all limits still to come; minus infinity if not, or if every row has an outcome that
+breaks a limit or leads to a node worth minus infinity; otherwise the best of reward plus expectation. A problem is
+worth the expectation over its first states. After a cost, an amount below the floor of its resource is the floor, and
+one above the ceiling is the ceiling. Amounts are Python integers on a common denominator of all costs, limits, floors,
+ceilings and initial amounts.
 
 Probabilities and rewards are doubles, hence whole multiples of a power of two, and so is every value. `Setting` scales
 values at step h by 2**(e_r + (H - h) e_p), which turns exact rational arithmetic into integer arithmetic.
@@ -11,7 +14,7 @@ values at step h by 2**(e_r + (H - h) e_p), which turns exact rational arithmeti
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -26,8 +29,6 @@ NODE_CAP = 20_000
 DENSE_CAP = 60_000_000
 
 Amounts = tuple[int, ...]
-#: The state of an episode that has ended.
-OVER = -1
 
 
 class TooLarge(Exception):  # noqa: N818
@@ -71,6 +72,14 @@ class Setting:
         Ticks of one unit of each tracked resource.
     upper, lower : list of tuple of int or None
         Limits after each step, in ticks.
+    initial : tuple of int
+        What has been spent before the first step, in ticks.
+    floor, ceiling : tuple of int or None
+        Where amounts saturate, in ticks.
+
+    Notes
+    -----
+    An episode that has ended in state s is in state ~s < 0.
     """
 
     model: Any
@@ -79,25 +88,33 @@ class Setting:
     ticks: tuple[int, ...]
     upper: list[tuple[int | None, ...]]
     lower: list[tuple[int | None, ...]]
+    initial: Amounts
+    floor: tuple[int | None, ...]
+    ceiling: tuple[int | None, ...]
     _rows: dict[tuple[int, int], tuple[Row, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, model: Any, budget: Any, *, everything: bool = False) -> Setting:
+    def of(cls, model: Any, budget: Any, *, spent: Any = None, everything: bool = False) -> Setting:
         """Return the setting of a model and a budget as `solvent.solve` takes them.
 
         Parameters
         ----------
         model : CMDP
         budget : budget
+        spent : dict of str to number, optional
+            What has been spent before the first step.
         everything : bool
             Follow the spending of resources without a limit as well.
         """
+        from solvent.core.exact import exact
         from solvent.model.budget import resolve
 
-        limits = resolve(model, budget)
+        limits = resolve(model, budget, spent)
+        before = {name: exact(amount, "spent") for name, amount in (spent or {}).items()}
         horizon, open_side = model.horizon, (None,) * model.horizon
         tracked = tuple(model.resources) if everything else limits.resources
         ticks, uppers, lowers = [], [], []
+        fixed: list[list[int | None]] = []
         for name in tracked:
             d = model.resource_index(name)
             upper = limits.upper[limits.resources.index(name)] if name in limits.resources else open_side
@@ -105,10 +122,13 @@ class Setting:
             numbers = [model.cost_of(d, o) for o in range(model.n_outcomes)]
             numbers = [cost for cost in numbers if isinstance(cost, Fraction)]
             numbers += [limit for limit in (*upper, *lower) if limit is not None]
+            ends = (before.get(name, Fraction(0)), model.floors[d], model.ceilings[d])
+            numbers += [end for end in ends if end is not None]
             scale = math.lcm(*(number.denominator for number in numbers))
             ticks.append(scale)
             uppers.append([None if x is None else int(x * scale) for x in upper])
             lowers.append([None if x is None else int(x * scale) for x in lower])
+            fixed.append([None if x is None else int(x * scale) for x in ends])
         return cls(
             model,
             tracked,
@@ -116,6 +136,9 @@ class Setting:
             tuple(ticks),
             [tuple(side[step] for side in uppers) for step in range(horizon)],
             [tuple(side[step] for side in lowers) for step in range(horizon)],
+            tuple(each[0] or 0 for each in fixed),
+            tuple(each[1] for each in fixed),
+            tuple(each[2] for each in fixed),
         )
 
     @cached_property
@@ -126,18 +149,42 @@ class Setting:
     @cached_property
     def reward_bits(self) -> int:
         """Exponent of the common denominator of all rewards."""
-        return _bits(self.model.row_reward)
+        ends = () if self.model.end_reward is None else self.model.end_reward
+        return _bits([*self.model.row_reward, *ends])
+
+    @cached_property
+    def start_bits(self) -> int:
+        """Exponent of the common denominator of the probabilities of first states."""
+        return _bits(self.model.start_probability)
+
+    @cached_property
+    def end_rewards(self) -> tuple[int, ...]:
+        """What ending in each state earns, times `2**reward_bits`."""
+        rewards = [0.0] * self.model.n_states if self.model.end_reward is None else self.model.end_reward.tolist()
+        return tuple(int(Fraction(reward) * (1 << self.reward_bits)) for reward in rewards)
+
+    @cached_property
+    def ends(self) -> tuple[int | None, ...]:
+        """What ending in each state is worth, times `2**reward_bits`; None where an episode must not end."""
+        allowed = [True] * self.model.n_states if self.model.may_end is None else self.model.may_end.tolist()
+        return tuple(end if may else None for end, may in zip(self.end_rewards, allowed, strict=True))
 
     @property
     def horizon(self) -> int:
         """Number of steps."""
         return int(self.model.horizon)
 
-    @property
-    def start(self) -> tuple[int, Amounts]:
-        """State and spending before the first step; the state is `OVER` if it is terminal."""
-        state = self.model.start_index
-        return (state if self.rows(0, state) else OVER), (0,) * len(self.tracked)
+    @cached_property
+    def starts(self) -> tuple[tuple[int, tuple[int, Amounts]], ...]:
+        """Weights of the first nodes; `weight / 2**start_bits` is the probability of each."""
+        found = []
+        for s, p in zip(self.model.start_states.tolist(), self.model.start_probability.tolist(), strict=True):
+            found.append((int(Fraction(p) * (1 << self.start_bits)), (self.arrive(0, s), self.initial)))
+        return tuple(found)
+
+    def expectation(self, values: Mapping[tuple[int, Amounts], int]) -> Fraction:
+        """Return the expectation over the first nodes of scaled values."""
+        return self.value(0, sum(weight * values[node] for weight, node in self.starts)) / (1 << self.start_bits)
 
     def rows(self, step: int, state: int) -> tuple[Row, ...]:
         """Return the rows of a state at a step; none if the episode is over there."""
@@ -169,8 +216,27 @@ class Setting:
         return all(self.keeps(later, spent) for later in range(step, self.horizon))
 
     def arrive(self, step: int, state: int) -> int:
-        """Return the state in which step `step` begins: `OVER` if there is no action, itself after the last step."""
-        return state if step == self.horizon or self.rows(step, state) else OVER
+        """Return the state in which step `step` begins: ~state if there is no action, or if there are no more steps."""
+        return state if step < self.horizon and self.rows(step, state) else ~state
+
+    def plus(self, spent: Amounts, cost: Amounts) -> Amounts:
+        """Return what has been spent after a cost."""
+        found = []
+        for x, c, low, high in zip(spent, cost, self.floor, self.ceiling, strict=True):
+            then = x + c
+            if low is not None and then < low:
+                then = low
+            elif high is not None and then > high:
+                then = high
+            found.append(then)
+        return tuple(found)
+
+    def end(self, step: int, state: int, spent: Amounts) -> int | None:
+        """Return the scaled value of an episode that has ended before a step; None if it must not end like that."""
+        worth = self.ends[~state]
+        if worth is None or not self.keeps_to_the_end(step, spent):
+            return None
+        return worth << ((self.horizon - step) * self.weight_bits)
 
     def amounts(self, spent: Amounts) -> dict[str, Fraction]:
         """Return an amount in the user's units."""
@@ -179,10 +245,6 @@ class Setting:
     def value(self, step: int, scaled: int) -> Fraction:
         """Return a scaled value at a step as a fraction."""
         return Fraction(scaled, 1 << (self.reward_bits + (self.horizon - step) * self.weight_bits))
-
-
-def _plus(spent: Amounts, cost: Amounts) -> Amounts:
-    return tuple(a + b for a, b in zip(spent, cost, strict=True))
 
 
 @dataclass(frozen=True)
@@ -195,8 +257,9 @@ class Optimum:
         None if no policy keeps the budget.
     scale : Fraction
         Sum over the steps of the largest |reward| of rows that are optimal at nodes reached by optimal policies, or of
-        the largest reward of any row that leads on, or |value|, if that is larger: what errors are relative to. The
-        dense oracle takes the expected sum of |reward| instead, which is no larger than the first.
+        the largest reward of any row that leads on, or |value|, if that is larger: what errors are relative to. What
+        ends are worth counts as the reward of a last step. The dense oracle takes the expected sum of |reward| instead,
+        which is no larger than the first.
     nodes : int
         Number of nodes that were looked at.
     error : Fraction
@@ -217,7 +280,7 @@ class Optimum:
 Layer = dict[tuple[int, Amounts], list[tuple[Row, list[tuple[int, tuple[int, Amounts]]]]]]
 
 
-def exact_optimum(model: Any, budget: Any, cap: int = NODE_CAP) -> Optimum:
+def exact_optimum(model: Any, budget: Any, cap: int = NODE_CAP, spent: Any = None) -> Optimum:
     """Return the optimum of the stored model in exact arithmetic.
 
     Raises
@@ -225,34 +288,35 @@ def exact_optimum(model: Any, budget: Any, cap: int = NODE_CAP) -> Optimum:
     TooLarge
         If there are more than `cap` nodes.
     """
-    setting = Setting.of(model, budget)
+    setting = Setting.of(model, budget, spent=spent)
     horizon = setting.horizon
     layers: list[Layer] = []
-    reached = {setting.start}
+    reached = {node for _, node in setting.starts}
     nodes = 0
     for step in range(horizon):
         layer: Layer = {}
         following: set[tuple[int, Amounts]] = set()
-        for state, spent in reached:
+        for state, amount in reached:
             safe = []
-            for row in setting.rows(step, state) if state != OVER else ():
+            for row in setting.rows(step, state) if state >= 0 else ():
                 then = []
                 for outcome in row.outcomes:
-                    after = _plus(spent, outcome.cost)
+                    after = setting.plus(amount, outcome.cost)
                     if not setting.keeps(step, after):
                         break
                     then.append((outcome.weight, (setting.arrive(step + 1, outcome.next_state), after)))
                 else:
                     safe.append((row, then))
                     following.update(node for _, node in then)
-            layer[state, spent] = safe
+            layer[state, amount] = safe
         nodes += len(layer)
         if nodes > cap:
             raise TooLarge(f"more than {cap} nodes")
         layers.append(layer)
         reached = following
-    values: dict[tuple[int, Amounts], int | None] = dict.fromkeys(reached, 0)
+    values = {node: setting.end(horizon, *node) for node in reached}
     best: list[dict[tuple[int, Amounts], list[int]]] = []
+    ended = {node[0] for node, worth in values.items() if worth is not None}
     gains = 0
     for step in reversed(range(horizon)):
         gain = 0
@@ -260,8 +324,10 @@ def exact_optimum(model: Any, budget: Any, cap: int = NODE_CAP) -> Optimum:
         choice: dict[tuple[int, Amounts], list[int]] = {}
         shift = (horizon - step) * setting.weight_bits
         for node, safe in layers[step].items():
-            if node[0] == OVER:
-                now[node] = 0 if setting.keeps_to_the_end(step, node[1]) else None
+            if node[0] < 0:
+                now[node] = setting.end(step, *node)
+                if now[node] is not None:
+                    ended.add(node[0])
                 continue
             worths = []
             for row, then in safe:
@@ -280,24 +346,27 @@ def exact_optimum(model: Any, budget: Any, cap: int = NODE_CAP) -> Optimum:
         best.append(choice)
         gains += gain
     best.reverse()
-    top = values[setting.start]
-    if top is None:
+    found = {node: worth for node, worth in values.items() if worth is not None}
+    if len(found) < len(values):
         return Optimum(None, Fraction(0), nodes)
-    value = setting.value(0, top)
+    value = setting.expectation(found)
+    gains += max([0, *(setting.ends[~state] or 0 for state in ended)])
     scale = max(_scale(setting, layers, best), Fraction(gains, 1 << setting.reward_bits))
     return Optimum(value, max(abs(value), scale), nodes)
 
 
 def _scale(setting: Setting, layers: list[Layer], best: list[dict[tuple[int, Amounts], list[int]]]) -> Fraction:
-    reached, total = {setting.start}, 0
+    reached, total, largest = {node for _, node in setting.starts}, 0, 0
     for step, layer in enumerate(layers):
+        largest = max([largest, *(abs(setting.ends[~state] or 0) for state, _ in reached if state < 0)])
         used = [layer[node][k] for node in reached for k in best[step].get(node, ())]
         total += max((abs(row.reward) for row, _ in used), default=0)
         reached = {after for _, then in used for _, after in then}
-    return Fraction(total, 1 << setting.reward_bits)
+    largest = max([largest, *(abs(setting.ends[~state] or 0) for state, _ in reached if state < 0)])
+    return Fraction(total + largest, 1 << setting.reward_bits)
 
 
-def dense_optimum(model: Any, budget: Any, cap: int = DENSE_CAP) -> Optimum:
+def dense_optimum(model: Any, budget: Any, cap: int = DENSE_CAP, spent: Any = None) -> Optimum:
     """Return the optimum by sweeping arrays over boxes of whole amounts, as an enclosure in doubles.
 
     Two arrays are swept, a lower and an upper bound on each value. With u = 2**-53 and n outcomes, the computed
@@ -310,8 +379,9 @@ def dense_optimum(model: Any, budget: Any, cap: int = DENSE_CAP) -> Optimum:
     TooLarge
         If there would be more than `cap` entries over all steps, or sums of rewards may be beyond doubles.
     """
-    setting = Setting.of(model, budget)
-    if model.horizon * float(np.abs(model.row_reward).max()) > 1e300:
+    setting = Setting.of(model, budget, spent=spent)
+    ends = np.zeros(model.n_states) if model.end_reward is None else model.end_reward
+    if model.horizon * float(np.abs(model.row_reward).max()) > 1e300 or float(np.abs(ends).max()) > 1e300:
         raise TooLarge("rewards beyond doubles")
     horizon, n_dims = setting.horizon, len(setting.tracked)
     n_states = model.n_states
@@ -324,24 +394,30 @@ def dense_optimum(model: Any, budget: Any, cap: int = DENSE_CAP) -> Optimum:
     units = [
         math.gcd(
             *(o.cost[d] for rows in tables.values() for each in rows for row in each for o in row.outcomes),
+            *(each[d] or 0 for each in (setting.initial, setting.floor, setting.ceiling)),
         )
         or 1
         for d in range(n_dims)
     ]
+
+    def clamp(d: int, amount: int) -> int:
+        low, high = setting.floor[d], setting.ceiling[d]
+        amount = amount if low is None else max(amount, low // units[d])
+        return amount if high is None else min(amount, high // units[d])
 
     def box_after(step: int, box: list[tuple[int, int]]) -> list[tuple[int, int]]:
         rows = [row for each in tables[int(model.table_of_step[step])] for row in each]
         found = []
         for d, (low, high) in enumerate(box):
             costs = [o.cost[d] // units[d] for row in rows for o in row.outcomes] + [0]
-            low, high = low + min(costs), high + max(costs)
+            low, high = clamp(d, low + min(costs)), clamp(d, high + max(costs))
             bottom, top = setting.lower[step][d], setting.upper[step][d]
             low = low if bottom is None else max(low, -((-bottom) // units[d]))
             high = high if top is None else min(high, top // units[d])
             found.append((low, high))
         return found
 
-    boxes = [[(0, 0)] * n_dims]
+    boxes = [[(x // unit,) * 2 for x, unit in zip(setting.initial, units, strict=True)]]
     for step in range(horizon):
         boxes.append(box_after(step, boxes[-1]))
     sizes = [n_states * math.prod(max(0, high - low + 1) for low, high in box) for box in boxes]
@@ -368,34 +444,42 @@ def dense_optimum(model: Any, budget: Any, cap: int = DENSE_CAP) -> Optimum:
 
     def moved(later: NDArray[np.float64], step: int, cost: Amounts, fill: float = -np.inf) -> NDArray[np.float64]:
         """Return values after a cost on the box of a step; minus infinity where that breaks a limit."""
-        found = np.full(shape(step), fill)
-        here, there = [], []
         for d, (low, high) in enumerate(boxes[step]):
             c, (next_low, next_high) = cost[d] // units[d], boxes[step + 1][d]
-            first, last = max(low, next_low - c), min(high, next_high - c)
-            if first > last:
-                return found
-            here.append(slice(first - low, last - low + 1))
-            there.append(slice(first + c - next_low, last + c - next_low + 1))
-        found[tuple(here)] = later[tuple(there)]
-        return found
+            if min(high - low, next_high - next_low) < 0:
+                return np.full(shape(step), fill)
+            if setting.floor[d] is None and setting.ceiling[d] is None:  # a plain shift
+                first, last = max(low, next_low - c), min(high, next_high - c)
+                found = np.full((*later.shape[:d], high - low + 1, *later.shape[d + 1 :]), fill)
+                if first <= last:
+                    before = (slice(None),) * d
+                    part = later[(*before, slice(first + c - next_low, last + c - next_low + 1))]
+                    found[(*before, slice(first - low, last - low + 1))] = part
+                later = found
+                continue
+            then = np.array([clamp(d, x + c) for x in range(low, high + 1)])
+            inside_box = (then >= next_low) & (then <= next_high)
+            taken = np.take(later, np.clip(then, next_low, next_high) - next_low, axis=d)
+            later = np.where(inside_box.reshape([-1 if k == d else 1 for k in range(n_dims)]), taken, fill)
+        return later
 
     unit_error = 2.0**-53
-    low_after = [np.zeros(shape(horizon)) for _ in range(n_states)]
-    high_after = [np.zeros(shape(horizon)) for _ in range(n_states)]
-    size_after = [np.zeros(shape(horizon)) for _ in range(n_states)]
+    worth = model.end_value.tolist()
+    low_after = [np.full(shape(horizon), worth[s]) for s in range(n_states)]
+    high_after = [np.full(shape(horizon), worth[s]) for s in range(n_states)]
+    size_after = [np.full(shape(horizon), abs(float(ends[s]))) for s in range(n_states)]
     with np.errstate(under="ignore"):
         for step in reversed(range(horizon)):
             rows = tables[int(model.table_of_step[step])]
             low_now, high_now, size_now = [], [], []
             for state in range(n_states):
-                best_size = np.zeros(shape(step))
+                best_size = np.full(shape(step), 0.0 if rows[state] else abs(float(ends[state])))
                 size_now.append(best_size)
                 if not rows[state]:
                     keep = np.ones(shape(step), bool)
                     for later in range(step, horizon):
                         keep &= inside(later, step)
-                    low_now.append(np.where(keep, 0.0, -np.inf))
+                    low_now.append(np.where(keep, worth[state], -np.inf))
                     high_now.append(low_now[-1].copy())
                     continue
                 best_low, best_high = np.full(shape(step), -np.inf), np.full(shape(step), -np.inf)
@@ -424,17 +508,20 @@ def dense_optimum(model: Any, budget: Any, cap: int = DENSE_CAP) -> Optimum:
                 high_now.append(best_high)
             low_after, high_after, size_after = low_now, high_now, size_now
     origin = (0,) * n_dims
-    low, high = float(low_after[model.start_index][origin]), float(high_after[model.start_index][origin])
-    if low == -math.inf:
-        return Optimum(None, Fraction(0), sum(sizes))
-    middle = (Fraction(low) + Fraction(high)) / 2
-    earned_size = Fraction(float(size_after[model.start_index][origin]))
-    return Optimum(middle, max(abs(middle), earned_size), sum(sizes), (Fraction(high) - Fraction(low)) / 2)
+    low = high = earned_size = Fraction(0)
+    for s, chance in zip(model.start_states.tolist(), map(Fraction, model.start_probability.tolist()), strict=True):
+        if low_after[s][origin] == -math.inf:
+            return Optimum(None, Fraction(0), sum(sizes))
+        low += chance * Fraction(float(low_after[s][origin]))
+        high += chance * Fraction(float(high_after[s][origin]))
+        earned_size += chance * Fraction(float(size_after[s][origin]))
+    middle = (low + high) / 2
+    return Optimum(middle, max(abs(middle), earned_size), sum(sizes), (high - low) / 2)
 
 
 def backward_value(mdp: Any) -> float:
     """Return the value of an augmented MDP by backward induction; minus infinity if a limit must be broken."""
-    value = np.zeros(mdp.n_nodes)
+    value = mdp.end_reward.copy()
     value[mdp.dead_ends] = -np.inf
     indptr, transitions = mdp.row_indptr, mdp.transitions
     for layer in reversed(range(len(mdp.layer_indptr) - 1)):
@@ -449,7 +536,8 @@ def backward_value(mdp: Any) -> float:
                 total = -math.inf if np.isneginf(later).any() else float(transitions.data[at] @ later)
                 best = max(best, float(mdp.reward[r]) + total)
             value[node] = best
-    return float(value[mdp.start])
+    first_values = value[mdp.start_nodes]
+    return -math.inf if np.isneginf(first_values).any() else float(mdp.start_probability @ first_values)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -465,7 +553,7 @@ class Walk:
     value : Fraction
         Expected reward; nothing is earned where the policy decides nothing.
     broken : bool
-        Whether some history breaks a limit.
+        Whether some history breaks a limit, or ends where it must not.
     violation_probability : Fraction
     most, least : dict of str to list of Fraction
         Extremes of what was spent after each step, for every resource of the model.
@@ -497,16 +585,17 @@ class _Counter:
         self.at = [setting.tracked.index(name) for name in policy.resources]
         self.rounds = any(kind != "exact" for kind in policy.counting)
 
-    def nothing(self) -> Amounts:
-        return (0,) * len(self.at) if self.rounds else ()
+    def first(self) -> Amounts:
+        return tuple(map(int, self.policy.initial_D)) if self.rounds else ()
 
     def plus(self, counted: Amounts, cost: Amounts) -> Amounts:
         if not self.rounds:
             return ()
-        found = []
-        for x, d, unit, kind in zip(counted, self.at, self.policy.units, self.policy.counting, strict=True):
+        policy, found = self.policy, []
+        for k, (x, d, unit, kind) in enumerate(zip(counted, self.at, policy.units, policy.counting, strict=True)):
             ticks = Fraction(cost[d], self.setting.ticks[d]) / unit
-            found.append(x + (math.ceil(ticks) if kind == "up" else math.floor(ticks)))
+            then = x + (math.ceil(ticks) if kind == "up" else math.floor(ticks))
+            found.append(min(max(then, int(policy.floor_D[k])), int(policy.ceiling_D[k])))
             if kind == "exact" and ticks.denominator != 1:
                 raise AssertionError(f"a cost of {ticks} ticks in a policy that counts exactly")
         return tuple(found)
@@ -527,7 +616,7 @@ class _Counter:
         return int(self.setting.model.actions.index(named))
 
 
-def walk(model: Any, budget: Any, policy: Any, cap: int = NODE_CAP) -> Walk:
+def walk(model: Any, budget: Any, policy: Any, cap: int = NODE_CAP, spent: Any = None) -> Walk:
     """Follow a policy through all its histories in exact arithmetic; equal nodes are merged.
 
     Parameters
@@ -538,18 +627,20 @@ def walk(model: Any, budget: Any, policy: Any, cap: int = NODE_CAP) -> Walk:
         The limits to check; they may differ from the policy's own.
     policy : AugmentedPolicy
     cap : int
+    spent : dict of str to number, optional
+        What has been spent before the first step.
 
     Raises
     ------
     TooLarge
         If there are more than `cap` nodes.
     """
-    setting = Setting.of(model, budget, everything=True)
+    setting = Setting.of(model, budget, spent=spent, everything=True)
     counter = _Counter(setting, policy)
     horizon = setting.horizon
     Node = tuple[int, Amounts, Amounts, bool]
-    state, spent = setting.start
-    reached: set[Node] = {(state, spent, counter.nothing(), False)}
+    starts = [(weight, (*node, counter.first(), False)) for weight, node in setting.starts]
+    reached: set[Node] = {node for _, node in starts}
     layers: list[dict[Node, tuple[int, list[tuple[int, Node]]]]] = []
     stuck: tuple[int, Hashable, dict[str, Fraction]] | None = None
     stopped, nodes, scale = False, 0, 0
@@ -561,10 +652,10 @@ def walk(model: Any, budget: Any, policy: Any, cap: int = NODE_CAP) -> Walk:
         following: set[Node] = set()
         largest = 0
         for node in reached:
-            state, spent, counted, broken = node
+            state, amount, counted, broken = node
             row = None
-            if state != OVER:
-                action = counter.action(step, state, spent, counted)
+            if state >= 0:
+                action = counter.action(step, state, amount, counted)
                 row = next((row for row in setting.rows(step, state) if row.action == action), None)
                 if row is None:
                     if action is not None:
@@ -572,14 +663,15 @@ def walk(model: Any, budget: Any, policy: Any, cap: int = NODE_CAP) -> Walk:
                     if broken:
                         stopped = True
                     else:
-                        stuck = stuck or (step, model.states[state], setting.amounts(spent))
+                        stuck = stuck or (step, model.states[state], setting.amounts(amount))
             if row is None:
-                then: list[tuple[int, Node]] = [(one, (OVER, spent, counted, broken or not setting.keeps(step, spent)))]
+                over = broken or not setting.keeps(step, amount)
+                then: list[tuple[int, Node]] = [(one, (min(state, ~state), amount, counted, over))]
                 layer[node] = (0, then)
             else:
                 then = []
                 for outcome in row.outcomes:
-                    after = _plus(spent, outcome.cost)
+                    after = setting.plus(amount, outcome.cost)
                     over = broken or not setting.keeps(step, after)
                     arrived = setting.arrive(step + 1, outcome.next_state)
                     then.append((outcome.weight, (arrived, after, counter.plus(counted, outcome.cost), over)))
@@ -596,8 +688,11 @@ def walk(model: Any, budget: Any, policy: Any, cap: int = NODE_CAP) -> Walk:
             column = [node[1][d] for node in reached]
             most[name].append(Fraction(max(column), setting.ticks[d]))
             least[name].append(Fraction(min(column), setting.ticks[d]))
-    any_broken = any(node[3] for node in reached)
-    value, chance = dict.fromkeys(reached, 0), {node: int(node[3]) for node in reached}
+    # an episode that the policy leaves without a decision has ended as well
+    broken_at_last = {node: node[3] or setting.ends[~node[0]] is None for node in reached}
+    value = {node: setting.end_rewards[~node[0]] for node in reached}
+    chance = {node: int(broken) for node, broken in broken_at_last.items()}
+    scale += max(map(abs, value.values()))
     for step in reversed(range(horizon)):
         shift = (horizon - step) * setting.weight_bits
         value, chance = (
@@ -607,27 +702,28 @@ def walk(model: Any, budget: Any, policy: Any, cap: int = NODE_CAP) -> Walk:
             },
             {node: sum(weight * chance[after] for weight, after in then) for node, (_, then) in layers[step].items()},
         )
-    (start,) = layers[0]
+    total = setting.value(0, sum(weight * value[node] for weight, node in starts)) / (1 << setting.start_bits)
+    risk = sum(weight * chance[node] for weight, node in starts)
     return Walk(
-        setting.value(0, value[start]),
-        any_broken,
-        Fraction(chance[start], 1 << (horizon * setting.weight_bits)),
+        total,
+        any(broken_at_last.values()),
+        Fraction(risk, 1 << (horizon * setting.weight_bits + setting.start_bits)),
         most,
         least,
         stuck,
         stopped,
-        max(abs(setting.value(0, value[start])), Fraction(scale, 1 << setting.reward_bits)),
+        max(abs(total), Fraction(scale, 1 << setting.reward_bits)),
         nodes,
     )
 
 
-def overflows(model: Any, budget: Any, bits: int = 61) -> bool:
+def overflows(model: Any, budget: Any, bits: int = 61, spent: Any = None) -> bool:
     """Return whether some tracked resource has no common unit in which all sums fit into `bits` bits.
 
     Sums are bounded as documented: the largest costs of each sign of every step, and the largest limit beside them.
     `bits` leaves a margin below the 63 of the package, as a bound on sums may be somewhat larger than the sums.
     """
-    setting = Setting.of(model, budget)
+    setting = Setting.of(model, budget, spent=spent)
     for d in range(len(setting.tracked)):
         up = down = 0
         costs: list[int] = []
@@ -638,8 +734,9 @@ def overflows(model: Any, budget: Any, bits: int = 61) -> bool:
             up, down = up + max([0, *here]), down + min([0, *here])
             costs += here
         limits = [abs(x) for side in (setting.upper, setting.lower) for each in side if (x := each[d]) is not None]
-        unit = math.gcd(*costs) or math.gcd(*limits) or 1
-        if max(up, -down) + max(limits, default=0) > unit * 2**bits:
+        fixed = [abs(x) for each in (setting.initial, setting.floor, setting.ceiling) if (x := each[d]) is not None]
+        unit = math.gcd(*costs, *fixed) or math.gcd(*limits) or 1
+        if max(up, -down) + max(limits, default=0) + sum(fixed) > unit * 2**bits:
             return True
     return False
 
@@ -652,7 +749,7 @@ def value_of(function: Callable[[], Optimum]) -> Optimum | None:
         return None
 
 
-def optimum(model: Any, budget: Any, cap: int = NODE_CAP) -> Optimum | None:
+def optimum(model: Any, budget: Any, cap: int = NODE_CAP, spent: Any = None) -> Optimum | None:
     """Return the optimum by an oracle that accepts the problem; None if none does."""
-    exact = value_of(lambda: exact_optimum(model, budget, cap))
-    return exact if exact is not None else value_of(lambda: dense_optimum(model, budget))
+    exact = value_of(lambda: exact_optimum(model, budget, cap, spent))
+    return exact if exact is not None else value_of(lambda: dense_optimum(model, budget, spent=spent))

@@ -60,6 +60,18 @@ class Limit(NamedTuple):
     final: bool = False
 
 
+class Account(NamedTuple):
+    """How the amount spent of one resource behaves: where it saturates, and where it begins."""
+
+    floor: Number | None = None
+    ceiling: Number | None = None
+    initial: Number = 0
+
+
+#: What a problem may have besides rows and limits, in the order in which statistics list them.
+FEATURES = ("floor", "ceiling", "initial", "start", "end_reward", "goal")
+
+
 @dataclass(frozen=True)
 class Problem:
     """A model and a budget.
@@ -68,7 +80,8 @@ class Problem:
     ----------
     horizon : int or None
         None for a discounted model.
-    start : hashable
+    start : hashable, or dict of hashable to Number
+        The first state, or the probability of each possible one.
     resources : tuple of str
     rows : tuple of Row
     limits : dict of str to Limit
@@ -78,6 +91,12 @@ class Problem:
     discount : Number or None
     tags : frozenset of str
         What the generator put into it, for statistics and for choosing checks.
+    accounts : dict of str to Account
+        Floor, ceiling and initial amount of resources; one that is missing has neither and begins at 0.
+    end_reward : dict of state to Number
+        What it is worth to end there.
+    goals : tuple of states, or None
+        Where an episode may end; None for everywhere.
     """
 
     horizon: int | None
@@ -88,14 +107,22 @@ class Problem:
     terminal: tuple[tuple[Any, tuple[int, ...] | None], ...] = ()
     discount: Number | None = None
     tags: frozenset[str] = frozenset()
+    accounts: Mapping[str, Account] = field(default_factory=dict)
+    end_reward: Mapping[Any, Number] = field(default_factory=dict)
+    goals: tuple[Any, ...] | None = None
 
     def build(self) -> tuple[Any, dict[str, Any]]:
-        """Return the model and the budget that `solvent.solve` takes."""
+        """Return the model and the budget that `solvent.solve` takes; see `given` for what else it takes."""
         import solvent
 
-        options: dict[str, Any] = {"horizon": self.horizon, "start": self.start, "resources": list(self.resources)}
+        resources = [self._resource(name) for name in self.resources]
+        options: dict[str, Any] = {"horizon": self.horizon, "start": self.start, "resources": resources}
         if self.discount is not None:
             options["discount"] = self.discount
+        if self.end_reward:
+            options["end_reward"] = dict(self.end_reward)
+        if self.goals is not None:
+            options["must_end_in"] = list(self.goals)
         builder = solvent.CMDP.builder(**options)
         for row in self.rows:
             outcomes = [(o.probability, o.next_state, [_cost(cost) for cost in o.cost]) for o in row.outcomes]
@@ -118,6 +145,43 @@ class Problem:
                 lower = list(limit.lower) if isinstance(limit.lower, tuple) else limit.lower
                 budget[name] = solvent.Budget(upper=upper, lower=lower)
         return budget
+
+    def _resource(self, name: str) -> Any:
+        import solvent
+
+        account = self.account(name)
+        if account.floor is None and account.ceiling is None:
+            return name
+        return solvent.Resource(name, floor=account.floor, ceiling=account.ceiling)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Keyword arguments besides the budget: what has been spent before the first step, if anything."""
+        spent = {name: each.initial for name, each in self.accounts.items() if Fraction(each.initial)}
+        return {"spent": spent} if spent else {}
+
+    def account(self, name: str) -> Account:
+        """Return the account of a resource."""
+        return self.accounts.get(name, Account())
+
+    @property
+    def first_states(self) -> dict[Any, Number]:
+        """Probability of each possible first state."""
+        return dict(self.start) if isinstance(self.start, Mapping) else {self.start: 1}
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Which of `FEATURES` it has."""
+        accounts = [self.account(name) for name in self.resources]
+        has = {
+            "floor": any(each.floor is not None for each in accounts),
+            "ceiling": any(each.ceiling is not None for each in accounts),
+            "initial": any(Fraction(each.initial) for each in accounts),
+            "start": len(self.first_states) > 1,
+            "end_reward": bool(self.end_reward),
+            "goal": self.goals is not None,
+        }
+        return tuple(name for name in FEATURES if has[name])
 
     def with_(self, **changes: Any) -> Problem:
         """Return a copy with some fields replaced."""

@@ -86,6 +86,8 @@ class Result:
     skipped: Counter[str] = field(default_factory=Counter)
     failures: list[Found] = field(default_factory=list)
     seconds: float = 0.0
+    answered: Counter[tuple[str, str]] = field(default_factory=Counter)
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 def work(pipe: Connection, settings: Settings) -> None:
@@ -158,6 +160,7 @@ def run_problem(seed: int, kind: str, settings: Settings, known: Counter[str], w
     except Exception as error:
         return Result(seed, kind, failures=[Found(_fuzzer_raises(error), problem, seed, kind)])
     result = Result(seed, kind, ledger.compared, ledger.skipped, seconds=time.monotonic() - began)
+    result.answered, result.refused = ledger.answered, ledger.refused
     first: dict[str, list[Failure]] = {}
     for failure in ledger.failures:
         first.setdefault(failure.check, []).append(failure)
@@ -227,6 +230,8 @@ class Tally:
     labels: dict[str, Counter[str]] = field(default_factory=dict)
     first_seen: dict[str, tuple[float, str, int]] = field(default_factory=dict)
     written: list[Path] = field(default_factory=list)
+    answered: Counter[tuple[str, str]] = field(default_factory=Counter)
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 class Fuzzer:
@@ -387,6 +392,8 @@ class Fuzzer:
         tally.by_kind[result.kind] += sum(result.compared.values())
         tally.compared += result.compared
         tally.skipped += result.skipped
+        tally.answered += result.answered
+        tally.refused += result.refused
         if result.failures:
             tally.failed[result.kind] += 1
         for i, found in enumerate(result.failures):
@@ -434,6 +441,9 @@ class Fuzzer:
         print(f"{'all':<15} {problems:>9,} {compared:>12,} {total:>9.1f} {failed:>9,}")
         for reason, count in tally.skipped.most_common():
             print(f"skipped: {reason}: {count:,}")
+        for call, feature in sorted(tally.refused):
+            answered, refused = tally.answered[call, feature], tally.refused[call, feature]
+            print(f"refused: {call}: {refused:,} problems with the feature {feature}; {answered:,} answered")
         for check, (seconds, kind, seed) in sorted(tally.first_seen.items(), key=lambda item: item[1]):
             labels = ", ".join(f"{label} ({count})" for label, count in tally.labels[check].most_common(4))
             print(f"{tally.checks[check]:>5} x {check}; first after {seconds:.0f} s, {kind}, seed {seed}; {labels}")

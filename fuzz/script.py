@@ -7,17 +7,19 @@ or is one of the fuzzer's own, does it need the package `fuzz`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 
 from fuzz.ledger import Comparison, Failure, Found, Run
 from fuzz.oracles import backward_value
-from fuzz.problems import Cost, Distribution, Limit, Problem
+from fuzz.problems import Account, Cost, Distribution, Limit, Problem
 
 #: What a script imports if it uses it.
 _IMPORTS = {
     "math.": "import math",
     "Fraction(": "from fractions import Fraction",
     ": Any": "from typing import Any",
+    "Random(": "from random import Random",
     "mock.": "from unittest import mock",
     "np.": "import numpy as np",
     "check_problem(": "from fuzz.checks import check_problem",
@@ -39,8 +41,12 @@ def script(found: Found, environment: Mapping[str, str] | None = None) -> str:
     title = f"{failure.check} ({failure.run.label}), kind {found.kind}, seed {found.seed}"
     if failure.comparison is not None:
         body = _comparison_lines(failure, failure.comparison)
+        pair = failure.comparison
+        given = {"spent": pair.problem.given, "other_spent": pair.other.given}
     else:
         body = [*model_lines(found.problem), "", *_call_lines(found)]
+        given = {"spent": found.problem.given}
+    body = [_spent_before(line, {name for name, options in given.items() if options}) for line in body]
     used = [line for mark, line in _IMPORTS.items() if any(mark in each for each in body)]
     standard = [line for line in used if " fuzz." not in line and " numpy" not in line]
     other = [line for line in used if line not in standard]
@@ -76,9 +82,14 @@ def _modules(run: Run) -> list[str]:
 
 def model_lines(problem: Problem, model: str = "model", budget: str = "budget") -> list[str]:
     """Return the lines that build a problem; `model` and `budget` are the names that they assign."""
-    options = [f"horizon={problem.horizon}", f"start={problem.start!r}", f"resources={list(problem.resources)!r}"]
+    resources = ", ".join(_resource(name, problem.account(name)) for name in problem.resources)
+    options = [f"horizon={problem.horizon}", f"start={problem.start!r}", f"resources=[{resources}]"]
     if problem.discount is not None:
         options.append(f"discount={problem.discount!r}")
+    if problem.end_reward:
+        options.append(f"end_reward={dict(problem.end_reward)!r}")
+    if problem.goals is not None:
+        options.append(f"must_end_in={list(problem.goals)!r}")
     lines = [f"b = solvent.CMDP.builder({', '.join(options)})"]
     for row in problem.rows:
         steps = "" if row.steps is None else f", steps={list(row.steps)!r}"
@@ -90,7 +101,34 @@ def model_lines(problem: Problem, model: str = "model", budget: str = "budget") 
     for state, when in problem.terminal:
         lines.append(f"b.terminal({state!r}{'' if when is None else f', steps={list(when)!r}'})")
     limits = ", ".join(f"{name!r}: {_limit(problem.limits.get(name))}" for name in problem.resources)
-    return [*lines, f"{model} = b.build()", f"{budget} = {{{limits}}}"]
+    lines += [f"{model} = b.build()", f"{budget} = {{{limits}}}"]
+    if problem.given:
+        lines.append(f"{budget.replace('budget', 'spent')} = {problem.given['spent']!r}")
+    return lines
+
+
+#: Calls that take the amounts spent before the first step.
+_TAKES_SPENT = re.compile(r"(solvent\.(solve|verify|augment|frontier|simulate|baselines\.chance)|\bwalk)\(")
+
+
+def _spent_before(line: str, names: Collection[str]) -> str:
+    """Return a line whose calls are given what has been spent before the first step, where the problem has that."""
+    at = 0
+    while (call := _TAKES_SPENT.search(line, at)) is not None:
+        depth, at = 1, call.end()
+        while depth:
+            depth += {"(": 1, ")": -1}.get(line[at], 0)
+            at += 1
+        name = "other_spent" if "other_model" in line[call.end() : at] else "spent"
+        if name in names:
+            line = f"{line[: at - 1]}, spent={name}{line[at - 1 :]}"
+    return line
+
+
+def _resource(name: str, account: Account) -> str:
+    ends = (("floor", account.floor), ("ceiling", account.ceiling))
+    stated = "".join(f", {side}={end!r}" for side, end in ends if end is not None)
+    return f"solvent.Resource({name!r}{stated})" if stated else repr(name)
 
 
 def _cost(cost: Cost) -> str:
@@ -127,6 +165,8 @@ def _call_lines(found: Found) -> list[str]:
         return ["print(model, budget)"]
     if run.function == "frontier":
         return _curve_lines(run)
+    if run.function == "remaining":
+        return _remaining_lines(run)
     if run.function == "curves":
         return ["for name in model.resources:", *_indented(_print_curve("solvent.frontier(model, name)"))]
     if run.function == "augment":
@@ -140,6 +180,20 @@ def _call_lines(found: Found) -> list[str]:
             "if mdp.feasible:",
             "    print(backward_value(mdp))",
             "print(solvent.solve(model, budget, method='reduction'))",
+        ]
+    if run.function == "verify":
+        names = "spent if len(model.resources) != 1 else {model.resources[0]: spent}"
+        return [
+            "",
+            "def act(step, state, spent):",
+            '    """Choose by lot, but always alike at the same node."""',
+            "    rows = model.rows(step, model.state_index(state))",
+            f"    spent = {names}",
+            f'    key = f"{run.options["seed"]}-{{step}}-{{state}}-{{[str(spent[name]) for name in model.resources]}}"',
+            "    return model.actions[model.row_action[Random(key).choice(rows)]]",
+            "",
+            "",
+            "print(repr(solvent.verify(model, act, budget)))",
         ]
     if run.function == "chance":
         return [
@@ -210,6 +264,19 @@ def _curve_lines(run: Run) -> list[str]:
     ]
 
 
+def _remaining_lines(run: Run) -> list[str]:
+    name, limit, at = run.options["resource"], run.options["limit"], run.options.get("remaining")
+    return [
+        f"fixed = {{**dict.fromkeys(model.resources), {name!r}: {limit!r}}}",
+        "draw, find = solvent.frontier, solvent.solve  # the amounts spent before are those given here",
+        f"curve = draw(model, {name!r}, vary='remaining', budget=fixed)",
+        "print(curve, curve.least_budget, list(zip(curve.budgets, map(float, curve.values), strict=True)))",
+        f"for x in {'curve.budgets' if at is None else f'[{at!r}]'}:",
+        f"    before = {{{name!r}: Fraction({limit!r}) - x}}",
+        "    print(x, curve.value(x), find(model, fixed, method='reduction', spent=before))",
+    ]
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # two calls
 
@@ -222,8 +289,8 @@ def _comparison_lines(failure: Failure, both: Comparison) -> list[str]:
     relation = both.relation
     if both.run.function == "curves":
         names = [(name, *relation.spending(name)) for name in both.problem.resources]
-        lines += ["# amounts of the second resource are the factor times those of the first"]
-        lines += [f"for name, other_name, factor in {names!r}:", "    print(name, other_name, factor)"]
+        lines += ["# amounts of the second resource are the factor times those of the first, plus the shift"]
+        lines += [f"for name, other_name, factor, shift in {names!r}:", "    print(name, other_name, factor, shift)"]
         lines += _indented(_print_curve("solvent.frontier(model, name)"))
         lines += _indented(_print_curve("solvent.frontier(other_model, other_name)", "other_curve"))
     else:
@@ -246,8 +313,9 @@ def _lift_lines(both: Comparison) -> list[str]:
     single = len(both.other.resources) == 1
     known = []
     for name in both.problem.resources:
-        new, factor = relation.spending(name)
-        known.append(f"{name!r}: {'spent' if single else f'spent[{new!r}]'} / {factor!r}")
+        new, factor, shift = relation.spending(name)
+        amount = "spent" if single else f"spent[{new!r}]"
+        known.append(f"{name!r}: {f'({amount} - {shift!r})' if shift else amount} / {factor!r}")
     lines = ["", "", "def act(step, state, spent):", '    """Follow the policy of the first problem in the second."""']
     if relation.delay:
         first = {row.state: row.action for row in reversed(both.other.rows)}

@@ -6,12 +6,12 @@ A candidate counts only if it can still be built and the same comparison fails i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
 from fuzz.generate import fraction_of
-from fuzz.problems import Cost, Distribution, Limit, Number, Problem, Row, Side
+from fuzz.problems import Account, Cost, Distribution, Limit, Number, Problem, Row, Side
 
 Keeps = Callable[[Problem], bool]
 
@@ -31,7 +31,14 @@ def shrink(problem: Problem, keeps: Keeps, seconds: float = 20.0) -> Problem:
     before = None
     while before != problem:
         before = problem
-        for candidates in (_fewer_rows, _fewer_steps, _fewer_resources, _fewer_outcomes, _simpler_numbers):
+        for candidates in (
+            _fewer_rows,
+            _fewer_steps,
+            _fewer_features,
+            _fewer_resources,
+            _fewer_outcomes,
+            _simpler_numbers,
+        ):
             changed = True
             while changed:
                 changed = False
@@ -56,6 +63,46 @@ def _fewer_steps(problem: Problem) -> Iterator[Problem]:
     if problem.horizon is not None and problem.horizon > 1:
         for horizon in dict.fromkeys((1, problem.horizon // 2, problem.horizon - 1)):
             yield from _shorter(problem, horizon)
+
+
+def _fewer_features(problem: Problem) -> Iterator[Problem]:
+    """Yield the problem without some of its floors, ceilings, initial amounts, end rewards, goals and first states."""
+    if problem.goals is not None:
+        yield problem.with_(goals=None)
+        if len(problem.goals) > 1:
+            yield from (problem.with_(goals=(goal,)) for goal in problem.goals)
+    if problem.end_reward:
+        yield problem.with_(end_reward={})
+        for state, reward in problem.end_reward.items():
+            rest = {other: worth for other, worth in problem.end_reward.items() if other != state}
+            yield problem.with_(end_reward=rest)
+            yield from (problem.with_(end_reward={**rest, state: simpler}) for simpler in _numbers(reward))
+    if isinstance(problem.start, Mapping):
+        yield from (problem.with_(start=state) for state in problem.start)
+        if len(problem.start) > 2:
+            for state in problem.start:
+                left = [other for other in problem.start if other != state]
+                yield problem.with_(start=dict.fromkeys(left, Fraction(1, len(left))))
+        even = dict.fromkeys(problem.start, Fraction(1, len(problem.start)))
+        if even != problem.start:
+            yield problem.with_(start=even)
+    if problem.accounts:
+        yield problem.with_(accounts={})
+    for name, account in problem.accounts.items():
+        yield problem.with_(accounts={key: each for key, each in problem.accounts.items() if key != name})
+        if account.floor is not None:
+            for floor in (None, *_numbers(account.floor)):
+                yield _with_account(problem, name, account._replace(floor=floor))
+        if account.ceiling is not None:
+            for ceiling in (None, *_numbers(account.ceiling)):
+                yield _with_account(problem, name, account._replace(ceiling=ceiling))
+        yield from (
+            _with_account(problem, name, account._replace(initial=simpler)) for simpler in _numbers(account.initial)
+        )
+
+
+def _with_account(problem: Problem, name: str, account: Account) -> Problem:
+    return problem.with_(accounts={**problem.accounts, name: account})
 
 
 def _fewer_resources(problem: Problem) -> Iterator[Problem]:
@@ -87,21 +134,33 @@ def _without_rows(problem: Problem, rows: tuple[Row, ...]) -> Iterator[Problem]:
     if not rows:
         return
     acting = {row.state for row in rows}
-    reached = {o.next_state for row in rows for o in row.outcomes} | {problem.start}
+    reached = {o.next_state for row in rows for o in row.outcomes} | {*problem.first_states}
+    reached |= {*(problem.goals or ())} & {state for state, _ in problem.terminal}
+    problem = _about(problem, reached | acting)
+    if problem.goals == ():
+        return
     declared = tuple((state, steps) for state, steps in problem.terminal if state in reached)
     over = {state for state, _ in declared}
     lost = sorted(reached - acting - over, key=repr)
     yield problem.with_(rows=rows, terminal=(*declared, *((state, None) for state in lost)))
-    if lost and problem.start in acting:
+    first = next(iter(problem.first_states))
+    if lost and first in acting and not {*problem.first_states} & {*lost}:
         back = tuple(
             row._replace(
-                outcomes=tuple(
-                    o._replace(next_state=problem.start) if o.next_state in lost else o for o in row.outcomes
-                )
+                outcomes=tuple(o._replace(next_state=first) if o.next_state in lost else o for o in row.outcomes)
             )
             for row in rows
         )
-        yield problem.with_(rows=back, terminal=declared)
+        kept = _about(problem, (reached | acting) - {*lost})
+        if kept.goals != ():
+            yield kept.with_(rows=back, terminal=declared)
+
+
+def _about(problem: Problem, states: Collection[Any]) -> Problem:
+    """Return the problem with end rewards and goals of some states only."""
+    ends = {state: reward for state, reward in problem.end_reward.items() if state in states}
+    goals = None if problem.goals is None else tuple(state for state in problem.goals if state in states)
+    return problem.with_(end_reward=ends, goals=goals)
 
 
 def _shorter(problem: Problem, horizon: int) -> Iterator[Problem]:
@@ -131,7 +190,9 @@ def _without_resource(problem: Problem, d: int) -> Problem:
     )
     name = problem.resources[d]
     limits = {key: limit for key, limit in problem.limits.items() if key != name}
-    return problem.with_(resources=problem.resources[:d] + problem.resources[d + 1 :], rows=rows, limits=limits)
+    accounts = {key: account for key, account in problem.accounts.items() if key != name}
+    names = problem.resources[:d] + problem.resources[d + 1 :]
+    return problem.with_(resources=names, rows=rows, limits=limits, accounts=accounts)
 
 
 def _with_limit(problem: Problem, name: str, limit: Limit) -> Problem:
@@ -212,3 +273,6 @@ def _numbers(number: Number) -> Iterator[Number]:
     if abs(value) < 10**300:
         candidates += [round(value), float(f"{float(value):.2g}"), int(value) // 2]
     yield from (simpler for simpler in candidates if _size(simpler) < _size(number))
+
+
+_CANDIDATES = (_fewer_rows, _fewer_steps, _fewer_features, _fewer_resources, _fewer_outcomes, _simpler_numbers)

@@ -20,18 +20,28 @@ from fractions import Fraction
 from random import Random
 from typing import Any, NamedTuple
 
+from fuzz.encodings import TooManyLevels, ends_as_step, levels_in_states, start_as_step, states_of
 from fuzz.generate import amount_of, fraction_of, support
-from fuzz.problems import Cost, Distribution, Limit, Number, Outcome, Problem, Row
+from fuzz.problems import Account, Cost, Distribution, Limit, Number, Outcome, Problem, Row
 
 _EPS = 2.0**-52
 _ZERO = Fraction(0)
 
 
 class Spending(NamedTuple):
-    """The name of a resource in the transformed problem, and the factor by which its amounts are multiplied."""
+    """The name of a resource in the transformed problem; its amounts are multiplied by a factor, then moved."""
 
     name: str
     factor: Fraction = Fraction(1)
+    shift: Fraction = Fraction(0)
+
+    def amount(self, original: Fraction) -> Fraction:
+        """Return what an amount of the original corresponds to."""
+        return self.factor * original + self.shift
+
+    def original(self, amount: Fraction) -> Fraction:
+        """Return the amount of the original that corresponds to one of the transformed problem."""
+        return (amount - self.shift) / self.factor
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,7 @@ class Relation:
         return Fraction(original) * Fraction(2) ** self.exponent + self.shift
 
     def spending(self, resource: str) -> Spending:
-        """Return name and factor of a resource of the original."""
+        """Return what becomes of the amounts of a resource of the original."""
         return self.spent.get(resource, Spending(resource))
 
 
@@ -127,13 +137,19 @@ def canonical(problem: Problem) -> Problem:
         for row in problem.rows
     )
     limits = {name: _map_limit(limit, lambda x: x) for name, limit in problem.limits.items()}
-    return problem.with_(rows=rows, limits=limits)
+    accounts = {name: _map_account(account, lambda x: x) for name, account in problem.accounts.items()}
+    start = problem.start
+    if isinstance(start, Mapping):
+        start = {state: _float(p) or 5e-324 for state, p in start.items() if Fraction(p)}
+    ends = {state: _float(reward) + 0.0 for state, reward in problem.end_reward.items()}
+    return problem.with_(rows=rows, limits=limits, accounts=accounts, start=start, end_reward=ends)
 
 
 def reward_size(problem: Problem) -> float:
-    """Return a bound on the absolute value of any policy: the horizon times the largest absolute reward."""
+    """Return a bound on the absolute value of any policy: the horizon times the largest absolute reward, and an end."""
     steps = float(problem.horizon) if problem.horizon is not None else 1 / (1 - float(_discount(problem)))
-    return steps * max((abs(_float(row.reward)) for row in problem.rows), default=0.0)
+    end = max((abs(_float(reward)) for reward in problem.end_reward.values()), default=0.0)
+    return steps * max((abs(_float(row.reward)) for row in problem.rows), default=0.0) + end
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -159,6 +175,15 @@ def _map_side(side: Any, change: Callable[[Fraction], Fraction]) -> Any:
 
 def _map_limit(limit: Limit, change: Callable[[Fraction], Fraction]) -> Limit:
     return limit._replace(upper=_map_side(limit.upper, change), lower=_map_side(limit.lower, change))
+
+
+def _map_account(account: Account, change: Callable[[Fraction], Fraction]) -> Account:
+    floor, ceiling = (None if end is None else change(fraction_of(end)) for end in (account.floor, account.ceiling))
+    return Account(floor, ceiling, change(fraction_of(account.initial)))
+
+
+def _initial(problem: Problem, d: int) -> Fraction:
+    return fraction_of(problem.account(problem.resources[d]).initial)
 
 
 def _per_step(problem: Problem, resource: str) -> tuple[list[Fraction | None], list[Fraction | None]]:
@@ -211,9 +236,10 @@ def _halves(p: float, rng: Random) -> tuple[float, float] | None:
 
 
 def _deviation(problem: Problem) -> Fraction:
-    """Return the largest difference between the sum of a row's probabilities and one."""
-    sums = (sum((Fraction(o.probability) for o in row.outcomes), _ZERO) for row in problem.rows)
-    return max((abs(total - 1) for total in sums), default=_ZERO)
+    """Return the largest difference between one and the sum of the probabilities of a row, or of the first states."""
+    sums = [sum((Fraction(o.probability) for o in row.outcomes), _ZERO) for row in problem.rows]
+    sums.append(sum((Fraction(p) for p in problem.first_states.values()), _ZERO))
+    return max(abs(total - 1) for total in sums)
 
 
 def _slack(problem: Problem) -> float:
@@ -252,7 +278,7 @@ def _add_resource(
 def _reached(problem: Problem) -> tuple[set[tuple[int, Any]], bool]:
     """Return the (step, state) pairs that can be reached, limits aside, and whether all of them have actions."""
     assert problem.horizon is not None
-    current, found, acting = {problem.start}, set(), True
+    current, found, acting = {*problem.first_states}, set(), True
     for step in range(problem.horizon):
         found |= {(step, state) for state in current}
         after = set()
@@ -407,7 +433,12 @@ def clone_state(problem: Problem, rng: Random) -> Transformed | None:
         for name in ([state, copy] if row.state == state else [row.state])
     )
     over = tuple((name, steps) for at, steps in problem.terminal for name in ([state, copy] if at == state else [at]))
-    changed = _with_outcomes(problem.with_(rows=rows, terminal=over), change)
+    ends, goals = dict(problem.end_reward), problem.goals
+    if state in ends:
+        ends[copy] = ends[state]
+    if goals is not None and state in goals:
+        goals = (*goals, copy)
+    changed = _with_outcomes(problem.with_(rows=rows, terminal=over, end_reward=ends, goals=goals), change)
     return _same(problem, changed, states={copy: state})
 
 
@@ -421,7 +452,7 @@ def rename(problem: Problem, rng: Random) -> Transformed | None:
     states = list(
         dict.fromkeys(
             [
-                problem.start,
+                *problem.first_states,
                 *(row.state for row in problem.rows),
                 *(o.next_state for row in problem.rows for o in row.outcomes),
                 *(state for state, _ in problem.terminal),
@@ -433,8 +464,12 @@ def rename(problem: Problem, rng: Random) -> Transformed | None:
     action = dict(zip(actions, (("action", i) for i in rng.sample(range(1000), len(actions))), strict=True))
     numbers = rng.sample(range(1000), len(problem.resources))
     resource = {name: f"resource {i}" for name, i in zip(problem.resources, numbers, strict=True)}
+    single = not isinstance(problem.start, Mapping)
     changed = problem.with_(
-        start=state[problem.start],
+        start=state[problem.start] if single else {state[name]: p for name, p in problem.first_states.items()},
+        accounts={resource[name]: account for name, account in problem.accounts.items()},
+        end_reward={state[name]: reward for name, reward in problem.end_reward.items()},
+        goals=None if problem.goals is None else tuple(state[name] for name in problem.goals),
         resources=tuple(resource[name] for name in problem.resources),
         rows=tuple(
             Row(
@@ -547,14 +582,17 @@ def add_unsafe_action(problem: Problem, rng: Random) -> Transformed | None:
     choices = []
     for d, name in enumerate(problem.resources):
         upper, lower = _per_step(problem, name)
+        account = problem.account(name)  # a cost beyond an end counts only in part
+        sides = ((1, upper, account.ceiling), (-1, lower, account.floor))
         if not _is_continuous(problem, d):
-            choices += [(d, sign) for sign, side in ((1, upper), (-1, lower)) if side[-1] is not None]
+            choices += [(d, sign) for sign, side, end in sides if side[-1] is not None and end is None]
     if not choices:
         return None
     d, sign = rng.choice(choices)
     most = max(abs(amount_of(cost)) for cost in _costs(problem, d))
     step = most or Fraction(1)
-    enough = 4 * (_largest_limit(problem, problem.resources[d]) + problem.horizon * most) // step + 4
+    known = _largest_limit(problem, problem.resources[d]) + abs(_initial(problem, d))
+    enough = 4 * (known + problem.horizon * most) // step + 4
     cost = sign * step * enough * rng.choice([1, 1, 3, 1000])
     model_row = rng.choice(problem.rows)
     keep = rng.random() < 0.5  # whether costs still differ, and stay independent of next states if they were
@@ -618,6 +656,7 @@ def add_loose_limit(problem: Problem, rng: Random) -> Transformed | None:
     sign = 1 if side == "upper" else -1
     most = max(_ZERO, *(sign * amount_of(cost) for cost in _costs(problem, d)))
     loose = sign * (problem.horizon * most + Fraction(rng.choice(["0", "0", "1", "1/2", "1000000"])))
+    loose += _initial(problem, d)
     name = problem.resources[d]
     limit = problem.limits.get(name, Limit())
     value = loose if rng.random() < 0.7 else tuple(rng.choice([loose, loose + sign]) for _ in range(problem.horizon))
@@ -640,17 +679,21 @@ def scale_rewards(problem: Problem, rng: Random) -> Transformed | None:
     The value of every policy is multiplied by it. Floats are multiplied without rounding as long as none overflows or
     becomes subnormal, so that every comparison of values comes out the same and bounds are multiplied exactly.
     """
-    rewards = [abs(_float(row.reward)) for row in problem.rows if row.reward]
+    rewards = [abs(_float(x)) for x in (*(row.reward for row in problem.rows), *problem.end_reward.values()) if x]
     if not rewards:
         return None
     least = min(_float(o.probability) for row in problem.rows for o in row.outcomes)
+    least = min(least, *(_float(p) for p in problem.first_states.values()), 1.0)
     depth = math.log2(min(rewards)) + (problem.horizon or 100) * math.log2(least)
-    height = math.log2(max(rewards)) + math.log2(problem.horizon or 100)
+    height = math.log2(max(rewards)) + math.log2((problem.horizon or 100) + 1)
     exponents = [k for k in range(-60, 61) if k and depth + min(k, 0) > -900 and height + max(k, 0) < 900]
     if not exponents:
         return None
     k = rng.choice([rng.choice(exponents), exponents[0], exponents[-1]])
-    changed = problem.with_(rows=tuple(row._replace(reward=math.ldexp(_float(row.reward), k)) for row in problem.rows))
+    changed = problem.with_(
+        rows=tuple(row._replace(reward=math.ldexp(_float(row.reward), k)) for row in problem.rows),
+        end_reward={state: math.ldexp(_float(reward), k) for state, reward in problem.end_reward.items()},
+    )
     return Transformed(changed, Relation(exponent=k, exact=True))
 
 
@@ -688,6 +731,27 @@ def shift_rewards(problem: Problem, rng: Random) -> Transformed | None:
     return None
 
 
+@_register
+def shift_end_rewards(problem: Problem, rng: Random) -> Transformed | None:
+    """Add a constant to what all ends are worth.
+
+    Every history ends once and earns the constant once. It is such that the sums of floats are exact.
+    """
+    if problem.horizon is None:
+        return None
+    states = states_of(problem)
+    ends = {state: _float(problem.end_reward.get(state, 0)) for state in states}
+    size = reward_size(problem) / (problem.horizon + 1) or 1.0
+    power = 2.0 ** math.floor(math.log2(size))
+    for shift in rng.sample([1.0, -1.0, power, -power, power / 2, 8 * power, -16.0], 7):
+        moved = {state: end + shift for state, end in ends.items()}
+        if all(Fraction(moved[state]) == Fraction(ends[state]) + Fraction(shift) for state in states):
+            lost = 2 * (problem.horizon + 1) * float(_deviation(problem)) * abs(shift)
+            relation = Relation(shift=Fraction(shift), slack=_slack(problem) + lost)
+            return Transformed(problem.with_(end_reward=moved), relation)
+    return None
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # costs and limits
 
@@ -714,7 +778,10 @@ def scale_costs(problem: Problem, rng: Random) -> Transformed | None:
     limits = dict(problem.limits)
     for name in factors.keys() & limits.keys():
         limits[name] = _map_limit(limits[name], factors[name].__mul__)
-    changed = _with_outcomes(problem.with_(limits=limits), change)
+    accounts = dict(problem.accounts)
+    for name in factors.keys() & accounts.keys():
+        accounts[name] = _map_account(accounts[name], factors[name].__mul__)
+    changed = _with_outcomes(problem.with_(limits=limits, accounts=accounts), change)
     return _same(problem, changed, spent={name: Spending(name, factor) for name, factor in factors.items()})
 
 
@@ -731,11 +798,12 @@ def enlarge_settled_costs(problem: Problem, rng: Random) -> Transformed | None:
     rows = problem.rows
     for d, name in enumerate(problem.resources):
         upper, lower = ([x for x in side if x is not None] for side in _per_step(problem, name))
-        if _is_continuous(problem, d) or bool(upper) == bool(lower):
+        if _is_continuous(problem, d) or bool(upper) == bool(lower) or _saturates(problem, name):
             continue
         sign = 1 if lower else -1  # where amounts are safe
         values = [sign * amount_of(cost) for cost in _costs(problem, d)]
         enough = max(sign * x for x in (*upper, *lower)) + 2 * problem.horizon * max(_ZERO, -min(values))
+        enough += abs(_initial(problem, d))
         if max(values) < enough or max(values) <= 0:
             continue
         changed = True
@@ -753,7 +821,7 @@ def enlarge_settled_costs(problem: Problem, rng: Random) -> Transformed | None:
 
 @_register
 def mirror(problem: Problem, rng: Random) -> Transformed | None:
-    """Change the sign of the costs of some resources, and exchange their upper and lower limits.
+    """Change the sign of the costs of some resources, and exchange upper and lower limits, floors and ceilings.
 
     Spending at most b is the same as gaining back at least -b. The most that was spent becomes minus the least. If both
     sides are limited, rounding costs down is no longer the mirror image of itself.
@@ -780,9 +848,13 @@ def mirror(problem: Problem, rng: Random) -> Transformed | None:
         turned = _map_limit(limits[name], lambda x: -x)
         limits[name] = turned._replace(upper=turned.lower, lower=turned.upper)
     one_sided = all(limit.upper is None or limit.lower is None for name, limit in limits.items() if name in chosen)
+    accounts = dict(problem.accounts)
+    for name in chosen & set(accounts):
+        flipped = _map_account(accounts[name], lambda x: -x)
+        accounts[name] = flipped._replace(floor=flipped.ceiling, ceiling=flipped.floor)
     return _same(
         problem,
-        _with_outcomes(problem.with_(limits=limits), change),
+        _with_outcomes(problem.with_(limits=limits, accounts=accounts), change),
         spent={name: Spending(name, Fraction(-1)) for name in chosen},
         rounding=one_sided,
     )
@@ -834,7 +906,95 @@ def duplicate_resource(problem: Problem, rng: Random) -> Transformed | None:
 
     changed = _add_resource(problem, name, rng.randint(0, len(problem.resources)), cost)
     limits = {**problem.limits, name: _map_limit(problem.limits[original], lambda x: factor * x)}
-    return _same(problem, changed.with_(limits=limits), copies={name: (original, factor)})
+    accounts = {**problem.accounts, name: _map_account(problem.account(original), lambda x: factor * x)}
+    return _same(problem, changed.with_(limits=limits, accounts=accounts), copies={name: (original, factor)})
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# accounts, starts and ends
+
+
+def _saturates(problem: Problem, name: str) -> bool:
+    account = problem.account(name)
+    return account.floor is not None or account.ceiling is not None
+
+
+@_register
+def shift_accounts(problem: Problem, rng: Random) -> Transformed | None:
+    """Move the initial amount of each resource together with its limits, floor and ceiling.
+
+    All amounts are moved alike. Shares of limits, which "relative" rounds to, are others.
+    """
+    if problem.horizon is None or not problem.resources:
+        return None
+    amounts: list[Fraction] = [_ZERO, Fraction(1), Fraction(-2), Fraction(1, 3), Fraction(1000)]
+    shifts = {name: rng.choice(amounts) for name in problem.resources}
+    if not any(shifts.values()):
+        return None
+    accounts, limits = {}, dict(problem.limits)
+    for name, shift in shifts.items():
+        accounts[name] = _map_account(problem.account(name), shift.__add__)
+        if name in limits:
+            limits[name] = _map_limit(limits[name], shift.__add__)
+    spent = {name: Spending(name, shift=shift) for name, shift in shifts.items()}
+    return _same(problem, problem.with_(accounts=accounts, limits=limits), spent=spent, rounding=False)
+
+
+@_register
+def add_loose_ends(problem: Problem, rng: Random) -> Transformed | None:
+    """Give resources a floor and a ceiling beyond what any history can spend.
+
+    The initial amount plus the least, and the greatest, costs of all steps is never passed, so nothing saturates there.
+    """
+    if problem.horizon is None:
+        return None
+    accounts = dict(problem.accounts)
+    for d, name in enumerate(problem.resources):
+        if _is_continuous(problem, d) or rng.random() < 0.3:
+            continue
+        account, costs = problem.account(name), [amount_of(cost) for cost in _costs(problem, d)]
+        further = Fraction(rng.choice(["0", "0", "1", "1/2", "1000"]))
+        lowest = _initial(problem, d) + problem.horizon * min(_ZERO, *costs) - further
+        highest = _initial(problem, d) + problem.horizon * max(_ZERO, *costs) + further
+        if account.floor is None and rng.random() < 0.7:
+            account = account._replace(floor=lowest)
+        if account.ceiling is None and rng.random() < 0.7:
+            account = account._replace(ceiling=highest)
+        accounts[name] = account
+    if accounts == problem.accounts:
+        return None
+    return _same(problem, problem.with_(accounts=accounts), rounding=False)
+
+
+@_register
+def put_levels_in_states(problem: Problem, rng: Random) -> Transformed | None:
+    """Make the levels of saturating resources part of the state; see `encodings.levels_in_states`."""
+    if problem.horizon is None or not any(_saturates(problem, name) for name in problem.resources):
+        return None
+    if any(_is_continuous(problem, d) for d in range(len(problem.resources))):
+        return None
+    try:
+        changed = levels_in_states(problem, 120)
+    except TooManyLevels:
+        return None
+    origin = {state: state[0] for state in states_of(changed)}
+    return _same(problem, changed, states=origin, rounding=False)
+
+
+@_register
+def begin_in_a_step(problem: Problem, rng: Random) -> Transformed | None:
+    """Draw the first state and spend initial amounts in an extra first step; see `encodings.start_as_step`."""
+    if problem.horizon is None or not {"start", "initial"} & set(problem.features):
+        return None
+    return _same(problem, start_as_step(problem), delay=1, rounding=False, curves=False)
+
+
+@_register
+def end_in_a_step(problem: Problem, rng: Random) -> Transformed | None:
+    """Earn what ends are worth in an extra last step, with goals as a resource; see `encodings.ends_as_step`."""
+    if problem.horizon is None or not {"end_reward", "goal"} & set(problem.features):
+        return None
+    return _same(problem, ends_as_step(problem), rounding=False, curves=False, lifts=False)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -867,7 +1027,8 @@ def prefix_step(problem: Problem, rng: Random) -> Transformed | None:
     start, wait = ("before", 0), ("wait", 0)
     rows = [row if row.steps is None else row._replace(steps=tuple(s + 1 for s in row.steps)) for row in problem.rows]
     nothing: tuple[Cost, ...] = (_ZERO,) * len(problem.resources)
-    rows.append(Row(start, wait, 0.0, (Outcome(1.0, problem.start, nothing),)))
+    first = tuple(Outcome(_float(p), state, nothing) for state, p in problem.first_states.items())
+    rows.append(Row(start, wait, 0.0, first))
     terminal = tuple(
         (state, None if steps is None else tuple(s + 1 for s in steps)) for state, steps in problem.terminal
     )
@@ -881,7 +1042,9 @@ def prefix_step(problem: Problem, rng: Random) -> Transformed | None:
             side = getattr(limit, key)
             if isinstance(side, tuple):
                 sides[key] = (None, *side)
-            elif side is not None and (sign * fraction_of(side) < 0 or rng.random() < 0.5):
+            elif side is not None and (
+                sign * fraction_of(side) < sign * _initial(problem, problem.resources.index(name)) or rng.random() < 0.5
+            ):
                 sides[key] = (None, *[side] * problem.horizon)
             else:
                 sides[key] = side

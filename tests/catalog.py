@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import solvent
 from solvent.model import instances
 from solvent.model.budget import Budget, resolve
 from solvent.model.cmdp import CMDP
 from solvent.solvers import registry
+from solvent.solvers.frontier import bounds as frontier_bounds
 from solvent.solvers.problem import Problem
+from solvent.solvers.reduction import layers as reduction
 from test_examples import OPTIMA, moved
 
 INFEASIBLE = -math.inf
@@ -46,6 +50,8 @@ class Case:
         What an optimal policy spends at worst, where every optimal policy spends the same.
     without : tuple of str
         Methods that would take too long.
+    spent : optional
+        What has been spent before the first step.
     """
 
     name: str
@@ -54,6 +60,7 @@ class Case:
     budget: Any = None
     worst: dict[str, Any] = field(default_factory=dict)
     without: tuple[str, ...] = ()
+    spent: Any = None
 
     @property
     def model(self) -> CMDP:
@@ -62,7 +69,7 @@ class Case:
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods that accept this problem, with their variants."""
-        problem = Problem.exact(self.model, resolve(self.model, self.budget))
+        problem = Problem.exact(self.model, resolve(self.model, self.budget, self.spent))
         fit = {name for name in registry.names() if registry.get(name).accepts(problem) is None}
         names = [*registry.names(), *VARIANTS, registry.AUTO]
         return tuple(
@@ -70,6 +77,23 @@ class Case:
             for name in names
             if name not in self.without and (name == registry.AUTO or VARIANTS.get(name, name) in fit)
         )
+
+
+def run(method: str, model: CMDP, budget: Any = None, spent: Any = None) -> Any:
+    """Solve by one of `ALL_METHODS`, which are finer than those of `solve`."""
+    options: dict[str, Any] = {} if spent is None else {"spent": spent}
+    with ExitStack() as stack:
+        if method == "hash":
+            stack.enter_context(mock.patch.object(reduction, "_GRID_KEYS", 0))
+        if method == "plain":
+            options["prune"] = False
+        if method == "points":
+            stack.enter_context(mock.patch.object(frontier_bounds, "DENSE_WIDTH", -1))
+        if method == "frontier":
+            stack.enter_context(mock.patch.object(frontier_bounds, "DENSE_FROM", 0))
+        solution = solvent.solve(model, budget, method=VARIANTS.get(method, method), **options)
+    assert method != "points" or solution.stats.representation == "points"
+    return solution
 
 
 @cache
@@ -293,6 +317,62 @@ def two_stores(seed: int = 5) -> CMDP:
     )
 
 
+def tank(capacity: Any = 3, start: Any = "town", **options: Any) -> CMDP:
+    """A car with a tank: driving uses 2, and a filling of 5 never overfills it."""
+    fuel = solvent.Resource("fuel", floor=0)
+    b = CMDP.builder(horizon=4, start=start, resources=[fuel], budget=capacity, **options)
+    b.add("town", "drive", reward=3, outcomes=[(1, "town", 2)])
+    b.add("town", "fill", outcomes=[(1, "town", -5)])
+    b.add("town", "leave", reward=1, outcomes=[(1, "hill", 0)])
+    b.terminal("hill")
+    return b.build()
+
+
+def dose() -> CMDP:
+    """A toxicity that clears but not below zero, and a ceiling beyond which more does no further harm."""
+    level = solvent.Resource("toxicity", floor=0, ceiling=6)
+    b = CMDP.builder(horizon=4, start="ward", resources=[level])
+    b.add("ward", "treat", reward=2, outcomes=[(0.5, "ward", 2), (0.5, "ward", 3)])
+    b.add("ward", "wait", outcomes=[(1, "ward", -2)])
+    return b.build()
+
+
+def depots() -> CMDP:
+    """A courier who begins at one of two depots and must end at home; ending on the road is worth more but no goal."""
+    b = CMDP.builder(
+        horizon=2,
+        start={"north": 0.25, "south": 0.75},
+        resources=["fuel"],
+        must_end_in=["home", "south"],
+        end_reward={"home": 4, "south": -1, "north": 100},
+    )
+    b.add("north", "direct", reward=1, outcomes=[(1, "home", 3)])
+    b.add("north", "round", outcomes=[(1, "south", 1)])
+    b.add("south", "wait", reward=2, outcomes=[(1, "south", 0)])
+    b.add("south", "ride", outcomes=[(0.5, "home", 1), (0.5, "north", 1)])
+    b.terminal("home")
+    return b.build()
+
+
+def _accounts() -> Iterator[Case]:
+    yield Case("tank", tank, 7, worst={"fuel": 2})
+    yield Case("tank-larger", lambda: tank(capacity=4), 9, worst={"fuel": 4})
+    yield Case("tank-empty", tank, 6, spent=3, worst={"fuel": 2})
+    yield Case("tank-beyond", tank, 6, spent=5, worst={"fuel": 2})
+    yield Case("tank-too-small", tank, 1, 1, worst={"fuel": 0})
+    yield Case("tank-none", tank, INFEASIBLE, -1)
+    yield Case("tank-town", lambda: tank(must_end_in=["town"]), 6)
+    yield Case("tank-hill", lambda: tank(end_reward={"hill": 0.5, "town": 2}), 8)
+    yield Case("tank-start", lambda: tank(start={"town": 0.75, "hill": 0.25}), 5.25)
+    yield Case("dose", dose, 4, 3)
+    yield Case("dose-more", dose, 4.5, 5)
+    yield Case("dose-beyond", dose, 8, 6, worst={"toxicity": 6})
+    yield Case("dose-last", dose, 3, Budget.final(1))
+    yield Case("depots", depots, 3.5, 3)
+    yield Case("depots-short", depots, 2.5, 1)
+    yield Case("depots-nothing", depots, INFEASIBLE, 0)
+
+
 def _by_hand() -> Iterator[Case]:
     yield Case("partition-yes", lambda: instances.partition([3, 1, 1, 2, 2, 1]), 1, worst={"left": 5, "right": 5})
     yield Case("partition-no", lambda: instances.partition([3, 1, 1]), INFEASIBLE)
@@ -397,5 +477,5 @@ def _examples() -> Iterator[Case]:
                 yield Case(f"{name}-{resource}{by}", lambda m=model: m, value, moved(model, resource, by))
 
 
-OWN = [*_knapsacks(), *_by_hand(), *_computed(), *_grids()]
+OWN = [*_knapsacks(), *_by_hand(), *_accounts(), *_computed(), *_grids()]
 CASES = [*OWN, *_examples()]

@@ -24,10 +24,12 @@ def allowed(limits: Any, d: int, h: int, method: str, epsilon: Fraction) -> tupl
     return None if upper is None else upper + slack, None if lower is None else lower - slack
 
 
-def check_worst(model: CMDP, budget: Any, solution: Any, method: str, epsilon: Fraction, strict: bool) -> Any:
+def check_worst(
+    model: CMDP, budget: Any, solution: Any, method: str, epsilon: Fraction, strict: bool, spent: Any = None
+) -> Any:
     """Hold a policy to its promise by the verifier, step by step, and its report to the verifier's; return this."""
-    limits = resolve(model, budget)
-    report = solvent.verify(model, solution.policy, budget)
+    limits = resolve(model, budget, spent)
+    report = solvent.verify(model, solution.policy, budget, **({} if spent is None else {"spent": spent}))
     assert report.value == pytest.approx(solution.value, abs=NOISE)
     for d, name in enumerate(limits.resources):
         over = [Fraction(0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from solvent.model.budget import Budget, resolve
 from solvent.model.cmdp import CMDP
+from solvent.model.resources import Resource
 
 COSTS = [
     Fraction(text)
@@ -28,6 +30,15 @@ class Tiny:
 
     model: CMDP
     budget: Any
+    spent: dict[str, Fraction] | None = None
+
+
+#: What problems may have besides rows and limits.
+FEATURES = ("floor", "ceiling", "initial", "start", "end_reward", "goal")
+LEVELS = [Fraction(text) for text in ["0", "0", "1", "1", "2", "1/2", "1/3", "5/2", "10"]]
+#: Initial amounts: on, off and beyond usual limits, floors and ceilings.
+INITIAL = [Fraction(text) for text in ["0", "1", "1", "2", "1/2", "1/3", "5/2", "10", "-1", "-1/2"]]
+END_REWARDS = [*REWARDS, 100, -100, 0.3, 1e-9]
 
 
 @st.composite
@@ -57,6 +68,7 @@ def models(
     rest: bool | None = None,
     max_horizon: int = 4,
     certain: bool = False,
+    features: Sequence[str] = (),
 ) -> CMDP:
     """Models of 1-4 states, 1-3 actions and 0-3 resources.
 
@@ -68,11 +80,13 @@ def models(
         Whether every state has an action that costs nothing; drawn if not given.
     certain : bool
         Whether nothing is left to chance.
+    features : sequence of str
+        Which of `FEATURES` the model has; plain models if none is given.
     """
     n_states, n_actions = draw(st.integers(1, 4)), draw(st.integers(1, 3))
     horizon, n_resources = draw(st.integers(1, max_horizon)), draw(st.integers(min_resources, max_resources))
-    resources = [f"r{i}" for i in range(n_resources)]
-    b = CMDP.builder(horizon=horizon, start=0, resources=resources)
+    resources = [draw(resource(f"r{i}", features)) for i in range(n_resources)]
+    b = CMDP.builder(horizon=horizon, resources=resources, **draw(starts_and_ends(n_states, features)))
     has_rest = draw(st.booleans()) if rest is None else rest
     for state in range(n_states):
         if terminals and state and draw(st.integers(0, 3)) == 0:
@@ -95,6 +109,30 @@ def models(
         elif idle:
             b.terminal(state, steps=sorted(idle))
     return b.build()
+
+
+@st.composite
+def resource(draw: st.DrawFn, name: str, features: Sequence[str]) -> Resource:
+    """A resource around whose initial amount of 0 there may be a floor and a ceiling."""
+    levels = st.sampled_from(LEVELS)
+    floor = -draw(levels) if "floor" in features and draw(st.integers(0, 4)) else None
+    ceiling = draw(levels) if "ceiling" in features and draw(st.integers(0, 4)) else None
+    return Resource(name, floor=floor, ceiling=ceiling)
+
+
+@st.composite
+def starts_and_ends(draw: st.DrawFn, n_states: int, features: Sequence[str]) -> dict[str, Any]:
+    """The builder's arguments for where episodes begin and end."""
+    found: dict[str, Any] = {"start": 0}
+    states = st.integers(0, n_states - 1)
+    if "start" in features:
+        weights = draw(st.dictionaries(states, st.integers(1, 3), min_size=1))
+        found["start"] = {state: Fraction(weight, sum(weights.values())) for state, weight in weights.items()}
+    if "end_reward" in features:
+        found["end_reward"] = draw(st.dictionaries(states, st.sampled_from(END_REWARDS)))
+    if "goal" in features:
+        found["must_end_in"] = draw(st.sets(states, min_size=1))
+    return found
 
 
 @st.composite
@@ -142,7 +180,11 @@ def _negative(limits_of_steps: list[Fraction | None]) -> list[Fraction | None]:
 def problems(draw: st.DrawFn, kinds: str = ALL_KINDS, **options: Any) -> Tiny:
     """A model and a budget for each of its resources."""
     model = draw(models(**options))
-    return Tiny(model, {name: draw(budgets(model.horizon, kinds)) for name in model.resources})
+    budget = {name: draw(budgets(model.horizon, kinds)) for name in model.resources}
+    if "initial" not in options.get("features", ()):
+        return Tiny(model, budget)
+    initial = {name: draw(st.sampled_from(INITIAL)) for name in model.resources}
+    return Tiny(model, budget, {name: model.resource(name).clamp(amount) for name, amount in initial.items()})
 
 
 def one_sided_problems(kinds: str = ONE_SIDED, **options: Any) -> st.SearchStrategy[Tiny]:

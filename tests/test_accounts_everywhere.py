@@ -228,14 +228,6 @@ REFUSED: dict[tuple[str, str], str] = {
         "learn, learned",
         "spent",
     ): r"spent, r0: expected nothing before the first step .*; lower the limits by this amount",
-    (
-        "expectation",
-        "saturation",
-    ): r"expected one that does not saturate, .*; solve, chance and knapsack_style accept it",
-    (
-        "smaller_budget, expectation",
-        "saturation",
-    ): r"expected one that does not saturate, .*; solve, chance and knapsack",
 }
 
 

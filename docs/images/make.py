@@ -33,6 +33,7 @@ def pictures() -> Iterator[tuple[str, Any]]:
     van = solvent.load_model(EXAMPLES / "delivery-van.yaml")
     policy = solvent.solve(van).policy
     yield "van-frontier", plot.frontier(solvent.frontier(van, max_budget=60), budget=30)
+    yield "van-remaining", plot.frontier(solvent.frontier(van, vary="remaining"))
     yield "van-spending", plot.spending(van, policy, episodes=20_000, seed=1)
     yield "van-town", plot.policy(policy, "town")
 

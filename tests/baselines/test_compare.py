@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -85,8 +86,20 @@ def test_a_smaller_budget_earns_nothing(prize: float, chance: str) -> None:
     assert found["knapsack"].violation_probability == pytest.approx(float(Fraction(chance)))
 
 
-def test_the_delivery_van() -> None:
+def test_a_tank_that_cannot_be_overfilled() -> None:
     found = solvent.compare(solvent.load_model(VAN))
+    assert found["exact"].value == pytest.approx(72.38673148)
+    assert found["exact"].worst_spent == {"fuel": 30}
+    for name in ("expectation", "smaller expectation"):
+        assert found[name].status == "refused"
+        assert "Resource('fuel', floor=0); solve, chance and knapsack_style accept it" in found[name].message
+    assert found["chance"].value == pytest.approx(76.31108342)
+    assert found["chance"].violation_probability == pytest.approx(0.05)
+    assert found["unconstrained"].value == pytest.approx(117)
+
+
+def test_the_delivery_van() -> None:
+    found = solvent.compare(replace(solvent.load_model(VAN), floors=()))  # what does not fit goes into cans
     assert tuple(row.method for row in found.rows) == METHODS
     assert found["exact"].feasible
     assert found["exact"].value == pytest.approx(72.38982793)

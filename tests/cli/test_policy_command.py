@@ -43,7 +43,10 @@ def test_every_row_is_in_every_format(robot: Path) -> None:
 
 
 def test_long_plans_are_cut_and_say_so(robot: Path) -> None:
-    short, full = run("solvent policy robot.yaml robot.policy").out, run("solvent policy robot.yaml robot.policy --all").out
+    short, full = (
+        run("solvent policy robot.yaml robot.policy").out,
+        run("solvent policy robot.yaml robot.policy --all").out,
+    )
     assert "more rows: use --all, or --step and --state, or --csv FILE" in short
     assert "more rows" not in full
     assert len(full.splitlines()) > len(short.splitlines())
@@ -79,9 +82,7 @@ def test_relaxed_answers_end_with_5_and_a_warning(folder: Path) -> None:
     assert done.out.startswith("relaxed: ")
     assert done.err.startswith("warning: this policy can exceed the budget by ")
     assert "with --strict it never does" in done.err
-    record = run(
-        "solvent solve campaign.yaml --approximation additive --epsilon 1 --json --out r.policy"
-    )
+    record = run("solvent solve campaign.yaml --approximation additive --epsilon 1 --json --out r.policy")
     assert record.code == 5
     assert record.json["status"] == "relaxed"
     assert (folder / "r.policy").exists()

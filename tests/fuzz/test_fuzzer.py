@@ -19,17 +19,20 @@ import oracle
 import solvent
 from fuzz import runner
 from fuzz.checks import check_problem
+from fuzz.encodings import TooManyLevels, plain
 from fuzz.generate import KINDS, WEIGHTS, generate, least_budget
 from fuzz.ledger import Failure, Found, Ledger, Run
 from fuzz.oracles import TooLarge, dense_optimum, exact_optimum, walk
-from fuzz.problems import Limit, Outcome, Problem, Row
+from fuzz.problems import FEATURES, Account, Limit, Outcome, Problem, Row
 from fuzz.processes import PATIENCE, busy_seconds, hangs
 from fuzz.script import script
 from fuzz.shrink import shrink
 
 #: Problems of each kind in the short run, with the time they take kept about even.
 SHORT = dict.fromkeys(KINDS, 6) | {"actions": 2, "midsize": 2, "timed": 1, "continuous": 4, "discounted": 4}
-FINITE = [kind for kind in KINDS if kind not in ("continuous", "discounted", "timed")]
+SHORT |= {"accounts": 12, "continuous_accounts": 4}
+CONTINUOUS = ("continuous", "continuous_accounts")
+FINITE = [kind for kind in KINDS if kind not in (*CONTINUOUS, "discounted", "timed")]
 SMALL = [kind for kind in FINITE if kind != "midsize"]
 
 
@@ -71,11 +74,14 @@ def test_problems_have_all_features() -> None:
     tags = frozenset(tag for kind in KINDS for seed in range(SHORT[kind] * 5) for tag in generate(seed, kind).tags)
     expected = {"limit_upper", "limit_lower", "limit_both", "limit_upper_steps", "limit_final", "limit_none"}
     expected |= {"cost_large", "cost_long_floats", "cost_negative", "reward_tiny", "reward_extreme", "resources_4"}
+    expected |= {f"account_{name}" for name in FEATURES}
     assert expected <= tags
     feasible = []
     for kind in SMALL:
         for seed in range(SHORT[kind]):
-            feasible.append(exact_optimum(*generate(seed, kind).build()).feasible)
+            problem = generate(seed, kind)
+            if "midsize" not in problem.tags:
+                feasible.append(exact_optimum(*problem.build(), spent=problem.given.get("spent")).feasible)
     assert 0.5 < sum(feasible) / len(feasible) < 0.95
 
 
@@ -84,17 +90,18 @@ def test_oracles_agree(kind: str) -> None:
     compared = refused = 0
     for seed in range(2 * SHORT[kind]):
         problem = generate(seed, kind)
-        if "reward_extreme" in problem.tags:
+        if {"reward_extreme", "midsize"} & problem.tags:
             refused += 1  # sums of such rewards are beyond doubles
             continue
         model, budget = problem.build()
-        exact = exact_optimum(model, budget)
-        by_definition = oracle.optimum(model, budget) if exact.nodes < 300 else None
+        spent = problem.given.get("spent")
+        exact = exact_optimum(model, budget, spent=spent)
+        by_definition = oracle.optimum(model, budget, spent=spent) if exact.nodes < 300 else None
         if by_definition is not None:
             compared += 1
             assert (exact.value if exact.feasible else oracle.INFEASIBLE) == by_definition
         try:
-            dense = dense_optimum(model, budget)
+            dense = dense_optimum(model, budget, spent=spent)
         except TooLarge:
             continue
         compared += 1
@@ -120,6 +127,68 @@ def test_the_oracle_knows_limits_and_terminal_states() -> None:
     assert exact_optimum(*later.build()).value == 0
     covering = problem.with_(limits={"r": Limit(lower=5, final=True)})
     assert not exact_optimum(*covering.build()).feasible
+
+
+def test_encodings_are_plain_and_have_the_same_optimum() -> None:
+    """Levels in states, and starts, ends and goals as steps and resources, solved by the oracle and by the package."""
+    alone, compared, solved = set(), 0, 0
+    for seed in range(120):
+        problem = generate(seed, "accounts")
+        if {"reward_extreme", "midsize", "cost_large"} & problem.tags:
+            continue
+        best = exact_optimum(*problem.build(), spent=problem.given.get("spent"))
+        try:
+            encoded = plain(problem)
+        except TooManyLevels:
+            continue
+        assert encoded.features == ()
+        model, budget = encoded.build()
+        again = exact_optimum(model, budget)
+        assert again.feasible == best.feasible
+        if best.value is not None and again.value is not None:
+            # probabilities that do not sum to one are divided by their sum
+            assert abs(best.value - again.value) <= Fraction(1, 10**14) * best.scale
+        compared += 1
+        alone |= set(problem.features) if len(problem.features) == 1 else set()
+        if again.nodes < 500:
+            solution = solvent.solve(model, budget, method="reduction")
+            solved += 1
+            assert (solution.status == "infeasible") != best.feasible
+            if best.value is not None:
+                room = Fraction(1, 10**14) * best.scale
+                assert solution.value_lower - room <= best.value <= solution.value_upper + room
+    assert compared > 80
+    assert solved > 60
+    assert alone == set(FEATURES)
+
+
+def test_the_oracle_knows_accounts_starts_and_ends() -> None:
+    rows = (
+        Row("town", "drive", 3, (Outcome(1, "town", (2,)),)),
+        Row("town", "charge", 0, (Outcome(1, "town", (-5,)),)),
+        Row("town", "leave", 1, (Outcome(1, "hill", (0,)),)),
+    )
+    base = Problem(3, "town", ("used",), rows, {"used": Limit(upper=4)}, terminal=(("hill", None),))
+
+    def value(problem: Problem) -> Fraction | None:
+        return exact_optimum(*problem.build(), spent=problem.given.get("spent")).value
+
+    assert value(base) == 7  # drive twice, then leave
+    assert value(base.with_(horizon=4)) == 9  # charge, then drive three times
+    # a tank that cannot be overfilled: charging first does not help
+    full = base.with_(horizon=4, limits={"used": Limit(upper=3)})
+    assert value(full) == 9  # as before, with 5 in cans
+    assert value(full.with_(accounts={"used": Account(floor=0)})) == 7
+    assert value(base.with_(accounts={"used": Account(initial=3)})) == 6  # charge, then drive twice
+    assert value(base.with_(accounts={"used": Account(ceiling=4)})) == 9  # what cannot be used up is free
+    assert value(base.with_(end_reward={"hill": 10, "town": -1})) == 17
+    assert value(base.with_(goals=("town",))) == 6
+    assert value(base.with_(goals=("nowhere",), terminal=(("hill", None), ("nowhere", None)))) is None
+    assert value(base.with_(start={"town": "1/2", "hill": "1/2"})) == Fraction(7, 2)
+    # a policy must be safe from every first state, and an episode may be over at once
+    assert value(base.with_(start={"town": "1/2", "hill": "1/2"}, goals=("town",))) is None
+    assert value(base.with_(start="hill", accounts={"used": Account(initial=5)})) is None
+    assert least_budget(full.with_(accounts={"used": Account(floor=0)}, goals=("hill",)), 0) == 0
 
 
 def test_walk_finds_broken_limits() -> None:
@@ -171,13 +240,28 @@ def test_shrinking_keeps_what_fails() -> None:
     assert small.resources == ()
 
 
+def test_shrinking_keeps_the_feature_that_fails() -> None:
+    seed = next(seed for seed in range(99) if set(generate(seed, "accounts").features) == set(FEATURES))
+    for feature in FEATURES:
+
+        def keeps(candidate: Problem, feature: str = feature) -> bool:
+            try:
+                candidate.build()
+            except solvent.SolventError:
+                return False
+            return feature in candidate.features
+
+        small = shrink(generate(seed, "accounts"), keeps, 5)
+        assert small.features == (feature,)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_scripts_run(kind: str) -> None:
     seed = next(seed for seed in range(50) if "cost_large" not in generate(seed, kind).tags)
     problem = generate(seed, kind)
     options = {"time_limit": 0.2} if kind == "timed" else {}
-    if kind in ("continuous", "discounted"):
-        options = {"epsilon": 2} | ({"approximation": "additive"} if kind == "continuous" else {})
+    if kind in (*CONTINUOUS, "discounted"):
+        options = {"epsilon": 2} | ({"approximation": "additive"} if kind in CONTINUOUS else {})
     text = script(Found(Failure("a check", Run("auto", options=options), "this", "that"), problem, seed, kind))
     assert "# expected: this" in text
     space: dict[str, object] = {}

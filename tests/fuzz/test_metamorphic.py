@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -23,16 +24,26 @@ from fuzz.metamorphic import (
     metamorphic_checks,
     part_continuous,
 )
-from fuzz.problems import Limit, Outcome, Problem, Row
-from fuzz.transforms import TRANSFORMATIONS, Relation, Transformed, canonical
+from fuzz.oracles import Optimum, exact_optimum, value_of
+from fuzz.problems import Account, Limit, Outcome, Problem, Row
+from fuzz.transforms import TRANSFORMATIONS, Relation, Transformed, canonical, reward_size
 
 NAMES = tuple(TRANSFORMATIONS)
+#: Transformations of accounts, starts and ends.
+ACCOUNTS = (
+    "shift_accounts", "add_loose_ends", "shift_end_rewards", "put_levels_in_states", "begin_in_a_step", "end_in_a_step",
+)  # fmt: skip
+OTHERS = tuple(name for name in NAMES if name not in ACCOUNTS)
 _SPLIT = ("split_outcomes", "duplicate_outcomes", "merge_outcomes", "permute_outcomes", "break_products")
 #: Paths take one outcome for each row, frontiers one limited resource, curves no other limits.
 _NEVER = {
     *((name, "labels") for name in _SPLIT),
     *(("duplicate_resource", method) for method in ("frontier", "points", "labels")),
     *((name, "curve") for name in ("add_unsafe_action", "prefix_step", "enlarge_settled_costs")),
+    *((name, "curve") for name in ("begin_in_a_step", "end_in_a_step")),
+    # labels refuse floors, ceilings and end rewards
+    ("add_loose_ends", "labels"),
+    ("shift_end_rewards", "labels"),
 }
 _CONTINUOUS = ("additive", "additive strict", "relative", "relative strict")
 
@@ -40,7 +51,13 @@ _CONTINUOUS = ("additive", "additive strict", "relative", "relative strict")
 MAKERS: dict[str, Callable[[int], Problem]] = {"correlated": correlated, "part_continuous": part_continuous}
 
 
-def compare(kinds: tuple[str, ...], seeds: range, tally: Tally, limit: int | None = None) -> list[str]:
+def compare(
+    kinds: tuple[str, ...],
+    seeds: range,
+    tally: Tally,
+    limit: int | None = None,
+    transformations: tuple[str, ...] = NAMES,
+) -> list[str]:
     """Compare problems of some kinds with at most `limit` of their transformations; return the failures as text."""
     found = []
     for kind, seed in product(kinds, seeds):
@@ -48,6 +65,7 @@ def compare(kinds: tuple[str, ...], seeds: range, tally: Tally, limit: int | Non
             MAKERS[kind](seed) if kind in MAKERS else generate(seed, kind),
             Random(f"{kind}-{seed}"),
             methods=_CONTINUOUS if kind in ("continuous", "part_continuous") else METHODS,
+            transformations=transformations,
             limit=limit,
             tally=tally,
         )
@@ -100,21 +118,29 @@ RARE = (
     certain(Limit(upper=4)),
     certain(Limit(lower=-1), far=100),
     certain(Limit(upper=(2, 3, None, 1)), far=-100),
+    certain(Limit(upper=3)).with_(accounts={"r0": Account(floor=0)}),
+    certain(Limit(upper=3)).with_(accounts={"r0": Account(initial=1)}),
+    certain(Limit(upper=3)).with_(start={0: 0.5, 1: 0.5}),
+    certain(Limit(upper=3)).with_(end_reward={0: 2, 1: -1}),
+    certain(Limit(upper=3)).with_(goals=(0,)),
 )
 QUICK = ("general", "one_sided", "deterministic", "rewards", "probabilities", "steps", "product", "correlated")
 
 
 def test_answers_correspond():
     tally = Tally()
-    failures = compare(QUICK, range(9), tally, limit=4)
-    failures += compare(("discounted", "part_continuous", "resources"), range(3), tally, limit=4)
+    failures = compare(QUICK, range(9), tally, 4, OTHERS)
+    failures += compare(("discounted", "part_continuous", "resources"), range(3), tally, 4, OTHERS)
+    failures += compare(("accounts",), range(10), tally, transformations=ACCOUNTS)
     failures += compare_rare(range(1), tally)
     assert not failures, "\n".join(failures)
     assert not uncovered(tally, 1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [*QUICK, "costs", "resources", "discounted", "continuous", "part_continuous"])
+@pytest.mark.parametrize(
+    "kind", [*QUICK, "accounts", "costs", "resources", "discounted", "continuous", "part_continuous"]
+)
 def test_answers_correspond_widely(kind):
     tally = Tally()
     failures = compare((kind,), range(100, 118), tally, limit=12)
@@ -126,10 +152,44 @@ def test_answers_correspond_widely(kind):
 @pytest.mark.slow
 def test_every_method_meets_every_transformation():
     tally = Tally()
-    failures = compare(("one_sided", "deterministic", "correlated", "general", "product"), range(200, 208), tally)
+    kinds = ("one_sided", "deterministic", "correlated", "general", "product", "accounts")
+    failures = compare(kinds, range(200, 208), tally)
     failures += compare_rare(range(6), tally)
     assert not failures, "\n".join(failures)
     assert not uncovered(tally, 4)
+
+
+def best_of(problem: Problem, cap: int) -> Optimum | None:
+    """Return the optimum by the oracle; None if there are too many nodes."""
+    return value_of(lambda: exact_optimum(*problem.build(), cap, problem.given.get("spent")))
+
+
+def test_the_oracle_obeys_every_transformation():
+    """Relations are right: where the oracle takes both problems, their optima correspond."""
+    compared = Counter()
+    for seed in range(60):
+        problem = canonical(generate(seed, "accounts"))
+        if {"midsize", "reward_extreme"} & problem.tags or not reward_size(problem) < 1e250:
+            continue
+        before = best_of(problem, 500)
+        if before is None:
+            continue
+        for name, transformation in TRANSFORMATIONS.items():
+            changed = transformation(problem, Random(f"{seed}-{name}"))
+            if changed is None:
+                continue
+            other, relation = changed
+            after = best_of(other, 4000)
+            if after is None:
+                continue
+            compared[name] += 1
+            assert before.feasible == after.feasible, (seed, name)
+            if before.value is not None:
+                size = Fraction(2) ** relation.exponent * Fraction(reward_size(problem)) + abs(relation.shift)
+                room = Fraction(relation.slack) + Fraction(1, 10**14) * size
+                assert abs(relation.value(before.value) - after.value) <= room, (seed, name)
+    assert set(compared) == set(TRANSFORMATIONS)
+    assert min(compared[name] for name in ACCOUNTS) > 10
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -274,3 +274,14 @@ def test_an_episode_that_is_over_at_once() -> None:
     ends_at_once = next(seed for seed in range(12) if env.reset(seed=seed)[1]["violation"])
     with pytest.raises(SolventError, match=text):
         strict.reset(seed=ends_at_once)
+
+
+def test_a_curve_over_what_remains_is_refused() -> None:
+    curve = solvent.frontier(tank(), vary="remaining", budget=6)
+    text = r"model: expected a Curve over budgets, found one over what remains of fuel; pass the model itself, with"
+    with pytest.raises(ModelError, match=text):
+        BudgetWrapper(ModelEnv(tank()), 3, model=curve)
+    sizes = solvent.frontier(tank(), max_budget=12)
+    env = BudgetWrapper(ModelEnv(sizes.model), 6, model=sizes)
+    env.reset()
+    assert env.safe_actions().tolist() == [0, 1]

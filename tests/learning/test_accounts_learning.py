@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,26 @@ def test_no_episode_breaks_anything(seed: int, n_resources: int, lower: bool) ->
         report = solvent.verify(case.model, found.policy, case.budget, spent=case.spent)
         assert report.feasible
         assert report.value <= case.optimum + 1e-9
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_rounded_costs(seed: int, strict: bool) -> None:
+    case = random_case(seed, HONORED)
+    found = learned(case, spent=case.spent, seed=seed, epsilon_cost="5/7", strict=strict)
+    if found.status.value == "infeasible":
+        assert strict or case.optimum == -math.inf
+        return
+    report = solvent.verify(case.model, found.policy, case.budget, spent=case.spent)
+    if strict:
+        assert found.violations == 0
+        assert report.feasible
+    loose = {
+        name: solvent.Budget(upper=[None if x is None else x + Fraction(5, 7) for x in side])
+        for name, side in zip(case.limits.resources, case.limits.upper, strict=True)
+    }
+    assert solvent.verify(case.model, found.policy, loose, spent=case.spent).feasible
+    assert found.violations == 0 or not report.feasible
 
 
 def test_the_optimum_is_learned() -> None:
@@ -135,14 +156,9 @@ def refusing(features: list[str]) -> Case:
             r"resource 'r0': expected a resource that does not saturate with cost_support=\"learned\", found Resource",
         ),
         (
-            ["saturation"],
-            {"epsilon_cost": 1},
-            r"resource 'r0': expected a resource that does not saturate with epsilon_cost, .*; leave out epsilon_cost",
-        ),
-        (
             ["spent"],
-            {"epsilon_cost": 1},
-            r"spent, r0: expected nothing before the first step with epsilon_cost, found .*; lower the limits by this",
+            {"cost_support": "learned"},
+            r"spent, r0: expected nothing before the first step with cost_support=\"learned\", found .*; lower the lim",
         ),
     ],
 )

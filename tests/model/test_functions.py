@@ -95,7 +95,9 @@ def test_max_states_is_exact_and_has_a_hint() -> None:
     message = (
         r"from_function: expected at most 9 reachable states \(max_states\), found more, by step 8: among the newest"
     )
-    with pytest.raises(ModelError, match=message + r" is 9; raise max_states, or leave out of the state what does not matter"):
+    with pytest.raises(
+        ModelError, match=message + r" is 9; raise max_states, or leave out of the state what does not matter"
+    ):
         CMDP.from_function(**walk(), horizon=9, max_states=9)
     with pytest.raises(ModelError, match="max_states: expected a whole number of at least 1, found 0"):
         CMDP.from_function(**walk(), horizon=9, max_states=0)

@@ -13,7 +13,7 @@ from solvent import CMDP, Budget, LatticeOverflowError, ModelError, instances
 from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY
 from solvent.model import lattice as lattice_module
 from solvent.model.budget import resolve
-from solvent.model.lattice import Lattice
+from solvent.model.lattice import AccountTicks, Lattice
 
 
 def spend(costs_per_step: list[list[Any]]) -> CMDP:
@@ -76,7 +76,11 @@ def test_overflow_names_resource_cost_and_remedy() -> None:
     assert "resource 'weight'" in message
     assert "a cost of about 1e-300 (knapsack/take at step 1)" in message
     assert "about 1e+300 (knapsack/take at step 0)" in message
-    assert message.index("gap=0.01") < message.index("strict=True") < message.index("fewer digits, rounded to the safe side")
+    assert (
+        message.index("gap=0.01")
+        < message.index("strict=True")
+        < message.index("fewer digits, rounded to the safe side")
+    )
     assert '"additive" or "relative"' in message
     assert isinstance(caught.value, OverflowError)
 
@@ -178,7 +182,7 @@ def test_floors_ceilings_and_initial_amounts_are_whole_ticks(
 
 
 def test_plain_accounts() -> None:
-    initial, floor, ceiling = Lattice.plain_accounts(2)
+    initial, floor, ceiling = AccountTicks.plain(2)
     assert initial.tolist() == [0, 0]
     assert floor.tolist() == [MINUS_INFINITY] * 2
     assert ceiling.tolist() == [PLUS_INFINITY] * 2

@@ -165,3 +165,28 @@ def test_figures_are_no_axes():
     curve = solvent.frontier(instances.knapsack([1], [2]))
     with pytest.raises(ModelError, match="ax: expected matplotlib Axes, or None for a new figure, found <Figure"):
         plot.frontier(curve, Figure())
+
+
+def tank(**options):
+    b = solvent.CMDP.builder(horizon=4, start="road", resources=[solvent.Resource("fuel", floor=0)], **options)
+    b.add("road", "drive", reward=1, outcomes=[(1, "road", 3)])
+    b.add("road", "refuel", outcomes=[(1, "road", -5)])
+    return b.build()
+
+
+def test_what_remains_of_a_fixed_limit():
+    curve = solvent.frontier(tank(), vary="remaining", budget=6)
+    axes = plot.frontier(curve, budget=3)
+    assert axes.get_xlabel() == "remaining fuel before the first step"
+    assert axes.texts[0].get_text() == "least remaining −5"
+    text = plot.terminal_frontier(curve, ascii=True)
+    assert text.startswith("optimal value against remaining fuel before the first step")
+    assert "^ least remaining" in text
+    sizes = solvent.frontier(tank(), max_budget=12)
+    assert plot.frontier(sizes).get_xlabel() == "budget of fuel"
+
+
+def test_ignored_limits_are_named():
+    model = tank(budget=solvent.Budget(upper=6, lower=1))
+    axes = plot.frontier(solvent.frontier(model, max_budget=9, ignore_limits=True))
+    assert "ignores " in axes.get_title(loc="left") + axes.get_title()

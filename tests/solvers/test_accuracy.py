@@ -7,6 +7,7 @@ import random
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -187,11 +188,11 @@ def test_the_formula_against_sums_in_fractions(rewards: list[float], n: int) -> 
 
 def test_errors_of_nothing_are_nothing() -> None:
     rounding, model = Rounding(1e-15, 6), instances.knapsack([0, 0, 0], [1, 1, 1])
-    assert Extremes.none(model).above(0.0, rounding) < 1e-300
-    followed = Followed(*(Extremes.none(model).top for _ in range(2)))
+    assert Extremes.none(model, lambda: np.arange(model.n_rows)).above(0.0, rounding) < 1e-300
+    followed = Followed(*(Extremes.none(model, lambda: np.arange(model.n_rows)).top for _ in range(2)))
     assert followed.value == followed.total == 0
     assert followed.below(rounding) < 1e-300
-    assert math.isfinite(Extremes.none(model).below(0.0, rounding))
+    assert math.isfinite(Extremes.none(model, lambda: np.arange(model.n_rows)).below(0.0, rounding))
 
 
 def test_probabilities_that_underflow_are_no_disagreement() -> None:

@@ -299,7 +299,9 @@ def test_results() -> None:
     found = solvent.reach_levels(robot(), ["desk"], capacity="21/2", reload=["dock"])
     assert repr(found) == "Levels(reach, energy up to 10.5, possible from 3 of 3 states)"
     assert (found.reload, found.targets, found.n_possible, len(found)) == (("dock",), ("desk",), 3, 3)
-    assert found.policy.rules("hall") == ((2, "back"),) or dict(found.policy.rules("hall"))
+    assert found.policy.rules("hall") == ((7, "serve"), (2, "back"))
+    assert [found.action("hall", level) for level in (2, "6.9", 7)] == ["back", "back", "serve"]
+    assert repr(found.policy) == "LevelPolicy(reach, energy, 3 rules)"
     assert found.action("desk") == "back"
     assert json.loads(json.dumps(found.to_dict())) == {
         "objective": "reach",
@@ -467,6 +469,16 @@ def test_memory_limits_and_progress() -> None:
     told: list[str] = []
     solvent.reach_levels(creeping(), ["end"], capacity=5, progress=lambda phase, *_: told.append(phase))
     assert "lowering levels" in told
+
+
+def test_memory_is_released_after_each_round() -> None:
+    question = Question.read(creeping(), None, 500, [])
+    monitor = ResourceMonitor()
+    problem = question.problem(monitor)
+    before = monitor.used
+    goal_S = question.states_of(["end"], "targets")
+    fixed_points.reach_almost_surely(problem, goal_S, np.zeros(len(goal_S), np.int64))
+    assert monitor.used == before
 
 
 def new_york() -> tuple[CMDP, dict[str, Any]]:

@@ -11,44 +11,22 @@ from hypothesis import event, given, settings
 import catalog
 import oracle
 import strategies
-from catalog import CASES, INFEASIBLE
+from catalog import CASES, INFEASIBLE, run
 from solvent.errors import SolventError
 from solvent.model.budget import resolve
-from solvent.solvers.frontier import bounds as frontier_bounds
-from solvent.solvers.reduction import layers as reduction
 from solvent.solvers.solve import solve
 
 #: The relative error allowed between floats and Fractions.
 CLOSE = 1e-9
 
 
-def run(method, model, budget=None):
-    """Solve by one of the catalog's methods, which are finer than those of `solve`."""
-    if method == "auto":
-        return solve(model, budget)
-    if method == "labels":
-        return solve(model, budget, method="labels")
-    with pytest.MonkeyPatch.context() as patch:
-        if method == "hash":
-            patch.setattr(reduction, "_GRID_KEYS", 0)
-        if method in ("reduction", "hash", "plain"):
-            return solve(model, budget, method="reduction", prune=method != "plain")
-        if method == "points":
-            patch.setattr(frontier_bounds, "DENSE_WIDTH", -1)
-        else:
-            patch.setattr(frontier_bounds, "DENSE_FROM", 0)
-        solution = solve(model, budget, method="frontier")
-    assert method != "points" or solution.stats.representation == "points"
-    return solution
-
-
 def close(value, size=1.0):
     return pytest.approx(float(value), rel=CLOSE, abs=CLOSE * max(1.0, size))
 
 
-def check(model, budget, solution, value, number=Fraction):
+def check(model, budget, solution, value, number=Fraction, spent=None):
     """Check everything a solution says against a known optimum and against all histories of its policy."""
-    limits = resolve(model, budget)
+    limits = resolve(model, budget, spent)
     if value == INFEASIBLE:
         assert solution.status == "infeasible"
         assert solution.value == solution.value_lower == solution.value_upper == INFEASIBLE
@@ -65,9 +43,10 @@ def check(model, budget, solution, value, number=Fraction):
     assert solution.value_upper == close(value, size)
     assert solution.gap == pytest.approx(0, abs=CLOSE)
     assert solution.diagnosis is None
-    done = oracle.walk(model, budget, solution.policy.action, number)
+    done = oracle.walk(model, budget, solution.policy.action, number, spent)
     assert done.stuck == []
     assert done.broken == []
+    assert done.strayed == []
     assert float(done.value) == close(value, size)
     if number is Fraction:  # the bounds contain every rounding error, so nothing is allowed for it here
         assert Fraction(solution.value_lower) <= done.value
@@ -88,8 +67,8 @@ def check(model, budget, solution, value, number=Fraction):
     [pytest.param(case, method, id=f"{case.name}-{method}") for case in CASES for method in case.methods],
 )
 def test_catalog(case, method):
-    solution = run(method, case.model, case.budget)
-    check(case.model, case.budget, solution, case.value, float)
+    solution = run(method, case.model, case.budget, case.spent)
+    check(case.model, case.budget, solution, case.value, float, case.spent)
     for name, worst in case.worst.items():
         assert solution.worst_spent[name] == worst
 
@@ -112,7 +91,7 @@ def test_the_catalog_has_all_kinds():
 )
 def test_the_catalog_is_right(case):
     """Brute force agrees, where it takes but a moment."""
-    assert float(oracle.optimum(case.model, case.budget, float)) == close(case.value)
+    assert float(oracle.optimum(case.model, case.budget, float, case.spent)) == close(case.value)
 
 
 def test_a_penalty_is_no_substitute_for_minus_infinity():

@@ -16,7 +16,7 @@ from solvent.core.exact import MINUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError
 from solvent.model.budget import resolve
-from solvent.model.lattice import Lattice
+from solvent.model.lattice import AccountTicks, Lattice
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.reduction.reduce import reduce
 
@@ -30,7 +30,7 @@ def rounded_policy(model, unit, counting):
     )
     upper_HD = np.array([[math.floor(side[h] / unit) for side in limits.upper] for h in range(model.horizon)])
     n = len(limits.resources)
-    accounts = Lattice.plain_accounts(n)
+    accounts = AccountTicks.plain(n)
     lattice = Lattice(
         limits.resources, (unit,) * n, cost_OD, upper_HD, np.full_like(upper_HD, MINUS_INFINITY), *accounts
     )

@@ -9,6 +9,9 @@ With x[h, row] the probability of taking a row at step h, and y[h, d] the expect
 Rewards for ending are part of r where a row leads to the end. If episodes must end in a goal, x is 0 for rows that can
 end elsewhere: a goal is reached in every history, not in expectation.
 
+A floor or a ceiling has no linear program: y is the sum of costs as if the resource did not saturate, as is usual. With
+a floor, what is really spent can be more than that, since a full tank takes no more.
+
 The policy takes each row of a state in proportion to x. It depends on step and state only: as spending is constrained
 in expectation only, knowing what was spent would not help.
 """
@@ -24,7 +27,7 @@ from solvent.baselines.occupancy import Ends, Occupancy
 from solvent.baselines.result import Baseline
 from solvent.baselines.unconstrained import markov_optimum
 from solvent.core.limits import ResourceMonitor
-from solvent.errors import ModelError, ProgramError, quote
+from solvent.errors import ProgramError
 from solvent.model.budget import BudgetLike, Limits, SpentLike, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
@@ -49,6 +52,9 @@ def expectation(
 ) -> Baseline:
     """Return the best policy among those whose *expected* spending keeps the limits.
 
+    A resource that saturates is treated as if it did not: its expected costs are constrained, which is what such a
+    method can do. `verify` and `compare` tell what the policy does to the real account.
+
     Parameters
     ----------
     model : CMDP
@@ -70,8 +76,6 @@ def expectation(
 
     Raises
     ------
-    ModelError
-        If a limited resource saturates: what was spent is then not a sum of costs, and has no linear program.
     ProgramError
         If the linear program could not be solved. It is a `SolventError`.
 
@@ -92,20 +96,7 @@ def expectation(
     """
     check_model(model)
     limits = resolve(model, budget, spent)
-    refuse_saturation(model, limits, "expectation")
     return expectation_within(Occupancy(model, limits.resources, monitor), limits, every_step=every_step)
-
-
-def refuse_saturation(model: CMDP, limits: Limits, where: str) -> None:
-    """Raise a `ModelError` if a limited resource saturates."""
-    for name in limits.resources:
-        if model.resource(name).saturates:
-            raise ModelError(
-                f"{where}, resource {quote(name)}",
-                "one that does not saturate, as expected spending is a sum of expected costs",
-                repr(model.resource(name)),
-                "solve, chance and knapsack_style accept it; for this method, put the amount into the states",
-            )
 
 
 def expectation_within(program: Occupancy, limits: Limits, *, every_step: bool = False) -> Baseline:
@@ -129,6 +120,9 @@ def expectation_within(program: Occupancy, limits: Limits, *, every_step: bool =
     totals = [float(first) + total for first, total in zip(limits.initial, followed.spent_D, strict=True)]
     parts = (f"{name} {total:.6g}" for name, total in zip(limits.resources, totals, strict=True))
     message = f"expected spending {', '.join(parts)}" if limits.resources else "nothing is limited"
+    cut = [name for name in limits.resources if program.model.resource(name).saturates]
+    if cut:
+        message += f", as if {' and '.join(cut)} did not saturate"
     # adding 0 turns minus zero into zero
     return Baseline("expectation", Status.OPTIMAL, solved.value + 0.0, message, limits, policy)
 

@@ -20,7 +20,7 @@ from typing import Literal
 
 from solvent.baselines.chance import chance_within, read_delta
 from solvent.baselines.choice_graph import MAX_NODES
-from solvent.baselines.expectation import bound_ends, expectation_within, refuse_saturation
+from solvent.baselines.expectation import bound_ends, expectation_within
 from solvent.baselines.occupancy import Ends, Occupancy
 from solvent.baselines.result import Baseline
 from solvent.core.exact import Number, common_unit
@@ -80,8 +80,7 @@ def smaller_budget(
     Raises
     ------
     ModelError
-        If `of` or `delta` is invalid, there are too many nodes, or a limited resource has continuous costs or, for
-        "expectation", saturates.
+        If `of` or `delta` is invalid, there are too many nodes, or a limited resource has continuous costs.
     LatticeOverflowError
         For "chance", if costs and limits have no common unit in which all sums fit 64 bits.
 
@@ -106,7 +105,6 @@ def smaller_budget(
     limits, probability = resolve(model, budget, spent), read_delta(delta)
     gaps, monitor = _gaps(model, limits), monitor or ResourceMonitor()
     if of == "expectation":
-        refuse_saturation(model, limits, "smaller_budget")
         program = Occupancy(model, limits.resources, monitor)
         plan, tightest = _by_expectation(program), _tightest(program, limits, gaps)
     else:

@@ -41,7 +41,8 @@ def policy(
     resource: Annotated[
         str | None,
         typer.Option(
-            "--resource", "-r",
+            "--resource",
+            "-r",
             metavar="NAME",
             help="Resource whose amounts are merged into ranges, if there are several. Default: the last.",
             autocompletion=complete_resource,

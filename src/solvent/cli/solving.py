@@ -105,11 +105,11 @@ def solve(
     output_files = _write(session, loaded, solution, outputs["--out"], outputs["--plot"])
     history = _why_infeasible(session, loaded, solution, limits, time_limit)
     record = records.solution_record(loaded, solution, limits, history)
-    text = results.solution_text(
-        solution, limits, verbose=session.verbose, written=output_files.files, history=history
-    )
+    text = results.solution_text(solution, limits, verbose=session.verbose, written=output_files.files, history=history)
     if code is ExitCode.RELAXED:
-        session.warn(f"this policy can exceed the budget by {results.excess_text(solution)}; with --strict it never does")
+        session.warn(
+            f"this policy can exceed the budget by {results.excess_text(solution)}; with --strict it never does"
+        )
     record |= {"written": output_files.files, "interrupted": session.interrupted}
     if session.interrupted and code is ExitCode.LIMIT:
         code = session.interrupted_code
@@ -170,7 +170,8 @@ def frontier(
     budget: Annotated[
         list[str] | None,
         typer.Option(
-            "--budget", "-b",
+            "--budget",
+            "-b",
             metavar="[NAME=]LIMIT",
             help="With --vary remaining: the limit of which a part remains. Default: the model's own.",
             autocompletion=complete_budget,

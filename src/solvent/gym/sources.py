@@ -150,6 +150,9 @@ def _from_model(
     else:
         model = given.model if isinstance(given, Curve) else given
         if isinstance(given, Curve):
+            if given.vary != "budget":
+                hint = "pass the model itself, with budget=... and spent=..."
+                raise ModelError("model", "a Curve over budgets", f"one over what remains of {given.resource}", hint)
             budget = {**dict.fromkeys(model.resources), **_of_curve(given, budget)}
         check_model(model)
         if spent is None and isinstance(base, ModelEnv) and base.model is model:

@@ -59,7 +59,7 @@ def require_consent(cost_support: SupportSource | None) -> None:
         )  # fmt: skip
 
 
-def check_accounts(model: CMDP, limits: Limits, *, known: bool, rounded: bool) -> None:
+def check_accounts(model: CMDP, limits: Limits, *, known: bool) -> None:
     """Raise a `ModelError` if learning does not honor something that a model says about accounts, starts and ends.
 
     Parameters
@@ -68,8 +68,6 @@ def check_accounts(model: CMDP, limits: Limits, *, known: bool, rounded: bool) -
     limits : Limits
     known : bool
         Whether the support is known.
-    rounded : bool
-        Whether costs are rounded.
     """
     if isinstance(model.start, dict):
         raise ModelError(
@@ -82,11 +80,10 @@ def check_accounts(model: CMDP, limits: Limits, *, known: bool, rounded: bool) -
             "end_reward", "a model without rewards for ending, as only rewards of steps are learned", "some",
             "pay them in a last step of their own; solve honors them if the model is known",
         )  # fmt: skip
-    if known and not rounded:
+    if known:
         return
-    way = 'cost_support="learned"' if not known else "epsilon_cost"
-    hint = f"leave out {way}" if known else 'use cost_support="known"'
-    if model.may_end is not None and not known:
+    way, hint = 'cost_support="learned"', 'use cost_support="known"'
+    if model.may_end is not None:
         raise ModelError("must_end_in", f"a model without a goal with {way}", "a goal", hint)
     for name, amount in zip(limits.resources, limits.initial, strict=True):
         if model.resource(name).saturates:

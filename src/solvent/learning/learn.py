@@ -67,8 +67,8 @@ def learn(
     Parameters
     ----------
     env : CMDP or Environment
-        A model is played in compiled code; its probabilities and rewards are not used otherwise. With a known support
-        and exact costs, its resources may saturate, and its episodes may have a goal (`must_end_in`), which every
+        A model is played in compiled code; its probabilities and rewards are not used otherwise. With a known support,
+        its resources may saturate, and its episodes may have a goal (`must_end_in`), which every
         episode then reaches; models with several first states or rewards for ending are refused. An environment has
         Gymnasium's interface, numbered states and actions (`Discrete` spaces), and episodes that all begin in the same
         state; see `solvent.learning.Environment`.

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY
+from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY, common_unit
 from solvent.errors import ModelError, UnmodeledOutcome, quote
 from solvent.learning.counts import Counts
 from solvent.learning.environment import ExactEnvironment, Transition
@@ -25,7 +25,7 @@ from solvent.learning.support import LearnedSupport
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
-from solvent.model.lattice import AccountTicks, Lattice
+from solvent.model.lattice import AccountTicks, fixed_amounts
 from solvent.model.rounding import round_to
 from solvent.solvers.problem import Problem
 
@@ -283,7 +283,7 @@ class _TrueCosts:
         within a bin are not drawn: an episode is a violation if any costs within its bins would be.
     upper_HD, lower_HD : ndarray of int64, shape (H, D)
     accounts : AccountTicks
-        Where the accounts begin and saturate; plain ones, except for exact problems.
+        Where the accounts begin and saturate.
     world : CMDP
     limits : Limits
     """
@@ -298,34 +298,39 @@ class _TrueCosts:
 
     @classmethod
     def of(cls, problem: Problem, world: CMDP) -> _TrueCosts:
-        limits, lattice = problem.limits, problem.lattice
-        if problem.is_exact and (lattice.saturates or lattice.initial_D.any()):
-            sides = lattice.upper_HD, lattice.lower_HD
-            return cls(True, np.ascontiguousarray(lattice.cost_OD), *sides, lattice.accounts, world, limits)
+        limits = problem.limits
         if _has_distributions(problem):
             units, ends = problem.truth.units, (problem.truth.high_OD, problem.truth.low_OD)
             uppers, lowers = _in_ticks(limits, units, world.horizon)
             no_upper, no_lower = np.full_like(uppers, PLUS_INFINITY), np.full_like(lowers, MINUS_INFINITY)
             sides = np.hstack([uppers, no_upper]), np.hstack([no_lower, lowers])
-            plain = Lattice.plain_accounts(2 * len(units))
-            return cls(True, np.ascontiguousarray(np.hstack(ends)), *sides, plain, world, limits)
+            pairs = zip(problem.truth.high_accounts, problem.truth.low_accounts, strict=True)
+            accounts = AccountTicks(*(np.concatenate(pair) for pair in pairs))
+            return cls(True, np.ascontiguousarray(np.hstack(ends)), *sides, accounts, world, limits)
         columns = [problem.origin.cost[problem.origin.resource_index(name)] for name in limits.resources]
         sums = [problem.origin.cost_sums[problem.origin.resource_index(name)] for name in limits.resources]
-        if not all(column.fits and max(most) <= MAX_TICKS for column, most in zip(columns, sums, strict=True)):
+        fixed = [fixed_amounts(problem.origin, limits, d) for d in range(len(columns))]
+        units = tuple(common_unit([c.unit, *amounts]) for c, amounts in zip(columns, fixed, strict=True))
+        reach = [
+            (max(most) * column.unit + sum(map(abs, amounts))) / unit
+            for column, most, amounts, unit in zip(columns, sums, fixed, units, strict=True)
+        ]
+        if not all(column.fits and most <= MAX_TICKS for column, most in zip(columns, reach, strict=True)):
             nothing = np.zeros((world.horizon, 0), np.int64)
-            plain = Lattice.plain_accounts(0)
+            plain = AccountTicks.plain(0)
             return cls(False, np.zeros((world.n_outcomes, 0), np.int64), nothing, nothing, plain, world, limits)
-        sides = _in_ticks(limits, tuple(column.unit for column in columns), world.horizon)
-        cost_OD = np.stack([column.ticks for column in columns], axis=1) if columns else np.zeros((world.n_outcomes, 0))
-        plain = Lattice.plain_accounts(len(columns))
-        return cls(True, np.ascontiguousarray(cost_OD, np.int64), *sides, plain, world, limits)
+        sides = _in_ticks(limits, units, world.horizon)
+        ticks = [column.ticks * int(column.unit / unit) for column, unit in zip(columns, units, strict=True)]
+        cost_OD = np.stack(ticks, axis=1) if columns else np.zeros((world.n_outcomes, 0))
+        accounts = AccountTicks.of(problem.origin, limits, units, (False,) * len(units))
+        return cls(True, np.ascontiguousarray(cost_OD, np.int64), *sides, accounts, world, limits)
 
     def breaks(self, outcomes: list[int], *, stopped: bool) -> bool:
         """Return whether an episode with these outcomes broke a limit; `stopped` if the learner ended it early."""
-        spent = (Fraction(0),) * len(self.limits.resources)
-        at = [self.world.resource_index(name) for name in self.limits.resources]
+        spent, names = self.limits.initial, self.limits.resources
+        at = [(self.world.resource(name), self.world.cost[self.world.resource_index(name)]) for name in names]
         for step, o in enumerate(outcomes):
-            spent = tuple(a + self.world.cost[r].value(o) for a, r in zip(spent, at, strict=True))
+            spent = tuple(each.clamp(a + cost.value(o)) for a, (each, cost) in zip(spent, at, strict=True))
             if breaks(self.limits, spent, step):
                 return True
         steps = len(outcomes)

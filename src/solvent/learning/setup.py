@@ -156,7 +156,7 @@ class LearnSetup:
         if self.stationary and not model.is_stationary:
             raise ModelError("stationary", "a stationary model", f"one with {model.n_tables} tables", "leave it out")
         limits, known = resolve(model, self.budget, self._initial(model)), self._is_known(model)
-        check_accounts(model, limits, known=known, rounded=self.epsilon_cost is not None)
+        check_accounts(model, limits, known=known)
         problem = self._problem(model, limits)
         runner = ModelRunner(problem, known=known)
         if known:
@@ -200,7 +200,7 @@ class LearnSetup:
         self._check_env(env)
         resources, limits = self._limits(horizon)
         if isinstance(self.support, CMDP):
-            check_accounts(self.support, limits, known=True, rounded=self.epsilon_cost is not None)
+            check_accounts(self.support, limits, known=True)
         if not limits.resources:
             raise ModelError("budget", "a limit on some resource", quote(self.budget))
         world = ExactEnvironment(env, limits.resources, self.cost, self.settings.seed)

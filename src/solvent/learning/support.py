@@ -25,7 +25,7 @@ from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import Bound
 from solvent.model.functions import from_function
-from solvent.model.lattice import Lattice
+from solvent.model.lattice import AccountTicks, Lattice
 from solvent.model.rounding import limit_ticks, round_to
 from solvent.policy.nodes import Counting
 from solvent.solvers.problem import Problem, TrueCosts
@@ -286,7 +286,7 @@ class LearnedSupport:
             for side, end in ((limits.upper, PLUS_INFINITY), (limits.lower, MINUS_INFINITY))
         ]
         return Lattice(
-            limits.resources, units, np.stack(columns, axis=1), sides[0], sides[1], *Lattice.plain_accounts(len(units))
+            limits.resources, units, np.stack(columns, axis=1), sides[0], sides[1], *AccountTicks.plain(len(units))
         )
 
 

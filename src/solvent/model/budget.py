@@ -315,7 +315,7 @@ def resolve(model: CMDP, budget: BudgetLike | None, spent: SpentLike | None = No
     >>> resolve(instances.knapsack([3, 4], [2, 3]), 4).upper
     ((Fraction(4, 1), Fraction(4, 1)),)
     """
-    initial = read_spent(model, spent)
+    initial = None if spent is None and not model.is_saturating else read_spent(model, spent)
     if budget is None:
         if model.budget is None and not model.resources:
             return Limits((), (), ())
@@ -325,6 +325,8 @@ def resolve(model: CMDP, budget: BudgetLike | None, spent: SpentLike | None = No
     else:
         budgets = read_budgets(budget, model.resources, model.horizon)
     limits = limits_of(budgets, model.horizon)
+    if initial is None:
+        return limits
     return replace(limits, initial=tuple(initial[name] for name in limits.resources))
 
 

@@ -219,7 +219,7 @@ class CMDP(ModelConstructors):
             return np.ones(1)
         return np.array([self.start[self.states[s]] for s in self.start_states.tolist()])
 
-    @property
+    @cached_property
     def is_saturating(self) -> bool:
         """Whether some resource has a floor or a ceiling."""
         return any(end is not None for end in (*self.floors, *self.ceilings))

@@ -45,8 +45,18 @@ class AccountTicks(NamedTuple):
     ceiling_D: NDArray[np.int64]
 
     @classmethod
+    def plain(cls, n_resources: int) -> AccountTicks:
+        """Return the accounts of resources that start at 0 and do not saturate; their arrays are read-only."""
+        ends = np.zeros((3, n_resources), np.int64)
+        ends[1], ends[2] = MINUS_INFINITY, PLUS_INFINITY
+        ends.flags.writeable = False
+        return cls(ends[0], ends[1], ends[2])
+
+    @classmethod
     def of(cls, model: CMDP, limits: Limits, units: Sequence[Fraction], up: Sequence[bool]) -> AccountTicks:
         """Return the accounts of the limited resources in multiples of units, rounded up where `up`, else down."""
+        if not model.is_saturating and not any(limits.initial):
+            return cls.plain(len(units))
         found = cls(*(np.empty(len(units), np.int64) for _ in cls._fields))
         for d, (name, unit, upwards) in enumerate(zip(limits.resources, units, up, strict=True)):
             r = model.resource_index(name)
@@ -58,6 +68,8 @@ class AccountTicks(NamedTuple):
 
 def fixed_amounts(model: CMDP, limits: Limits, d: int) -> list[Fraction]:
     """Return what a limited resource begins with and where it saturates, without amounts of 0."""
+    if not model.is_saturating and not limits.initial[d]:
+        return []
     r = model.resource_index(limits.resources[d])
     return [amount for amount in (limits.initial[d], model.floors[r], model.ceilings[r]) if amount]
 
@@ -100,15 +112,6 @@ class Lattice:
     def saturates(self) -> bool:
         """Whether some resource has a floor or a ceiling."""
         return bool((self.floor_D != MINUS_INFINITY).any() or (self.ceiling_D != PLUS_INFINITY).any())
-
-    @staticmethod
-    def plain_accounts(n_resources: int) -> AccountTicks:
-        """Return the accounts of resources that start at 0 and do not saturate."""
-        return AccountTicks(
-            np.zeros(n_resources, np.int64),
-            np.full(n_resources, MINUS_INFINITY, np.int64),
-            np.full(n_resources, PLUS_INFINITY, np.int64),
-        )
 
     @classmethod
     def fit(cls, model: CMDP, limits: Limits, monitor: ResourceMonitor | None = None) -> Lattice:
@@ -205,15 +208,15 @@ def _overflow_message(
         (model.floors[resource], "a floor"),
         (model.ceilings[resource], "a ceiling"),
     )
-    fixed = [(amount, what) for amount, what in given if amount]
-    unit = common_unit([column.unit * bool(column.ticks.any()), *(amount for amount, _ in fixed)])
+    others = [(amount, what) for amount, what in given if amount]
+    unit = common_unit([column.unit * bool(column.ticks.any()), *(amount for amount, _ in others)])
     found, beside = f"a cost of {short_amount(finest)} ({model.place_of(finest_at)})", "one of"
-    for amount, what in fixed:
+    for amount, what in others:
         if amount.denominator > finest.denominator:
             finest, found, beside = amount, f"{what} of {short_amount(amount)}", "a cost of"
     beside += f" {short_amount(largest)} ({model.place_of(largest_at)})"
     most = model.horizon * abs(largest)
-    for amount, what in [(limits.largest(d), "a limit"), *fixed]:
+    for amount, what in [(limits.largest(d), "a limit"), *others]:
         if abs(amount) > most:
             most, beside = abs(amount), f"{what} of {short_amount(amount)}"
     return (

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.amounts import format_amount
+
+if TYPE_CHECKING:
+    from solvent.solvers.curve import Curve
 
 _LONGEST_NAME = 28
 _LONGEST_AMOUNT = 10
@@ -85,3 +89,13 @@ def choose_resource(names: Sequence[str], resource: str | None, preferred: Seque
         if len(choice) == 1:
             return choice[0]
     raise ModelError("resource", f"one of {known}", "none given", "pass resource=...")
+
+
+def axis_text(curve: Curve, name: str) -> str:
+    """Return what varies along a curve, given the name of its resource."""
+    return f"budget of {name}" if curve.vary == "budget" else f"{name} remaining at the start"
+
+
+def least_text(curve: Curve) -> str:
+    """Return the words for the least feasible amount of a curve."""
+    return "least budget" if curve.vary == "budget" else "least remaining"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import exact
 from solvent.errors import ModelError, quote
 from solvent.model.amounts import short_amount
-from solvent.plot.labels import short_name
+from solvent.plot.labels import axis_text, least_text, short_name
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -141,19 +141,16 @@ def terminal_frontier(
          0                32.5                65
          ^ least budget 0
     """
-    remaining = curve.vary == "remaining"
     if curve.least_budget is None:
-        what = f"{curve.resource} remaining" if remaining else f"budget of {curve.resource}"
-        return f"no {what} up to {short_amount(curve.max_budget)} is feasible"
+        return f"no {axis_text(curve, curve.resource)} up to {short_amount(curve.max_budget)} is feasible"
     first, end = float(curve.budgets[0]), float(max(curve.max_budget, curve.budgets[-1]))
     # if the last level extends to infinity, show a part of it
     x = [*map(float, curve.budgets), end + (end - first) / 12 if curve.flat_beyond else end]
-    marks = {"least remaining" if remaining else "least budget": float(curve.least_budget)}
+    marks = {least_text(curve): float(curve.least_budget)}
     if budget is not None:
         curve.value(budget)  # raises an error for budgets beyond the curve
-        marks["remaining" if remaining else "budget"] = float(exact(budget, "budget"))
-    varied = f"{curve.resource} remaining at the start" if remaining else f"budget of {curve.resource}"
-    title = f"optimal value against {varied}"
+        marks["budget" if curve.vary == "budget" else "remaining"] = float(exact(budget, "budget"))
+    title = f"optimal value against {axis_text(curve, curve.resource)}"
     return terminal_plot(
         x, [*curve.values.tolist(), float(curve.values[-1])], width=width, height=height, title=title, marks=marks,
         ascii=ascii,
@@ -184,7 +181,7 @@ def frontier_table(curve: Curve, budgets: Sequence[Any] | None = None) -> Table:
     """
     from rich.table import Table
 
-    table = Table("budget", "optimal value", "next increase at", "gain")
+    table = Table("budget" if curve.vary == "budget" else "remaining", "optimal value", "next increase at", "gain")
     for column in table.columns:
         column.justify = "right"
     if budgets is None:

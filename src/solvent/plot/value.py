@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, printable, quote
 from solvent.model.cmdp import CMDP
-from solvent.plot.labels import amount, number, plot_name
+from solvent.plot.labels import amount, axis_text, least_text, number, plot_name
 from solvent.plot.style import GRAY, LEAST_BUDGET, MARGINAL, NOTHING, VALUE, faint_grid, styled_axes
 from solvent.solvers.curve import Curve
 
@@ -31,7 +31,8 @@ def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = No
     """Plot the optimal value against the budget; the same as `curve.plot(ax, budget=...)`.
 
     In the gray area on the left no policy is feasible. The strip at the bottom shows, for each budget, how much the
-    value increases with a given amount of additional budget.
+    value increases with a given amount of additional budget. If the curve varies what remains of a fixed limit, that
+    is the horizontal axis. A caption lists limits of the model that the curve ignores.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = No
     mark = None if budget is None else exact(budget, "budget")
     worth = None if mark is None else curve.value(mark)
     with styled_axes(ax) as axes:
-        axes.set(xlabel=_x_label(curve), ylabel="optimal value")
+        axes.set(xlabel=axis_text(curve, plot_name(curve.resource)), ylabel="optimal value")
         left, right = _ends(curve, mark)
         pad = 0.04 * (right - left)
         axes.set_xlim(left - pad, right + pad)
@@ -76,13 +77,6 @@ def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = No
         if curve.ignored_limits:
             _draw_caption(axes, curve.ignored_limits)
     return axes
-
-
-def _x_label(curve: Curve) -> str:
-    """Return what the horizontal axis shows."""
-    if curve.vary == "remaining":
-        return f"{plot_name(curve.resource)} remaining at the start"
-    return f"budget of {plot_name(curve.resource)}"
 
 
 def _draw_caption(axes: Axes, ignored: tuple[str, ...]) -> None:
@@ -228,12 +222,12 @@ def _integers(values: list[int]) -> NDArray[Any]:
 
 
 def _draw_least(axes: Axes, curve: Curve, left: float) -> None:
-    least, what = curve.budgets[0], "remaining" if curve.vary == "remaining" else "budget"
+    least = curve.budgets[0]
     at = float(least)
     axes.axvspan(left, at, color=NOTHING, zorder=0, label="infeasible")
     axes.axvline(at, color=LEAST_BUDGET, linewidth=1.2, linestyle=(0, (4, 2)))
     axes.annotate(
-        f"least {what} {amount(least)}", (at, 1.0), xycoords=("data", "axes fraction"), xytext=(5, 0),
+        f"{least_text(curve)} {amount(least)}", (at, 1.0), xycoords=("data", "axes fraction"), xytext=(5, 0),
         textcoords="offset points", va="top", color=LEAST_BUDGET, fontsize=8.5,
     )  # fmt: skip
 
@@ -243,8 +237,8 @@ def _draw_nothing(axes: Axes, curve: Curve) -> None:
     axes.axvspan(left, right, color=NOTHING, zorder=0, label="infeasible")
     axes.set_ylim(0, 1)
     axes.set_yticks([])
-    what = "any amount remaining" if curve.vary == "remaining" else "any budget"
-    text = f"no feasible policy\nfor {what} up to {amount(curve.max_budget)}"
+    what = "budget" if curve.vary == "budget" else "amount"
+    text = f"no feasible policy\nfor any {what} up to {amount(curve.max_budget)}"
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=LEAST_BUDGET)
 
 

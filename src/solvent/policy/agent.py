@@ -230,7 +230,7 @@ class Agent:
             given = spent if isinstance(spent, Mapping) or spent is None else read_spent(self.model, spent)
             given = dict(given or {})
             if step == 0:
-                given = {**self._initial, **given}
+                given = {**self._unlimited(), **self._initial, **given}
             unknown = [name for name in given if name not in self.model.resources]
             for name in limited if step > 0 and not unknown else ():
                 if name not in given:
@@ -239,6 +239,11 @@ class Agent:
             return tuple(read_spent(self.model, given).values())
         except BudgetError as error:
             raise PolicyError(f"agent, {error.where}", error.expected, error.found, error.hint) from None
+
+    def _unlimited(self) -> dict[str, Fraction]:
+        """Return where accounts without limits begin if that is not 0: at the nearest amount at which they can be."""
+        amounts = {each.name: each.clamp(Fraction(0)) for each in self._resources or ()}
+        return {name: amount for name, amount in amounts.items() if amount and name not in self._limited()}
 
     def _go(self, beginning: Beginning) -> None:
         self._step, self._state, spent, memory, self._chosen = beginning

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.errors import LimitError, PolicyError, quote
 from solvent.model.cmdp import CMDP
-from solvent.model.lattice import Lattice
+from solvent.model.lattice import AccountTicks
 from solvent.policy.choices import NO_ROW, Choices, find_rows, is_terminal, spread
 from solvent.policy.holders import HasPolicy, policy_of
 from solvent.policy.markov import UNDECIDED, MarkovPolicy, RandomizedPolicy
@@ -131,7 +131,7 @@ def derandomize(
 def _explore(model: CMDP, policy: Any, cost_OD: NDArray[np.int64], monitor: ResourceMonitor) -> list[_ReachedNodes]:
     """Return the nodes that the policy can lead to, by step; terminal ones are without choices."""
     states = model.start_states
-    initial_D, floor_D, ceiling_D = Lattice.plain_accounts(0)
+    initial_D, floor_D, ceiling_D = AccountTicks.plain(0)
     if isinstance(policy, NodeTable):
         initial_D, floor_D, ceiling_D = policy.initial_D, policy.floor_D, policy.ceiling_D
     ticks = np.repeat(initial_D[None], len(states), axis=0)

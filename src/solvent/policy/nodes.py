@@ -25,7 +25,7 @@ from solvent.errors import PolicyError, did_you_mean, printable, quote
 from solvent.model.amounts import format_amount, short_amount
 from solvent.model.budget import Limits, SpentLike
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION, same
-from solvent.model.lattice import Lattice
+from solvent.model.lattice import AccountTicks
 from solvent.model.resources import Resource
 from solvent.model.rounding import round_to
 from solvent.policy.agent import Agent
@@ -115,7 +115,7 @@ class NodeTable:
     def __post_init__(self) -> None:
         if not self.counting:
             object.__setattr__(self, "counting", ("exact",) * len(self.resources))
-        plain = Lattice.plain_accounts(len(self.resources))
+        plain = AccountTicks.plain(len(self.resources))
         for name, default in zip(ACCOUNTS, plain, strict=True):
             if not len(getattr(self, name)):
                 object.__setattr__(self, name, default)

@@ -160,9 +160,7 @@ def _decision(policy: NodeTable, node: int) -> tuple[tuple[int, float], ...]:
     return tuple(zip(actions.tolist(), weights.tolist(), strict=True))
 
 
-def _ends(
-    policy: NodeTable, group: int, d: int, amounts: list[list[int]], begin: int, end: int, along: bool
-) -> Range:
+def _ends(policy: NodeTable, group: int, d: int, amounts: list[list[int]], begin: int, end: int, along: bool) -> Range:
     """Return the least and the greatest amount of a resource for which a run of nodes applies."""
     unit, low, high = policy.units[d], amounts[begin][d], amounts[end - 1][d]
     if low == COLLAPSED:

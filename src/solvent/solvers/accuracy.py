@@ -116,7 +116,10 @@ class Extremes:
     reward : ndarray of float64, shape (H,)
         The largest reward of a row that is safe somewhere, or 0 if that is larger.
     end_top, end_bottom : float
-        The largest and the smallest end reward, or 0 if that is larger or smaller; the values of step H.
+        The largest and the smallest end reward after the last step, or 0 if that is larger or smaller; the values of
+        step H.
+    has_ends : bool
+        Whether the model has end rewards.
     """
 
     top: NDArray[np.float64]
@@ -124,15 +127,28 @@ class Extremes:
     reward: NDArray[np.float64]
     end_top: float = 0.0
     end_bottom: float = 0.0
+    has_ends: bool = False
 
     @classmethod
-    def none(cls, model: CMDP) -> Extremes:
-        """Return extremes of 0, to be filled in, and those of end rewards."""
+    def none(cls, model: CMDP, last_rows: Callable[[], NDArray[np.int64]]) -> Extremes:
+        """Return extremes of 0, to be filled in, and those of the end rewards after the last step.
+
+        Parameters
+        ----------
+        model : CMDP
+        last_rows : callable
+            Returns the rows that may be taken at the last step; called only if there are end rewards.
+        """
         top, bottom, reward = (np.zeros(model.horizon) for _ in range(3))
         if model.end_reward is None:
             return cls(top, bottom, reward)
-        ends = model.end_reward if model.may_end is None else model.end_reward[model.may_end]
-        return cls(top, bottom, reward, float(ends.max(initial=0.0)), float(ends.min(initial=0.0)))
+        rows = last_rows()
+        counts = np.diff(model.outcome_indptr)[rows]
+        first = np.cumsum(counts) - counts
+        outcome = np.arange(int(counts.sum())) - np.repeat(first - model.outcome_indptr[rows], counts)
+        ends = model.end_value[model.next_state[outcome]]
+        ends = ends[np.isfinite(ends)]
+        return cls(top, bottom, reward, float(ends.max(initial=0.0)), float(ends.min(initial=0.0)), has_ends=True)
 
     def above(self, value: float, rounding: Rounding, *, same: float = 0.0, resolution: float = 0.0) -> float:
         """Return an upper bound on the optimum minus a value computed for the start.
@@ -147,17 +163,27 @@ class Extremes:
             Absolute difference up to which values were merged.
         """
         g, horizon = rounding.row, len(self.top)
-        top_after = np.append(self.top[1:], self.end_top)
+        top, end_top = self._carried() if self.has_ends else (self.top, self.end_top)
+        top_after = np.append(top[1:], end_top)
         weight_after = (g + same) * np.arange(horizon - 1, -1, -1)
-        slack = weight_after * np.maximum(top_after + self.reward - self.top, 0.0)
-        errors = slack + g * (2 * (self.reward + top_after) - self.top) + same * self.top + resolution
-        error = (
-            float(errors.sum()) + horizon * (g + same) * max(float(self.top[0]) - value, 0.0) + self.shifted(rounding)
-        )
+        slack = weight_after * np.maximum(top_after + self.reward - top, 0.0)
+        errors = slack + g * (2 * (self.reward + top_after) - top) + same * top + resolution
+        error = float(errors.sum()) + horizon * (g + same) * max(float(top[0]) - value, 0.0) + self.shifted(rounding)
         some = bool(self.top.any() or self.reward.any() or self.end_top) or (
             bool(self.bottom.any() or self.end_bottom) and rounding.may_underflow
         )
         return _with_underflow(error, horizon, rounding, some)
+
+    def _carried(self) -> tuple[NDArray[np.float64], float]:
+        """Return upper bounds on the values of all steps that never fall by more than the largest reward of a step.
+
+        Values of terminal states, which are end rewards, are carried on to later steps.
+        """
+        earned = np.concatenate([[0.0], np.cumsum(self.reward)])
+        total = np.maximum.accumulate(np.append(self.top, self.end_top) + earned)
+        # rounding may have made a sum too small
+        tops = (total - earned) * (1 + 2.0**-40) + 2.0**-40 * earned
+        return tops[:-1], float(tops[-1])
 
     def shifted(self, rounding: Rounding) -> float:
         """Return the largest error of the start's value that is due to the probabilities of bins."""
@@ -177,8 +203,9 @@ class Extremes:
         total = float(size.sum() + 2 * size[1:].sum()) + 2 * end_size
         earned = np.cumsum(self.reward)
         along = 2 * float(earned[-1]) - value + float((2 * self.top[1:] + earned[:-1] - value).sum())
-        if end_size:  # E|V_H| is a further term, and rewards of steps alone sum to the value less the end reward
-            along += max(3 * self.end_top + float(earned[-1]) - value, 0.0)
+        if self.has_ends:  # rewards of steps sum to the value less the end reward, and E|V_H| is a further term
+            most = max(float(self.top.max()), self.end_top)
+            along += len(size) * most + max(2 * self.end_top + float(earned[-1]) + most - value, 0.0)
         error = rounding.row * min(total, max(along, 0.0)) + self.shifted(rounding)
         return _with_underflow(error, len(size), rounding, bool(size.any() or end_size))
 
@@ -240,7 +267,8 @@ class Followed:
         # a reward of step h is part of the sums of all steps up to h
         passes = float((self.size * np.arange(1, horizon + 1)).sum())
         lost = rounding.row * (passes + horizon * horizon * resolution)
-        return _with_underflow(lost, horizon, rounding, self.some)
+        some = self.some and (bool(self.size.any()) or rounding.may_underflow)
+        return _with_underflow(lost, horizon, rounding, some)
 
 
 def _with_underflow(error: float, horizon: int, rounding: Rounding, some: bool) -> float:

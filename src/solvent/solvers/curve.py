@@ -390,8 +390,8 @@ def _by_remaining(
     resource = SingleResource.of(problem.lattice)
     shift = -int(limit // problem.lattice.units[0])
     bounds = FrontierBounds(problem.model, resource, monitor, start_low=None, start_high=resource.initial_left)
-    settled = _most_spent(model, trial, monitor) if floor is None else limit
-    return _OneSweep(problem, resource, build(bounds, monitor), shift, limit), most, full == most or most >= settled
+    flat = floor is None and most >= _most_spent(model, trial, monitor)
+    return _OneSweep(problem, resource, build(bounds, monitor), shift, limit), most, flat
 
 
 def _check_varied(vary: Any, budget: Any, spent: Any) -> None:

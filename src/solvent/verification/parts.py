@@ -112,13 +112,13 @@ def take_apart(
     --------
     >>> from solvent.model.distributions import distribution
     >>> from solvent.model.budget import resolve
-    >>> from solvent.model.lattice import Lattice
+    >>> from solvent.model.lattice import AccountTicks, Lattice
     >>> from solvent.policy.table import AugmentedPolicy
     >>> b = CMDP.builder(horizon=1, start=0, resources=["x"], budget=3)
     >>> b.add(0, "go", outcomes=[(1, 0, distribution("uniform", low=0, high=2.5))])
     >>> model = b.build()
     >>> limits = np.full((1, 1), 3), np.zeros((1, 1), int)
-    >>> lattice = Lattice(("x",), (Fraction(1),), np.zeros((1, 1), int), *limits, *Lattice.plain_accounts(1))
+    >>> lattice = Lattice(("x",), (Fraction(1),), np.zeros((1, 1), int), *limits, *AccountTicks.plain(1))
     >>> layers = [([0], [[0]], [0])]
     >>> policy = AugmentedPolicy.from_nodes(model, lattice, resolve(model, None), layers=layers, counting=("up",))
     >>> parts = take_apart(model, policy, most=10)

@@ -113,7 +113,8 @@ class DemoText:
             witness = ["A shortest day on which it runs dry:", found.report.witness]
         self._section(
             "A budget kept on average",
-            "The standard approach: the best policy that uses at most 30 in expectation.",
+            "The standard approach: the best policy whose expected costs are at most 30. It does not know that a full tank "
+            "takes no more.",
             facts_grid(
                 [
                     ("value", f"{found.plan.value:.4f} a day"),
@@ -145,7 +146,7 @@ class DemoText:
         """Print the value of every size of the tank."""
         self._section(
             "What another liter is worth",
-            f"The best value for every tank up to {_LARGEST_TANK}: all {len(curve):,} levels from one solve.",
+            f"The best value for every tank up to {_LARGEST_TANK}: {len(curve):,} levels, each exact.",
             results.curve_plot(curve, self.console, budget=30),
         )
 

@@ -103,9 +103,7 @@ def _amounts(values: Mapping[str, Fraction | None]) -> dict[str, str | None]:
     return {key: amount(value) for key, value in values.items()}
 
 
-def solution_record(
-    model: CMDP, solution: Solution, limits: Limits, history: Witness | None = None
-) -> dict[str, Any]:
+def solution_record(model: CMDP, solution: Solution, limits: Limits, history: Witness | None = None) -> dict[str, Any]:
     """Return the record of `solve`; `history` shows why a problem is infeasible."""
     stats = solution.stats
     return {

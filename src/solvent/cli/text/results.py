@@ -236,7 +236,9 @@ def curve_amounts(curve: Curve) -> CurveAmounts:
     """Return how the amounts of a curve are called."""
     if curve.vary == "remaining":
         name = f"{curve.resource} remaining"
-        return CurveAmounts("remaining", "least remaining", f"{name} at the start", f"every amount of {name} at the start")
+        return CurveAmounts(
+            "remaining", "least remaining", f"{name} at the start", f"every amount of {name} at the start"
+        )
     return CurveAmounts(
         "budget", "least budget", f"a budget of {curve.resource}", f"every budget of {curve.resource}"
     )  # fmt: skip

@@ -225,7 +225,7 @@ def _end(steps: StepArrays) -> NextNodes:
 
 def _may_end(model: CMDP) -> NDArray[np.bool_]:
     """Return whether an episode may end in each state."""
-    return np.ones(model.n_states, bool) if model.may_end is None else read_only(model.may_end)
+    return read_only(np.ones(model.n_states, bool) if model.may_end is None else model.may_end)
 
 
 def _next_nodes(steps: StepArrays, h: int, layer: NodeLayer, alive: NDArray[np.bool_]) -> NextNodes:

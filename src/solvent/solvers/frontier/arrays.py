@@ -112,7 +112,7 @@ class _Sweep:
         self.evaluations_H = np.einsum("hs,hs->h", widths_HS, outcomes_TS[model.table_of_step], dtype=float)
         self._row_type = np.uint8 if int(np.diff(model.row_indptr).max(initial=1)) <= 256 else np.int32
         self._next_average_L = np.empty((0, 0))
-        self.extremes = Extremes.none(model)
+        self.extremes = Extremes.none(model, bounds.last_rows)
         self._out_extremes = StepExtremes(self.extremes.top, self.extremes.bottom, self.extremes.reward)
 
     def last_step_of_call(self, begin: int, *, watched: bool) -> int:

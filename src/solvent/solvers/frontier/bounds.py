@@ -109,6 +109,19 @@ class FrontierBounds:
         """Return the bounds for the amount that is left before the first step."""
         return cls(model, resource, monitor, resource.initial_left, resource.initial_left)
 
+    def last_rows(self) -> NDArray[np.int64]:
+        """Return the rows that may be taken at the last step: those that are safe with the most that can be left."""
+        model, resource = self.model, self.resource
+        indptr, least = model.row_indptr_at(model.horizon - 1), int(resource.least_left[-1])
+        owner = np.repeat(np.arange(model.n_states), np.diff(indptr))
+        begin, end = model.outcome_indptr[[indptr[0], indptr[-1]]].tolist()
+        if begin == end or least > resource.most_left:
+            return np.empty(0, np.int64)
+        largest = np.maximum.reduceat(resource.cost[begin:end], model.outcome_indptr[indptr[0] : indptr[-1]] - begin)
+        highest = self.reach.highest_HS[-1, owner]
+        affordable = (least == MINUS_INFINITY) | (highest.astype(float) >= float(least) + largest.astype(float))
+        return np.flatnonzero((highest != MINUS_INFINITY) & affordable) + int(indptr[0])
+
     def relative_work(self) -> float:
         """Return the expected work of a frontier relative to the reduction: its points to the nodes from the start.
 

@@ -129,7 +129,10 @@ def _costs(resource: SingleResource, left: int, origin: int, truth: TrueCosts | 
     if resource.mirrored:
         low_start, high_start = -high_start, -low_start
         low_floor, high_floor, low_ceiling, high_ceiling = -high_ceiling, -low_ceiling, -high_floor, -low_floor
-    exact = truth.exact and np.array_equal(low, resource.cost) and np.array_equal(high, resource.cost)
+    # costs of 0 are the same in every unit, but the account need not be
+    floor = -_FAR if resource.most_left == PLUS_INFINITY else origin - resource.most_left
+    same = low_start == high_start == origin - left and low_floor == high_floor == floor and low_ceiling == _FAR
+    exact = same and truth.exact and np.array_equal(low, resource.cost) and np.array_equal(high, resource.cost)
     ends = (low_start, high_start, low_floor, high_floor, low_ceiling, high_ceiling)
     return FollowedCosts(resource.cost, low, high, *ends, resource.most_left, origin, exact)
 

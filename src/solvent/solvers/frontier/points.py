@@ -35,7 +35,7 @@ def merge_points(bounds: FrontierBounds, precision: Precision, monitor: Resource
     monitor.reserve(12 * room + 8 * indptr_HS.size + 24 * room, "the points of all steps")
     points = Points(indptr_HS, np.empty(room, np.int64), np.empty(room, np.int32))
     points.need[:n_states], points.row[:n_states] = MINUS_INFINITY, TERMINAL
-    step, value, extremes = horizon, model.end_value[may_end], Extremes.none(model)
+    step, value, extremes = horizon, model.end_value[may_end], Extremes.none(model, bounds.last_rows)
     out_extremes = StepExtremes(extremes.top, extremes.bottom, extremes.reward)
     while step > 0:
         monitor.check_time()

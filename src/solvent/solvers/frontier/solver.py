@@ -33,7 +33,7 @@ def refuse_other_limits(problem: Problem) -> Refusal | None:
 
 def refuse_cut_short(problem: Problem) -> Refusal | None:
     """Return why a single resource does not saturate only where much is left, or None."""
-    if not SingleResource.cut_short(problem.lattice):
+    if not problem.model.is_saturating or not SingleResource.cut_short(problem.lattice):
         return None
     expected = "no ceiling at or below an upper limit, and no floor at or above a lower one"
     return Refusal(expected, repr(problem.origin.resource(problem.limits.resources[0])))

@@ -32,7 +32,7 @@ class LabelsSolver:
         refusal = refuse_other_limits(problem)
         if refusal is not None:
             return refusal
-        if problem.lattice.saturates:
+        if model.is_saturating and problem.lattice.saturates:
             found = repr(problem.origin.resource(problem.limits.resources[0]))
             return Refusal("a resource without a floor or a ceiling", found, other)
         if model.has_end_values:

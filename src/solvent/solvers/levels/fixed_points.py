@@ -284,4 +284,5 @@ def _fall(
         if out.sizes[1] == len(rules.state):
             monitor.reserve(20 * len(rules.state), "the rules of the policy")
             rules = rules.resized(2 * len(rules.state))
+    monitor.release(20 * len(rules.state))
     return out.level_S, rules.resized(int(out.sizes[1]))

@@ -22,7 +22,7 @@ def backward(
     on_grid = np.empty(grid.size)
     after = NextValues(steps.index(horizon), np.empty(0))
     rows: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * horizon
-    value, extremes = np.empty(0), Extremes.none(m)
+    value, extremes = np.empty(0), Extremes.none(m, lambda: _last_rows(steps, layers[-1]))
     for h in range(horizon - 1, -1, -1):
         layer, n_nodes = layers[h], len(layers[h])
         monitor.check_time()
@@ -55,3 +55,11 @@ def backward(
         monitor.release(size)
     monitor.release(8 * grid.size)
     return value.tolist(), rows, extremes
+
+
+def _last_rows(steps: StepArrays, layer: NodeLayer) -> NDArray[np.int64]:
+    """Return the rows of states that have nodes at the last step, without those that no amount allows."""
+    bounds = steps.at(steps.model.horizon - 1)
+    owner = np.repeat(np.arange(steps.model.n_states), np.diff(bounds.row_indptr))
+    possible = (np.diff(layer.indptr) > 0)[owner] & (bounds.row_low_RD <= bounds.row_high_RD).all(1)
+    return np.flatnonzero(possible) + int(bounds.row_indptr[0])

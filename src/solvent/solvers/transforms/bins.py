@@ -155,6 +155,8 @@ def _size(model: CMDP, measures: tuple[Measure, ...]) -> int:
 
 def _true_unit(model: CMDP, measure: Measure) -> tuple[Fraction, bool]:
     """Return a unit for true costs, and whether it divides all of them and their bins."""
+    if measure.counting == "exact":
+        return measure.unit, True
     column = model.cost[measure.resource]
     used = [model.distributions[i] for i in _used_distributions(model, measure.resource)]
     ends = [end for each in used for end in (each.low, each.high) if end is not None]

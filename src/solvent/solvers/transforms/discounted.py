@@ -143,7 +143,12 @@ def _stopped(task: _Task, reason: str) -> Solution:
     """Return the answer that a limit was reached before the planned steps were solved."""
     most = max(float(task.model.base.row_reward.max(initial=0.0)), 0.0) / float(1 - task.model.discount)
     stats = Stats.none(task.monitor.peak)
-    return Solution.limit(task.request.method, stats, most * (1 + 2.0**-50), f"{reason}; raise the limit, or {_larger(task.request.strict)}")
+    return Solution.limit(
+        task.request.method,
+        stats,
+        most * (1 + 2.0**-50),
+        f"{reason}; raise the limit, or {_larger(task.request.strict)}",
+    )
 
 
 def read_limits(model: DiscountedCMDP, budget: BudgetLike | None) -> dict[str, Sides]:
