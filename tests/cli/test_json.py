@@ -186,7 +186,17 @@ def test_frontier(folder: Path) -> None:
     record = done.json
     assert done.code == 0
     assert keys(record) == HEAD | {
-        *("model", "resource", "vary", "ignored_limits", "max_budget", "flat_beyond", "least_budget", "points", "written"),
+        *(
+            "model",
+            "resource",
+            "vary",
+            "ignored_limits",
+            "max_budget",
+            "flat_beyond",
+            "least_budget",
+            "points",
+            "written",
+        ),
     }
     assert (record["resource"], record["max_budget"], record["least_budget"]) == ("fuel", "61/2", "0")
     curve = solvent.frontier(solvent.load_model(EXAMPLES / "delivery-van.yaml"), max_budget="61/2")

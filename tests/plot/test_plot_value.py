@@ -177,10 +177,10 @@ def tank(**options):
 def test_what_remains_of_a_fixed_limit():
     curve = solvent.frontier(tank(), vary="remaining", budget=6)
     axes = plot.frontier(curve, budget=3)
-    assert axes.get_xlabel() == "remaining fuel before the first step"
+    assert axes.get_xlabel() == "fuel remaining at the start"
     assert axes.texts[0].get_text() == "least remaining −5"
     text = plot.terminal_frontier(curve, ascii=True)
-    assert text.startswith("optimal value against remaining fuel before the first step")
+    assert text.startswith("optimal value against fuel remaining at the start")
     assert "^ least remaining" in text
     sizes = solvent.frontier(tank(), max_budget=12)
     assert plot.frontier(sizes).get_xlabel() == "budget of fuel"
@@ -189,4 +189,5 @@ def test_what_remains_of_a_fixed_limit():
 def test_ignored_limits_are_named():
     model = tank(budget=solvent.Budget(upper=6, lower=1))
     axes = plot.frontier(solvent.frontier(model, max_budget=9, ignore_limits=True))
-    assert "ignores " in axes.get_title(loc="left") + axes.get_title()
+    (caption,) = (text.get_text() for text in axes.texts if "ignored limits" in text.get_text())
+    assert caption == "ignored limits, which policies can break: fuel: Budget(upper=6, lower=1)"
