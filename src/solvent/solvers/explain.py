@@ -105,13 +105,12 @@ def explain(
     >>> print(explain(model, solve(model).policy, 2, "knapsack", 30))
     step 2, state knapsack, weight 30 spent, weight 20 remaining
     the policy never gets here; the best policy from here on is worth 0
-    ┏━━┳━━━━━━━━┳━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
-    ┃  ┃ action ┃       value ┃ because                                                                             ┃
-    ┡━━╇━━━━━━━━╇━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┩
-    │  │ skip   │           0 │ the best                                                                            │
-    │  │ take   │ not allowed │ leads to 'knapsack' and costs weight 30: 60 of weight spent, more than the limit of │
-    │  │        │             │ 50                                                                                  │
-    └──┴────────┴─────────────┴─────────────────────────────────────────────────────────────────────────────────────┘
+    ┏━━┳━━━━━━━━┳━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
+    ┃  ┃ action ┃       value ┃ because                                                                                ┃
+    ┡━━╇━━━━━━━━╇━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┩
+    │  │ leave  │           0 │ the best                                                                               │
+    │  │ take   │ not allowed │ leads to 'knapsack' and costs weight 30: 60 of weight spent, more than the limit of 50 │
+    └──┴────────┴─────────────┴────────────────────────────────────────────────────────────────────────────────────────┘
     """
     check_model(model)
     followed = policy_of(policy)

@@ -444,7 +444,7 @@ class Solution:
         >>> from solvent.solvers.solve import solve
         >>> solution = solve(instances.knapsack([60, 100, 120], [10, 20, 30], capacity=50))
         >>> why = solution.explain(2, "knapsack", 30)
-        >>> why["skip"].value, why["take"].allowed
+        >>> why["leave"].value, why["take"].allowed
         (0.0, False)
         >>> print(why["take"].forbidden_by)
         leads to 'knapsack' and costs weight 30: 60 of weight spent, more than the limit of 50
