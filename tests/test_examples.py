@@ -307,7 +307,9 @@ def test_rounded_costs_enclose_its_optimum(name, model):
 
 def test_the_campaign_can_be_planned():
     model = solvent.load_model(EXAMPLES / "campaign.yaml")
-    with pytest.raises(solvent.ModelError, match='use gap=, or approximation="additive" or "relative"'):
+    with pytest.raises(
+        solvent.ModelError, match=r'solve with gap=0\.01, or approximation="additive" with epsilon= and strict=True'
+    ):
         solvent.solve(model)
     relaxed, strict = (
         solvent.solve(model, approximation="relative", epsilon="1/60", strict=strict) for strict in (False, True)

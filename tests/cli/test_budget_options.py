@@ -85,7 +85,9 @@ def test_the_name_may_be_left_out_where_there_is_one() -> None:
 def test_resources_not_named_keep_the_models_own() -> None:
     both = model("fuel", "risk", budget={"fuel": 3, "risk": "1/2"})
     assert read_budget_options(["risk=1"], both) == {"fuel": Budget(3), "risk": Budget(1)}
-    with pytest.raises(BudgetError, match=r"a limit for resource 'fuel', found none.*add --budget fuel=none"):
+    with pytest.raises(
+        BudgetError, match=r"a limit for resource 'fuel', found none.*add --budget fuel=LIMIT, or --budget fuel=none"
+    ):
         read_budget_options(["risk=1"], model("fuel", "risk"))
 
 

@@ -73,6 +73,7 @@ SOLVE = HEAD | {
     *("model", "status", "value", "value_lower", "value_upper", "gap", "worst_spent", "worst_is_exact", "excess"),
     *(
         "limits",
+        "initial",
         "method",
         "approximation",
         "message",
@@ -162,7 +163,12 @@ def test_infeasible(folder: Path) -> None:
         "stuck_step": 0,
         "stuck_is_first": True,
         "undetermined": [],
+        "goal": None,
+        "blame": ["fuel"],
+        "history": done.json["diagnosis"]["history"],
     }
+    (step,) = done.json["diagnosis"]["history"]["steps"]
+    assert (step["state"], step["action"], step["spent"]) == ("depot", "park", {"fuel": "0"})
     assert not (folder / "no.policy").exists()
 
 
@@ -180,7 +186,17 @@ def test_frontier(folder: Path) -> None:
     record = done.json
     assert done.code == 0
     assert keys(record) == HEAD | {
-        *("model", "resource", "max_budget", "flat_beyond", "least_budget", "points", "written"),
+        *(
+            "model",
+            "resource",
+            "vary",
+            "ignored_limits",
+            "max_budget",
+            "flat_beyond",
+            "least_budget",
+            "points",
+            "written",
+        ),
     }
     assert (record["resource"], record["max_budget"], record["least_budget"]) == ("fuel", "61/2", "0")
     curve = solvent.frontier(solvent.load_model(EXAMPLES / "delivery-van.yaml"), max_budget="61/2")

@@ -57,6 +57,7 @@ def test_the_fields_of_json_are_those_on_the_page(van: Path, monkeypatch: pytest
         "solve": "delivery-van.yaml",
         "frontier": "delivery-van.yaml --max-budget 10",
         "levels": "delivery-van.yaml --capacity 10",
+        "policy": "delivery-van.yaml van.policy",
         "verify": "delivery-van.yaml van.policy",
         "simulate": "delivery-van.yaml van.policy --episodes 10",
         "compare": "covering.yaml",

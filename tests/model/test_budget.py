@@ -91,7 +91,8 @@ def test_the_budget_of_the_model_is_the_default() -> None:
         ),
         (
             {},
-            r"budget: expected a limit for resource 'weight', found none; give it a limit, or write weight: None to leave it unlimited",
+            r"budget: expected a limit for resource 'weight', found none; "
+            r"give it a limit, or write weight: None to leave it unlimited",
         ),
         (math.nan, r"budget, weight, upper: expected a finite number .* found nan$"),
         (math.inf, r"found inf; use None for no limit"),

@@ -81,7 +81,7 @@ def test_overflow_names_resource_cost_and_remedy() -> None:
         < message.index("strict=True")
         < message.index("fewer digits, rounded to the safe side")
     )
-    assert '"additive" or "relative"' in message
+    assert 'approximation="additive" with epsilon= and strict=True' in message
     assert isinstance(caught.value, OverflowError)
 
 
@@ -136,7 +136,9 @@ def test_continuous_costs_are_refused_with_a_hint() -> None:
     b = CMDP.builder(horizon=1, start="s", resources=["x", "y"])
     b.add("s", "go", outcomes=[(1, "s", [solvent.distribution("uniform", low=0, high=1), 1])])
     model = b.build()
-    with pytest.raises(ModelError, match=r's/go, cost of x: .*uniform\(low=0, high=1\).*"additive" or "relative"'):
+    with pytest.raises(
+        ModelError, match=r"s/go, cost of x: .*uniform\(low=0, high=1\).*gap=0.01, .* and strict=True: "
+    ):
         fit(model, {"x": 1, "y": 1})
     assert fit(model, {"x": None, "y": 1}).resources == ("y",)
 

@@ -189,4 +189,5 @@ def test_what_remains_of_a_fixed_limit():
 def test_ignored_limits_are_named():
     model = tank(budget=solvent.Budget(upper=6, lower=1))
     axes = plot.frontier(solvent.frontier(model, max_budget=9, ignore_limits=True))
-    assert any(text.get_text().startswith("ignored limits, which policies can break: fuel") for text in axes.texts)
+    (caption,) = (text.get_text() for text in axes.texts if "ignored limits" in text.get_text())
+    assert caption == "ignored limits, which policies can break: fuel: Budget(upper=6, lower=1)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from typing import Any
 
@@ -63,7 +64,7 @@ def check_rows(policy: Any, rows: list[Any]) -> None:
 
 def check_merged(policy: Any, rows: list[Any], along: str) -> None:
     """Check that no two neighbors could have been one row."""
-    for one, two in zip(rows, rows[1:], strict=False):
+    for one, two in itertools.pairwise(rows):
         others = [name for name in policy.resources if name != along]
         settled = (None, None) in (one.spent[along], two.spent[along])
         same = (one.step, one.state, [one.spent[o] for o in others]) == (

@@ -92,7 +92,7 @@ class Case:
         return total
 
     def chance(self, step, state, spent):
-        """Return the greatest probability of ending where it may, of policies that keep the limits; -inf if none does."""
+        """Return the greatest probability of ending where it may, within the limits; -inf if no policy keeps them."""
         if step == self.model.horizon:
             return Fraction(self.end(state) > -math.inf)
         rows = self.rows(step, state)
@@ -344,8 +344,8 @@ def test_text_of_all_reasons():
         "limits can end outside must_end_in, for example in 'field'"
     )
     assert str(solution.explain(2, "field", 0)["work"].forbidden_by) == (
-        "leads to 'ditch' with probability 0.2 and costs battery 1: with battery 1 spent, must_end_in cannot be reached "
-        "any more"
+        "leads to 'ditch' with probability 0.2 and costs battery 1: with battery 1 spent, must_end_in cannot be "
+        "reached any more within the limits"
     )
     assert str(solution.explain(3, "ditch", 1)["climb"].forbidden_by) == (
         "leads to 'field' with probability 0.5 and costs battery 1: the episode ends there, outside must_end_in"
@@ -428,12 +428,16 @@ def test_what_cannot_be_explained():
     discounted = solvent.solve(b.build(), epsilon=1)
     with pytest.raises(solvent.ModelError, match="explain: expected a solution of a model with a last step"):
         discounted.explain(0, "home")
-    infeasible = pickle.loads(pickle.dumps(solvent.solve(robot(), -1)))
-    with pytest.raises(solvent.ModelError, match="found a copy, which has no model"):
-        infeasible.explain(0, "dock")
+    with pytest.raises(solvent.ModelError, match="found a solution without a model"):
+        solvent.solve(robot()).taking(1.0).explain(0, "dock")
     other = solvent.solve(instances.knapsack([1], [1], capacity=1)).policy
     with pytest.raises(solvent.PolicyError, match="a policy for this model"):
         solvent.explain(robot(), other, 0, "dock")
+
+
+def test_copies_explain_as_well():
+    infeasible = pickle.loads(pickle.dumps(solvent.solve(robot(), -1)))
+    assert infeasible.explain(0, "dock")["charge"].forbidden_by.reason == "limit"
 
 
 def test_frames():

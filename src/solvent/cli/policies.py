@@ -53,8 +53,8 @@ def policy(
         bool,
         typer.Option(
             "--explain",
-            help="Explain one node: the value of each action, and what forbids those that are not allowed. Needs --step "
-            "and --state, and after the first step --spent.",
+            help="Explain one node: the value of each action, and what forbids those that are not allowed. Needs "
+            "--step and --state, and after the first step --spent.",
             show_default=False,
         ),
     ] = False,

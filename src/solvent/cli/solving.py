@@ -203,8 +203,8 @@ def frontier(
     loaded = read_model(session, model)
     curve = run(
         loaded, resource, max_budget, vary=vary, budget=read_budget_options(budget, loaded),
-        spent=read_spent_options(spent, loaded), ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit,
-        progress=session.progress,
+        spent=read_spent_options(spent, loaded), ignore_limits=ignore_limits, time_limit=time_limit,
+        memory_limit=memory_limit, progress=session.progress,
     )  # fmt: skip
     output_files = OutputFiles()
     with session.working("writing"):

@@ -109,7 +109,8 @@ def explore(
                         "from_function",
                         f"at most {max_states} reachable states (max_states)",
                         f"more, by step {step}: among the newest is {quote(next(reversed(new)))}",
-                        "raise max_states, or leave out of the state what does not matter to rewards, costs and next states",
+                        "raise max_states, or leave out of the state what does not matter to rewards, costs and next "
+                        "states",
                     )
             layer = list(new if stationary else reached)
             seen.update(new)

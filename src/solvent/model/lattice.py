@@ -223,6 +223,6 @@ def _overflow_message(
         f"resource {limits.resources[d]!r}: expected costs and limits with a common unit in which all sums fit "
         f"64-bit integers, found {found} beside {beside} over {model.horizon} steps: the finest unit is "
         f"{short_amount(unit)} and sums reach {short_amount(reach / unit)} of it; solve with gap=0.01, or "
-        'approximation="additive" with epsilon= and strict=True, which round costs and never exceed the budget; or give '
-        "the costs fewer digits, rounded to the safe side (up for upper limits)"
+        'approximation="additive" with epsilon= and strict=True, which round costs and never exceed the budget; or '
+        "give the costs fewer digits, rounded to the safe side (up for upper limits)"
     )

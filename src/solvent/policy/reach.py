@@ -95,7 +95,7 @@ def reached_layers(
 def layer_values(model: CMDP, layers: list[ReachedLayer]) -> list[NDArray[np.float64]]:
     """Return what the policy earns from each node of all layers on."""
     end = np.zeros(model.n_states) if model.end_reward is None else model.end_reward
-    values = [np.zeros(0)]
+    values: list[NDArray[np.float64]] = [np.zeros(0)]
     for layer in reversed(layers):
         then, later = layer.next_node_O, values[-1]
         worth = end[model.next_state[layer.outcome_O]]
@@ -103,5 +103,5 @@ def layer_values(model: CMDP, layers: list[ReachedLayer]) -> list[NDArray[np.flo
             worth = np.where(then == OVER, worth, later[then])
         expected = np.bincount(layer.choice_O, model.probability[layer.outcome_O] * worth, len(layer.row_C))
         earned = layer.probability_C * (model.row_reward[layer.row_C] + expected)
-        values.append(np.bincount(layer.node_C, earned, len(layer.states)))
+        values.append(np.bincount(layer.node_C, earned, len(layer.states)).astype(np.float64))
     return values[:0:-1]

@@ -205,9 +205,9 @@ class AugmentedPolicy(NodeTable):
         >>> policy = solve(instances.knapsack([60, 100, 120], [10, 20, 30], capacity=50), method="reduction").policy
         >>> for row in policy.table():
         ...     print(row.step, row.remaining, row.action_text, row.value_text)
-        0 {'weight': (Fraction(50, 1), Fraction(50, 1))} skip 220
-        1 {'weight': (Fraction(50, 1), Fraction(50, 1))} take 220
-        2 {'weight': (Fraction(30, 1), Fraction(30, 1))} take 120
+        0 {'weight': (Fraction(50, 1), Fraction(50, 1))} leave 220
+        1 {'weight': (Fraction(50, 1), None)} take 220
+        2 {'weight': (Fraction(30, 1), None)} take 120
         """
         return plan_rows(self, step=step, state=state, resource=resource, model=model)
 

@@ -67,8 +67,8 @@ class TickCosts(NamedTuple):
     @classmethod
     def of(cls, lattice: Lattice) -> TickCosts:
         """Return the costs of a lattice, read-only."""
-        arrays = (lattice.cost_OD, lattice.floor_D, lattice.ceiling_D)
-        return cls(*map(read_only, arrays), lattice.saturates)
+        ends = read_only(lattice.floor_D), read_only(lattice.ceiling_D)
+        return cls(read_only(lattice.cost_OD), *ends, lattice.saturates)
 
 
 def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:

@@ -309,8 +309,8 @@ def frontier(
             "frontier",
             f"a model whose own budget is one anytime limit on {name}, or none",
             ignored[0],
-            "use solve(model, budget) for single budgets, which keeps it; with ignore_limits=True, policies of the curve "
-            "can break it",
+            "use solve(model, budget) for single budgets, which keeps it; with ignore_limits=True, policies of the "
+            "curve can break it",
         )
     given = None if max_budget is None else exact(max_budget, "max_budget")
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)

@@ -24,6 +24,7 @@ from solvent.errors import BudgetError, ModelError, PolicyError, quote
 from solvent.model.budget import Limits, SpentLike, read_spent
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.discounted import check_model
+from solvent.policy.holders import policy_of
 from solvent.policy.remaining import RemainingBudget
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.base import Run
@@ -34,7 +35,6 @@ from solvent.solvers.problem import Problem
 from solvent.solvers.reached import reaches
 from solvent.solvers.registry import AUTO
 from solvent.solvers.tails import tail_limits, tail_model
-from solvent.verification.policies import policy_of
 from solvent.verification.report import Witness, WitnessStep
 
 #: Seconds after which `explain` returns what it has found, unless told otherwise.
@@ -105,13 +105,12 @@ def explain(
     >>> print(explain(model, solve(model).policy, 2, "knapsack", 30))
     step 2, state knapsack, weight 30 spent, weight 20 remaining
     the policy never gets here; the best policy from here on is worth 0
-    ┏━━┳━━━━━━━━┳━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
-    ┃  ┃ action ┃       value ┃ because                                                                             ┃
-    ┡━━╇━━━━━━━━╇━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┩
-    │  │ skip   │           0 │ the best                                                                            │
-    │  │ take   │ not allowed │ leads to 'knapsack' and costs weight 30: 60 of weight spent, more than the limit of │
-    │  │        │             │ 50                                                                                  │
-    └──┴────────┴─────────────┴─────────────────────────────────────────────────────────────────────────────────────┘
+    ┏━━┳━━━━━━━━┳━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
+    ┃  ┃ action ┃       value ┃ because                                                                                ┃
+    ┡━━╇━━━━━━━━╇━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┩
+    │  │ leave  │           0 │ the best                                                                               │
+    │  │ take   │ not allowed │ leads to 'knapsack' and costs weight 30: 60 of weight spent, more than the limit of 50 │
+    └──┴────────┴─────────────┴────────────────────────────────────────────────────────────────────────────────────────┘
     """
     check_model(model)
     followed = policy_of(policy)

@@ -46,10 +46,10 @@ class ForbiddingOutcome:
     limit : Fraction or None
         That limit.
     history : Witness or None
-        If the reason is "goal" or "later": how it goes on, in the shortest history in which a limit is broken, or that ends
-        in a state in which it must not end, although what follows is the most careful policy: one that keeps the limits
-        for as long as any policy can, at the least expense, or, if limits are not to blame, ends where it may with the greatest probability.
-        None if there was no time to find it.
+        If the reason is "goal" or "later": how it goes on, in the shortest history in which a limit is broken, or that
+        ends in a state in which it must not end, although the most careful policy is followed: one that keeps the
+        limits for as long as any policy can, at the least expense, or, if limits are not to blame, that ends where it
+        may with the greatest probability. None if there was no time to find it.
     """
 
     probability: float
@@ -83,7 +83,7 @@ class ForbiddingOutcome:
         spent = ", ".join(f"{name} {short_amount(amount)}" for name, amount in self.spent.items())
         given = f"with {spent} spent, " if spent else ""
         if self.reason == "goal":
-            return f"{given}must_end_in cannot be reached any more"
+            return f"{given}must_end_in cannot be reached any more within the limits"
         if self.history is None:
             return f"{given}no policy is safe from there on"
         return f"{given}{_doom(self.history)}"

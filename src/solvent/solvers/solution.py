@@ -444,7 +444,7 @@ class Solution:
         >>> from solvent.solvers.solve import solve
         >>> solution = solve(instances.knapsack([60, 100, 120], [10, 20, 30], capacity=50))
         >>> why = solution.explain(2, "knapsack", 30)
-        >>> why["skip"].value, why["take"].allowed
+        >>> why["leave"].value, why["take"].allowed
         (0.0, False)
         >>> print(why["take"].forbidden_by)
         leads to 'knapsack' and costs weight 30: 60 of weight spent, more than the limit of 50
@@ -452,7 +452,7 @@ class Solution:
         from solvent.solvers.explain import explain_at
 
         if self._asked is None:
-            found = "a copy, which has no model" if self.tail is None else "a solution of a discounted model"
+            found = "a solution without a model" if self.tail is None else "a solution of a discounted model"
             raise ModelError("explain", "a solution of a model with a last step, as `solve` returns it", found)
         model, limits = self._asked
         policy = None if self._make_policy is None else self.policy
@@ -461,9 +461,7 @@ class Solution:
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy in another process needs: the policy itself in place of how to make it."""
         state = dict(self.__dict__)
-        if self._make_policy is None:
-            state["_asked"] = None  # the policy has the model anyway; without one, a copy stays small
-        else:
+        if self._make_policy is not None:
             state |= {"policy": self.policy, "_make_policy": _KnownPolicy(self.policy)}
         return state
 

@@ -144,8 +144,8 @@ def _read_request(
     """Return the arguments of `solve` that say how to solve, after checking that they fit together."""
     if isinstance(method, str) and method in APPROXIMATIONS:
         hint = (
-            f'use approximation="{method}" for the approximation scheme of that name; with strict=True the policy never '
-            "exceeds the budget"
+            f'use approximation="{method}" for the approximation scheme of that name; with strict=True the policy '
+            "never exceeds the budget"
         )
         raise ModelError("method", f"one of {', '.join((AUTO, *names()))}", quote(method), hint)
     check_method(method)

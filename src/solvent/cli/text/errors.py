@@ -13,13 +13,28 @@ if TYPE_CHECKING:
 #: Arguments of functions whose options have the same names, with dashes.
 _ARGUMENTS = (
     *("method", "approximation", "epsilon", "strict", "gap", "time_limit", "memory_limit", "max_nodes"),
-    *("budget", "resource", "max_budget", "ignore_limits", "episodes", "seed", "delta", "horizon", "bonus", "replan"),
+    *(
+        "budget",
+        "spent",
+        "vary",
+        "resource",
+        "max_budget",
+        "ignore_limits",
+        "episodes",
+        "seed",
+        "delta",
+        "horizon",
+        "bonus",
+        "replan",
+    ),
     *("max_episodes", "cost", "cost_bound", "epsilon_cost", "reward_range", "resume", "checkpoint"),
 )
 #: An argument in Python syntax: method="reduction", strict=True, gap=0.01, budget=...
 _ARGUMENT = re.compile(
     rf"""\b(?P<name>{"|".join(_ARGUMENTS)})=(?:True\b|(?P<quote>["'])(?P<choice>[\w-]+)(?P=quote)|(?P<number>[\d.]*\d)|\.\.\.)?"""
 )
+#: An amount spent in Python syntax: spent={'fuel': ...}
+_SPENT = re.compile(r"spent=\{'([^']*)': \.\.\.\}")
 #: Other parts of messages for users of Python, and what to print instead.
 _PHRASES = {
     'approximation="additive" or "relative"': "--approximation additive or relative",
@@ -69,11 +84,14 @@ def in_shell(text: str) -> str:
     'use --method reduction, which accepts every problem'
     >>> in_shell("pass ignore_limits=True or budget=..., or ask for a gap (gap=0.01)")
     'pass --ignore-limits or --budget, or ask for a gap (--gap 0.01)'
+    >>> in_shell("say what has been spent before the first step: spent={'fuel': ...}")
+    'say what has been spent before the first step: --spent fuel=AMOUNT'
     """
     if text == "cost_support":
         return "--support"
     if text in _ARGUMENTS:
         return _option(text)
+    text = _SPENT.sub(r"--spent \1=AMOUNT", text)
     for python, shell in _PHRASES.items():
         text = text.replace(python, shell)
     return _ARGUMENT.sub(_replace_argument, text)

@@ -126,7 +126,9 @@ def _costs(resource: SingleResource, left: int, origin: int, truth: TrueCosts | 
         ends = (origin - left, origin - left, floor, floor, _OPEN, _OPEN)
         return FollowedCosts(resource.cost, resource.cost, resource.cost, *ends, resource.most_left, origin, exact=True)
     low, high = resource.oriented(truth.low_OD[:, 0], truth.high_OD[:, 0])
-    accounts = [np.clip([each[0] for each in side], -_OPEN, _OPEN) for side in (truth.low_accounts, truth.high_accounts)]
+    accounts = [
+        np.clip([each[0] for each in side], -_OPEN, _OPEN) for side in (truth.low_accounts, truth.high_accounts)
+    ]
     (low_start, low_floor, low_ceiling), (high_start, high_floor, high_ceiling) = (each.tolist() for each in accounts)
     if resource.mirrored:
         low_start, high_start = -high_start, -low_start
