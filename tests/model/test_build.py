@@ -123,7 +123,10 @@ def test_a_long_horizon_stays_small() -> None:
         ({"states": "abc"}, r"states: expected a list of names, found 'abc'"),
         ({"states": ["a", "b", "a"]}, r"states: expected each name once, found 'a' twice"),
         ({"actions": [["a"]]}, r"actions: expected hashable names, found \['a'\]"),
-        ({"start": ["a"]}, r"start: expected a hashable state name, found \['a'\]"),
+        (
+            {"start": ["a"]},
+            r"start: expected a hashable state name, found \['a'\]; for several first states, give a dict",
+        ),
         ({"start": {"a": 0.5, "b": 0.6}}, r"start: expected probabilities with a sum of 1 .*, found 1.1"),
         ({"start": {"a": -1, "b": 2}}, r"start, probability of 'a': expected a number from 0 to 1, found -1"),
         ({"start": {}}, r"start: expected probabilities with a sum of 1 .*, found none"),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import re
+from fractions import Fraction
 
+import numpy as np
 import pytest
 from matplotlib.patches import StepPatch
 
@@ -64,10 +67,14 @@ def test_limits_that_a_curve_cannot_keep_are_not_dropped_silently(budget, named)
     b.add(0, "stay", outcomes=[(1, 0, [0, 0])])
     model = b.build()
     with pytest.raises(
-        ModelError, match=f"frontier: expected a model whose own budget is .* found {named}; pass ignore"
+        ModelError,
+        match=f"frontier: expected a model whose own budget is .* found {named}; use solve.*, which keeps it",
     ):
         solvent.frontier(model, "fuel")
-    assert solvent.frontier(model, "fuel", ignore_limits=True).value(4) == 2
+    curve = solvent.frontier(model, "fuel", ignore_limits=True)
+    assert curve.value(4) == 2
+    assert len(curve.ignored_limits) >= 1
+    assert re.search(named, " ".join(curve.ignored_limits))
 
 
 def test_a_plain_default_budget_or_none_is_fine():
@@ -89,9 +96,7 @@ def test_a_model_without_any_feasible_budget_in_range():
 
 def test_resources_are_named():
     model = instances.partition([1, 1])
-    with pytest.raises(
-        ModelError, match=r"resource: expected one of the model's resources .'left', 'right'., found None"
-    ):
+    with pytest.raises(ModelError, match=r"resource: .* .'left', 'right'., found no resource; pass resource='left'"):
         solvent.frontier(model)
     with pytest.raises(ModelError, match="did you mean 'left'"):
         solvent.frontier(model, "lefft")
@@ -137,3 +142,79 @@ def test_a_path_is_not_a_model(call):
         ModelError, match=r"model: expected a CMDP, found 'van.yaml'; solvent.load_model.path. reads a file"
     ):
         call("van.yaml")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_tank_size_and_every_charge(seed):
+    """Curves of a resource that saturates against a solve for each amount."""
+    rng = np.random.default_rng(seed)
+    b = solvent.CMDP.builder(horizon=int(rng.integers(2, 6)), start=0, resources=[solvent.Resource("fuel", floor=0)])
+    for state in range(3):
+        for action in range(2):
+            p = rng.dirichlet(np.ones(2))
+            costs = [Fraction(int(rng.integers(-4, 5)), 2) for _ in range(2)]
+            outcomes = [(p[i], int(rng.integers(0, 3)), costs[i]) for i in range(2)]
+            b.add(state, action, reward=float(rng.integers(0, 5)), outcomes=outcomes)
+    model = b.build()
+    amounts = [Fraction(k, 2) for k in range(13)]
+    sizes = solvent.frontier(model, max_budget=6)
+    charges = solvent.frontier(model, vary="remaining", budget=4)
+    assert (charges.max_budget, charges.flat_beyond) == (4, False)
+    for amount in amounts:
+        solution = solvent.solve(model, amount)
+        assert sizes.value(amount) == pytest.approx(solution.value, abs=1e-12)
+        if solution.status == "optimal":
+            report = solvent.verify(model, sizes.policy(amount), amount)
+            assert report.feasible
+            assert report.value == pytest.approx(solution.value)
+        if amount <= 4:
+            solution = solvent.solve(model, 4, spent=4 - amount)
+            assert charges.value(amount) == pytest.approx(solution.value, abs=1e-12)
+            if solution.status == "optimal":
+                assert solvent.verify(model, charges.policy(amount), 4, spent=4 - amount).feasible
+
+
+def test_amounts_that_cannot_remain():
+    b = solvent.CMDP.builder(horizon=2, start=0, resources=[solvent.Resource("fuel", floor=0)])
+    b.add(0, "go", reward=1, outcomes=[(1, 0, 2)])
+    b.add(0, "fill", outcomes=[(1, 0, -5)])
+    model = b.build()
+    curve = solvent.frontier(model, vary="remaining", budget=4)
+    with pytest.raises(solvent.BudgetError, match="fuel remaining: expected at least 0, found -1; solve"):
+        curve.value(-1)
+    with pytest.raises(solvent.BudgetError, match="budget of fuel: expected at most 4, found 5"):
+        curve.value(5)
+    with pytest.raises(solvent.BudgetError, match="max_budget: expected at most 4, found 5; that remains at the floor"):
+        solvent.frontier(model, max_budget=5, vary="remaining", budget=4)
+    with pytest.raises(
+        solvent.BudgetError, match="frontier: expected a limit of fuel, of which a part remains, found none"
+    ):
+        solvent.frontier(model, vary="remaining")
+    with pytest.raises(ModelError, match="vary: expected one of budget, remaining, found 'charge'"):
+        solvent.frontier(model, vary="charge")
+    with pytest.raises(
+        ModelError, match=r'budget: expected vary="remaining" with it, found vary="budget"; pass max_bud'
+    ):
+        solvent.frontier(model, budget=4)
+    with pytest.raises(
+        ModelError, match=r'spent: expected vary="budget" with it, found vary="remaining", which varies it'
+    ):
+        solvent.frontier(model, vary="remaining", budget=4, spent=1)
+
+
+def test_few_solves_for_all_sizes():
+    """One or two solves for most sizes at which the value rises."""
+    b = solvent.CMDP.builder(horizon=12, start=0, resources=[solvent.Resource("fuel", floor=0)])
+    for state in range(4):
+        b.add(state, "go", reward=1 + state / 7, outcomes=[(0.5, (state + 1) % 4, 30 + state), (0.5, state, 10)])
+        b.add(state, "fill", outcomes=[(1, state, -400)])
+    curve = solvent.frontier(b.build(), max_budget=500)
+    assert len(curve) > 10
+    assert curve._source.values.solves <= 2 * len(curve) + 2
+
+
+def test_a_curve_needs_costs_of_finite_support():
+    b = solvent.CMDP.builder(horizon=2, start=0, resources=["fuel"])
+    b.add(0, "go", reward=1, outcomes=[(1, 0, solvent.distribution("uniform", low=0, high=1))])
+    with pytest.raises(ModelError, match=r"frontier, 0/go, cost of fuel: expected costs of finite support, .*gap=0.01"):
+        solvent.frontier(b.build())

@@ -260,7 +260,8 @@ class Builder:
             unknown = name not in (declared or ())
             hash(name)
         except TypeError:
-            raise ModelError(where, f"a hashable {kind} name", quote(name)) from None
+            hint = "for several first states, give a dict with the probability of each" if where == "start" else ""
+            raise ModelError(where, f"a hashable {kind} name", quote(name), hint) from None
         if unknown and declared is not None:
             hint = did_you_mean(name, declared)
             raise ModelError(where, f"a declared {kind}", f"unknown {kind} {quote(name)}", hint)

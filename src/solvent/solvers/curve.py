@@ -22,7 +22,7 @@ from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import BudgetError, LimitError, ModelError, SolventError, printable, quote
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import BudgetLike, Limits, SpentLike, read_budgets, read_spent, resolve
-from solvent.model.cmdp import CMDP
+from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.discounted import check_model
 from solvent.model.lattice import Lattice
 from solvent.policy.table import AugmentedPolicy
@@ -224,6 +224,9 @@ class Curve:
 
     def _ticks(self, budget: Number) -> int:
         amount = exact(budget, "budget")
+        if self.vary == "remaining" and amount < 0:
+            where, hint = f"{self.resource} remaining", "solve(model, budget, spent=...) takes amounts beyond the limit"
+            raise BudgetError(where, "at least 0", quote(budget), hint)
         if amount > self.max_budget:
             if not self.flat_beyond:
                 raise BudgetError(
@@ -312,6 +315,7 @@ def frontier(
             "use solve(model, budget) for single budgets, which keeps it; with ignore_limits=True, policies of the "
             "curve can break it",
         )
+    _refuse_continuous(model, name)
     given = None if max_budget is None else exact(max_budget, "max_budget")
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     try:
@@ -389,7 +393,8 @@ def _by_remaining(
     problem = Problem.exact(model, _only(model, name, limit, limit - most), monitor=monitor)
     resource = SingleResource.of(problem.lattice)
     shift = -int(limit // problem.lattice.units[0])
-    bounds = FrontierBounds(problem.model, resource, monitor, start_low=None, start_high=resource.initial_left)
+    # less than nothing remains only if the limit was exceeded before, which a curve need not show
+    bounds = FrontierBounds(problem.model, resource, monitor, start_low=shift, start_high=resource.initial_left)
     flat = floor is None and most >= _most_spent(model, trial, monitor)
     return _OneSweep(problem, resource, build(bounds, monitor), shift, limit), most, flat
 
@@ -408,8 +413,23 @@ def _read_resource(model: CMDP, resource: str | None) -> str:
         return model.resources[model.resource_index(resource)]
     if model.n_resources != 1:
         names = ", ".join(map(quote, model.resources)) or "none"
-        raise ModelError("resource", f"one of the model's resources ({names})", "None", "pass resource=...")
+        hint = f"pass resource={model.resources[0]!r}" if model.resources else "a curve is about a limited resource"
+        raise ModelError("resource", f"one of the model's resources ({names})", "no resource", hint)
     return model.resources[0]
+
+
+def _refuse_continuous(model: CMDP, name: str) -> None:
+    index = model.resource_index(name)
+    if model.distribution_DO is None:
+        return
+    used = np.flatnonzero(model.distribution_DO[index] != NO_DISTRIBUTION)
+    if len(used):
+        raise ModelError(
+            f"frontier, {model.place_of(int(used[0]))}, cost of {name}",
+            "costs of finite support, which a curve needs",
+            str(model.cost_of(index, int(used[0]))),
+            "for single budgets, solve(model, budget, gap=0.01) accepts continuous costs and never exceeds the budget",
+        )
 
 
 def _other_limits(budgets: Any, name: str) -> tuple[str, ...]:

@@ -282,7 +282,9 @@ class Explanation:
     def _head(self) -> list[str]:
         spent = [f"{name} {short_amount(amount)} spent" for name, amount in self.spent.items()]
         left = [
-            f"{name} {short_amount(amount)} remaining" if amount >= 0 else f"{name} {short_amount(-amount)} too much"
+            f"{name} {short_amount(amount)} remaining"
+            if amount >= 0
+            else f"{name} {short_amount(-amount)} beyond its limit"
             for name, amount in self.remaining.items()
         ]
         place = ", ".join([f"step {self.step}", f"state {self.state}", *spent, *left])

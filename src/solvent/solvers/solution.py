@@ -128,9 +128,10 @@ class Diagnosis:
             parts.append(f"there was no time to find out whether {name} is infeasible by itself")
         if not self.least_budget and not self.shortfall and not self.undetermined and self.goal is None:
             parts.append("each resource can be kept within its limits by itself, but not all of them together")
-        if 0 < len(self.blame) < self.n_constraints:
+        if self.blame and self.n_constraints > 1:
             removed = " and ".join("the goal" if name == GOAL else f"the limits of {name}" for name in self.blame)
-            parts.append(f"without {removed} there is a feasible policy")
+            only = "only " if len(self.blame) == self.n_constraints else ""
+            parts.append(f"{only}without {removed} there is a feasible policy")
         return printable("; ".join(parts))
 
 

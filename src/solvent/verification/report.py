@@ -220,7 +220,9 @@ class VerifyReport:
         from rich.table import Table
 
         table = Table("resource", "tightest", "after step", "limit then", "least spent", "expected excess")
-        for name, worst in self.worst_spent_by_step.items():
+        for name in self.worst_spent_by_step:
+            below = self._is_below(name)
+            worst = (self.least_spent_by_step if below else self.worst_spent_by_step)[name]
             step = max(range(len(worst)), key=lambda h: self._tightness(name, h))
             limited = name in self.upper
             excess = self.expected_excess.get(name) if limited else 0.0
@@ -234,8 +236,18 @@ class VerifyReport:
             )
         return table
 
+    def _is_below(self, name: str) -> bool:
+        """Return whether a resource has lower limits only, so that the least amount is the one that matters."""
+        if name not in self.upper or any(limit is not None for limit in self.upper[name]):
+            return False
+        return all(amount is not None for amount in self.least_spent_by_step[name])
+
     def _tightness(self, name: str, step: int) -> tuple[bool, Fraction]:
         """Return a key that orders steps by how close the worst case is to the limit, or by the worst case itself."""
+        if self._is_below(name):
+            least, limit = self.least_spent_by_step[name][step], self.lower[name][step]
+            assert least is not None
+            return (True, limit - least) if limit is not None else (False, -least)
         worst, limit = self.worst_spent_by_step[name][step], self.upper.get(name, (None,) * (step + 1))[step]
         return (True, worst - limit) if limit is not None else (False, worst)
 

@@ -206,7 +206,8 @@ def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) 
     ]
     if curve.least_budget is None:
         kept = "no policy keeps" if curve.vary == "budget" else "no policy is safe with"
-        return group(headline("infeasible", _BAD, f"{kept} {amounts.one} up to {largest}"), facts_grid(ignored))
+        head = headline("infeasible", _BAD, f"{kept} {amounts.one} up to {largest}; solvent solve tells why")
+        return group(head, facts_grid(ignored))
     head = headline("frontier", _GOOD, f"the best value for {amounts.every} up to {largest}: {len(curve):,} levels")
     facts = facts_grid([(amounts.least, format_amount(curve.least_budget)), *ignored])
     table = Table(amounts.short, "best value", "per unit")
