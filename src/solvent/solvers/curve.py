@@ -19,7 +19,7 @@ from solvent.core.exact import Number, exact
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.progress import ProgressLike, open_progress
-from solvent.errors import BudgetError, LimitError, ModelError, SolventError, printable, quote
+from solvent.errors import BudgetError, LatticeOverflowError, LimitError, ModelError, SolventError, printable, quote
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import BudgetLike, Limits, SpentLike, read_budgets, read_spent, resolve
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
@@ -92,7 +92,11 @@ class _OneSweep:
     def policy(self, ticks: int, amount: Fraction) -> AugmentedPolicy:
         model, name = self.problem.origin, self.problem.limits.resources[0]
         if self.limit is not None:
-            return _solved(Problem.exact(model, _only(model, name, self.limit, self.limit - amount)))
+            try:
+                problem = Problem.exact(model, _only(model, name, self.limit, self.limit - amount))
+            except LatticeOverflowError:  # an amount between two ticks is as good as the lower one
+                problem = Problem.exact(model, _only(model, name, self.limit, self.limit - ticks * self.unit))
+            return _solved(problem)
         left = ticks + self.shift
         used = follow_policy(self.problem.model, self.resource, self.frontier, left, origin=ticks).used
         # nothing is left when the whole budget is spent
@@ -199,7 +203,8 @@ class Curve:
                 else f"the least feasible budget is {format_amount(self.least_budget)}"
             )
             raise SolventError(f"no policy is feasible with a budget of {quote(budget)} of {self.resource}: {hint}")
-        return self._source.policy(ticks, exact(budget, "budget"))
+        amount = exact(budget, "budget")
+        return self._source.policy(ticks, min(amount, self.max_budget) if self.vary == "remaining" else amount)
 
     def plot(self, ax: Axes | None = None, *, budget: Number | None = None) -> Axes:
         """Plot the curve and return the Matplotlib axes; see `solvent.plot.frontier`.
@@ -387,6 +392,8 @@ def _by_remaining(
     full = None if floor is None else limit - floor
     trial = _only(model, name, Fraction(0), floor or Fraction(0))
     most = given if given is not None else full if full is not None else _most_spent(model, trial, monitor)
+    if most < 0:
+        raise BudgetError("max_budget", "at least 0, as less than nothing cannot remain", format_amount(most))
     if full is not None and most > full:
         hint = "that remains at the floor; the amount spent is never less"
         raise BudgetError("max_budget", f"at most {format_amount(full)}", format_amount(most), hint)
@@ -428,7 +435,7 @@ def _refuse_continuous(model: CMDP, name: str) -> None:
             f"frontier, {model.place_of(int(used[0]))}, cost of {name}",
             "costs of finite support, which a curve needs",
             str(model.cost_of(index, int(used[0]))),
-            "for single budgets, solve(model, budget, gap=0.01) accepts continuous costs and never exceeds the budget",
+            "for single budgets, solve with gap=0.01, which accepts continuous costs and never exceeds the budget",
         )
 
 

@@ -167,4 +167,6 @@ def _expectation(
     values = [value[np.searchsorted(need, needs, side="right") - 1] for need, value in starts]
     each = list(zip(*(value.tolist() for value in values), strict=True))
     error = max(expectation_error(model, value) for value in each)
-    return needs, np.array([expected_value(model, value) for value in each]), error
+    total = np.array([expected_value(model, value) for value in each])
+    rises = np.append(True, np.maximum.accumulate(total)[:-1] < total[1:])
+    return needs[rises], total[rises], error
