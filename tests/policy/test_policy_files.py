@@ -260,8 +260,8 @@ def test_wrong_accounts_are_refused(array, value, message):
         ([["a", "0.25"], ["a", "0.75"]], "states of the policy, each once, found 'a'"),
         ([["a", "0.25"], ["d", "0.75"]], "states of the policy, each once, found 'd'"),
         ([["a", "0.25"], ["b", "0.7"]], "probabilities with a sum of 1"),
-        ([["a", "-0.25"], ["b", "1.25"]], "probabilities between 0 and 1, found '-0.25'"),
-        ([["a", "0"], ["b", "1"]], "probabilities between 0 and 1, found '0'"),
+        ([["a", "-0.25"], ["b", "1.25"]], "probabilities above 0 and up to 1, found '-0.25'"),
+        ([["a", "0"], ["b", "1"]], "probabilities above 0 and up to 1, found '0'"),
         ([["a", "nan"], ["b", "1"]], "expected a finite number"),
         ([["a", "1e-400"], ["b", "1"]], "expected"),
         ([["a", 0.25], ["b", 0.75]], "pairs of a state and a probability as text"),
@@ -276,6 +276,15 @@ def test_wrong_first_states_are_refused(value, message):
     arrays, header = read_archive(to_bytes(saturating()[1]))
     with pytest.raises(SolventError, match=message):
         from_bytes(write_archive(arrays, {**header, "first_states": value}))
+
+
+def test_a_first_state_of_probability_one_beside_a_tiny_one():
+    b = solvent.CMDP.builder(horizon=1, start={"a": 1.0, "b": 1e-300}, resources=["r"])
+    for state in "ab":
+        b.add(state, "go", outcomes=[(1, state, 1)])
+    model = b.build()
+    policy = solvent.solve(model, 1).policy
+    assert from_bytes(to_bytes(policy), model) == policy
 
 
 def test_a_file_has_one_first_state_or_several():

@@ -149,6 +149,14 @@ def test_each_resource_by_itself():
     assert "least feasible budget of b, with other resources unlimited, is 2" in solution.message
 
 
+def test_goals_and_limits_that_are_each_to_blame():
+    b = CMDP.builder(horizon=1, start=0, resources=["a", "b"], must_end_in=[1])
+    b.add(0, "go", outcomes=[(1, 0, [1, 1])])
+    b.add(1, "go", outcomes=[(1, 1, [0, 0])])
+    diagnosis = solve(b.build(), {"a": 0, "b": 5}).diagnosis
+    assert (diagnosis.goal, diagnosis.stuck_step, diagnosis.blame) == ("unreachable", 0, ("a", "must_end_in"))
+
+
 def test_an_interval_is_widened_on_both_sides():
     solution = solve(catalog.tenths(2, 1, None), Budget(upper=20, lower=[10, 10]))
     assert solution.diagnosis.shortfall == {"money": 9}

@@ -372,3 +372,16 @@ def test_resources_without_limits_have_initial_amounts() -> None:
         verify(model, np.zeros((1, 1), int))
     report = verify(model, np.zeros((1, 1), int), spent={"y": 4})
     assert (report.worst_spent, report.initial) == ({"x": 1, "y": 2}, {"x": 0, "y": 4})
+
+
+def test_policies_on_nodes_begin_unlimited_resources_as_their_agents_do() -> None:
+    y, z = Resource("y", floor=2), Resource("z", ceiling=-1)
+    b = solvent.CMDP.builder(horizon=1, start=0, resources=["x", y, z], budget={"x": 1, "y": None, "z": None})
+    b.add(0, 0, outcomes=[(1, 0, {"x": 1, "y": 1, "z": -1})])
+    model = b.build()
+    policy = solvent.solve(model, spent={"y": 5, "z": -3}).policy
+    report = verify(model, policy)
+    assert report.initial == policy.agent().spent == {"x": 0, "y": 2, "z": -1}
+    assert (report.feasible, report.worst_spent) == (True, {"x": 1, "y": 3, "z": -2})
+    assert simulate(model, policy, 3).violations == 0
+    assert verify(model, policy, spent={"y": 4}).initial == {"x": 0, "y": 4, "z": -1}

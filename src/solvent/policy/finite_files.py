@@ -127,8 +127,8 @@ def _read_start(header: Header, states: tuple[Hashable, ...], *, several: bool) 
             if name not in known or name in chances:
                 raise PolicyError(where, "states of the policy, each once", quote(name))
             chances[name] = float(exact(each[1], where))
-            if not 0 < chances[name] < 1:
-                raise PolicyError(where, "probabilities between 0 and 1", quote(each[1]))
+            if not 0 < chances[name] <= 1:  # 1.0 beside one below the precision of floats
+                raise PolicyError(where, "probabilities above 0 and up to 1", quote(each[1]))
         start = read_start(chances)
         assert isinstance(start, dict)
         return start

@@ -77,7 +77,7 @@ def diagnose(model: CMDP, lattice: Lattice, limits: Limits, monitor: ResourceMon
             goal = goal if goal == "unreachable" else None
             stuck, is_first = stuck_step(anywhere, lattice, monitor)
     constraints = len(limits.resources) + (model.may_end is not None)
-    blame = () if goal == "unreachable" and stuck is not None else _blame(model, lattice, monitor)
+    blame = _blame(model, lattice, monitor)
     return Diagnosis(least, shortfall, stuck, is_first, tuple(unknown), goal, blame, constraints)
 
 

@@ -35,7 +35,7 @@ def spent_before(model: CMDP, policy: PolicyLike, spent: SpentLike | None) -> di
     """Return what has been spent of each resource before the first step.
 
     Of a resource that `spent` does not name, it is what the policy was made for or, if it has no limits for that
-    resource, nothing.
+    resource, nothing: for a policy on nodes the floor or the ceiling if that lies beyond 0, as for its agents.
 
     Raises
     ------
@@ -48,7 +48,8 @@ def spent_before(model: CMDP, policy: PolicyLike, spent: SpentLike | None) -> di
     made_for: dict[str, Any] = {}
     if isinstance(policy, NodeTable):
         policy.check_model(model)
-        made_for = dict(zip(policy.limits.resources, policy.limits.initial, strict=True))
+        made_for = {name: model.resource(name).clamp(Fraction(0)) for name in model.resources}
+        made_for |= zip(policy.limits.resources, policy.limits.initial, strict=True)
     if spent is not None and not isinstance(spent, Mapping):
         return read_spent(model, spent)
     return read_spent(model, made_for | dict(spent or {}))
