@@ -334,3 +334,61 @@ def test_random_snapshots_are_agents_or_errors() -> None:
             agent.act()
         except SolventError:
             pass
+
+
+def a_van(seed: int) -> Any:
+    """Return a random model in which waiting costs nothing, so that every budget of at least 0 is feasible."""
+    rng = random.Random(seed)
+    b = solvent.CMDP.builder(horizon=6, start=0, resources=[solvent.Resource("fuel", floor=0)])
+    for state in range(3):
+        b.add(state, "wait", outcomes=[(1, state, 0)])
+        for action in ("drive", "run"):
+            outcomes = [(0.5, rng.randrange(3), rng.randint(-2, 4)) for _ in range(2)]
+            b.add(state, action, reward=rng.randint(1, 9), outcomes=outcomes)
+    return b.build()
+
+
+def test_a_snapshot_of_another_budget_is_refused_or_keeps_this_one() -> None:
+    refused: list[str] = []
+    kept = 0
+    for seed in range(60):
+        model, rng = a_van(seed), random.Random(seed)
+        large, small = (solvent.solve(model, {"fuel": budget}).policy for budget in (14, 5))
+        agent = large.agent()
+        while not agent.done:
+            if rng.random() < 0.5:
+                agent.act()
+            try:
+                resumed = small.agent(snapshot=carried(agent.snapshot()))
+            except PolicyError as error:
+                refused.append(str(error))
+            else:
+                kept += 1
+                while not resumed.done:
+                    rows = model.rows(resumed.step, model.state_index(resumed.state))
+                    taken = next(row for row in rows if model.actions[model.row_action[row]] == resumed.act())
+                    outcome = max(model.outcomes(taken), key=lambda each: each.cost["fuel"])
+                    resumed.observe(outcome.next_state, outcome.cost)
+                    assert resumed.spent["fuel"] <= 5
+            rows = model.rows(agent.step, model.state_index(agent.state))
+            taken = next(row for row in rows if model.actions[model.row_action[row]] == agent.act())
+            outcome = rng.choice(model.outcomes(taken))
+            agent.observe(outcome.next_state, outcome.cost)
+    assert all(each.startswith("snapshot, step ") for each in refused if "snapshot, action" not in each)
+    assert all(
+        each.endswith("; a snapshot is for the policy that was followed, with the same budget") for each in refused
+    )
+    assert len(refused) > 60
+    assert kept > 60
+
+
+def test_a_pending_action_that_the_policy_does_not_take_is_refused() -> None:
+    policy = solvent.solve(a_van(3), {"fuel": 5}).policy
+    agent = policy.agent()
+    others = {"wait", "drive", "run"} - {agent.act()}
+    for other in others:
+        with pytest.raises(PolicyError, match="snapshot, action: expected an action that the policy takes at step 0"):
+            policy.agent(snapshot={**agent.snapshot(), "action": other})
+    far = {**agent.snapshot(), "spent": {"fuel": "1000"}}
+    with pytest.raises(PolicyError, match="found an amount that the policy never leads to; a snapshot is for the"):
+        policy.agent(snapshot=far)

@@ -333,3 +333,24 @@ def test_verifications_are_logged(caplog) -> None:
         "verified: feasible False",
     ]
     assert {record.name for record in caplog.records} == {"solvent.verification"}
+
+
+@pytest.mark.parametrize(
+    ("budget", "row"),
+    [
+        (solvent.Budget(upper=[9, 4, 9]), "│ 3        │ 1          │ <= 4"),
+        (solvent.Budget(lower=[-9, -9, -1]), "│ -1       │ 2          │ >= -1"),
+        (solvent.Budget(upper=9, lower=[-9, -9, -1]), "│ -1       │ 2          │ -1 to 9"),
+        (solvent.Budget(upper=4, lower=-3), "│ 3        │ 1          │ -3 to 4"),
+        (None, "│ 3        │ 1          │ -"),
+    ],
+)
+def test_the_tightest_amount_is_the_closest_to_either_limit(budget: solvent.Budget | None, row: str) -> None:
+    b = solvent.CMDP.builder(horizon=3, start=0, resources=["fuel"], budget={"fuel": budget})
+    for step, costs in enumerate(((0, 2), (0, 1), (-1, -1))):
+        b.add(0, "go", outcomes=[(0.5, 0, cost) for cost in costs], steps=[step])
+    model = b.build()
+    report = solvent.verify(model, solvent.MarkovPolicy(model, [[0], [0], [0]]))
+    assert report.feasible
+    assert (report.worst_spent["fuel"], report.least_spent["fuel"]) == (3, -1)
+    assert row in str(report)

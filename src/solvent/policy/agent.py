@@ -334,15 +334,23 @@ class Agent:
         memory = {name: value for name, value in fields.items() if name not in OWN_FIELDS}
         beginning = Beginning(step, state, spent, memory)
         self._go(beginning)
-        if chosen is not None and not self._may_choose(chosen):
+        if chosen is not None and (self.done or self._row(chosen) is None):
             found = quote(self.model.actions[chosen])
-            raise PolicyError("snapshot, action", f"an action that the policy takes at {self._place()}", found)
+            raise PolicyError("snapshot, action", f"an action that is available at {self._place()}", found)
+        if not self.done:
+            self._check_decision(chosen)
         return beginning._replace(chosen=chosen)
 
-    def _may_choose(self, action: int) -> bool:
-        """Return whether the policy takes an action at the current node."""
-        choices = None if self.done or self._row(action) is None else self._follower.choices(self._step, self._state)
-        return choices is not None and action in choices[0][np.asarray(choices[1]) > 0].tolist()
+    def _check_decision(self, chosen: int | None) -> None:
+        """Refuse a snapshot where the policy has no decision, or whose action the policy does not take there."""
+        choices = self._follower.choices(self._step, self._state)
+        hint = "a snapshot is for the policy that was followed, with the same budget"
+        if choices is None:
+            error = self._follower.no_decision(self._step, self._state, f"snapshot, {self._place()}")
+            raise PolicyError(error.where, error.expected, error.found, error.hint or hint)
+        if chosen is not None and chosen not in choices[0][choices[1] > 0]:
+            found = quote(self.model.actions[chosen])
+            raise PolicyError("snapshot, action", f"an action that the policy takes at {self._place()}", found, hint)
 
     def _read_name(self, given: Any, kind: str) -> int:
         where = f"snapshot, {kind}"

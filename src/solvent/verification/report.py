@@ -221,14 +221,12 @@ class VerifyReport:
 
         table = Table("resource", "tightest", "after step", "limit then", "least spent", "expected excess")
         for name in self.worst_spent_by_step:
-            below = self._is_below(name)
-            worst = (self.least_spent_by_step if below else self.worst_spent_by_step)[name]
-            step = max(range(len(worst)), key=lambda h: self._tightness(name, h))
+            step, tightest = self._tightest(name)
             limited = name in self.upper
             excess = self.expected_excess.get(name) if limited else 0.0
             table.add_row(
                 name,
-                _amount(worst[step]),
+                _amount(tightest),
                 str(step),
                 _interval(self.lower[name][step], self.upper[name][step]) if limited else "-",
                 _amount(_least(self.least_spent_by_step[name])),
@@ -236,20 +234,23 @@ class VerifyReport:
             )
         return table
 
-    def _is_below(self, name: str) -> bool:
-        """Return whether a resource has lower limits only, so that the least amount is the one that matters."""
-        if name not in self.upper or any(limit is not None for limit in self.upper[name]):
-            return False
-        return all(amount is not None for amount in self.least_spent_by_step[name])
+    def _tightest(self, name: str) -> tuple[int, Fraction | None]:
+        """Return the step at which an amount comes closest to a limit, upper or lower, and that amount.
 
-    def _tightness(self, name: str, step: int) -> tuple[bool, Fraction]:
-        """Return a key that orders steps by how close the worst case is to the limit, or by the worst case itself."""
-        if self._is_below(name):
-            least, limit = self.least_spent_by_step[name][step], self.lower[name][step]
-            assert least is not None
-            return (True, limit - least) if limit is not None else (False, -least)
-        worst, limit = self.worst_spent_by_step[name][step], self.upper.get(name, (None,) * (step + 1))[step]
-        return (True, worst - limit) if limit is not None else (False, worst)
+        Without limits, the largest amount and its step. An amount that is not bounded below is beyond any lower limit.
+        """
+        worst, least = self.worst_spent_by_step[name], self.least_spent_by_step[name]
+        found: list[tuple[bool, Fraction, int, Fraction | None]] = []
+        for step, upper in enumerate(self.upper.get(name, ())):
+            if upper is not None:
+                found.append((False, worst[step] - upper, step, worst[step]))
+        for step, lower in enumerate(self.lower.get(name, ())):
+            if lower is not None:
+                found.append((least[step] is None, lower - (least[step] or 0), step, least[step]))
+        if not found:
+            found = [(False, amount, step, amount) for step, amount in enumerate(worst)]
+        _, _, at, tightest = max(found, key=lambda each: each[:2])
+        return at, tightest
 
     def __str__(self) -> str:
         return render(self)
