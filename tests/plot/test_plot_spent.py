@@ -66,10 +66,10 @@ def test_the_bands_are_quantiles_of_roll_outs_and_lie_within_the_envelope(dose):
 
 def test_limits_on_both_sides(dose):
     model, policy = dose
-    axes = plot.spending(model, policy, episodes=10)
+    axes = plot.spending(model, policy, Budget(upper=9, lower=0), episodes=10)
     assert limits(axes, "limit") == [(step, 9) for step in range(model.horizon)]
     assert limits(axes, "lower limit") == [(step, 0) for step in range(model.horizon)]
-    assert {text.get_text() for text in axes.texts} == {"limit 9", "lower limit 0"}
+    assert {text.get_text() for text in axes.texts} == {"limit 9", "lower limit 0", "floor 0"}
 
 
 def test_limits_that_vary_or_hold_at_some_steps_only():

@@ -516,3 +516,78 @@ def test_streets_of_new_york() -> None:
     for each in (survive, reach, one):
         for state in rng.sample([state for state, level in each.levels.items() if level is not None], 20):
             drive(each.agent(state, each.level(state)), model, rng.choice, 300)
+
+
+@each_kind
+def test_resumed_agents_continue(charging: bool) -> None:
+    """An agent made from a snapshot does what the one that stopped would have done."""
+    resumed = 0
+    for seed in range(40):
+        case, rng = Instance(seed, charging=charging), random.Random(seed)
+        found = solvent.reach_levels(case.model, case.targets, **case.given)
+        for state, level in found.levels.items():
+            if level is None:
+                continue
+            agent = found.agent(state, level)
+            for _ in range(6):
+                if agent.done:
+                    break
+                snapshot = json.loads(json.dumps(agent.snapshot()))
+                other = found.agent(snapshot=snapshot)
+                assert (other.state, other.level, other.reached, other.step) == (
+                    agent.state,
+                    agent.level,
+                    agent.reached,
+                    agent.step,
+                )
+                assert other.act() == agent.act()
+                row = next(
+                    r
+                    for r in case.model.rows(0, case.model.state_index(agent.state))
+                    if case.model.actions[case.model.row_action[r]] == agent.act()
+                )
+                outcome = rng.choice(case.model.outcomes(row))
+                agent.observe(outcome.next_state, outcome.cost)
+                resumed += 1
+    assert resumed > 50
+
+
+def charger() -> CMDP:
+    b = CMDP.builder(horizon=1, start={"a": 0.5, "b": 0.5}, resources=["battery"])
+    b.add("a", "go", outcomes=[(1, "b", 2)])
+    b.add("b", "charge", outcomes=[(1, "a", -5)])
+    return b.build()
+
+
+def test_levels_of_several_first_states() -> None:
+    found = solvent.survival_levels(charger(), capacity=9)
+    assert (found.level("a"), found.level("b"), found.start_level) == (2, 0, 2)
+    with pytest.raises(
+        PolicyError, match=r"agent, state: expected one of the 2 possible first states, found none; use"
+    ):
+        found.agent()
+    assert found.agent("b").act() == "charge"
+    assert solvent.survival_levels(charger(), capacity=1).start_level is None
+
+
+def test_a_ceiling_is_refused() -> None:
+    b = CMDP.builder(horizon=1, start="a", resources=[solvent.Resource("battery", floor=0, ceiling=9)])
+    b.add("a", "rest", outcomes=[(1, "a", 0)])
+    with pytest.raises(
+        ModelError, match=r"model: expected no ceiling of 'battery', .*, found Resource\('battery', floor=0"
+    ):
+        solvent.survival_levels(b.build(), capacity=9)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"level": "10"}, "snapshot, level: expected from 0 to the capacity, 9, found 10"),
+        ({"level": "-1"}, "snapshot, level: expected from 0 to the capacity, 9, found -1"),
+        ({"reached": 1}, "snapshot: expected a level and whether a goal has been reached"),
+    ],
+)
+def test_wrong_snapshots(change: dict[str, Any], message: str) -> None:
+    found = solvent.survival_levels(charger(), capacity=9)
+    with pytest.raises(PolicyError, match=message):
+        found.agent(snapshot=found.agent("a").snapshot() | change)
