@@ -130,3 +130,11 @@ def test_ignored_limits_are_named(folder: Path) -> None:
     record = run("solvent frontier drone.yaml --resource risk --ignore-limits --json").json
     assert record["ignored_limits"] == ["battery: Budget(upper=20, lower=0)"]
     assert record["vary"] == "budget"
+
+
+def test_compare_begins_with_what_was_spent(folder: Path) -> None:
+    record = run("solvent compare covering.yaml --spent grain=1 --json").json
+    (exact,) = (row for row in record["rows"] if row["method"] == "exact")
+    model = solvent.load_model(folder / "covering.yaml")
+    assert exact["value"] == solvent.solve(model, spent=1).value
+    assert exact["value"] != solvent.solve(model).value
