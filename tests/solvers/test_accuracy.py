@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -37,9 +38,8 @@ def fitting(model: CMDP, budget: Any, methods: tuple[str, ...] = METHODS) -> lis
 
 
 def scaled(model: CMDP, factor: float) -> CMDP:
-    return CMDP(
-        **{**{f: getattr(model, f) for f in CMDP.__dataclass_fields__}, "row_reward": model.row_reward * factor}
-    )
+    end_reward = None if model.end_reward is None else model.end_reward * factor
+    return replace(model, row_reward=model.row_reward * factor, end_reward=end_reward)
 
 
 @given(problems())
@@ -108,8 +108,8 @@ def test_scaling_rewards_by_a_power_of_two_scales_the_answer_and_nothing_else(na
     options: list[dict[str, Any]] = [{}, {"method": "reduction"}, {"gap": 0.0}, {"gap": 0.05}]
     options += [{"approximation": "additive", "epsilon": e, "strict": s} for e in (1, 3) for s in (False, True)]
     for option in options:
-        first = solvent.solve(case.model, case.budget, **option)
-        second = solvent.solve(scaled(case.model, factor), case.budget, **option)
+        first = solvent.solve(case.model, case.budget, spent=case.spent, **option)
+        second = solvent.solve(scaled(case.model, factor), case.budget, spent=case.spent, **option)
         assert second.status is first.status
         assert second.value == first.value * factor
         assert (second.value_lower, second.value_upper) == (first.value_lower * factor, first.value_upper * factor)

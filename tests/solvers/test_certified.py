@@ -61,13 +61,13 @@ def check(model: CMDP, budget: Any, exact: float, gap: float, **options: Any) ->
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_catalog(case: Case) -> None:
-    check(case.model, case.budget, case.value, 0.01)
+    check(case.model, case.budget, case.value, 0.01, spent=case.spent)
 
 
 @pytest.mark.usefixtures("no_short_cut")
 @pytest.mark.parametrize("case", [case for case in CASES if "huge" not in case.name], ids=lambda case: case.name)
 def test_the_catalog_in_rounds(case: Case) -> None:
-    check(case.model, case.budget, case.value, 0.1, time_limit=60)
+    check(case.model, case.budget, case.value, 0.1, spent=case.spent, time_limit=60)
 
 
 @given(problems(min_resources=1, max_resources=2), st.sampled_from([0.0, 0.01, 0.5]))

@@ -38,7 +38,7 @@ def answers():
     found = {}
     for case in catalog.CASES:
         for method in case.methods if case.name in NAMES else ():
-            solution = run(method, case.model, case.budget)
+            solution = run(method, case.model, case.budget, case.spent)
             facts = {"status": solution.status.value, "value": repr(solution.value)}
             facts["sizes"] = list(solution.stats.layer_sizes)
             if solution.status == "optimal":

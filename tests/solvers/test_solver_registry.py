@@ -126,17 +126,17 @@ def test_every_method_is_a_solver_of_its_name() -> None:
 @pytest.mark.parametrize("case", catalog.CASES, ids=lambda case: case.name)
 def test_every_method_solves_what_it_accepts(case: Any) -> None:
     """A method that accepts a problem solves it to the known value, and one that refuses says why."""
-    problem = Problem.exact(case.model, resolve(case.model, case.budget))
+    problem = Problem.exact(case.model, resolve(case.model, case.budget, case.spent))
     for name in registry.names():
         refusal = registry.get(name).accepts(problem)
         if refusal is None:
             if name not in case.without:
-                solution = solvent.solve(case.model, case.budget, method=name)
+                solution = solvent.solve(case.model, case.budget, spent=case.spent, method=name)
                 assert solution.method == name
                 assert solution.value == pytest.approx(case.value, rel=1e-9, abs=1e-12)
             continue
         with pytest.raises(ModelError) as caught:
-            solvent.solve(case.model, case.budget, method=name)
+            solvent.solve(case.model, case.budget, spent=case.spent, method=name)
         assert str(refusal) in str(caught.value)
 
 

@@ -55,16 +55,20 @@ class TickCosts(NamedTuple):
     cost_OD : ndarray of int64, shape (O, D)
     floor_D, ceiling_D : ndarray of int64, shape (D,)
         `MINUS_INFINITY` and `PLUS_INFINITY` for none.
+    saturates : bool
+        Whether some resource has one of these ends.
     """
 
     cost_OD: NDArray[np.int64]
     floor_D: NDArray[np.int64]
     ceiling_D: NDArray[np.int64]
+    saturates: bool
 
     @classmethod
     def of(cls, lattice: Lattice) -> TickCosts:
         """Return the costs of a lattice, read-only."""
-        return cls(read_only(lattice.cost_OD), read_only(lattice.floor_D), read_only(lattice.ceiling_D))
+        ends = read_only(lattice.floor_D), read_only(lattice.ceiling_D)
+        return cls(read_only(lattice.cost_OD), *ends, lattice.saturates)
 
 
 def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:

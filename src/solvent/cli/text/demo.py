@@ -113,8 +113,8 @@ class DemoText:
             witness = ["A shortest day on which it runs dry:", found.report.witness]
         self._section(
             "A budget kept on average",
-            "The standard approach: the best policy whose expected costs are at most 30. It does not know that a full tank "
-            "takes no more.",
+            "The standard approach: the best policy whose expected costs are at most 30. It does not know that a full "
+            "tank takes no more.",
             facts_grid(
                 [
                     ("value", f"{found.plan.value:.4f} a day"),

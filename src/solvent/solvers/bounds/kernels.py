@@ -57,7 +57,7 @@ def fill_row_bounds(row_indptr, model, costs, upper_D, lower_D, safe_low_SD, saf
     out_low_RD, out_high_RD : ndarray of int64
         Rows count from `row_indptr[0]`.
     """
-    cost_OD, floor_D, ceiling_D = costs
+    cost_OD, floor_D, ceiling_D, _ = costs
     first_row = row_indptr[0]
     for r in range(first_row, row_indptr[row_indptr.shape[0] - 1]):
         for d in range(cost_OD.shape[1]):
@@ -86,7 +86,7 @@ def fill_bounds(model, costs, limits, out_tails, out_bounds, halt):
         The entries after the last step are given.
     halt : ndarray of bool
     """
-    cost_OD, floor_D, ceiling_D = costs
+    cost_OD, floor_D, ceiling_D, _ = costs
     upper_HD, lower_HD = limits
     tail_upper_HD, tail_lower_HD = out_tails
     out_safe_low, out_safe_high, out_settled_low, out_settled_high = out_bounds

@@ -80,7 +80,8 @@ class FrontierBounds:
         upper = np.where(resource.least_left == MINUS_INFINITY, PLUS_INFINITY, -resource.least_left)[:, None]
         lower = np.full((n_steps, 1), MINUS_INFINITY, np.int64)
         floor = MINUS_INFINITY if resource.most_left == PLUS_INFINITY else -resource.most_left
-        costs = TickCosts(read_only(resource.cost[:, None]), *map(read_only, (np.array([floor]), _NO_CEILING)))
+        ends = read_only(np.array([floor])), read_only(_NO_CEILING)
+        costs = TickCosts(read_only(resource.cost[:, None]), *ends, floor != MINUS_INFINITY)
         _, safe_high, _, settled_high = look_ahead(model, costs, upper, lower, monitor)
         self.settled_HS = _negated(settled_high[:n_steps, :, 0])
         need_HS = _negated(safe_high[:, :, 0])

@@ -35,6 +35,8 @@ _BYTES_PER_KEY = 80
 _BYTES_PER_NODE = 160
 #: Larger than any amount it is compared with.
 _FAR = 2**62
+#: Ticks that stand for no floor, with the other sign, or no ceiling; they can be negated.
+_OPEN = int(PLUS_INFINITY)
 
 
 @dataclass(frozen=True)
@@ -120,18 +122,20 @@ def follow_policy(
 def _costs(resource: SingleResource, left: int, origin: int, truth: TrueCosts | None) -> FollowedCosts:
     """Return the costs of outcomes as planned with and as they are, both in the orientation of the resource."""
     if truth is None:
-        floor = -_FAR if resource.most_left == PLUS_INFINITY else origin - resource.most_left
-        ends = (origin - left, origin - left, floor, floor, _FAR, _FAR)
+        floor = -_OPEN if resource.most_left == PLUS_INFINITY else origin - resource.most_left
+        ends = (origin - left, origin - left, floor, floor, _OPEN, _OPEN)
         return FollowedCosts(resource.cost, resource.cost, resource.cost, *ends, resource.most_left, origin, exact=True)
     low, high = resource.oriented(truth.low_OD[:, 0], truth.high_OD[:, 0])
-    accounts = [np.clip([each[0] for each in side], -_FAR, _FAR) for side in (truth.low_accounts, truth.high_accounts)]
+    accounts = [
+        np.clip([each[0] for each in side], -_OPEN, _OPEN) for side in (truth.low_accounts, truth.high_accounts)
+    ]
     (low_start, low_floor, low_ceiling), (high_start, high_floor, high_ceiling) = (each.tolist() for each in accounts)
     if resource.mirrored:
         low_start, high_start = -high_start, -low_start
         low_floor, high_floor, low_ceiling, high_ceiling = -high_ceiling, -low_ceiling, -high_floor, -low_floor
     # costs of 0 are the same in every unit, but the account need not be
-    floor = -_FAR if resource.most_left == PLUS_INFINITY else origin - resource.most_left
-    same = low_start == high_start == origin - left and low_floor == high_floor == floor and low_ceiling == _FAR
+    floor = -_OPEN if resource.most_left == PLUS_INFINITY else origin - resource.most_left
+    same = low_start == high_start == origin - left and low_floor == high_floor == floor and low_ceiling == _OPEN
     exact = same and truth.exact and np.array_equal(low, resource.cost) and np.array_equal(high, resource.cost)
     ends = (low_start, high_start, low_floor, high_floor, low_ceiling, high_ceiling)
     return FollowedCosts(resource.cost, low, high, *ends, resource.most_left, origin, exact)
@@ -154,7 +158,7 @@ def _furthest(model: CMDP, cost: NDArray[np.int64], start: int, floor: int, ceil
     if ended.all():
         return np.full(model.horizon, start, np.int64)
     steps = [largest[table] for table in model.table_of_step.tolist()]
-    if floor <= -_FAR and ceiling >= _FAR:
+    if floor == -_OPEN and ceiling == _OPEN:
         total = start + np.cumsum(steps, dtype=np.int64)
     else:
         clamped = itertools.accumulate(steps, lambda spent, cost: min(max(spent + cost, floor), ceiling), initial=start)

@@ -139,14 +139,16 @@ def _pick_safe(begin, end, spent_ND, low_KD, high_KD, k, out_safe):
 
 
 @jit(inline="always")
-def _key_after(spent_ND, i, cost_OD, floor_D, ceiling_D, o, state, settled_low_SD, settled_high_SD, grid):
+def _key_after(spent_ND, i, cost_OD, saturates, floor_D, ceiling_D, o, state, settled_low_SD, settled_high_SD, grid):
     """Return the grid key of the node, in a state of the next layer, that outcome `o` leads to from node `i`."""
     n_resources = spent_ND.shape[1]
     key = state * grid[0]
     for d in range(n_resources):
         ticks = spent_ND[i, d]
         if ticks != COLLAPSED:
-            ticks = clamped(ticks + cost_OD[o, d], floor_D[d], ceiling_D[d])
+            ticks += cost_OD[o, d]
+            if saturates:  # the same for all nodes, so that plain resources take no time for it
+                ticks = clamped(ticks, floor_D[d], ceiling_D[d])
             if not settled_low_SD[state, d] <= ticks <= settled_high_SD[state, d]:
                 key += (ticks - grid[1 + d] + 1) * grid[1 + n_resources + d]
     return key
@@ -209,7 +211,7 @@ def mark(begin_state, end_state, nodes, model, costs, bounds, independent, after
     row_low_RD, row_high_RD = bounds.row_low_RD, bounds.row_high_RD
     settled_low_SD, settled_high_SD = after.settled_low_SD, after.settled_high_SD
     outcome_indptr, next_state = model.outcome_indptr, model.next_state
-    cost_OD, floor_D, ceiling_D = costs
+    cost_OD, floor_D, ceiling_D, saturates = costs
     distribution_R, next_count_R, marginal_state, _, distributions = independent
     cost_indptr, cost_KD, _ = distributions
     n_amounts = _averaged_amounts(grid, cost_indptr)
@@ -233,7 +235,7 @@ def mark(begin_state, end_state, nodes, model, costs, bounds, independent, after
                         for m in range(first, first + next_count_R[r]):
                             state = marginal_state[m]
                             key = _key_after(
-                                spent_ND, safe[k], cost_KD, floor_D, ceiling_D, c, state, settled_low_SD,
+                                spent_ND, safe[k], cost_KD, saturates, floor_D, ceiling_D, c, state, settled_low_SD,
                                 settled_high_SD, grid,
                             )  # fmt: skip
                             out_marks[key] = True
@@ -244,8 +246,9 @@ def mark(begin_state, end_state, nodes, model, costs, bounds, independent, after
                 state = next_state[o]
                 for k in range(count):
                     key = _key_after(
-                        spent_ND, safe[k], cost_OD, floor_D, ceiling_D, o, state, settled_low_SD, settled_high_SD, grid
-                    )
+                        spent_ND, safe[k], cost_OD, saturates, floor_D, ceiling_D, o, state, settled_low_SD,
+                        settled_high_SD, grid,
+                    )  # fmt: skip
                     out_marks[key] = True
 
 
@@ -360,7 +363,7 @@ def choose_rows(begin_state, end_state, nodes, model, costs, bounds, independent
     outcome_indptr, next_nodes, next_value, grid = model.outcome_indptr, after.nodes, after.value, after.nodes.grid
     settled_low_SD, settled_high_SD = next_nodes.settled_low_SD, next_nodes.settled_high_SD
     next_state, probability, row_reward = model.next_state, model.probability, model.row_reward
-    cost_OD, floor_D, ceiling_D = costs
+    cost_OD, floor_D, ceiling_D, saturates = costs
     distribution_R, next_count_R, marginal_state, marginal_probability, distributions = independent
     cost_indptr, cost_KD, cost_probability = distributions
     end_value = model.end_value
@@ -404,8 +407,8 @@ def choose_rows(begin_state, end_state, nodes, model, costs, bounds, independent
                             for m in range(first, first + next_count_R[r]):
                                 state = marginal_state[m]
                                 key = _key_after(
-                                    spent_ND, safe[k], cost_KD, floor_D, ceiling_D, c, state, settled_low_SD,
-                                    settled_high_SD, grid,
+                                    spent_ND, safe[k], cost_KD, saturates, floor_D, ceiling_D, c, state,
+                                    settled_low_SD, settled_high_SD, grid,
                                 )  # fmt: skip
                                 average[amount] += marginal_probability[m] * next_value[key]
                         total[k] += cost_probability[c] * average[amount]
@@ -417,7 +420,7 @@ def choose_rows(begin_state, end_state, nodes, model, costs, bounds, independent
                     if grid[0] > 0:
                         for k in range(count):
                             key = _key_after(
-                                spent_ND, safe[k], cost_OD, floor_D, ceiling_D, o, state, settled_low_SD,
+                                spent_ND, safe[k], cost_OD, saturates, floor_D, ceiling_D, o, state, settled_low_SD,
                                 settled_high_SD, grid,
                             )  # fmt: skip
                             total[k] += p * next_value[key]
