@@ -233,7 +233,7 @@ def test_not_found_is_not_infeasible() -> None:
 
 def test_costs_without_a_common_unit_can_be_planned() -> None:
     model = instances.knapsack([3, 4], [Fraction(1, 3**45), Fraction(1, 7**30)], capacity=1)
-    with pytest.raises(solvent.LatticeOverflowError, match='solve with gap=0.01, or approximation="additive" with'):
+    with pytest.raises(solvent.LatticeOverflowError, match=r'solve with gap=0\.01, or approximation="additive" with'):
         solve(model)
     solution = solve(model, approximation="additive", epsilon=1)
     assert solution.status is Status.OPTIMAL
