@@ -65,6 +65,22 @@ def test_an_explanation_that_is_cut_short_ends_with_3(robot: Path) -> None:
     assert "note: cut short" in done.out
 
 
+def test_long_and_hostile_names(folder: Path) -> None:
+    names = ["a|b" * 60, "c\x1b[31m\nd", "=1+1"]
+    b = solvent.CMDP.builder(horizon=2, start=names[0], resources=["x|y"], budget=2)
+    for i, name in enumerate(names):
+        b.add(name, "go\x07", outcomes=[(1, names[(i + 1) % 3], 1)])
+    b.build().save(folder / "names.yaml")
+    assert run("solvent solve names.yaml --out names.policy").code == 0
+    lines = run("solvent policy names.yaml names.policy --markdown").out.splitlines()
+    assert len(lines) == 4
+    assert all(line.replace("\\|", "").count("|") == 6 for line in lines)
+    for option in ("", "--markdown", f"--explain --step 0 --state '{names[0]}'"):
+        out = run(f"solvent policy names.yaml names.policy {option}").out
+        assert out
+        assert all(character.isprintable() or character == "\n" for character in out)
+
+
 def test_states_that_are_written_alike(folder: Path) -> None:
     b = solvent.CMDP.builder(horizon=1, start=1, resources=["x"], budget=1, states=[1, "1"])
     b.add(1, "go", outcomes=[(1, "1", 1)])
@@ -114,3 +130,11 @@ def test_ignored_limits_are_named(folder: Path) -> None:
     record = run("solvent frontier drone.yaml --resource risk --ignore-limits --json").json
     assert record["ignored_limits"] == ["battery: Budget(upper=20, lower=0)"]
     assert record["vary"] == "budget"
+
+
+def test_compare_begins_with_what_was_spent(folder: Path) -> None:
+    record = run("solvent compare covering.yaml --spent grain=1 --json").json
+    (exact,) = (row for row in record["rows"] if row["method"] == "exact")
+    model = solvent.load_model(folder / "covering.yaml")
+    assert exact["value"] == solvent.solve(model, spent=1).value
+    assert exact["value"] != solvent.solve(model).value

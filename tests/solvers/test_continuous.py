@@ -119,7 +119,10 @@ def test_without_pruning_the_answer_is_the_same() -> None:
 
 def test_exact_methods_point_to_the_approximate_ones() -> None:
     for method in ("auto", "frontier", "reduction"):
-        with pytest.raises(ModelError, match=r'shop/buy, cost of money: .*use gap=, or approximation="additive" or'):
+        with pytest.raises(
+            ModelError,
+            match=r'shop/buy, cost of money: .*gap=0\.01, or approximation="additive" with epsilon= and strict',
+        ):
             solve(shop(), method=method)
 
 

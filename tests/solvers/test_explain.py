@@ -435,6 +435,13 @@ def test_what_cannot_be_explained():
         solvent.explain(robot(), other, 0, "dock")
 
 
+def test_notebooks_show_the_text():
+    found = solvent.solve(robot()).explain(0, "dock")
+    page = found._repr_html_()
+    assert page.startswith("<pre>step 0, state dock, battery 0 spent, battery 4 remaining\n")
+    assert "&lt;= 4" in page
+
+
 def test_copies_explain_as_well():
     infeasible = pickle.loads(pickle.dumps(solvent.solve(robot(), -1)))
     assert infeasible.explain(0, "dock")["charge"].forbidden_by.reason == "limit"

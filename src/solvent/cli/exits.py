@@ -33,9 +33,12 @@ def fail(session: Session, error: Exception) -> int:
 
 
 def finish(
-    session: Session, text: RenderableType, record: dict[str, Any], code: int, error: SolventError | None
+    session: Session, text: RenderableType | None, record: dict[str, Any], code: int, error: SolventError | None
 ) -> int:
-    """Print a result and return the exit code; `error` (an output file that could not be written) is printed after."""
+    """Print a result and return the exit code; `error` (an output file that could not be written) is printed after.
+
+    A text that is None was printed before.
+    """
     from solvent.cli.text import errors
 
     if error is None:

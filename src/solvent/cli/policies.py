@@ -93,8 +93,9 @@ def policy(
     output_files = OutputFiles()
     output_files.write("csv", output, lambda path: write_atomically(path, plans.plan_csv(followed, rows).encode()))
     record = plans.plan_record(loaded, followed, rows) | {"written": output_files.files}
-    if markdown:
-        text: RenderableType = plans.plan_markdown(followed, rows)
+    text: RenderableType | None = None
+    if markdown and not session.as_json:
+        print(plans.plan_markdown(followed, rows))  # not wrapped, as one line is one row
     else:
         text = plans.plan_text(followed, rows, every=every or session.verbose, files=output_files.files)
     return finish(session, text, record, ExitCode.OK, output_files.error)

@@ -105,11 +105,11 @@ class Session:
 
         return open_progress(self.progress, what)
 
-    def print_result(self, text: RenderableType, record: dict[str, Any]) -> None:
-        """Print the result, as text or as one JSON object."""
+    def print_result(self, text: RenderableType | None, record: dict[str, Any]) -> None:
+        """Print the result as text, unless it is None, or as one JSON object."""
         if self.as_json:
             self.print_json(record)
-        else:
+        elif text is not None:
             self.print_text(text)
 
     def print_text(self, text: RenderableType) -> None:
