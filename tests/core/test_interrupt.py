@@ -290,7 +290,9 @@ def test_an_interrupt_ends_solves_in_other_threads(monkeypatch: pytest.MonkeyPat
     b = CMDP.builder(horizon=3, start=0, resources=[solvent.Resource("fuel", floor=0)])
     for cost in range(4):
         b.add(0, cost, reward=cost, outcomes=[(0.5, 0, cost), (0.5, 0, -1)])
-    ended, solve_problem = [], sizes.solve_problem
+    model = b.build()
+    ended: list[float] = []
+    solve_problem = sizes.solve_problem
 
     def slow(problem: Any, method: str, run: Run) -> Any:
         if threading.current_thread() is threading.main_thread():
@@ -306,9 +308,9 @@ def test_an_interrupt_ends_solves_in_other_threads(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sizes, "solve_problem", slow)
     for limit in (None, 1000.0):
         began = time.perf_counter()
+        later(0.3)
         with pytest.raises(KeyboardInterrupt):
-            later(0.3)
-            solvent.frontier(b.build(), time_limit=limit)
+            solvent.frontier(model, time_limit=limit)
         assert time.perf_counter() - began < 20
     assert ended
 
