@@ -21,6 +21,8 @@ from solvent.core.interrupt import Interrupted, check_interrupt, held_back, run_
 from solvent.core.jit import KERNELS, jit
 from solvent.model import instances
 from solvent.model.cmdp import CMDP
+from solvent.solvers.base import Run
+from solvent.solvers.frontier import sizes
 
 SOURCE = Path(solvent.__file__).parents[1]
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -281,6 +283,36 @@ CALLS: dict[str, Callable[[CMDP], Any]] = {
     "augment": lambda model: solvent.augment(model),
     "compare": lambda model: solvent.compare(model, methods=["expectation", "chance"]),
 }
+
+
+def test_an_interrupt_ends_solves_in_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Solves for several limits of a resource that saturates run in threads, which no signal reaches."""
+    b = CMDP.builder(horizon=3, start=0, resources=[solvent.Resource("fuel", floor=0)])
+    for cost in range(4):
+        b.add(0, cost, reward=cost, outcomes=[(0.5, 0, cost), (0.5, 0, -1)])
+    model = b.build()
+    ended: list[float] = []
+    solve_problem = sizes.solve_problem
+
+    def slow(problem: Any, method: str, run: Run) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            return solve_problem(problem, method, run)
+        began = time.perf_counter()
+        try:
+            while time.perf_counter() - began < 60:
+                run.monitor.check_time()
+                time.sleep(0.01)
+        finally:
+            ended.append(time.perf_counter() - began)
+
+    monkeypatch.setattr(sizes, "solve_problem", slow)
+    for limit in (None, 1000.0):
+        began = time.perf_counter()
+        later(0.3)
+        with pytest.raises(KeyboardInterrupt):
+            solvent.frontier(model, time_limit=limit)
+        assert time.perf_counter() - began < 20
+    assert ended
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -93,3 +93,14 @@ def test_a_forked_process_has_its_own_threads(monkeypatch):
     child.join(30)
     assert child.exitcode == 0
     assert out.get() == 50
+
+
+def test_one_thread_in_several_threads_at_the_same_time(monkeypatch):
+    monkeypatch.setattr(threads, "_threads", 3)
+    first, second = one_thread(), one_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)  # not in the order of nested contexts
+    assert threads.thread_count() == 1
+    second.__exit__(None, None, None)
+    assert threads.thread_count() == 3

@@ -232,17 +232,28 @@ class ResourceMonitor:
 
         The output of such a kernel is incomplete: call `check_time` after every kernel that takes the flag.
         """
-        if self.seconds is None or self.seconds == math.inf:
-            return _NEVER
         if self._flag is None:
+            if self.seconds is None or self.seconds == math.inf:
+                return _NEVER
             self._flag = np.zeros(1, bool)
             self._alarm = _Alarm(self, self._flag)
         return self._flag
 
-    def within(self, size: int | None) -> ResourceMonitor:
-        """Return a monitor with the same clock and sink for a part of the work, with its own memory limit (bytes)."""
+    def new_flag(self) -> NDArray[np.bool_]:
+        """Return a flag for parts of the work in other threads: that of `halt` or, without a time limit, a new one.
+
+        Raise it to end these parts, for example on Ctrl-C, of which only the main thread learns.
+        """
+        return np.zeros(1, bool) if self.halt is _NEVER else self.halt
+
+    def within(self, size: int | None, flag: NDArray[np.bool_] | None = None) -> ResourceMonitor:
+        """Return a monitor with the same clock and sink for a part of the work, with its own memory limit (bytes).
+
+        The part ends when `flag`, made by `new_flag`, is raised.
+        """
+        flag = self.halt if flag is None else flag
         part = ResourceMonitor(
-            self.seconds, size, self.sink, self.began, clock=self.clock, prepared=self.prepared, _flag=self.halt
+            self.seconds, size, self.sink, self.began, clock=self.clock, prepared=self.prepared, _flag=flag
         )
         if self.seconds is None:
             # so that the clock is read, and no piece of work is long

@@ -31,11 +31,14 @@ def _available() -> int:
 
 
 _threads = _available()
+#: How many contexts `one_thread` are open, in all threads.
+_singles = 0
+_counting = threading.Lock()
 
 
 def thread_count() -> int:
     """Return the number of threads that kernels run on."""
-    return _threads
+    return 1 if _singles else _threads
 
 
 def set_thread_count(count: int) -> None:
@@ -46,19 +49,21 @@ def set_thread_count(count: int) -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let kernels run on one thread within this context."""
-    before = thread_count()
-    set_thread_count(1)
+    """Let kernels run on one thread within this context; several threads may be within it at the same time."""
+    global _singles
+    with _counting:
+        _singles += 1
     try:
         yield
     finally:
-        set_thread_count(before)
+        with _counting:
+            _singles -= 1
 
 
 def _forget_pool() -> None:
     """Discard the pool in a forked process, which has none of its threads."""
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    global _pool, _lock, _counting
+    _pool, _lock, _counting = None, threading.Lock(), threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -82,11 +87,12 @@ def run_by_states(kernel: Callable[[int, int], object], work_S: NDArray[np.float
     0 5
     """
     n_parts = math.ceil(float(work_S.sum()) / _WORK_OF_PART)
-    if _threads < 2:
+    threads = thread_count()  # once, as another thread may change it
+    if threads < 2:
         for part in split(work_S, n_parts) if n_parts > 1 else [(0, len(work_S))]:
             kernel(*part)
         return
-    parts = iter(split(work_S, max(n_parts, _threads * _PARTS_PER_THREAD)))
+    parts = iter(split(work_S, max(n_parts, threads * _PARTS_PER_THREAD)))
 
     def work() -> None:
         while (part := next_part()) is not None:
@@ -98,7 +104,8 @@ def run_by_states(kernel: Callable[[int, int], object], work_S: NDArray[np.float
         with taking:
             return next(parts, None)
 
-    others = [_executor().submit(work) for _ in range(_threads - 1)]
+    pool = _executor(threads - 1)
+    others = [pool.submit(work) for _ in range(threads - 1)]
     try:
         work()
     finally:
@@ -123,9 +130,9 @@ def split(work_S: NDArray[np.float64], n_parts: int) -> list[tuple[int, int]]:
     return [(int(begin), int(end)) for begin, end in pairwise(cuts)]
 
 
-def _executor() -> ThreadPoolExecutor:
+def _executor(workers: int) -> ThreadPoolExecutor:
     global _pool
     with _lock:
-        if _pool is None or _pool._max_workers < _threads - 1:
-            _pool = ThreadPoolExecutor(_threads - 1, thread_name_prefix="solvent-kernels")
+        if _pool is None or _pool._max_workers < workers:
+            _pool = ThreadPoolExecutor(workers, thread_name_prefix="solvent-kernels")
         return _pool

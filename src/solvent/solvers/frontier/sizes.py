@@ -182,6 +182,7 @@ class _Search:
         self.error, self.solves = 0.0, 0
         self._workers = max(1, thread_count())
         self._waiting: list[_Interval] = []
+        self._flag = monitor.new_flag()
 
     def run(self) -> None:
         """Solve until the value of every size is known."""
@@ -205,6 +206,9 @@ class _Search:
                             self.value.setdefault(interval.next, self.value[begin])
                             self._divide(interval.next, interval.high, bisect=interval.bisect)
                         self._divide(interval.low, begin, bisect=tied)
+            except BaseException:
+                self._flag[0] = True  # ends the solves that are running
+                raise
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
@@ -215,7 +219,7 @@ class _Search:
             self._waiting.append(_Interval(low, high, below, above, bisect))
 
     def _solve(self, ticks: int) -> Answer:
-        part = self._monitor.within(max(self._monitor.room // self._workers, 0))
+        part = self._monitor.within(max(self._monitor.room // self._workers, 0), self._flag)
         part.sink = NoProgress()  # only the number of sizes is reported, by the thread that waits
         return solve_problem(self._sized.at(ticks), AUTO, Run(part))
 
