@@ -37,7 +37,7 @@ def finish(
 ) -> int:
     """Print a result and return the exit code; `error` (an output file that could not be written) is printed after.
 
-    A text that is None was printed before.
+    If `text` is None, it was printed before.
     """
     from solvent.cli.text import errors
 

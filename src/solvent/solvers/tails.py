@@ -65,7 +65,7 @@ def tail_limits(
 ) -> Limits:
     """Return the limits after steps `step, step + 1, ...` given what was spent before, of resources that have any.
 
-    If `steps` is given, there are so many steps; if `until` is given, only the first `until` of them have limits.
+    If `steps` is given, it is the number of steps; if `until` is given, only the first `until` of them have limits.
 
     Examples
     --------
