@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solvent
-from solvent.errors import PolicyError
+from solvent.errors import PolicyError, SolventError
 from solvent.model import instances
 from solvent.model.budget import Limits, resolve
 from solvent.model.lattice import Lattice
@@ -252,7 +252,7 @@ def test_frames():
     try:
         import pandas as pd
     except ImportError:
-        with pytest.raises(PolicyError, match="to_frame: expected pandas"):
+        with pytest.raises(SolventError, match="to_frame: expected pandas"):
             policy.to_frame()
         return
     frame = policy.to_frame()

@@ -17,6 +17,7 @@ from solvent.baselines.result import Baseline
 from solvent.baselines.smaller import as_budget, smaller_budget
 from solvent.baselines.unconstrained import unconstrained
 from solvent.core.exact import Number, nearest_float
+from solvent.core.frames import import_pandas
 from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
 from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import (
@@ -24,7 +25,6 @@ from solvent.errors import (
     ModelError,
     PolicyError,
     ProgramError,
-    SolventError,
     did_you_mean,
     quote,
 )
@@ -119,11 +119,7 @@ class Comparison:
         SolventError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd  # type: ignore[import-untyped, import-not-found, unused-ignore]
-        except ImportError:
-            raise SolventError("to_frame: expected pandas, found no such package; pip install pandas") from None
-        return pd.DataFrame([self._record(row) for row in self.rows])
+        return import_pandas().DataFrame([self._record(row) for row in self.rows])
 
     def _record(self, row: ComparisonRow) -> dict[str, Any]:
         record: dict[str, Any] = {name: getattr(row, name) for name in ("method", "status", "claimed", "value")}

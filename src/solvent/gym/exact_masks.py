@@ -137,24 +137,11 @@ def choose_rule(
 ) -> SafetyRule:
     """Return an exact rule for a problem: thresholds where they exist, otherwise nodes."""
     for name in limits.resources:
-        _refuse_distributions(model, name)
+        expected = "costs with finitely many values, which exact masks need"
+        model.refuse_continuous(model.resource_index(name), expected, "pass cost_bound=... instead of a model")
     if model.may_end is None and (limits.is_one_sided or not limits.resources):
         return ThresholdRule(model, limits, memory_limit)
     return NodeRule(augment(model, budget, spent=spent, memory_limit=memory_limit))
-
-
-def _refuse_distributions(model: CMDP, name: str) -> None:
-    resource = model.resource_index(name)
-    if model.distribution_DO is None:
-        return
-    used = np.flatnonzero(model.distribution_DO[resource] >= 0)
-    if len(used):
-        raise ModelError(
-            f"{model.place_of(int(used[0]))}, cost of {name}",
-            "costs with finitely many values, which exact masks need",
-            str(model.cost_of(resource, int(used[0]))),
-            "pass cost_bound=... instead of a model",
-        )
 
 
 class ModelMasks:

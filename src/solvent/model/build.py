@@ -20,7 +20,7 @@ from solvent.errors import ModelError, did_you_mean, looks_misspelled, printable
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.distributions import CostDistribution, from_scipy, is_scipy
-from solvent.model.ends import EndRewardLike, GoalLike, StartLike, first_states, read_start
+from solvent.model.ends import EndRewardLike, GoalLike, StartLike, first_states, read_finite, read_start
 from solvent.model.resources import ResourceLike, as_resources
 from solvent.model.steps import StepSet
 from solvent.model.validation import Accounts, Names, Rows, build_model, check_horizon, check_names
@@ -430,14 +430,7 @@ def read_probability(value: Any, where: str) -> float:
 
 def read_reward(value: Any, where: str) -> float:
     """Return a reward as a float."""
-    where = f"{where}, reward"
-    try:
-        number = float(value if isinstance(value, float | np.floating) else exact(value, where))
-    except OverflowError:
-        raise ModelError(where, "a number a float can hold", quote(value)) from None
-    if not math.isfinite(number):
-        raise ModelError(where, "a finite number", str(number))
-    return number
+    return read_finite(value, f"{where}, reward")
 
 
 def read_costs(cost: Any, resources: tuple[str, ...], where: str) -> list[Any]:

@@ -289,6 +289,25 @@ class CMDP(ModelConstructors):
             return self.distributions[int(self.distribution_DO[resource, outcome])]
         return self.cost[resource].value(outcome)
 
+    def refuse_continuous(self, resource: int, expected: str, hint: str, where: str = "") -> None:
+        """Raise a `ModelError` if some cost of a resource (by position) is a continuous distribution.
+
+        Parameters
+        ----------
+        resource : int
+        expected, hint : str
+            What is expected instead, and what to do.
+        where : str
+            Put before the place of the first such cost.
+        """
+        if self.distribution_DO is None:
+            return
+        used = np.flatnonzero(self.distribution_DO[resource] != NO_DISTRIBUTION)
+        if len(used):
+            first = int(used[0])
+            place = f"{where}{self.place_of(first)}, cost of {self.resources[resource]}"
+            raise ModelError(place, expected, str(self.cost_of(resource, first)), hint)
+
     def place_of(self, outcome: int) -> str:
         """Return the place of an outcome for messages: its state, action and, with several tables, a step."""
         row = int(np.searchsorted(self.outcome_indptr, outcome, side="right")) - 1

@@ -81,15 +81,15 @@ def read_end_reward(reward: Any, states: Sequence[Hashable]) -> NDArray[np.float
     if isinstance(reward, Mapping):
         place = _places(states)
         for name, value in reward.items():
-            found[_find(place, name, "end_reward")] = _number(value, f"end_reward of {quote(name)}")
+            found[_find(place, name, "end_reward")] = read_finite(value, f"end_reward of {quote(name)}")
     elif callable(reward):
         for i, name in enumerate(states):
-            found[i] = _number(reward(name), f"end_reward of {quote(name)}")
+            found[i] = read_finite(reward(name), f"end_reward of {quote(name)}")
     elif isinstance(reward, Sequence | np.ndarray) and not isinstance(reward, str | bytes):
         if len(reward) != len(states):
             raise ModelError("end_reward", f"{len(states)} numbers, one per state", f"{len(reward)}")
         for i, value in enumerate(reward):
-            found[i] = _number(value, f"end_reward of {quote(states[i])}")
+            found[i] = read_finite(value, f"end_reward of {quote(states[i])}")
     else:
         raise ModelError("end_reward", "a dict of numbers by state", quote(reward))
     return found + 0.0 if found.any() else None
@@ -131,7 +131,8 @@ def _find(place: Mapping[Hashable, int], name: Any, where: str) -> int:
         raise ModelError(where, "states of the model", f"unknown state {quote(name)}", hint) from None
 
 
-def _number(value: Any, where: str) -> float:
+def read_finite(value: Any, where: str) -> float:
+    """Return a number as a float; a `ModelError` if it is not finite or too large for one."""
     try:
         number = float(value if isinstance(value, float | np.floating) else exact(value, where))
     except OverflowError:

@@ -22,11 +22,17 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY, common_unit
 from solvent.core.limits import ResourceMonitor
-from solvent.errors import LatticeOverflowError, ModelError
+from solvent.errors import LatticeOverflowError
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.rounding import limit_ticks, round_to
+
+#: What to do about continuous costs.
+_CONTINUOUS = (
+    'solve with gap=0.01, or approximation="additive" with epsilon= and strict=True: these accept continuous costs and '
+    "never exceed the budget"
+)
 
 
 class AccountTicks(NamedTuple):
@@ -148,7 +154,7 @@ class Lattice:
         units = []
         for d, name in enumerate(limits.resources):
             resource = model.resource_index(name)
-            _refuse_distributions(model, resource)
+            model.refuse_continuous(resource, "costs of finite support, which exact methods need", _CONTINUOUS)
             column = model.cost[resource]
             ends = sum(map(abs, fixed_amounts(model, limits, d)))
             reach = max(model.cost_sums[resource]) * column.unit + limits.largest(d) + ends
@@ -163,20 +169,6 @@ class Lattice:
     def amount(self, resource: int, ticks: int) -> Fraction:
         """Return the amount of `ticks` ticks of a tracked resource (by position)."""
         return int(ticks) * self.units[resource]
-
-
-def _refuse_distributions(model: CMDP, resource: int) -> None:
-    if model.distribution_DO is None:
-        return
-    used = np.flatnonzero(model.distribution_DO[resource] >= 0)
-    if len(used):
-        raise ModelError(
-            f"{model.place_of(int(used[0]))}, cost of {model.resources[resource]}",
-            "costs of finite support, which exact methods need",
-            str(model.cost_of(resource, int(used[0]))),
-            'solve with gap=0.01, or approximation="additive" with epsilon= and strict=True: these accept continuous '
-            "costs and never exceed the budget",
-        )
 
 
 def _choose_unit(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.frames import import_pandas
 from solvent.errors import PolicyError, quote
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
@@ -218,13 +219,10 @@ class AugmentedPolicy(NodeTable):
 
         Raises
         ------
-        PolicyError
+        SolventError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd  # type: ignore[import-untyped, import-not-found, unused-ignore]
-        except ImportError:
-            raise PolicyError("to_frame", "pandas", "no such package", "pip install pandas") from None
+        pd = import_pandas()
         sizes = np.diff(self.node_indptr)
         step = np.repeat(np.arange(self.horizon), np.diff(self.step_indptr))
         columns: dict[str, Any] = {

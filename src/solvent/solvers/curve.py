@@ -22,7 +22,7 @@ from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import BudgetError, LatticeOverflowError, LimitError, ModelError, SolventError, printable, quote
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import BudgetLike, Limits, SpentLike, read_budgets, read_spent, resolve
-from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.model.lattice import Lattice
 from solvent.policy.table import AugmentedPolicy
@@ -320,7 +320,9 @@ def frontier(
             "use solve(model, budget) for single budgets, which keeps it; with ignore_limits=True, policies of the "
             "curve can break it",
         )
-    _refuse_continuous(model, name)
+    hint = "for single budgets, solve with gap=0.01, which accepts continuous costs and never exceeds the budget"
+    expected = "costs of finite support, which a curve needs"
+    model.refuse_continuous(model.resource_index(name), expected, hint, "frontier, ")
     given = None if max_budget is None else exact(max_budget, "max_budget")
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     try:
@@ -423,20 +425,6 @@ def _read_resource(model: CMDP, resource: str | None) -> str:
         hint = f"pass resource={model.resources[0]!r}" if model.resources else "a curve is about a limited resource"
         raise ModelError("resource", f"one of the model's resources ({names})", "no resource", hint)
     return model.resources[0]
-
-
-def _refuse_continuous(model: CMDP, name: str) -> None:
-    index = model.resource_index(name)
-    if model.distribution_DO is None:
-        return
-    used = np.flatnonzero(model.distribution_DO[index] != NO_DISTRIBUTION)
-    if len(used):
-        raise ModelError(
-            f"frontier, {model.place_of(int(used[0]))}, cost of {name}",
-            "costs of finite support, which a curve needs",
-            str(model.cost_of(index, int(used[0]))),
-            "for single budgets, solve with gap=0.01, which accepts continuous costs and never exceeds the budget",
-        )
 
 
 def _other_limits(budgets: Any, name: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from solvent.core.frames import import_pandas
 from solvent.errors import SolventError, printable, quote
 from solvent.model.amounts import short_amount
 from solvent.verification.report import Witness, render
@@ -235,10 +236,7 @@ class Explanation:
         SolventError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd  # type: ignore[import-untyped, import-not-found, unused-ignore]
-        except ImportError:
-            raise SolventError("to_frame: expected pandas, found no such package: pip install pandas") from None
+        pd = import_pandas()
         columns: dict[str, Any] = {
             "action": pd.Series([option.action for option in self.options], dtype=object),
             "probability": [option.probability for option in self.options],

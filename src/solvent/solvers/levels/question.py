@@ -60,7 +60,8 @@ class Question:
             )
         name = _read_resource(model, resource)
         index = model.resource_index(name)
-        _refuse_distributions(model, index)
+        hint = "use its largest cost instead: a level that is enough for it is enough for every cost"
+        model.refuse_continuous(index, "costs of finite support, which levels need", hint)
         if model.ceilings[index] is not None:
             raise ModelError(
                 "model",
@@ -115,16 +116,3 @@ def _read_resource(model: CMDP, resource: str | None) -> str:
         names = ", ".join(map(quote, model.resources)) or "none"
         raise ModelError("resource", f"one of the model's resources ({names})", "None", "pass resource=...")
     return model.resources[0]
-
-
-def _refuse_distributions(model: CMDP, resource: int) -> None:
-    if model.distribution_DO is None:
-        return
-    used = np.flatnonzero(model.distribution_DO[resource] >= 0)
-    if len(used):
-        raise ModelError(
-            f"{model.place_of(int(used[0]))}, cost of {model.resources[resource]}",
-            "costs of finite support, which levels need",
-            str(model.cost_of(resource, int(used[0]))),
-            "use its largest cost instead: a level that is enough for it is enough for every cost",
-        )
