@@ -58,6 +58,14 @@ def test_the_way_the_numbers_count_is_read_off_the_moves(names, frame):
     assert layout.place[model.state_index(names[3])] == (origin[0], origin[1] + 1)
 
 
+def test_rows_that_count_upwards_are_named_without_a_negative_zero():
+    model = corridor([(0, 1), (1, 1), (1, 0), (0, 0)], ["east", "south", "rest"], (0, 1))
+    axes = plot.arrows(model, solvent.solve(model).policy)
+    axes.figure.canvas.draw()
+    format_row = axes.yaxis.get_major_formatter()
+    assert [format_row(row, 0) for row in (0.0, -1.0, -2.0)] == ["0", "1", "2"]
+
+
 def test_arrows_are_the_policys_moves():
     model = instances.fuel_grid(4)
     policy = solvent.solve(model).policy

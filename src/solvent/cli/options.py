@@ -29,8 +29,7 @@ SpentOption = Annotated[
     typer.Option(
         "--spent",
         metavar="[NAME=]AMOUNT",
-        help="What has been spent of a resource before the first step, or with --explain before --step: fuel=5. Repeat "
-        "for several resources.",
+        help="What has been spent of a resource before the first step: fuel=5. Repeat for several resources.",
         autocompletion=complete_budget,
         show_default=False,
     ),

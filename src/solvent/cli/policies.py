@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from solvent.cli.budgets import read_spent_options
-from solvent.cli.completion import complete_resource, complete_state
+from solvent.cli.completion import complete_budget, complete_resource, complete_state
 from solvent.cli.exits import finish
 from solvent.cli.models import read_model
-from solvent.cli.options import MemoryLimit, ModelArgument, PolicyArgument, SpentOption, TimeLimit
+from solvent.cli.options import MemoryLimit, ModelArgument, PolicyArgument, TimeLimit
 from solvent.cli.outputs import OutputFiles, plan_output
 from solvent.cli.session import ExitCode, Session
 from solvent.core.tables import group
@@ -58,7 +58,17 @@ def policy(
             show_default=False,
         ),
     ] = False,
-    spent: SpentOption = None,
+    spent: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--spent",
+            metavar="[NAME=]AMOUNT",
+            help="With --explain: what has been spent of a resource before --step: fuel=5. Repeat for several "
+            "resources.",
+            autocompletion=complete_budget,
+            show_default=False,
+        ),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Print all rows.", show_default=False)] = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print a table in Markdown.", show_default=False)

@@ -316,7 +316,7 @@ def _label_axes(axes: Axes, layout: GridLayout) -> None:
         axis.set_major_locator(MaxNLocator(nbins=12, steps=[1, 2, 5, 10], integer=True))
     first, grows_down = layout.frame
     if not grows_down:
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda row, _: f"{-row:g}"))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda row, _: f"{0.0 - row:g}"))
     names = ("first number", "second number")
     axes.set(xlabel=names[first] + " of the state", ylabel=names[1 - first] + " of the state")
 

@@ -49,7 +49,7 @@ def plan_text(
     left_out = len(rows) - len(shown)
     more = None
     if left_out:
-        more = Text(f"  {left_out:,} more rows: use --all, or --step and --state, or --csv FILE")
+        more = Text(f"  {left_out:,} more row{'s' * (left_out > 1)}: use --all, or --step and --state, or --csv FILE")
     return group(Text(head), table, more, _note(policy), written_text(files or {}))
 
 
@@ -57,7 +57,7 @@ def _headline(policy: AugmentedPolicy, rows: Sequence[PlanRow]) -> str:
     nodes = sum(row.nodes for row in rows)
     if not rows:
         return "no decisions: the policy never gets there, or the episode is over"
-    return f"policy: {nodes:,} decisions in {len(rows):,} rows"
+    return f"policy: {nodes:,} decision{'s' * (nodes > 1)} in {len(rows):,} row{'s' * (len(rows) > 1)}"
 
 
 def _note(policy: AugmentedPolicy) -> RenderableType | None:

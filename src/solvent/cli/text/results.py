@@ -208,7 +208,11 @@ def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) 
         kept = "no policy keeps" if curve.vary == "budget" else "no policy is safe with"
         head = headline("infeasible", _BAD, f"{kept} {amounts.one} up to {largest}; solvent solve tells why")
         return group(head, facts_grid(ignored))
-    head = headline("frontier", _GOOD, f"the best value for {amounts.every} up to {largest}: {len(curve):,} levels")
+    head = headline(
+        "frontier",
+        _GOOD,
+        f"the best value for {amounts.every} up to {largest}: {len(curve):,} point{'s' * (len(curve) > 1)}",
+    )
     facts = facts_grid([(amounts.least, format_amount(curve.least_budget)), *ignored])
     table = Table(amounts.short, "best value", "per unit")
     for column in table.columns:
@@ -220,7 +224,11 @@ def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) 
         table.add_row(short_amount(curve.budgets[i], 18), f"{curve.values[i]:.10g}", price)
         before = i
     left_out = len(curve) - len(shown)
-    more = Text(f"  {left_out:,} more levels: use --verbose or --csv FILE to see all") if left_out else None
+    more = (
+        Text(f"  {left_out:,} more point{'s' * (left_out > 1)}: use --verbose or --csv FILE to see all")
+        if left_out
+        else None
+    )
     return group(head, facts, table, more, Text(f"\n{plot}") if plot else None)
 
 

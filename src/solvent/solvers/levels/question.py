@@ -114,5 +114,5 @@ def _read_resource(model: CMDP, resource: str | None) -> str:
         return model.resources[model.resource_index(resource)]
     if model.n_resources != 1:
         names = ", ".join(map(quote, model.resources)) or "none"
-        raise ModelError("resource", f"one of the model's resources ({names})", "None", "pass resource=...")
+        raise ModelError("resource", f"one of the model's resources ({names})", "none given", "pass resource=...")
     return model.resources[0]
