@@ -186,7 +186,7 @@ class _Search:
 
     def run(self) -> None:
         """Solve until the value of every size is known."""
-        begins = [self._take(ticks, self._solve(ticks)) for ticks in (self._least, self._most)]
+        begins = [self._take(ticks, self._solve(ticks, 1)) for ticks in (self._least, self._most)]
         # from the middle first, so that there is work for every thread
         self._divide(*begins, bisect=True)
         running: dict[Future[Answer], _Interval] = {}
@@ -195,7 +195,7 @@ class _Search:
                 while self._waiting or running:
                     while self._waiting and len(running) < self._workers:
                         interval = self._waiting.pop()
-                        running[pool.submit(self._solve, interval.next)] = interval
+                        running[pool.submit(self._solve, interval.next, self._workers)] = interval
                     done, _ = wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
                     self._monitor.check_time()
                     for future in done:
@@ -218,8 +218,9 @@ class _Search:
         if high - low > 1 and not _same(below, above):
             self._waiting.append(_Interval(low, high, below, above, bisect))
 
-    def _solve(self, ticks: int) -> Answer:
-        part = self._monitor.within(max(self._monitor.room // self._workers, 0), self._flag)
+    def _solve(self, ticks: int, beside: int) -> Answer:
+        """Solve one size with an equal share of the memory, of which `beside` solves run at the same time."""
+        part = self._monitor.within(max(self._monitor.room // beside, 0), self._flag)
         part.sink = NoProgress()  # only the number of sizes is reported, by the thread that waits
         return solve_problem(self._sized.at(ticks), AUTO, Run(part))
 
