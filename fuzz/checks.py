@@ -710,7 +710,8 @@ def _check_remaining(case: Case, run: Run, ledger: Ledger) -> None:
     values = []
     for left in sorted({b + move for b in picked for move in (0, Fraction(-1, 1000), Fraction(1, 3))} | {Fraction(0)}):
         before = limit - left
-        if resource.clamp(before) != before or (left > curve.max_budget and not curve.flat_beyond):
+        beyond = left < 0 or (left > curve.max_budget and not curve.flat_beyond)
+        if resource.clamp(before) != before or beyond:
             continue
         spent = {**(case.spent or {}), name: before}
         try:
@@ -732,13 +733,13 @@ def _check_remaining(case: Case, run: Run, ledger: Ledger) -> None:
         ledger.check("remaining: value", here, near, f"{show(best.value)} at {left}", value)
         done = None
         with ledger.no_exception(here, "curve policy"):
+            policy = curve.policy(left)
             try:
-                done = walk(case.model, budget, curve.policy(left), case.walk_cap, spent)
+                # what remains may be finer than all other amounts; the policy is then for slightly less
+                if not overflows(case.model, budget, spent=spent):
+                    done = walk(case.model, budget, policy, case.walk_cap, spent)
             except TooLarge:
                 ledger.skip("policy too large to walk")
-            except LatticeOverflowError:  # what remains may be finer than all other amounts
-                if not overflows(case.model, budget, spent=spent):
-                    raise
         if done is not None:
             ledger.check("remaining: budget kept", here, not done.broken, "no limit broken", done.most)
             fits = done.value >= best.value - CLOSE * best.scale

@@ -463,7 +463,7 @@ def test_links_are_followed_and_devices_refused(tmp_path: Path) -> None:
     [
         (
             "{fuel: 3}",
-            r"budget: expected a limit for resource 'risk', found none; give it a limit, or write risk: null to leave it ",
+            r"budget: expected a limit for resource 'risk', found none; give it a limit, or write risk: null to leave",
         ),
         ("{fuel: [1, 2], risk: 1}", r"expected 3 limits, one after each step, found 2; use null for a step without a"),
         ("{fuel: inf, risk: 1}", r"budget.fuel: expected a finite number, found 'inf'; use null for no limit"),

@@ -94,7 +94,9 @@ class _OneSweep:
         if self.limit is not None:
             try:
                 problem = Problem.exact(model, _only(model, name, self.limit, self.limit - amount))
-            except LatticeOverflowError:  # an amount between two ticks is as good as the lower one
+            except (
+                LatticeOverflowError
+            ):  # an amount between two ticks, or beyond the curve, is as good as the lower one
                 problem = Problem.exact(model, _only(model, name, self.limit, self.limit - ticks * self.unit))
             return _solved(problem)
         left = ticks + self.shift
@@ -203,8 +205,7 @@ class Curve:
                 else f"the least feasible budget is {format_amount(self.least_budget)}"
             )
             raise SolventError(f"no policy is feasible with a budget of {quote(budget)} of {self.resource}: {hint}")
-        amount = exact(budget, "budget")
-        return self._source.policy(ticks, min(amount, self.max_budget) if self.vary == "remaining" else amount)
+        return self._source.policy(ticks, exact(budget, "budget"))
 
     def plot(self, ax: Axes | None = None, *, budget: Number | None = None) -> Axes:
         """Plot the curve and return the Matplotlib axes; see `solvent.plot.frontier`.
@@ -391,6 +392,10 @@ def _by_remaining(
     if ceiling is not None and ceiling <= limit:
         found = repr(model.resource(name))
         raise ModelError("frontier", f"no ceiling of {name} up to its limit of {as_typed(limit)}", found)
+    if floor is not None and limit < floor:
+        raise BudgetError(
+            "frontier", f"a limit of {name} of at least its floor, {as_typed(floor)}", str(as_typed(limit))
+        )
     full = None if floor is None else limit - floor
     trial = _only(model, name, Fraction(0), floor or Fraction(0))
     most = given if given is not None else full if full is not None else _most_spent(model, trial, monitor)
