@@ -74,6 +74,22 @@ def test_kernels_mean_the_same_without_compilation():
         assert found[name] == facts, name
 
 
+SATURATED = """
+import solvent
+b = solvent.CMDP.builder(horizon=3, start=0, resources=[solvent.Resource("r", floor=5 * 10**12)])
+b.add(0, "go", reward=1, outcomes=[(0.5, 0, -1), (0.5, 0, 10**12 + 1)])
+b.add(0, "no", outcomes=[(1, 0, -3)])
+limit = solvent.Budget(upper=[9 * 10**12, 8 * 10**12, 7 * 10**12])
+print(solvent.solve(b.build(), limit, spent=5 * 10**12, method="frontier").value)
+"""
+
+
+def test_large_floors_without_compilation():
+    """What is left of a limit by step may be a negative number of ticks, and is a Python integer if it saturates."""
+    plain = python(SATURATED, NUMBA_DISABLE_JIT="1", PYTHONPATH=str(PACKAGE.parent))
+    assert plain.stdout == "2.25\n", plain.stderr
+
+
 PROBE = """
 from solvent.core.jit import jit
 

@@ -236,7 +236,7 @@ def _make_nodes(room):
 @jit(inner=True)
 def _slot_of(state, left, nodes, slots):
     """Return the slot that holds the position of the node (state, left), or the empty slot where it belongs."""
-    mixed = (np.uint64(state + 1) * np.uint64(0x9E3779B97F4A7C15)) ^ np.uint64(left)
+    mixed = (np.uint64(state + 1) * np.uint64(0x9E3779B97F4A7C15)) ^ np.uint64(np.int64(left))
     mixed *= np.uint64(0xD6E8FEB86659FD93)
     mixed ^= mixed >> np.uint64(32)
     mask = slots.shape[0] - 1
