@@ -159,3 +159,16 @@ def test_states_with_truth_values_can_be_saved(tmp_path: Path) -> None:
     for ending in ("yaml", "json", "npz"):
         model.save(tmp_path / f"model.{ending}")
         assert solvent.load_model(tmp_path / f"model.{ending}") == model
+
+
+def test_misspelled_goals_are_warned_of() -> None:
+    def build(**ends: Any) -> CMDP:
+        return CMDP.from_function("road", lambda s: ["go"], lambda s, a: [(1, "harbor", 1)], 2, progress=False, **ends)
+
+    text = "must_end_in names 'harbr', a state that cannot be reached and is left out; did you mean 'harbor'"
+    with pytest.warns(UserWarning, match=text):
+        model = build(must_end_in=["harbr"])
+    assert solvent.solve(model, 9).status == "infeasible"
+    with pytest.warns(UserWarning, match="end_reward names 'raod', .* did you mean 'road'"):
+        build(end_reward={"raod": 1})
+    assert build(must_end_in=["harbor", "airport"]).may_end is not None  # too far away to be a slip

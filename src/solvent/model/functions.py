@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from numbers import Number
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from solvent.core.exact import exact
 from solvent.core.progress import ProgressLike, open_progress
-from solvent.errors import ModelError, quote
+from solvent.errors import ModelError, looks_misspelled, quote
 from solvent.model.budget import BudgetLike
 from solvent.model.build import Builder
 from solvent.model.cmdp import CMDP
@@ -45,11 +46,14 @@ def from_function(
     """
     horizon = check_horizon(horizon)
     # only states that can be reached are part of the model, so names of others are left out
+    named: list[tuple[str, Hashable]] = []
     if isinstance(end_reward, Mapping):
         rewards = dict(end_reward)
+        named += [("end_reward", state) for state in rewards]
         end_reward = lambda state: rewards.get(state, 0)  # noqa: E731
     if must_end_in is not None and not callable(must_end_in):
         goals = _as_set(must_end_in)
+        named += [("must_end_in", state) for state in goals]
         must_end_in = lambda state: state in goals  # noqa: E731
     builder = Builder(
         horizon=horizon, start=start, resources=resources, budget=budget, end_reward=end_reward,
@@ -59,7 +63,25 @@ def from_function(
         builder, start, actions, outcomes, horizon,
         reward=reward, stationary=stationary, max_states=max_states, progress=progress,
     )  # fmt: skip
-    return builder.build()
+    model = builder.build()
+    _warn_of_typos(model, named)
+    return model
+
+
+def _warn_of_typos(model: CMDP, named: list[tuple[str, Hashable]]) -> None:
+    """Warn of states that were named but cannot be reached if they look like misspelled names of states that can."""
+    reached = set(model.states)
+    texts = [state for state in model.states if isinstance(state, str)]
+    for where, state in named:
+        if state in reached or not isinstance(state, str):
+            continue
+        similar = [name for name in texts if looks_misspelled(state, name)]
+        if similar:
+            warnings.warn(
+                f"{where} names {quote(state)}, a state that cannot be reached and is left out; did you mean "
+                f"{quote(similar[0])}?",
+                stacklevel=4,
+            )
 
 
 def explore(

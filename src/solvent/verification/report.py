@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from solvent.errors import quote
-from solvent.model.amounts import format_amount
+from solvent.model.amounts import format_amount, short_amount
 from solvent.model.distributions import CostDistribution
 
 if TYPE_CHECKING:
@@ -262,13 +262,13 @@ def _least(amounts: PerStep) -> Fraction | None:
 
 
 def _amount(value: Fraction | None) -> str:
-    return "unbounded" if value is None else format_amount(value)
+    return "unbounded" if value is None else short_amount(value)
 
 
 def _interval(lower: Fraction | None, upper: Fraction | None) -> str:
     if lower is None:
-        return "-" if upper is None else f"<= {format_amount(upper)}"
-    return f">= {format_amount(lower)}" if upper is None else f"{format_amount(lower)} to {format_amount(upper)}"
+        return "-" if upper is None else f"<= {short_amount(upper)}"
+    return f">= {short_amount(lower)}" if upper is None else f"{short_amount(lower)} to {short_amount(upper)}"
 
 
 def render(item: RenderableType) -> str:
