@@ -94,9 +94,8 @@ class _OneSweep:
         if self.limit is not None:
             try:
                 problem = Problem.exact(model, _only(model, name, self.limit, self.limit - amount))
-            except (
-                LatticeOverflowError
-            ):  # an amount between two ticks, or beyond the curve, is as good as the lower one
+            except LatticeOverflowError:
+                # an amount between two ticks, or beyond the curve, is as good as the one below it
                 problem = Problem.exact(model, _only(model, name, self.limit, self.limit - ticks * self.unit))
             return _solved(problem)
         left = ticks + self.shift
@@ -406,7 +405,12 @@ def _by_remaining(
         raise BudgetError("max_budget", f"at most {format_amount(full)}", format_amount(most), hint)
     problem = Problem.exact(model, _only(model, name, limit, limit - most), monitor=monitor)
     resource = SingleResource.of(problem.lattice)
-    shift = -int(limit // problem.lattice.units[0])
+    shift, between = divmod(-limit, problem.lattice.units[0])
+    if between:  # only if no unit of 64 bits divides the limit too
+        raise LatticeOverflowError(
+            f"resource {name!r}: expected a limit that is a multiple of {format_amount(problem.lattice.units[0])}, the "
+            f"unit of its costs, found {format_amount(limit)}; give the limit fewer digits"
+        )
     # less than nothing remains only if the limit was exceeded before, which a curve need not show
     bounds = FrontierBounds(problem.model, resource, monitor, start_low=shift, start_high=resource.initial_left)
     flat = floor is None and most >= _most_spent(model, trial, monitor)
@@ -457,7 +461,7 @@ def _error(problem: Problem, found: Frontier) -> float:
         return 0.0
     rounding = problem.rounding(pooled=found.pooled)
     least = float(found.start_value[0])
-    return max(found.above(least, rounding), found.extremes.below(least, rounding))
+    return max(found.above(least, rounding), found.extremes.below(least, rounding) + found.start_error)
 
 
 def _most_spent(model: CMDP, limits: Limits, monitor: ResourceMonitor) -> Fraction:
