@@ -64,7 +64,7 @@ def test_limits_that_a_curve_cannot_keep_are_not_dropped_silently(budget, named)
     b.add(0, "stay", outcomes=[(1, 0, [0, 0])])
     model = b.build()
     with pytest.raises(
-        ModelError, match=f"frontier: expected a model whose own budget is .* found {named}; pass ignore"
+        ModelError, match=f"frontier: expected a model whose own budget is .* found {named}; use solve"
     ):
         solvent.frontier(model, "fuel")
     assert solvent.frontier(model, "fuel", ignore_limits=True).value(4) == 2
@@ -137,3 +137,12 @@ def test_a_path_is_not_a_model(call):
         ModelError, match=r"model: expected a CMDP, found 'van.yaml'; solvent.load_model.path. reads a file"
     ):
         call("van.yaml")
+
+
+def test_what_remains_is_at_least_what_remains_at_the_ceiling():
+    b = solvent.CMDP.builder(horizon=1, start=0, resources=[solvent.Resource("r", ceiling=0)])
+    b.add(0, "go", outcomes=[(1, 0, -1)])
+    model = b.build()
+    assert solvent.frontier(model, vary="remaining", budget=-1, max_budget=-1).least_budget == -1
+    with pytest.raises(BudgetError, match="max_budget: expected at least -1, found -2; that remains at the ceiling"):
+        solvent.frontier(model, vary="remaining", budget=-1, max_budget=-2)

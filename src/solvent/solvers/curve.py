@@ -386,6 +386,9 @@ def _by_remaining(
     if full is not None and most > full:
         hint = "that remains at the floor; the amount spent is never less"
         raise BudgetError("max_budget", f"at most {format_amount(full)}", format_amount(most), hint)
+    if ceiling is not None and limit - most > ceiling:
+        hint = "that remains at the ceiling; the amount spent is never more"
+        raise BudgetError("max_budget", f"at least {format_amount(limit - ceiling)}", format_amount(most), hint)
     problem = Problem.exact(model, _only(model, name, limit, limit - most), monitor=monitor)
     resource = SingleResource.of(problem.lattice)
     shift = -int(limit // problem.lattice.units[0])
