@@ -63,9 +63,7 @@ def test_limits_that_a_curve_cannot_keep_are_not_dropped_silently(budget, named)
     b.add(0, "go", reward=1, outcomes=[(1, 0, [2, 1])])
     b.add(0, "stay", outcomes=[(1, 0, [0, 0])])
     model = b.build()
-    with pytest.raises(
-        ModelError, match=f"frontier: expected a model whose own budget is .* found {named}; use solve"
-    ):
+    with pytest.raises(ModelError, match=f"frontier: expected a model whose own budget is .* found {named}; use solve"):
         solvent.frontier(model, "fuel")
     assert solvent.frontier(model, "fuel", ignore_limits=True).value(4) == 2
 
