@@ -241,3 +241,28 @@ def test_curves_over_budgets(features, data):
         values.append(curve.value(budget))
         assert values[-1] == pytest.approx(float(best), rel=CLOSE, abs=CLOSE * max(1.0, size_of(tiny)))
     assert values == sorted(values)
+
+
+@pytest.mark.parametrize("features", SETS)
+@settings(max_examples=10)
+@given(data=st.data())
+def test_curves_over_what_remains(features, data):
+    """The value of each amount that remains of a limit is that of a solve that begins with the rest spent."""
+    tiny = data.draw(strategies.problems(features=features, min_resources=1, max_resources=2))
+    name, limit = data.draw(st.sampled_from(tiny.model.resources)), data.draw(st.sampled_from(strategies.LIMITS))
+    resource = tiny.model.resource(name)
+    budget: dict[str, Any] = {**dict.fromkeys(tiny.model.resources), name: limit}
+    if resource.ceiling is not None and resource.ceiling <= limit:
+        with pytest.raises(solvent.ModelError, match=f"no ceiling of {name} up to its limit"):
+            solvent.frontier(tiny.model, name, vary="remaining", budget=budget)
+        return
+    curve = solvent.frontier(tiny.model, name, vary="remaining", budget=budget)
+    others = {other: tiny.model.resource(other).clamp(Fraction(0)) for other in tiny.model.resources}
+    amounts = {*strategies.LIMITS, *curve.budgets, *(amount - Fraction(1, 1000) for amount in curve.budgets)}
+    for amount in sorted(amounts):
+        spent = limit - amount
+        if spent != resource.clamp(spent) or (amount > curve.max_budget and not curve.flat_beyond):
+            continue
+        best = oracle.optimum(tiny.model, budget, spent={**others, name: spent})
+        tolerance = CLOSE * max(1.0, size_of(tiny))
+        assert curve.value(amount) == pytest.approx(float(best), rel=CLOSE, abs=tolerance)

@@ -218,3 +218,13 @@ def test_a_curve_needs_costs_of_finite_support():
     b.add(0, "go", reward=1, outcomes=[(1, 0, solvent.distribution("uniform", low=0, high=1))])
     with pytest.raises(ModelError, match=r"frontier, 0/go, cost of fuel: expected costs of finite support, .*gap=0.01"):
         solvent.frontier(b.build())
+
+
+def test_less_than_nothing_cannot_remain():
+    b = solvent.CMDP.builder(horizon=1, start=0, resources=[solvent.Resource("r", ceiling=0)])
+    b.add(0, "go", outcomes=[(1, 0, -1)])
+    with pytest.raises(
+        BudgetError, match="max_budget: expected at least 0, as less than nothing cannot remain, found -2"
+    ):
+        solvent.frontier(b.build(), vary="remaining", budget=-1, max_budget=-2)
+    assert solvent.frontier(b.build(), vary="remaining", budget=-1, max_budget=0).value(0) == 0

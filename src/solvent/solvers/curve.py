@@ -396,7 +396,7 @@ def _by_remaining(
             "frontier", f"a limit of {name} of at least its floor, {as_typed(floor)}", str(as_typed(limit))
         )
     full = None if floor is None else limit - floor
-    trial = _only(model, name, Fraction(0), floor or Fraction(0))
+    trial = _only(model, name, Fraction(0), model.resource(name).clamp(Fraction(0)))
     most = given if given is not None else full if full is not None else _most_spent(model, trial, monitor)
     if most < 0:
         raise BudgetError("max_budget", "at least 0, as less than nothing cannot remain", format_amount(most))
