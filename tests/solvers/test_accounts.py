@@ -256,12 +256,17 @@ def test_curves_over_what_remains(features, data):
         with pytest.raises(solvent.ModelError, match=f"no ceiling of {name} up to its limit"):
             solvent.frontier(tiny.model, name, vary="remaining", budget=budget)
         return
+    if resource.floor is not None and limit < resource.floor:
+        with pytest.raises(solvent.BudgetError, match=f"a limit of {name} of at least its floor"):
+            solvent.frontier(tiny.model, name, vary="remaining", budget=budget)
+        return
     curve = solvent.frontier(tiny.model, name, vary="remaining", budget=budget)
     others = {other: tiny.model.resource(other).clamp(Fraction(0)) for other in tiny.model.resources}
     amounts = {*strategies.LIMITS, *curve.budgets, *(amount - Fraction(1, 1000) for amount in curve.budgets)}
     for amount in sorted(amounts):
         spent = limit - amount
-        if spent != resource.clamp(spent) or (amount > curve.max_budget and not curve.flat_beyond):
+        beyond = amount < 0 or (amount > curve.max_budget and not curve.flat_beyond)
+        if spent != resource.clamp(spent) or beyond:
             continue
         best = oracle.optimum(tiny.model, budget, spent={**others, name: spent})
         tolerance = CLOSE * max(1.0, size_of(tiny))

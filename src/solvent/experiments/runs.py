@@ -43,7 +43,7 @@ import typing
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -200,7 +200,8 @@ def _elsewhere(study: Study[C, R], cases: list[C], jobs: int) -> Generator[tuple
     pool = ProcessPoolExecutor(
         jobs, multiprocessing.get_context("spawn"), initializer=_start_worker, initargs=(study.prepare, threads)
     )
-    waiting = {pool.submit(_measure, study.measure, case): case for case in cases}
+    with _interrupts_blocked():  # workers begin with the first calls, and must not see Ctrl-C before they ignore it
+        waiting = {pool.submit(_measure, study.measure, case): case for case in cases}
     try:
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
@@ -216,6 +217,19 @@ def _elsewhere(study: Study[C, R], cases: list[C], jobs: int) -> Generator[tuple
             for child in set(multiprocessing.active_children()) - others:
                 child.terminate()
         pool.shutdown()
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Delay Ctrl-C for this thread; processes that are started meanwhile do not see it at all."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start_worker(prepare: Callable[[], None], threads: int) -> None:
