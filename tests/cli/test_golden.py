@@ -41,6 +41,7 @@ def test_every_command_on_every_example(name: str, folder: Path) -> None:
 
 def test_rounding(folder: Path) -> None:
     lines = [
+        "solvent solve campaign.yaml",
         "solvent solve campaign.yaml --approximation additive --epsilon 1",
         "solvent solve cash-line.yaml --approximation additive --epsilon 1",
         "solvent solve cash-line.yaml --approximation additive --epsilon cash=1 --strict --out cash.policy --verbose",

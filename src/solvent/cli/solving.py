@@ -40,6 +40,8 @@ _CODES = {
     "limit": ExitCode.LIMIT,
     "relaxed": ExitCode.RELAXED,
 }
+#: The gap to which problems with continuous costs are solved unless another way is asked for.
+_CONTINUOUS_GAP = "0.01"
 #: Seconds for the history that shows why a problem is infeasible.
 _HISTORY_SECONDS = 5.0
 
@@ -93,6 +95,10 @@ def solve(
     limited = read_budget_options(budget, loaded)
     before = read_spent_options(spent, loaded)
     limits = resolve(loaded, limited, before)
+    plain = gap is None and approximation is None and epsilon is None and not strict and method in (None, "auto")
+    if plain and _has_continuous_costs(loaded, limits):
+        gap = _CONTINUOUS_GAP
+        session.note(f"costs are continuous, so that the answer is within a gap, as with --gap {gap}")
     solution = run(
         loaded, limited, spent=before, method=method or "auto", approximation=approximation,
         epsilon=read_epsilon_options(epsilon, loaded), strict=strict, gap=gap, time_limit=time_limit,
@@ -114,6 +120,14 @@ def solve(
     if session.interrupted and code is ExitCode.LIMIT:
         code = session.interrupted_code
     return finish(session, text, record, code, output_files.error)
+
+
+def _has_continuous_costs(model: CMDP, limits: Limits) -> bool:
+    """Return whether some limited resource has continuous costs, which exact methods do not accept."""
+    if model.distribution_DO is None:
+        return False
+    tracked = [model.resource_index(name) for name in limits.resources]
+    return bool((model.distribution_DO[tracked] >= 0).any())
 
 
 def _why_infeasible(
