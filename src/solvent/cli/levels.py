@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from solvent.cli.completion import complete_resource
 from solvent.cli.exits import finish
-from solvent.cli.models import read_any_model
+from solvent.cli.models import read_any_model, read_state
 from solvent.cli.options import MemoryLimit, ModelArgument, TimeLimit
 from solvent.cli.session import ExitCode, Session
 from solvent.errors import ModelError
 
 if TYPE_CHECKING:
-    from solvent.model.cmdp import CMDP
-    from solvent.model.discounted import DiscountedCMDP
+    pass
 
 
 def levels(
@@ -70,10 +68,10 @@ def levels(
     if to_reload and target:
         raise ModelError("--to-reload", "no --target", "both")
     loaded = read_any_model(session, model)
-    chargers = find_states(loaded, reload)
+    chargers = [read_state(text, loaded, "--reload") for text in reload or []]
     limits = {"time_limit": time_limit, "memory_limit": memory_limit, "progress": session.progress}
     if target:
-        ends = find_states(loaded, target)
+        ends = [read_state(text, loaded, "--target") for text in target]
         found = reach_levels(loaded, ends, resource, capacity=capacity, reload=chargers, **limits)  # type: ignore[arg-type]
     else:
         ask = reload_levels if to_reload else survival_levels
@@ -81,17 +79,3 @@ def levels(
     code = ExitCode.OK if found.start_level is not None else ExitCode.INFEASIBLE
     text = results.levels_text(found, verbose=session.verbose)
     return finish(session, text, records.levels_record(found), code, None)
-
-
-def find_states(model: CMDP | DiscountedCMDP, texts: list[str] | None) -> list[Hashable]:
-    """Return the states with these names; a name that is not text is found by its text.
-
-    Examples
-    --------
-    >>> from solvent.model import instances
-    >>> model = instances.fuel_grid(2)
-    >>> find_states(model, [str(model.states[1])]) == [model.states[1]]
-    True
-    """
-    named = {str(state): state for state in model.states} | {s: s for s in model.states if isinstance(s, str)}
-    return [named.get(text, text) for text in texts or []]

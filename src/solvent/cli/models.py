@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,12 +11,40 @@ import typer
 from solvent.cli.options import ModelArgument
 from solvent.cli.outputs import plan_output
 from solvent.cli.session import ExitCode, Session
-from solvent.errors import ModelError, quote
+from solvent.errors import ModelError, did_you_mean, quote
 from solvent.formats.registry import model_suffixes, suffixes_text
 
 if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
     from solvent.model.discounted import DiscountedCMDP
+
+
+def read_state(text: str, model: CMDP | DiscountedCMDP, where: str = "--state") -> Hashable:
+    """Return the state whose name is written like this, up to blanks.
+
+    Raises
+    ------
+    ModelError
+        If there is none, or several states are written alike.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> read_state("(0,1)", instances.fuel_grid(2))
+    (0, 1)
+    """
+    names = [str(name) for name in model.states]
+    found = [state for state, name in zip(model.states, names, strict=True) if name == text]
+    if not found:
+        plain = "".join(text.split())
+        found = [state for state, name in zip(model.states, names, strict=True) if "".join(name.split()) == plain]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        kinds = " and ".join(quote(name) for name in found)
+        raise ModelError(where, "a name that only one state has", f"{kinds}, which are written alike")
+    known = ", ".join(map(quote, model.states[:6])) + (", ..." if len(names) > 6 else "")
+    raise ModelError(where, f"one of the model's states ({known})", quote(text), did_you_mean(text, names))
 
 
 def read_any_model(session: Session, path: Path) -> CMDP | DiscountedCMDP:

@@ -11,12 +11,12 @@ import typer
 from solvent.cli.budgets import read_spent_options
 from solvent.cli.completion import complete_budget, complete_resource, complete_state
 from solvent.cli.exits import finish
-from solvent.cli.models import read_model
+from solvent.cli.models import read_model, read_state
 from solvent.cli.options import MemoryLimit, ModelArgument, PolicyArgument, TimeLimit
 from solvent.cli.outputs import OutputFiles, plan_output
 from solvent.cli.session import ExitCode, Session
 from solvent.core.tables import group
-from solvent.errors import ModelError, did_you_mean, quote
+from solvent.errors import ModelError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -137,22 +137,3 @@ def _explain(
     session.print_result(group(found), {"model": records.identity(model), "explanation": found.to_dict()})
     unknown = any(option.allowed is None for option in found.options)
     return ExitCode.LIMIT if unknown else ExitCode.OK
-
-
-def read_state(text: str, model: CMDP) -> Hashable:
-    """Return the state whose name is written like this.
-
-    Raises
-    ------
-    ModelError
-        If there is none, or several states are written alike.
-    """
-    found = [name for name in model.states if str(name) == text]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        kinds = " and ".join(quote(name) for name in found)
-        raise ModelError("--state", "a name that only one state has", f"{kinds}, which are written alike")
-    names = [str(name) for name in model.states]
-    known = ", ".join(map(quote, model.states[:6])) + (", ..." if len(names) > 6 else "")
-    raise ModelError("--state", f"one of the model's states ({known})", quote(text), did_you_mean(text, names))

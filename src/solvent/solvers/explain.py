@@ -22,7 +22,7 @@ from solvent.core.interrupt import held_back
 from solvent.core.limits import REACHED, LimitReached, ResourceMonitor, read_memory, read_seconds, reason_of
 from solvent.errors import BudgetError, ModelError, PolicyError, quote
 from solvent.model.budget import Limits, SpentLike, read_spent
-from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.policy.holders import policy_of
 from solvent.policy.remaining import RemainingBudget
@@ -135,7 +135,7 @@ def explain_at(
     node = read_node(model, limits, step, state, spent)
     refuse_continuous(model, limits)
     probability, notes = _decision(model, policy, node, limits)
-    stopped, reached = "", False if policy is None else None
+    reached: bool | None = None
     with held_back(), ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit)) as monitor:
         search = Search(model, limits, monitor)
         options, stopped = search.options(node, probability)
@@ -178,15 +178,9 @@ def read_node(model: CMDP, limits: Limits, step: Any, state: Hashable, spent: An
 
 def refuse_continuous(model: CMDP, limits: Limits) -> None:
     """Raise a `ModelError` if a limited resource has continuous costs, for which there is no exact answer."""
-    for name in limits.resources if model.distribution_DO is not None else ():
-        assert model.distribution_DO is not None
-        used = np.flatnonzero(model.distribution_DO[model.resource_index(name)] != NO_DISTRIBUTION)
-        if len(used):
-            raise ModelError(
-                f"explain, {model.place_of(int(used[0]))}, cost of {name}",
-                "costs of finite support, which exact answers need",
-                str(model.cost_of(model.resource_index(name), int(used[0]))),
-            )
+    for name in limits.resources:
+        expected = "costs of finite support, which exact answers need"
+        model.refuse_continuous(model.resource_index(name), expected, "", "explain, ")
 
 
 def _decision(model: CMDP, policy: Any | None, node: Node, limits: Limits) -> tuple[dict[int, float], list[str]]:

@@ -271,8 +271,11 @@ class Explanation:
             for action, cause in causes
             if cause is not None and cause.reason == "later" and cause.history is not None and cause.history.steps
         ]
+        shown: list[Witness] = []
         for action, event, history in told[:_MOST_HISTORIES]:
-            lines += [Text(f"{action}: if it {event}, even the most careful policy"), history]
+            what = f"{action}: if it {event}, even the most careful policy"
+            lines += [Text(f"{what} fails in the same way")] if history in shown else [Text(what), history]
+            shown.append(history)
         if len(told) > _MOST_HISTORIES:
             lines.append(Text(f"histories of {len(told) - _MOST_HISTORIES} more actions are in JSON and in to_dict()"))
         return Group(*lines, *(Text(f"note: {note}") for note in self.notes))
