@@ -146,7 +146,7 @@ class DemoText:
         """Print the value of every size of the tank."""
         self._section(
             "What another liter is worth",
-            f"The best value for every tank up to {_LARGEST_TANK}: {len(curve):,} levels, each exact.",
+            f"The best value for every tank up to {_LARGEST_TANK}: {len(curve):,} points, each exact.",
             results.curve_plot(curve, self.console, budget=30),
         )
 
