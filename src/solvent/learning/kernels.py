@@ -584,7 +584,8 @@ def play(graph, chosen_row, world, counts, episodes, every_episode, rng, out):
     for episode in range(episodes):
         node, step, due = 0, np.int64(0), every_episode
         broken = False
-        spent[:] = initial_D
+        for d in range(spent.shape[0]):  # copying whole arrays would compile a check of shapes, with its message
+            spent[d] = initial_D[d]
         while step < horizon and node_indptr[node] < node_indptr[node + 1]:
             row = chosen_row[node]
             model_row = row_model[row]
