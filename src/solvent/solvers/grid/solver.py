@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -91,6 +92,7 @@ class GridSolver:
         if value == -np.inf:
             return Answer.infeasible(self.name, stats, problem)
         trace = follow(problem, swept, monitor)
+        stats = replace(stats, peak_bytes=monitor.peak)
         if problem.is_exact:
             check_limits(lattice, trace.peak_HD, trace.trough_HD)
         rounding = problem.rounding(pooled=False)
