@@ -335,7 +335,7 @@ def test_messages_name_the_runs() -> None:
         assert len(policy) == 4
         with pytest.raises(PolicyError, match=f"expected to have spent {message}, found an amount that the policy"):
             policy.action(0, "home", ["1/2", 9 if lookup == "at_most" else "1/4"])
-        with pytest.raises(PolicyError, match="expected fuel in whole multiples of 0.5, found 0.75"):
+        with pytest.raises(PolicyError, match=r"expected fuel in whole multiples of 0\.5, found 0\.75"):
             policy.action(0, "home", ["3/4", 1])
         assert [policy.action(0, "home", ["1/2", x]) for x in known] == [
             "wait" if lookup == "at_most" else "go", "go" if lookup == "at_most" else "wait"
