@@ -29,16 +29,16 @@ class SortedLayer:
     ----------
     state : ndarray of int32, shape (N,)
     spent_ND : ndarray of int64, shape (N, D)
-    order : ndarray of int64, shape (E,)
-        Positions of the entries in the order of their nodes.
-    node : ndarray of int64, shape (E,)
-        The node of each of these entries, numbered from 0.
+    order : ndarray of int64, shape (E,), or slice
+        Positions of the entries in the order of their nodes; a slice of all if they were given in this order.
+    is_first : ndarray of bool, shape (E,)
+        Which of these entries is the first of its node.
     """
 
     state: NDArray[np.int32]
     spent_ND: NDArray[np.int64]
-    order: NDArray[np.int64]
-    node: NDArray[np.int64]
+    order: NDArray[np.int64] | slice
+    is_first: NDArray[np.bool_]
 
     @classmethod
     def of(cls, state: Any, spent: Any, n_tracked: int, settled: Settled | None) -> SortedLayer:
@@ -46,12 +46,13 @@ class SortedLayer:
         state = np.asarray(state, np.int32)
         spent_ED = np.asarray(spent, np.int64).reshape(len(state), n_tracked)
         if settled is not None:
-            low, high = (np.asarray(end, np.int64)[state] for end in settled)
-            spent_ED = np.where((low <= spent_ED) & (spent_ED <= high), COLLAPSED, spent_ED)
-        order = _order(state, spent_ED)
-        state, spent_ED = state[order], spent_ED[order]
+            spent_ED = _collapse(state, spent_ED, *(np.asarray(end, np.int64) for end in settled))
+        order: NDArray[np.int64] | slice = slice(None)
+        if not _is_sorted(state, spent_ED):
+            order = np.lexsort([*spent_ED.T[::-1], state])
+            state, spent_ED = state[order], spent_ED[order]
         new = changes(state, *spent_ED.T)
-        return cls(state[new], spent_ED[new], order, np.cumsum(new) - 1)
+        return cls(state[new], spent_ED[new], order, new)
 
     def needed_in_runs(self, action_N: NDArray[Any], lookup: Lookup) -> NDArray[np.bool_]:
         """Return which nodes a look-up of runs needs, given the actions; the others would find the same action.
@@ -135,16 +136,29 @@ def arranged(
     return parts
 
 
-def _order(state: NDArray[np.int32], spent_ND: NDArray[np.int64]) -> NDArray[np.int64]:
-    columns = [state, *spent_ND.T]
-    unsorted = np.zeros(max(len(state) - 1, 0), bool)
-    tied = ~unsorted
-    for column in columns:
-        unsorted |= tied & (column[1:] < column[:-1])
+def _collapse(
+    state: NDArray[np.int32],
+    spent_ED: NDArray[np.int64],
+    low_SD: NDArray[np.int64],
+    high_SD: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return amounts with `COLLAPSED` in place of those inside the settled interval of their state."""
+    result = spent_ED
+    for d in np.flatnonzero((low_SD <= high_SD).any(0)).tolist():
+        low, high = (np.ascontiguousarray(ends[:, d])[state] for ends in (low_SD, high_SD))
+        inside = (low <= spent_ED[:, d]) & (spent_ED[:, d] <= high)
+        result = spent_ED.copy() if result is spent_ED else result
+        result[inside, d] = COLLAPSED
+    return result
+
+
+def _is_sorted(state: NDArray[np.int32], spent_ED: NDArray[np.int64]) -> bool:
+    tied = np.ones(max(len(state) - 1, 0), bool)
+    for column in (state, *spent_ED.T):
+        if (tied & (column[1:] < column[:-1])).any():
+            return False
         tied &= column[1:] == column[:-1]
-    if not unsorted.any():
-        return np.arange(len(state))
-    return np.lexsort(columns[::-1])
+    return True
 
 
 def _indptr(sizes: Sequence[NDArray[Any]]) -> NDArray[np.int64]:

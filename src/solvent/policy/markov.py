@@ -249,7 +249,7 @@ class RandomizedPolicy(NodeTable):
         for step, (state, spent, taken, given) in numbered_layers(layers, model.horizon):
             layer = SortedLayer.of(state, spent, len(lattice.resources), None if settled is None else settled[step])
             nodes.append((layer.state, layer.spent_ND))
-            owners.append(layer.node + n_nodes)
+            owners.append(np.cumsum(layer.is_first) - 1 + n_nodes)
             actions.append(np.asarray(taken, np.int64)[layer.order])
             weights.append(np.asarray(given, np.float64)[layer.order])
             n_nodes += len(layer.state)

@@ -21,6 +21,7 @@ from solvent.policy.choices import Choices
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import NO_NODE, Counting, Lookup, NodeTable, Spent
 from solvent.policy.plan import PlanRow, plan_rows
+from solvent.policy.search import changes
 
 __all__ = ["COLLAPSED", "NO_ACTION", "NO_NODE", "AugmentedPolicy", "Decision"]
 
@@ -116,11 +117,11 @@ class AugmentedPolicy(NodeTable):
                 raise PolicyError(
                     f"step {step}", f"actions from 0 to {model.n_actions - 1}", f"{actions.min()} to {actions.max()}"
                 )
-            action_N = np.zeros(len(layer.state), dtype)
-            action_N[layer.node] = actions
-            clash = np.flatnonzero(action_N[layer.node] != actions)
-            if len(clash):
-                name = model.states[int(layer.state[layer.node[clash[0]]])]
+            action_N = actions[layer.is_first].astype(dtype)
+            clash = ~layer.is_first & changes(actions)
+            if clash.any():
+                node = int(layer.is_first[: np.argmax(clash)].sum()) - 1
+                name = model.states[int(layer.state[node])]
                 raise PolicyError(f"step {step}, state {quote(name)}", "one action for each node", "two")
             kept = layer.needed_in_runs(action_N, lookup)
             nodes.append((layer.state[kept], layer.spent_ND[kept]))
