@@ -199,18 +199,15 @@ def solved(seed: int, *, mirrored: bool = False) -> Any:
 def as_runs(model: Any, table: AugmentedPolicy) -> AugmentedPolicy:
     """Return the decisions of a table of all nodes as runs."""
     lookup = run_lookup(table.limits)
-    layers = []
+    shape = (model.n_states, len(table.resources))
+    layers, settled = [], []
     for step in range(table.horizon):
         groups = slice(*table.step_indptr[step : step + 2].tolist())
         ends = table.node_indptr[groups.start : groups.stop + 1]
         nodes = slice(int(ends[0]), int(ends[-1]))
         state = np.repeat(table.group_state[groups], np.diff(ends))
         layers.append((state, table.spent_ND[nodes], table.action_N[nodes]))
-    settled = []
-    for step in range(table.horizon):
-        pair = np.ones((model.n_states, len(table.resources)), np.int64), np.zeros((model.n_states, 1), np.int64)
-        low, high = pair[0], pair[1] + np.zeros_like(pair[0])
-        groups = slice(*table.step_indptr[step : step + 2].tolist())
+        low, high = np.ones(shape, np.int64), np.zeros(shape, np.int64)
         if table.settled_low_GD is not None and table.settled_high_GD is not None:
             low[table.group_state[groups]] = table.settled_low_GD[groups]
             high[table.group_state[groups]] = table.settled_high_GD[groups]
