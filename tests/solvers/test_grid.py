@@ -219,6 +219,7 @@ def test_either_choice_gives_the_same_answer(monkeypatch, node_work):
     """Whenever expanding layers is given up for boxes, or never."""
     monkeypatch.setattr(solver, "_SMALL_STEP", 0.0)
     monkeypatch.setattr(choice, "_NODE_WORK", node_work)
+    monkeypatch.setattr(choice, "_SCAN_WORK", 0.0)
     model = grid_of(9)
     solution = solvent.solve(model)
     assert solution.method == ("reduction" if node_work < 1 else "grid") or node_work == 1.0
@@ -258,10 +259,13 @@ def test_time_limit():
 
 def test_policies_are_runs():
     """Of consecutive amounts with the same action, one is enough."""
-    solution = solvent.solve(grid_of(40), method="grid")
-    everything = solvent.solve(grid_of(40), method="reduction")
+    model, budget = grid_of(40), {"x": 40, "y": 30}
+    solution = solvent.solve(model, budget, method="grid")
+    everything = solvent.solve(model, budget, method="reduction")
     assert solution.value == everything.value
-    assert solvent.verify(grid_of(40), solution.policy).feasible
+    assert solution.policy.lookup == "at_most"
+    assert len(solution.policy.spent_ND) < 0.8 * len(everything.policy.spent_ND)
+    assert solvent.verify(model, solution.policy, budget).feasible
 
 
 def test_a_grid_refuses_what_it_cannot_hold():

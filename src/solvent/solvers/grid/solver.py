@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from solvent.core.limits import LimitReached
+from solvent.policy.nodes import run_lookup
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.base import Answer, Estimate, Refusal, Run, check_limits, check_value
 from solvent.solvers.bounds.bounds import Interval
@@ -108,8 +109,9 @@ class GridSolver:
             ends = (layout.bounds.settled_low, layout.bounds.settled_high)
             settled = [(layout.restored(ends[0][h]), layout.restored(ends[1][h])) for h in range(model.horizon)]
             return AugmentedPolicy.from_nodes(
-                problem.origin, lattice, problem.limits, layers=layers, settled=settled, counting=problem.counting
-            )
+                problem.origin, lattice, problem.limits, layers=layers, settled=settled,
+                lookup=run_lookup(problem.limits), counting=problem.counting,
+            )  # fmt: skip
 
         def live_box() -> Interval:
             low, high = (np.empty_like(layout.bounds.safe_low[:-1]) for _ in range(2))
