@@ -102,10 +102,8 @@ class GridSolver:
         check_value(value, trace.followed, below, above)
 
         def make_policy() -> AugmentedPolicy:
-            layers = []
-            for h in range(model.horizon):
-                state, spent, row = trace.layer(swept, h)
-                layers.append((state, spent, model.row_action[row]))
+            reached = (trace.layer(swept, h) for h in range(model.horizon))
+            layers = ((state, spent, model.row_action[row]) for state, spent, row in reached)
             ends = (layout.bounds.settled_low, layout.bounds.settled_high)
             settled = [(layout.restored(ends[0][h]), layout.restored(ends[1][h])) for h in range(model.horizon)]
             return AugmentedPolicy.from_nodes(
