@@ -25,7 +25,7 @@ from solvent.errors import LatticeOverflowError
 from solvent.model.amounts import format_amount
 from solvent.solvers.accuracy import SAME_POINT
 from solvent.solvers.bounds.bounds import Interval, bounds_of
-from solvent.solvers.grid.sweep import StartValues, sweep_starts
+from solvent.solvers.grid.sweep import Swept, sweep_starts
 from solvent.solvers.problem import Problem
 from solvent.solvers.starts import expectations_error, expected_values
 
@@ -138,7 +138,7 @@ def sweep_surface(
     feasible = table > -np.inf
     if not feasible.any():
         return SurfaceValues(tuple(axes), table, 0.0)
-    rounding, least_value = problem.rounding(pooled=found.pooled), float(table[feasible].min())
+    rounding, least_value = problem.rounding(pooled=False), float(table[feasible].min())
     errors = found.extremes.above(least_value, rounding), found.extremes.below(least_value, rounding)
     return _trimmed(SurfaceValues(tuple(axes), table, max(errors) + start_error + merged))
 
@@ -157,7 +157,7 @@ def _expected(
     order: list[int],
     shape: list[int],
     high_D: NDArray[np.int64],
-    found: StartValues,
+    found: Swept,
     monitor: ResourceMonitor,
 ) -> tuple[NDArray[np.float64], float]:
     """Return the table of expectations over first states, and a bound on their rounding errors."""

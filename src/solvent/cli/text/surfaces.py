@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from solvent.solvers.surface import Surface
 
 #: Least budgets that are listed, and rows and widths of columns of a table of two resources.
-_MAX_LEAST, _MAX_ROWS, _COLUMN, _MAX_COLUMNS = 4, 12, 9, 8
+_MAX_LEAST, _MAX_ROWS, _COLUMN, _MAX_COLUMNS = 4, 12, 10, 8
 
 
 def surface_text(surface: Surface, width: int, *, verbose: bool = False) -> RenderableType:
@@ -35,7 +35,7 @@ def surface_text(surface: Surface, width: int, *, verbose: bool = False) -> Rend
     """
     from rich.text import Text
 
-    ends = " and ".join(f"{name} up to {short_amount(surface.max_budget[name])}" for name in surface.resources)
+    ends = _joined([f"{name} up to {short_amount(surface.max_budget[name])}" for name in surface.resources])
     limits = [
         *(("kept", f"{name}: {limit!r}") for name, limit in surface.fixed_limits.items()),
         *(("ignored", f"{limit}, which policies of this surface can break") for limit in surface.ignored_limits),
@@ -60,6 +60,10 @@ def surface_text(surface: Surface, width: int, *, verbose: bool = False) -> Rend
     return group(head, facts, _matrix(surface, width))
 
 
+def _joined(parts: list[str]) -> str:
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
 def _budgets_text(surface: Surface, budgets: tuple[Fraction, ...]) -> str:
     return ", ".join(f"{name} {short_amount(each)}" for name, each in zip(surface.resources, budgets, strict=True))
 
@@ -80,7 +84,7 @@ def _matrix(surface: Surface, width: int) -> RenderableType:
     from rich.table import Table
 
     down, across = (surface.amounts(name) for name in surface.resources)
-    count = max(min((width - 14) // _COLUMN, _MAX_COLUMNS), 2)
+    count = max(min((width - 16) // _COLUMN, _MAX_COLUMNS), 2)
     rows, columns = thinned(len(down), _MAX_ROWS), thinned(len(across), count)
     head = rf"{surface.resources[0]} \ {surface.resources[1]}"
     table = Table(printable(head), *(short_amount(across[j], 8) for j in columns))
