@@ -40,12 +40,12 @@ def surface_text(surface: Surface, width: int, *, verbose: bool = False) -> Rend
         *(("kept", f"{name}: {limit!r}") for name, limit in surface.fixed_limits.items()),
         *(("ignored", f"{limit}, which policies of this surface can break") for limit in surface.ignored_limits),
     ]
-    what = "budget" if surface.vary == "budget" else "amount remaining at the start"
+    every = f"budget of {ends}" if surface.vary == "budget" else f"amount of {ends} remaining at the start"
     if not surface.least_budgets:
         kept = "no policy keeps" if surface.vary == "budget" else "no policy is safe with"
-        head = headline("infeasible", BAD, f"{kept} any {what} of {ends}; solvent solve tells why")
+        head = headline("infeasible", BAD, f"{kept} any {every}; solvent solve tells why")
         return group(head, facts_grid(limits))
-    head = headline("surface", GOOD, f"the best value for every {what} of {ends}: {len(surface):,} points")
+    head = headline("surface", GOOD, f"the best value for every {every}: {_points(len(surface))}")
     least = [_budgets_text(surface, budgets) for budgets in surface.least_budgets[:_MAX_LEAST]]
     more = len(surface.least_budgets) - len(least)
     if more:
@@ -55,9 +55,13 @@ def surface_text(surface: Surface, width: int, *, verbose: bool = False) -> Rend
     if verbose or len(surface.resources) > 2:
         shown = range(len(surface)) if verbose else thinned(len(surface))
         left_out = len(surface) - len(shown)
-        note = Text(f"  {left_out:,} more points: use --verbose or --csv FILE to see all") if left_out else None
+        note = Text(f"  {_points(left_out, 'more ')}: use --verbose or --csv FILE to see all") if left_out else None
         return group(head, facts, _list(surface, shown), note)
     return group(head, facts, _matrix(surface, width))
+
+
+def _points(count: int, more: str = "") -> str:
+    return f"{count:,} {more}point{'s' * (count > 1)}"
 
 
 def _joined(parts: list[str]) -> str:
