@@ -119,9 +119,11 @@ def frontier(
     Curve(weight up to 60, 7 points, least budget 0)
     >>> curve.value(50), curve.marginal(50, extra=10)
     (220.0, 60.0)
-    >>> surface = frontier(instances.random(resources=2, cost_range=(0, 3), seed=1), ["r0", "r1"])
+    >>> surface = frontier(instances.partition([3, 1, 2]), ["left", "right"])
     >>> surface
-    @@
+    Surface(left up to 6, right up to 6, 7 points, 7 least budgets)
+    >>> surface.value({"left": 2, "right": 4}), surface.value([2, 3])
+    (1.0, -inf)
     """
     check_model(model)
     names = _read_resources(model, resource)
