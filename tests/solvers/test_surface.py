@@ -325,7 +325,7 @@ def test_infeasible_budgets_come_with_a_remedy():
     b.add(0, "gravel", reward=1, outcomes=[(1, 0, [1, 2])])
     surface = solvent.frontier(b.build(), ["fuel", "wear"])
     assert surface.least_budgets == ((2, 4), (4, 3), (6, 2))
-    message = r"of 3 of fuel, 3\.5 of wear: with the others as they are, at least 4 of fuel or 4 of wear would do"
+    message = r"of 3 of fuel, 3\.5 of wear: with the others as they are, 4 of fuel or 4 of wear is enough"
     with pytest.raises(SolventError, match=message):
         surface.policy([3, 3.5])
     with pytest.raises(SolventError, match="of 1 of fuel, 1 of wear: feasible are, for example, 2 of fuel, 4 of wear"):

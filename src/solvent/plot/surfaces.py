@@ -265,8 +265,9 @@ def _draw_label(
         if (np.abs(at - 0.5) < 0.46).all() and all(np.abs(at - other).max() > _APART for other in others):
             others.append(at)
             back = [Stroke(linewidth=2.5, foreground=BLUE if light else "white"), Normal()]
+            where = low + at * (high - low)
             axes.text(
-                *(low + at * (high - low)).tolist(), text, color="white" if light else BLACK, fontsize=7.5, ha="center",
+                float(where[0]), float(where[1]), text, color="white" if light else BLACK, fontsize=7.5, ha="center",
                 va="center", path_effects=back,
             )  # fmt: skip
             return

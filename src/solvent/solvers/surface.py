@@ -347,7 +347,7 @@ class Surface:
                 least = axis.amount(int(np.argmax(line > -np.inf)))
                 needs.append(f"{format_amount(least)} of {axis.name}")
         if needs:
-            return f"with the others as they are, at least {' or '.join(needs)} would do"
+            return f"with the others as they are, {' or '.join(needs)} is enough"
         first = zip(self.resources, self.least_budgets[0], strict=True)
         return f"feasible are, for example, {', '.join(f'{format_amount(a)} of {name}' for name, a in first)}"
 
