@@ -22,6 +22,7 @@ from solvent.errors import BudgetError, LatticeOverflowError, SolventError, prin
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import Budget
 from solvent.model.cmdp import CMDP
+from solvent.policy.nodes import run_lookup
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.frontier.bounds import FrontierBounds
 from solvent.solvers.frontier.build import build
@@ -101,7 +102,7 @@ class _OneSweep:
         # nothing is left when the whole budget is spent
         layers = [(state, (ticks - need)[:, None], action) for state, need, action in self.frontier.layers(model, used)]
         lattice, limits = self.problem.lattice, only(model, name, amount, self.problem.limits.initial[0])
-        return AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers, lookup=self.resource.lookup)
+        return AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers, lookup=run_lookup(limits))
 
 
 @dataclass(frozen=True)

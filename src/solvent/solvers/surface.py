@@ -22,14 +22,13 @@ from numpy.typing import NDArray
 from solvent.core.exact import Number, common_unit, exact
 from solvent.core.frames import import_pandas
 from solvent.core.limits import ResourceMonitor
-from solvent.errors import BudgetError, LatticeOverflowError, ModelError, SolventError, did_you_mean, printable, quote
+from solvent.errors import BudgetError, LatticeOverflowError, SolventError, did_you_mean, printable, quote
 from solvent.model.amounts import format_amount, short_amount
 from solvent.model.budget import Budget, Limits, resolve
 from solvent.model.cmdp import CMDP
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.curve import Curve
 from solvent.solvers.problem import Problem
-from solvent.solvers.registry import get
 from solvent.solvers.surface_sweep import Axis, sweep_surface
 from solvent.solvers.varied import Reach, most_spent, reach_of_remaining, solved
 
@@ -463,9 +462,6 @@ def surface_of(
     }
     limits = start.limits(model, names, [most[name] for name in names])
     problem = Problem.exact(model, limits, monitor=monitor)
-    refusal = get("grid").accepts(problem)
-    if refusal is not None:
-        raise ModelError("frontier", refusal.expected, refusal.found, "frontier(model, resource) takes such a model")
     remaining = start.limits_of_remaining
     origins = {name: start.spent[name] + most[name] if remaining is None else remaining[name] for name in names}
     found = sweep_surface(problem, origins, monitor, from_zero=remaining is not None)

@@ -20,13 +20,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.limits import ResourceMonitor
+from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import LatticeOverflowError
 from solvent.model.amounts import format_amount
 from solvent.solvers.accuracy import SAME_POINT
 from solvent.solvers.bounds.bounds import Interval, bounds_of
 from solvent.solvers.grid.sweep import Swept, sweep_starts
 from solvent.solvers.problem import Problem
+from solvent.solvers.registry import get
 from solvent.solvers.starts import expectations_error, expected_values
 
 #: Budgets whose values are looked up at a time.
@@ -128,6 +129,9 @@ def sweep_surface(
     if not count:
         return SurfaceValues(tuple(axes), np.zeros([axis.size for axis in axes]), 0.0)
     monitor.reserve(8 * count, f"the values of {count:,} budgets")
+    refusal = get("grid").accepts(problem)
+    if refusal is not None:
+        raise LimitReached(f"a surface needs {refusal.expected}, found {refusal.found}")
     found = sweep_starts(problem, low_D, high_D, monitor)
     table, start_error = _expected(problem, order, [axis.size for axis in axes], high_D, found, monitor)
     for d in range(table.ndim):  # a larger budget is never worse, and rounding errors must not make it so
