@@ -23,7 +23,7 @@ from solvent.learning.learn import learn
 from solvent.model import instances
 from solvent.model.cmdp import CMDP
 from solvent.solvers.augmentation.augment import augment
-from solvent.solvers.curve import frontier
+from solvent.solvers.every_budget import frontier
 from solvent.solvers.levels.levels import reach_levels, survival_levels
 from solvent.solvers.outcomes.merging_kernels import find_twins
 from solvent.solvers.solve import solve

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.limits import ResourceMonitor
+from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.core.threads import run_by_states
 from solvent.model.cmdp import CMDP
 from solvent.solvers.accuracy import Extremes
 from solvent.solvers.frontier.point_kernels import StepExtremes
 from solvent.solvers.grid import kernels
 from solvent.solvers.grid.arrays import RowRuns, StepRuns, SweepBuffers, SweptStep
-from solvent.solvers.grid.layout import BoxLayout
+from solvent.solvers.grid.layout import MOST_CELLS, BoxLayout
 from solvent.solvers.problem import Problem
 
 #: Evaluations of one step from which on it is swept on all threads.
@@ -86,9 +86,12 @@ def sweep_starts(
     Raises
     ------
     LimitReached
-        If time or memory runs out.
+        If time or memory runs out, or a step has more amounts than can be numbered.
     """
     layout = BoxLayout.at_start(problem.model, problem.lattice, monitor, start=(low_D, high_D))
+    most = float(layout.sizes.cells_H.max())
+    if most > MOST_CELLS:
+        raise LimitReached(f"a step would have {most:.3g} amounts, more than {MOST_CELLS:.3g}")
     return sweep(layout, monitor)
 
 
