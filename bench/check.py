@@ -2,7 +2,8 @@
 
 Four numbers are measured for each workload:
 
-- `nodes`: the number of nodes, points or labels. It is exactly reproducible; one more is a regression.
+- `nodes`: the number of nodes, points or labels that a solve works on, in all rounds if a gap is certified. It is
+  exactly reproducible; one more is a regression.
 - `calls`: the number of calls of Solvent's own Python functions in a warm solve. It is the same on each run and does
   not depend on the machine or on the versions of dependencies; 10 % more is a regression.
 - `python`, `kernels`: the processor time of a solve in Python and in compiled kernels, each divided by that of a
@@ -42,10 +43,15 @@ WORKLOADS = (
     "paper H=20 B=3",
     "paper H=100 B=12",
     "paper H=100 B=12 e=0.1",
+    "paper H=1000 B=250",
     "fuel grid n=10",
     "fuel grid n=20",
     "patrol grid n=15, dead ends",
     "two resources n=8",
+    "two resources n=12",
+    "three resources S=10 H=20",
+    "courier 30, gap 1%",
+    "paths, 4 resources",
     "real costs S=10 H=12, dead ends",
     "FrozenLake 8x8 H=60",
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -20,6 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core import jit
+
+#: Seconds of a first call above which it is not repeated.
+TOO_LONG = 10.0
+#: Processor time that work ratios of one call may take in seconds, and the number of rounds that are made in any case.
+MOST_SECONDS, FEWEST_ROUNDS = 5.0, 5
 
 
 @numba.njit
@@ -53,12 +58,31 @@ def clocked(call: Callable[[], object]) -> float:
 
 
 def median_time(call: Callable[[], object], seconds: float = 1.0, most: int = 200) -> float:
-    """Return the median time of a call in seconds, after one that is not counted."""
-    call()
-    times: list[float] = []
-    while len(times) < 3 or (sum(times) < seconds and len(times) < most):
-        times.append(clocked(call))
-    return statistics.median(times)
+    """Return the median time of a call in seconds, see `median_times`."""
+    return median_times([call], seconds, most)[0]
+
+
+def median_times(calls: Sequence[Callable[[], object]], seconds: float = 1.0, most: int = 200) -> list[float]:
+    """Return the median time of each call in seconds, measured alternately so that other load affects all alike.
+
+    Each is called once without being counted, unless that takes longer than all repeats should; then it is the only
+    measurement of all.
+
+    Parameters
+    ----------
+    calls : sequence of callable
+    seconds : float, optional
+        How long to repeat; each is called at least three times.
+    most : int, optional
+        Largest number of repeats.
+    """
+    first = [clocked(call) for call in calls]
+    if sum(first) > max(10 * seconds, TOO_LONG):
+        return first
+    rounds: list[list[float]] = []
+    while len(rounds) < 3 or (sum(map(sum, rounds)) < seconds and len(rounds) < most):
+        rounds.append([clocked(call) for call in calls])
+    return [statistics.median(taken) for taken in zip(*rounds, strict=True)]
 
 
 def cpu_time(call: Callable[[], object]) -> float:
@@ -158,8 +182,8 @@ def work_ratios(call: Callable[[], object], rounds: int) -> tuple[float, float]:
     parts: list[tuple[float, float]] = []
     units: list[tuple[float, float]] = []
     with kernel_clock() as taken:
-        call()
-        for _ in range(rounds):
+        long = cpu_time(call)
+        for _ in range(min(rounds, max(FEWEST_ROUNDS, int(MOST_SECONDS / long)))):
             taken.clear()
             total = cpu_time(call)
             parts.append((total - sum(taken), sum(taken)))

@@ -1,8 +1,9 @@
 """Run one peer on one workload in a separate process, and print one line of JSON.
 
-The first build and solve are the *cold* ones. Then both are repeated in the warm process, and medians are taken. Memory
-is the peak after the cold solve minus the peak after imports and building the model. The answer is checked only then,
-so that checking uses neither time nor memory of the peer.
+The first build and solve are the *cold* ones. Then both are repeated in the warm process, alternately with solves by
+Solvent, so that other load on the machine affects both alike, and medians are taken. Memory is the peak after the cold
+solve minus the peak after imports and building the model. The answer is checked only then, so that checking uses
+neither time nor memory of the peer.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ SECONDS = 0.7
 MOST_REPEATS = 200
 #: Seconds of a call after which garbage is collected, which takes time itself.
 LONG = 0.1
-#: Seconds of the first call above which it is not repeated: its times then count as warm, too.
-TOO_LONG = 15.0
+#: Number of solves by Solvent for each one by a peer, and the seconds after which there are no more.
+OURS, OURS_SECONDS = 5, 0.05
+#: Share of the time limit that repeats may use; if the first call uses more, its times count as warm, too.
+SHARE = 0.6
 
 
 @dataclass
@@ -51,6 +54,8 @@ class Row:
     augment, writing, build, solve : float or None
         Medians of the times of `solvent.augment`, of writing the peer's input, of the peer's own build, and of its
         solve.
+    ours : float or None
+        Median of the time of `solvent.solve` in the same process, measured alternately with the peer.
     cold_build, cold_solve : float or None
         Times of the first call in a new process, with all parts of the build together.
     repeats : int
@@ -71,6 +76,7 @@ class Row:
     writing: float | None = None
     build: float | None = None
     solve: float | None = None
+    ours: float | None = None
     cold_build: float | None = None
     cold_solve: float | None = None
     repeats: int = 0
@@ -93,18 +99,36 @@ def timed(adapter: Adapter, workload: Workload) -> tuple[Built, Answer, float, f
     return built, answer, halfway - began, time.perf_counter() - halfway
 
 
-def measure(adapter: Adapter, workload: Workload, row: Row, seconds: float) -> tuple[Built, Answer]:
-    """Fill in times and memory; return the first answer."""
+def measure(
+    adapter: Adapter, workload: Workload, row: Row, seconds: float, limit: float = math.inf
+) -> tuple[Built, Answer]:
+    """Fill in times and memory; return the first answer.
+
+    Parameters
+    ----------
+    adapter : Adapter
+    workload : Workload
+    row : Row
+        Where measurements are written to.
+    seconds : float
+        How long to repeat.
+    limit : float, optional
+        Seconds after which the process will be ended. The last repeat begins long before that.
+    """
+    began = time.perf_counter()
     row.base_memory = peak()
     built, answer, row.cold_build, row.cold_solve = timed(adapter, workload)
     row.memory = max(0, peak() - row.base_memory)
     row.value, row.states = answer.value, built.states
-    builds, solves, augments, writings, spent = [], [], [], [], 0.0
-    if row.cold_build + row.cold_solve > TOO_LONG:
-        builds, solves = [row.cold_build - built.augment - built.writing], [row.cold_solve]
-        augments, writings, spent = [built.augment], [built.writing], math.inf
+    builds, solves, augments, writings, ours = [], [], [], [], []
+    beside = None if row.peer == "solvent" else make("solvent")
+    if beside is not None:
+        timed(beside, workload)
     gc.disable()
-    while spent < math.inf and (len(solves) < 2 or (spent < seconds and len(solves) < MOST_REPEATS)):
+    spent, least = 0.0, 2
+    while len(solves) < least or (spent < seconds and len(solves) < MOST_REPEATS):
+        if time.perf_counter() - began + row.cold_build + row.cold_solve > SHARE * limit:
+            break
         again, _, build, solve = timed(adapter, workload)
         spent += build + solve
         builds.append(build - again.augment - again.writing)
@@ -112,12 +136,26 @@ def measure(adapter: Adapter, workload: Workload, row: Row, seconds: float) -> t
         augments.append(again.augment)
         writings.append(again.writing)
         del again
+        ours += [solve] if beside is None else _times_of_ours(beside, workload)
         if build + solve > LONG:  # a large model may be kept alive by a reference cycle
             gc.collect()
     gc.enable()
+    if not solves:
+        builds, solves = [row.cold_build - built.augment - built.writing], [row.cold_solve]
+        augments, writings = [built.augment], [built.writing]
+        ours = solves if beside is None else _times_of_ours(beside, workload)
     row.augment, row.writing = statistics.median(augments), statistics.median(writings)
     row.build, row.solve, row.repeats = statistics.median(builds), statistics.median(solves), len(solves)
+    row.ours = statistics.median(ours)
     return built, answer
+
+
+def _times_of_ours(solvent_adapter: Adapter, workload: Workload) -> list[float]:
+    """Return the times of a few solves by Solvent."""
+    taken: list[float] = []
+    while len(taken) < OURS and sum(taken) < OURS_SECONDS:
+        taken.append(timed(solvent_adapter, workload)[3])
+    return taken
 
 
 def check(adapter: Adapter, workload: Workload, answer: Answer, policy: Any, reference: float | None) -> str:
@@ -155,7 +193,7 @@ def resolve_budget(model: solvent.CMDP) -> Any:
     return dict(model.budget) if model.budget is not None else None
 
 
-def run(peer: str, name: str, reference: float | None, seconds: float = SECONDS) -> Row:
+def run(peer: str, name: str, reference: float | None, seconds: float = SECONDS, limit: float = math.inf) -> Row:
     """Measure one peer on one workload."""
     row = Row(peer, name)
     try:
@@ -167,7 +205,7 @@ def run(peer: str, name: str, reference: float | None, seconds: float = SECONDS)
         if reason is not None:
             row.status, row.note = "cannot", reason
             return row
-        built, answer = measure(adapter, workload, row, seconds)
+        built, answer = measure(adapter, workload, row, seconds, limit)
     except MemoryError as error:
         row.status, row.note = "memory", str(error) or "out of memory"
         return row
@@ -195,11 +233,12 @@ def main() -> None:
     parser.add_argument("workload")
     parser.add_argument("--reference", type=float)
     parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--limit", type=float, default=math.inf, help="seconds after which the process is ended")
     parser.add_argument("--memory", type=int, help="bytes of address space the process may take")
     arguments = parser.parse_args()
     if arguments.memory:
         resource.setrlimit(resource.RLIMIT_AS, (arguments.memory, arguments.memory))
-    row = run(arguments.peer, arguments.workload, arguments.reference, arguments.seconds)
+    row = run(arguments.peer, arguments.workload, arguments.reference, arguments.seconds, arguments.limit)
     print(json.dumps(asdict(row)), flush=True)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import solvent
 from bench import check, limit
+from bench.peers import workloads
 from bench.yardstick import cpu_time, kernel_clock, work_ratios
 from solvent import instances
 
@@ -111,7 +112,7 @@ def test_evaluations_are_counted():
 
 def test_growth_and_rates():
     lines = list(
-        limit.growth([limit.Sweep("steps H", "1", (2, 4), lambda x: limit.random_model(x, 3, 2, 2, 1, 5))], 0.0)
+        limit.growth([limit.Sweep("steps H", "1", (2, 4), lambda x: workloads.random_model(x, 3, 2, 2, 1, 5))], 0.0)
     )
     assert lines[0][:3] == ["steps H", "2 4", "1"]
     [rate] = limit.rates(["fuel grid n=5"], 0.0)
