@@ -2,7 +2,8 @@
 
 An *evaluation* is one outcome of one row at one amount: read a value, multiply, add. The plain sweep does as many
 evaluations on arrays of the same width, on one core, without lookups. The whole solve is timed, on one core: bounds,
-sweep or merge, and following the policy forward to its worst case.
+sweep or merge, and following the policy forward to its worst case. Times are processor times, on which other load on
+the machine has little influence.
 
 Evaluations are counted once (`--count` writes `evaluations.json`) and stay the same from then on, so that a method that
 avoids some of them is closer to the sweep, not further away:
@@ -31,7 +32,7 @@ import solvent
 from bench.peers import workloads
 from bench.peers.report import PAGE, fill, markdown_table, seconds
 from bench.peers.workloads import random_model
-from bench.yardstick import median_time, median_times, plain_sweep
+from bench.yardstick import cpu_time, generic_sweeps, median_time, median_times, plain_sweep
 from solvent import CMDP, instances
 from solvent.core.files import write_atomically
 from solvent.core.limits import ResourceMonitor
@@ -48,13 +49,14 @@ COUNTS = Path(__file__).parent / "evaluations.json"
 
 @dataclass(frozen=True)
 class Rate:
-    """Evaluations of a solve, with its time and that of a plain sweep."""
+    """Evaluations of a solve, with its time, that of a plain sweep, and that of one compiled for any processor."""
 
     workload: str
     way: str
     evaluations: int
     solve: float
     plain: float
+    generic: float
 
 
 def method_of(model: CMDP) -> str:
@@ -102,14 +104,15 @@ def count_evaluations(model: CMDP) -> Count:
 def rates(names: Sequence[str], limit: float = 1.0) -> Iterator[Rate]:
     """Yield the rates of workloads, all on one core; each answer is checked."""
     counted = counts()
+    generic = generic_sweeps([(counted[name].width, counted[name].evaluations) for name in names], limit / 4)
     with one_thread():
-        for name in names:
+        for name, any_processor in zip(names, generic, strict=True):
             model, count = workloads.find(name).model, counted[name]
             method = method_of(model)
             check_answer(model, solvent.solve(model, method=method))
             calls = [partial(solvent.solve, model, method=method), plain_sweep(count.width, count.evaluations)]
-            solve, plain = median_times(calls, limit)
-            yield Rate(name, count.way, count.evaluations, solve, plain)
+            solve, plain = median_times(calls, limit, clock=cpu_time)
+            yield Rate(name, count.way, count.evaluations, solve, plain, any_processor)
 
 
 def check_answer(model: CMDP, solution: solvent.Solution) -> None:
@@ -183,7 +186,7 @@ def resources(limit: float = 1.0) -> Iterator[list[str]]:
 def _rate_lines(found: Sequence[Rate]) -> list[list[str]]:
     return [
         [
-            r.workload, f"{r.solve / r.plain:.1f}", r.way, f"{r.evaluations:,}",
+            r.workload, f"{r.solve / r.plain:.1f}", f"{r.solve / r.generic:.1f}", r.way, f"{r.evaluations:,}",
             f"{r.evaluations / r.solve / 1e6:,.0f}", f"{r.evaluations / r.plain / 1e6:,.0f}",
         ]
         for r in found
@@ -211,8 +214,10 @@ def main() -> int:
         for name in RATED
         if name in counts() and not (given.quick and ("n=40" in name or "n=20" in name or "H=1000" in name))
     ]
-    header = ("workload", "solve / sweep", "counted", "evaluations", "solve, million/s", "sweep, million/s")
-    parts = {"limit": markdown_table(header, _rate_lines(list(rates(rated, limit))), "lrlrrr")}
+    header = (
+        "workload", "solve / sweep", "solve / generic", "counted", "evaluations", "solve, million/s", "sweep, million/s"
+    )  # fmt: skip
+    parts = {"limit": markdown_table(header, _rate_lines(list(rates(rated, limit))), "lrrlrrr")}
     console.print(parts["limit"], markup=False)
     header = ("parameter", "sizes", "bound", "time", "nodes or points", "times")
     parts["growth"] = markdown_table(header, list(growth(sweeps, limit)), "llrrrr")

@@ -193,7 +193,7 @@ def courier(customers: int) -> CMDP:
 def layered_paths(layers: int, width: int, resources: int, seed: int) -> CMDP:
     """Return a resource-constrained shortest path through layers of places, like those of OR-Library, without files.
 
-    Each place has three arcs to the next layer. The limits are slightly above what a random path uses.
+    Each place has three arcs to the next layer. The limits are slightly below what a random path uses on average.
     """
     rng = np.random.default_rng(seed)
     names = [f"r{d}" for d in range(resources)]
@@ -201,7 +201,7 @@ def layered_paths(layers: int, width: int, resources: int, seed: int) -> CMDP:
         horizon=layers,
         start=(0, 0),
         resources=names,
-        budget=dict.fromkeys(names, 11 * layers),
+        budget=dict.fromkeys(names, 9 * layers),
         must_end_in=[(layers, 0)],
     )
     for layer in range(layers):
