@@ -1,9 +1,9 @@
 """Check the choice of `method="auto"`: time every method that accepts a problem, and "auto", over a catalog.
 
 The catalog has the tests' problems with known answers (all examples among them), the workloads of the benchmarks, and
-random families of one to three resources. "auto" may take at most 1.5 times as long as the fastest method. Medians of
-repeated solves, all methods alternately in one process; kernels are compiled beforehand. A problem that fails is
-measured again, and the least ratio counts, as noise only increases it.
+random families of one to three resources. "auto" may take at most 1.5 times as long as the fastest method. The least
+time of repeated solves counts, since disturbances can only increase it, all methods alternately in one process;
+kernels are compiled beforehand. A problem that fails is measured again, and the least ratio counts.
 
     python -m bench.choice [PART OF A NAME ...]
 """
@@ -11,7 +11,6 @@ measured again, and the least ratio counts, as noise only increases it.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -139,9 +138,9 @@ def measure(entry: Entry, seconds: float) -> Result:
             taken.append(clocked(partial(entry.solve, method)))
         if sum(map(sum, times.values())) > 10 * max(seconds, LEAST_SECONDS):
             break
-    medians = {method: statistics.median(taken) for method, taken in times.items()}
-    auto = medians.pop(registry.AUTO)
-    return Result(entry.name, chosen, auto, medians | dict.fromkeys(stopped, float("inf")))
+    least = {method: min(taken) for method, taken in times.items()}
+    auto = least.pop(registry.AUTO)
+    return Result(entry.name, chosen, auto, least | dict.fromkeys(stopped, float("inf")))
 
 
 def judged(entry: Entry, seconds: float) -> Result:

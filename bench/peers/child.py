@@ -9,14 +9,17 @@ neither time nor memory of the peer.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
 import math
 import resource
+import signal
 import statistics
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -193,6 +196,20 @@ def resolve_budget(model: solvent.CMDP) -> Any:
     return dict(model.budget) if model.budget is not None else None
 
 
+@contextlib.contextmanager
+def ended_after(limit: float) -> Iterator[None]:
+    """End this process by a signal if the context lasts longer than a number of seconds, whatever code is running."""
+    if limit == math.inf:
+        yield
+        return
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def run(peer: str, name: str, reference: float | None, seconds: float = SECONDS, limit: float = math.inf) -> Row:
     """Measure one peer on one workload."""
     row = Row(peer, name)
@@ -205,7 +222,8 @@ def run(peer: str, name: str, reference: float | None, seconds: float = SECONDS,
         if reason is not None:
             row.status, row.note = "cannot", reason
             return row
-        built, answer = measure(adapter, workload, row, seconds, limit)
+        with ended_after(limit):
+            built, answer = measure(adapter, workload, row, seconds, limit)
     except MemoryError as error:
         row.status, row.note = "memory", str(error) or "out of memory"
         return row

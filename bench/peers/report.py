@@ -233,13 +233,13 @@ def _without_time(rows: Iterable[Row]) -> str:
     for row in rows:
         if row.status != "ok":
             reasons.setdefault(f"{WORDS[row.status]}, {row.note}", []).append(TITLES[row.peer])
-    return " ".join(f"{_title(reason)}: {', '.join(peers)}." for reason, peers in reasons.items())
+    return " ".join(f"{_title(reason)}: {'; '.join(peers)}." for reason, peers in reasons.items())
 
 
 def _checks(rows: Iterable[Row]) -> str:
     """Return which answers were checked by their value alone."""
     by_value = [TITLES[row.peer] for row in rows if row.status == "ok" and not row.note.startswith("policy verified")]
-    return f"Checked by value only: {', '.join(by_value)}." if by_value else ""
+    return f"Checked by value only: {'; '.join(by_value)}." if by_value else ""
 
 
 def table(rows: Iterable[Row]) -> Table:

@@ -85,6 +85,13 @@ def test_unknown_peer():
         make("cplex")
 
 
+def test_a_process_that_ends_itself_in_time_is_a_row(monkeypatch):
+    done = run.subprocess.CompletedProcess([], -run.signal.SIGALRM, stdout="", stderr="")
+    monkeypatch.setattr(run.subprocess, "run", lambda *a, **b: done)
+    row = run_one("storm", PACKED, time_limit=3)
+    assert (row.status, row.note) == ("time", "no answer within 3 s")
+
+
 def test_a_fallen_process_is_a_row():
     done = run.subprocess.CompletedProcess([], -11, stdout="", stderr="first\nSegmentation fault\n")
     row = run._fallen("storm", PACKED, done, 2**30)
@@ -235,7 +242,7 @@ def test_peers_without_an_answer_are_not_drawn_as_measurements():
         "OR-Tools knapsack": [0.005],
     }
     beside = {text.get_text(): text.get_position()[0] for text in axes.texts}
-    assert set(beside) == {"Storm, explicit, paper, transcribed", "no answer within\n4 s and 1 GB:"}
+    assert set(beside) == {"Storm explicit · paper transcribed", "no answer\nwithin 4 s and 1 GB:"}
     assert min(beside.values()) > 1  # in multiples of the width of the axes
 
 
