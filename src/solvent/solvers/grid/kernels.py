@@ -40,9 +40,11 @@ def _fill_taken(row_low_D, row_high_D, low_D, width_D, out_from_D, out_to_D):
     some = True
     last = low_D.shape[0] - 1
     for d in range(last + 1):
-        low, high = low_D[d], low_D[d] + width_D[d] - 1
-        out_from_D[d], out_to_D[d] = max(row_low_D[d], low) - low, min(row_high_D[d], high) - low + 1
-        some = some and out_from_D[d] < out_to_D[d]
+        first, final = max(row_low_D[d], low_D[d]), min(row_high_D[d], low_D[d] + width_D[d] - 1)
+        if first > final:  # possibly infinities
+            some = False
+            first, final = low_D[d], low_D[d]
+        out_from_D[d], out_to_D[d] = first - low_D[d], final - low_D[d] + 1
     if some and 4 * (out_to_D[last] - out_from_D[last]) >= 3 * width_D[last]:
         out_from_D[last], out_to_D[last] = 0, width_D[last]
     return some

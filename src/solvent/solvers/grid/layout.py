@@ -18,7 +18,7 @@ from solvent.solvers.grid import kernels
 from solvent.solvers.grid.arrays import Boxes, BoxSizes, Reach
 
 #: The largest number of amounts of one step, whose numbers have 32 bits.
-MOST_CELLS = 2.0**31 - 1
+MOST_CELLS = 2**31 - 1
 #: The largest number of rows of a state, whose numbers have 16 bits.
 MOST_ROWS = 2**16 - 2
 
@@ -103,10 +103,10 @@ class BoxLayout:
         limits = LimitArrays(read_only(lattice.upper_HD), read_only(lattice.lower_HD))
         layers, n_states = model.horizon + 1, model.n_states
         monitor.reserve(8 * layers * (4 * shape[0] * shape[1] + 3 * (n_states + 1) + 5), "boxes of amounts")
-        boxes = Boxes(
-            *np.empty((4, layers, *shape), np.int64), np.empty(layers, np.int64),
-            *np.empty((3, layers, n_states + 1), np.int64),
-        )  # fmt: skip
+        low, width, arrival_low, arrival_width = np.empty((4, layers, *shape), np.int64)
+        offset, arrival_offset, cell = np.empty((3, layers, n_states + 1), np.int64)
+        pitch_H = np.empty(layers, np.int64)
+        boxes = Boxes(low, width, arrival_low, arrival_width, pitch_H, offset, arrival_offset, cell)
         sizes = BoxSizes(*np.zeros((4, layers)))
         kernels.fill_boxes(0, arrays, costs, limits, bounds, reach, boxes, sizes, monitor.halt)
         monitor.check_time()
@@ -122,7 +122,8 @@ class BoxLayout:
     @property
     def peak_bytes(self) -> float:
         """Memory for a sweep: the values, the arrivals and the best rows of the largest steps, and their runs."""
-        return 10 * self.sizes.stored_H.max() + 8 * self.sizes.arrivals_H.max() + 6 * self.sizes.cells_H.max()
+        cells, stored, arrivals = (float(each.max()) for each in self.sizes[:3])
+        return 10 * stored + 8 * arrivals + 6 * cells
 
     def restored(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return an array whose last axis is that of a box in the problem's order of resources."""
@@ -131,18 +132,22 @@ class BoxLayout:
         return result
 
 
-def _order(model: CMDP, lattice: Lattice) -> NDArray[np.int64]:
-    """Return the resources by the range of their amounts, smallest first."""
-    n_resources = len(lattice.resources)
-    if n_resources < 2:
-        return np.arange(n_resources)
+def spans(model: CMDP, lattice: Lattice) -> NDArray[np.float64]:
+    """Return upper bounds on the number of amounts of each resource, shape (D,), from costs and limits alone."""
     initial = lattice.initial_D.astype(float)
     costs = lattice.cost_OD
     rise = np.maximum(costs.max(0, initial=0), 0).astype(float) * model.horizon
     fall = np.minimum(costs.min(0, initial=0), 0).astype(float) * model.horizon
     most = np.minimum(np.minimum(initial + rise, lattice.upper_HD.max(0)), lattice.ceiling_D)
     least = np.maximum(np.maximum(initial + fall, lattice.lower_HD.min(0)), lattice.floor_D)
-    return np.argsort(most - least, kind="stable")
+    counts: NDArray[np.float64] = np.maximum(most - least, 0.0) + 1
+    return counts
+
+
+def _order(model: CMDP, lattice: Lattice) -> NDArray[np.int64]:
+    """Return the resources by the number of their amounts, smallest first."""
+    n_resources = len(lattice.resources)
+    return np.argsort(spans(model, lattice), kind="stable") if n_resources > 1 else np.arange(n_resources)
 
 
 def _ordered(lattice: Lattice, order: NDArray[np.int64]) -> Lattice:

@@ -6,20 +6,27 @@ import math
 
 import numpy as np
 
+from solvent.core.limits import LimitReached
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.base import Answer, Estimate, Refusal, Run, check_limits, check_value
 from solvent.solvers.bounds.bounds import Interval
 from solvent.solvers.frontier.solver import refuse_cut_short
 from solvent.solvers.grid import kernels
+from solvent.solvers.grid.choice import reduce_if_cheaper
 from solvent.solvers.grid.following import follow
-from solvent.solvers.grid.layout import MOST_CELLS, MOST_ROWS, BoxLayout
+from solvent.solvers.grid.layout import MOST_CELLS, MOST_ROWS, BoxLayout, spans
 from solvent.solvers.grid.sweep import sweep
 from solvent.solvers.problem import Problem
+from solvent.solvers.reduction.solver import SOLVER as REDUCTION
 from solvent.solvers.solution import Stats
 from solvent.solvers.starts import expectation_error, expected_value
 
 #: Evaluations of a sweep beyond which it is not chosen unless asked for.
-_MOST_WORK = 2e9
+_MOST_WORK = 1e11
+#: Number of amounts, counting those out of reach, beyond which no boxes are computed.
+_FAR_TOO_MANY = 1e15
+#: Evaluations per step of a sweep that takes no longer than the least a step of the reduction takes.
+_SMALL_STEP = 3e5
 
 
 def _frontier_is_better(problem: Problem) -> bool:
@@ -40,6 +47,9 @@ class GridSolver:
         most = int(np.diff(problem.model.row_indptr).max(initial=0))
         if most > MOST_ROWS:
             return Refusal(f"at most {MOST_ROWS:,} actions per state", f"{most:,}")
+        amounts = float(np.prod(spans(problem.model, problem.lattice)))
+        if amounts > _FAR_TOO_MANY:
+            return Refusal("amounts that are few enough for a grid", f"up to {amounts:.1g} of them")
         return None
 
     def estimate(self, problem: Problem, run: Run) -> Estimate:
@@ -64,7 +74,14 @@ class GridSolver:
         """Sweep the boxes and follow the policy."""
         monitor = run.monitor
         model, lattice = problem.model, problem.lattice
+        if prepared is not None and prepared.work > _SMALL_STEP * model.horizon:
+            found = reduce_if_cheaper(problem, run, prepared.work)
+            if found is not None:
+                self.discard(prepared, run)
+                return REDUCTION.conclude(problem, run, found)
         layout = prepared or BoxLayout.at_start(model, lattice, monitor, within=run.options.within)
+        if layout.sizes.cells_H.max() > MOST_CELLS:
+            raise LimitReached(f"a grid would have {layout.sizes.cells_H.max():.3g} amounts at one step")
         swept = sweep(layout, monitor)
         sizes = tuple(layout.sizes.cells_H[:-1].astype(np.int64).tolist())
         amounts = None if problem.is_exact else _distinct_amounts(layout, problem)
