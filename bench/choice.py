@@ -37,6 +37,8 @@ TRIES = 3
 #: A forced method may take this many times as long as "auto", and at least so many seconds, before it is stopped.
 MOST_TIMES, LEAST_SECONDS = 20.0, 1.0
 MEMORY = "4GB"
+#: Statuses of a solve that a limit on time or memory ended.
+CUT_SHORT = ("limit", "feasible")
 
 
 @dataclass(frozen=True)
@@ -116,8 +118,15 @@ def catalog() -> Iterator[Entry]:
 
 
 def measure(entry: Entry, seconds: float) -> Result:
-    """Time "auto" and every method alternately."""
-    chosen = entry.solve(registry.AUTO).method
+    """Time "auto" and every method alternately.
+
+    Raises
+    ------
+    AssertionError
+        If the methods do not agree on the value, or one of them fails.
+    """
+    expected = entry.solve(registry.AUTO)
+    chosen = expected.method
     once = clocked(lambda: entry.solve(registry.AUTO))
     most = max(MOST_TIMES * once, LEAST_SECONDS)
     limits = {"time_limit": most, "memory_limit": MEMORY}
@@ -125,12 +134,16 @@ def measure(entry: Entry, seconds: float) -> Result:
     for method in entry.methods():
         if method == chosen:
             continue
-        status = entry.solve(method, **limits).status  # loads its kernels
-        too_long = clocked(partial(entry.solve, method, **limits)) > most / 2 if status != "limit" else True
-        if too_long:
+        try:
+            found = entry.solve(method, **limits)  # loads its kernels
+        except solvent.SolventError as error:
+            raise AssertionError(f"{entry.name}: {method}: {error}") from error
+        if found.status in CUT_SHORT or clocked(partial(entry.solve, method, **limits)) > most / 2:
             stopped.append(method)
-        else:
-            times[method] = []
+            continue
+        if not entry.options and (found.status != expected.status or not _equal(found.value, expected.value)):
+            raise AssertionError(f"{entry.name}: {method} finds {found.value!r}, {chosen} {expected.value!r}")
+        times[method] = []
     while len(times[registry.AUTO]) < 5 or (
         sum(map(sum, times.values())) < seconds and len(times[registry.AUTO]) < 100
     ):
@@ -141,6 +154,10 @@ def measure(entry: Entry, seconds: float) -> Result:
     least = {method: min(taken) for method, taken in times.items()}
     auto = least.pop(registry.AUTO)
     return Result(entry.name, chosen, auto, least | dict.fromkeys(stopped, float("inf")))
+
+
+def _equal(value: float, other: float) -> bool:
+    return value == other or abs(value - other) <= 1e-9 * max(1.0, abs(other))
 
 
 def judged(entry: Entry, seconds: float) -> Result:
@@ -174,13 +191,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="print all problems, not only the twelve largest ratios")
     given = parser.parse_args(arguments)
     console = Console(width=130)
-    results = []
+    results, wrong = [], 0
     for entry in catalog():
         if given.names and not any(part in entry.name for part in given.names):
             continue
         if len(entry.methods()) < 2:
             continue
-        result = judged(entry, given.seconds)
+        try:
+            result = judged(entry, given.seconds)
+        except AssertionError as error:
+            console.print(f"wrong: {error}", markup=False, highlight=False)
+            wrong += 1
+            continue
         if result.ratio > TARGET:
             console.print(
                 f"{result.name}: auto ({result.chosen}) {1000 * result.auto:.3g} ms, {result.best} "
@@ -194,7 +216,7 @@ def main(arguments: list[str] | None = None) -> int:
     console.print(
         f"{len(results)} problems with a choice; {over} on which auto takes more than {TARGET:g} times the best"
     )
-    return int(over > 0)
+    return int(over + wrong > 0)
 
 
 if __name__ == "__main__":

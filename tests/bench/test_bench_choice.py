@@ -39,6 +39,18 @@ def test_noise_is_measured_again(monkeypatch):
     assert choice.judged(Entry("p", instances.fuel_grid(3)), 0.0).ratio == pytest.approx(1.2)
 
 
+def test_methods_must_agree(monkeypatch):
+    solve = Entry.solve
+
+    def wrong(entry, method, **limits):
+        found = solve(entry, method, **limits)
+        return found if method != "reduction" else solve(Entry("larger", instances.fuel_grid(5)), method)
+
+    monkeypatch.setattr(Entry, "solve", wrong)
+    with pytest.raises(AssertionError, match="fuel grid: reduction finds 3.1"):
+        choice.measure(Entry("fuel grid", instances.fuel_grid(4)), 0.0)
+
+
 def test_names_of_the_catalog_are_unique():
     names = [entry.name for entry in choice.catalog()]
     assert len(names) == len(set(names)) > 100
