@@ -19,7 +19,7 @@ TIME_LIMIT = 12.0
 #: Seconds beyond that for imports, building the model and checking the answer.
 SETUP = 120.0
 #: Limit of its address space in bytes.
-MEMORY_LIMIT = 12 * 2**30
+MEMORY_LIMIT = 8 * 2**30
 
 
 def run_one(

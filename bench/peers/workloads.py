@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import solvent
+from bench.peers import rcsp
 from solvent import CMDP, instances
 
 #: Instances of others, which are not part of the project, in a folder beside the repository.
@@ -290,6 +291,25 @@ WORKLOADS = [
     Workload("Taxi H=40", "Gymnasium", lambda: taxi(40, 24)),
 ]
 
+
+#: Family of the shortest paths of OR-Library.
+RCSP = "RCSP"
+
+
+def _rcsp_file(number: int) -> Path:
+    return CASES / "rcsp" / f"rcsp{number}.txt"
+
+
+def network_of(workload: Workload) -> rcsp.Network:
+    """Return the network of a shortest path of OR-Library."""
+    return rcsp.read(_rcsp_file(int(workload.name.partition("#")[2])))
+
+
+WORKLOADS += [
+    Workload(f"RCSP #{number}", RCSP, lambda number=number: rcsp.read(_rcsp_file(number)).model())  # type: ignore[misc]
+    for number in range(1, 9)
+    if _rcsp_file(number).exists()
+]
 
 #: Workloads of the targets and of the regression check, for which there are no peers.
 OWN = [

@@ -47,7 +47,7 @@ def test_methods_must_agree(monkeypatch):
         return found if method != "reduction" else solve(Entry("larger", instances.fuel_grid(5)), method)
 
     monkeypatch.setattr(Entry, "solve", wrong)
-    with pytest.raises(AssertionError, match="fuel grid: reduction finds 3.1"):
+    with pytest.raises(AssertionError, match="fuel grid: reduction finds"):
         choice.measure(Entry("fuel grid", instances.fuel_grid(4)), 0.0)
 
 

@@ -13,6 +13,7 @@ from bench.peers.child import Row
 from bench.targets import Figure
 
 NAME = "two resources n=4"
+ANSWERED = Row("storm", NAME, status="ok", augment=1.0, build=2.0, solve=3.0, ours=0.5)
 OURS = Row("solvent", NAME, status="ok", value=1.0, solve=0.5)
 
 
@@ -43,7 +44,12 @@ def test_cells():
 @pytest.mark.parametrize(
     ("row", "value", "is_bound", "note"),
     [
-        (Row("storm", NAME, status="ok", augment=1.0, build=2.0, solve=3.0, ours=0.5), 12.0, False, ""),
+        (
+            Row("storm", NAME, status="ok", augment=1.0, build=2.0, solve=3.0, ours=0.5),
+            12.0,
+            False,
+            "6 without its build",
+        ),
         (Row("storm", NAME, status="time", note="late"), targets.PEER_SECONDS / 0.5, True, "late"),
         (Row("storm", NAME, status="memory", note="large"), None, False, "large"),
         (Row("storm", NAME, status="wrong", note="value 2"), None, False, "wrong, value 2"),
