@@ -34,7 +34,7 @@ TESTS = Path(__file__).parent.parent / "tests"
 TARGET = 1.5
 #: Number of measurements of a problem before it counts as a failure.
 TRIES = 3
-#: A forced method may take this many times as long as "auto", and at least so many seconds, before it is stopped.
+#: A forced method is stopped if it takes this many times as long as "auto", and longer than this number of seconds.
 MOST_TIMES, LEAST_SECONDS = 20.0, 1.0
 MEMORY = "4GB"
 #: Statuses of a solve that a limit on time or memory ended.

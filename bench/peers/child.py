@@ -31,7 +31,7 @@ from bench.peers.workloads import Workload
 from solvent.model.budget import resolve
 
 #: Total seconds of repeated solves, unless two take longer.
-SECONDS = 0.7
+SECONDS = 0.5
 MOST_REPEATS = 200
 #: Seconds of a call after which garbage is collected, which takes time itself.
 LONG = 0.1

@@ -45,6 +45,8 @@ class Workload:
         If costs are rounded: the share of the budget by which the policy may exceed it.
     gap : float or None
         If a certified gap is enough: the relative gap.
+    peers : tuple of str or None
+        Peers that it is given to, if not all: those made for such problems. All others would run out of time.
     quick : bool
         Whether it is part of `--quick`.
     """
@@ -55,6 +57,7 @@ class Workload:
     epsilon: Fraction | None = None
     quick: bool = False
     gap: float | None = None
+    peers: tuple[str, ...] | None = None
 
     @cached_property
     def model(self) -> CMDP:
@@ -260,6 +263,8 @@ def _paper(horizon: int, budget: int, digits: int | None = None) -> Callable[[],
 
 
 TENTH = Fraction(1, 10)
+#: Peers for one state without randomness.
+PACKING = ("solvent", "highs", "ortools-knapsack", "ortools-cpsat")
 
 WORKLOADS = [
     Workload("paper H=15 B=3", "paper, exact", _paper(15, 3), quick=True),
@@ -267,9 +272,9 @@ WORKLOADS = [
     Workload("paper H=20 B=10", "paper, exact", _paper(20, 10)),
     Workload("paper H=40 B=5, 4 digits", "paper, exact", _paper(40, 5, 4)),
     Workload("paper H=100 B=12", "paper, exact", _paper(100, 12)),
-    Workload("paper H=200 B=50", "paper, exact", _paper(200, 50)),
-    Workload("paper H=500 B=125", "paper, exact", _paper(500, 125)),
-    Workload("paper H=1000 B=250", "paper, exact", _paper(1000, 250)),
+    Workload("paper H=200 B=50", "paper, exact", _paper(200, 50), peers=PACKING),
+    Workload("paper H=500 B=125", "paper, exact", _paper(500, 125), peers=PACKING),
+    Workload("paper H=1000 B=250", "paper, exact", _paper(1000, 250), peers=PACKING),
     Workload("paper H=50 B=3 e=0.1", "paper, approximate", _paper(50, 3), TENTH, quick=True),
     Workload("paper H=50 B=10 e=0.1", "paper, approximate", _paper(50, 10), TENTH),
     Workload("paper H=100 B=12 e=0.1", "paper, approximate", _paper(100, 12), TENTH),
@@ -305,11 +310,11 @@ def network_of(workload: Workload) -> rcsp.Network:
     return rcsp.read(_rcsp_file(int(workload.name.partition("#")[2])))
 
 
-WORKLOADS += [
-    Workload(f"RCSP #{number}", RCSP, lambda number=number: rcsp.read(_rcsp_file(number)).model())  # type: ignore[misc]
-    for number in range(1, 9)
-    if _rcsp_file(number).exists()
-]
+def _rcsp(number: int) -> Workload:
+    return Workload(f"RCSP #{number}", RCSP, lambda: rcsp.read(_rcsp_file(number)).model(), peers=("solvent", "cspy"))
+
+
+WORKLOADS += [_rcsp(number) for number in range(1, 9) if _rcsp_file(number).exists()]
 
 #: Workloads of the targets and of the regression check, for which there are no peers.
 OWN = [

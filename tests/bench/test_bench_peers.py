@@ -89,6 +89,14 @@ def test_unknown_peer():
         make("cplex")
 
 
+def test_a_workload_may_be_for_some_peers_only(monkeypatch):
+    monkeypatch.setattr(run, "run_one", lambda peer, name, *a, **b: Row(peer, name, status="ok"))
+    workload = workloads.find("paper H=200 B=50")
+    assert {row.peer for row in run.run_all([workload])} == set(workload.peers)
+    assert set(workload.peers) <= set(ADAPTERS)
+    assert {row.peer for row in run.run_all([workloads.find(PACKED)])} == set(ADAPTERS)
+
+
 def test_a_process_that_ends_itself_in_time_is_a_row(monkeypatch):
     done = run.subprocess.CompletedProcess([], -run.signal.SIGALRM, stdout="", stderr="")
     monkeypatch.setattr(run.subprocess, "run", lambda *a, **b: done)
