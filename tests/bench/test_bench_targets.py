@@ -75,7 +75,7 @@ def test_named_workloads_exist():
 
 
 def test_a_gap_is_compared_with_the_earlier_version(monkeypatch):
-    def half_as_fast(calls, seconds):
+    def half_as_fast(calls, seconds, clock):
         return [2 * targets.EARLIER["courier 30, gap 1%"], 1.0]
 
     monkeypatch.setattr(targets, "median_times", half_as_fast)
