@@ -14,11 +14,14 @@ from solvent.solvers.base import Run
 from solvent.solvers.bounds.bounds import bounds_of
 from solvent.solvers.problem import Problem
 from solvent.solvers.reduction.forward import next_layer
+from solvent.solvers.reduction.layers import Grid
 from solvent.solvers.reduction.reduce import Reduction, finish
 from solvent.solvers.reduction.steps import StepArrays
 
 #: Time of the reduction for one outcome of a node, relative to that of a sweep for one outcome of an amount.
 _NODE_WORK = 40.0
+#: Time of the reduction for one key of a grid through which nodes are looked up, which it scans at every step.
+_SCAN_WORK = 8.0
 
 
 def reduce_if_cheaper(problem: Problem, run: Run, box_work: float) -> Reduction | None:
@@ -39,6 +42,9 @@ def reduce_if_cheaper(problem: Problem, run: Run, box_work: float) -> Reduction 
     model, monitor = problem.model, run.monitor
     used = monitor.used
     bounds = bounds_of(model, problem.lattice, monitor, within=run.options.within)
+    if box_work <= _SCAN_WORK * model.horizon * Grid.over(bounds, problem.lattice, model.n_states).size:
+        monitor.release(monitor.used - used)
+        return None
     steps = StepArrays(model, problem.lattice, bounds, monitor)
     layers, done = [steps.first_layer()], 0.0
     for h in range(model.horizon):

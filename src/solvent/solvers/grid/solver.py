@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from solvent.core.limits import LimitReached
+from solvent.policy.nodes import run_lookup
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.base import Answer, Estimate, Refusal, Run, check_limits, check_value
 from solvent.solvers.bounds.bounds import Interval
@@ -91,6 +93,7 @@ class GridSolver:
         if value == -np.inf:
             return Answer.infeasible(self.name, stats, problem)
         trace = follow(problem, swept, monitor)
+        stats = replace(stats, peak_bytes=monitor.peak)
         if problem.is_exact:
             check_limits(lattice, trace.peak_HD, trace.trough_HD)
         rounding = problem.rounding(pooled=False)
@@ -99,15 +102,14 @@ class GridSolver:
         check_value(value, trace.followed, below, above)
 
         def make_policy() -> AugmentedPolicy:
-            layers = []
-            for h in range(model.horizon):
-                state, spent, row = trace.layer(swept, h)
-                layers.append((state, spent, model.row_action[row]))
+            reached = (trace.layer(swept, h) for h in range(model.horizon))
+            layers = ((state, spent, model.row_action[row]) for state, spent, row in reached)
             ends = (layout.bounds.settled_low, layout.bounds.settled_high)
             settled = [(layout.restored(ends[0][h]), layout.restored(ends[1][h])) for h in range(model.horizon)]
             return AugmentedPolicy.from_nodes(
-                problem.origin, lattice, problem.limits, layers=layers, settled=settled, counting=problem.counting
-            )
+                problem.origin, lattice, problem.limits, layers=layers, settled=settled,
+                lookup=run_lookup(problem.limits), counting=problem.counting,
+            )  # fmt: skip
 
         def live_box() -> Interval:
             low, high = (np.empty_like(layout.bounds.safe_low[:-1]) for _ in range(2))
