@@ -37,8 +37,6 @@ MOST_REPEATS = 200
 LONG = 0.1
 #: Number of solves by Solvent for each one by a peer, and the seconds after which there are no more.
 OURS, OURS_SECONDS = 5, 0.05
-#: Share of the time limit that repeats may use; if the first call uses more, its times count as warm, too.
-SHARE = 0.6
 
 
 @dataclass
@@ -102,6 +100,20 @@ def timed(adapter: Adapter, workload: Workload) -> tuple[Built, Answer, float, f
     return built, answer, halfway - began, time.perf_counter() - halfway
 
 
+@contextlib.contextmanager
+def ended_after(limit: float) -> Iterator[None]:
+    """End this process by a signal if the context lasts longer than a number of seconds, whatever code is running."""
+    if limit == math.inf:
+        yield
+        return
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def measure(
     adapter: Adapter, workload: Workload, row: Row, seconds: float, limit: float = math.inf
 ) -> tuple[Built, Answer]:
@@ -116,11 +128,11 @@ def measure(
     seconds : float
         How long to repeat.
     limit : float, optional
-        Seconds after which the process will be ended. The last repeat begins long before that.
+        Seconds after which the process is ended if the first build and solve take longer.
     """
-    began = time.perf_counter()
     row.base_memory = peak()
-    built, answer, row.cold_build, row.cold_solve = timed(adapter, workload)
+    with ended_after(limit):
+        built, answer, row.cold_build, row.cold_solve = timed(adapter, workload)
     row.memory = max(0, peak() - row.base_memory)
     row.value, row.states = answer.value, built.states
     builds, solves, augments, writings, ours = [], [], [], [], []
@@ -128,10 +140,8 @@ def measure(
     if beside is not None:
         timed(beside, workload)
     gc.disable()
-    spent, least = 0.0, 2
-    while len(solves) < least or (spent < seconds and len(solves) < MOST_REPEATS):
-        if time.perf_counter() - began + row.cold_build + row.cold_solve > SHARE * limit:
-            break
+    spent = 0.0
+    while spent < seconds and len(solves) < MOST_REPEATS:
         again, _, build, solve = timed(adapter, workload)
         spent += build + solve
         builds.append(build - again.augment - again.writing)
@@ -143,10 +153,6 @@ def measure(
         if build + solve > LONG:  # a large model may be kept alive by a reference cycle
             gc.collect()
     gc.enable()
-    if not solves:
-        builds, solves = [row.cold_build - built.augment - built.writing], [row.cold_solve]
-        augments, writings = [built.augment], [built.writing]
-        ours = solves if beside is None else _times_of_ours(beside, workload)
     row.augment, row.writing = statistics.median(augments), statistics.median(writings)
     row.build, row.solve, row.repeats = statistics.median(builds), statistics.median(solves), len(solves)
     row.ours = statistics.median(ours)
@@ -196,20 +202,6 @@ def resolve_budget(model: solvent.CMDP) -> Any:
     return dict(model.budget) if model.budget is not None else None
 
 
-@contextlib.contextmanager
-def ended_after(limit: float) -> Iterator[None]:
-    """End this process by a signal if the context lasts longer than a number of seconds, whatever code is running."""
-    if limit == math.inf:
-        yield
-        return
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, limit)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
 def run(peer: str, name: str, reference: float | None, seconds: float = SECONDS, limit: float = math.inf) -> Row:
     """Measure one peer on one workload."""
     row = Row(peer, name)
@@ -222,8 +214,7 @@ def run(peer: str, name: str, reference: float | None, seconds: float = SECONDS,
         if reason is not None:
             row.status, row.note = "cannot", reason
             return row
-        with ended_after(limit):
-            built, answer = measure(adapter, workload, row, seconds, limit)
+        built, answer = measure(adapter, workload, row, seconds, limit)
     except MemoryError as error:
         row.status, row.note = "memory", str(error) or "out of memory"
         return row

@@ -94,7 +94,7 @@ def test_a_workload_may_be_for_some_peers_only(monkeypatch):
     workload = workloads.find("paper H=200 B=50")
     assert {row.peer for row in run.run_all([workload])} == set(workload.peers)
     assert set(workload.peers) <= set(ADAPTERS)
-    assert {row.peer for row in run.run_all([workloads.find(PACKED)])} == set(ADAPTERS)
+    assert {row.peer for row in run.run_all([workloads.find(PACKED)])} == set(ADAPTERS) - {"cspy"}
 
 
 def test_a_process_that_ends_itself_in_time_is_a_row(monkeypatch):
@@ -142,16 +142,9 @@ def test_scaling_to_integers_is_exact():
 
 def test_ours_is_measured_in_the_same_process():
     workload, peer, row = workloads.find(PACKED), make("transcription"), Row("transcription", PACKED)
-    measure(peer, workload, row, 0.0)
-    assert row.repeats == 2
+    measure(peer, workload, row, 1e-9)
+    assert row.repeats == 1
     assert 0 < row.ours < row.solve
-
-
-def test_without_time_for_repeats_the_first_call_counts():
-    workload, peer, row = workloads.find(PACKED), make("transcription"), Row("transcription", PACKED)
-    measure(peer, workload, row, 0.0, limit=1e-9)
-    assert (row.repeats, row.solve) == (1, row.cold_solve)
-    assert row.ours > 0
 
 
 #: Four places, two resources; a visit of place 2 uses 1 of the first. The cheapest path, 1-2-4, uses too much of it.
