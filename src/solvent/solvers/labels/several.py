@@ -90,10 +90,9 @@ class SeveralSearch:
         self._amounts = Amounts(*(np.empty((places, sides), np.int64) for _ in range(3)), np.empty(places, np.bool_))
         shape = (_SLOTS, places)
         self._prices = kernels.Prices(
-            np.zeros((_SLOTS, sides)), np.empty(shape), np.empty(shape), np.empty((*shape, sides), np.int64),
+            np.full(_SLOTS, np.inf), np.zeros((_SLOTS, sides)), np.empty(shape), np.empty(shape), np.empty((*shape, sides), np.int64),
             np.empty(shape, np.int32), np.empty(shape, np.int32),
         )  # fmt: skip
-        self._bounds = np.full(_SLOTS, np.inf)
         self._size_L = np.zeros(self._longest + 1, np.int64)
         ends = net.network.end_value[0]
         if ends > self.value and (net.sides.initial_K <= net.sides.end_limit_LK[0]).all():
@@ -133,13 +132,13 @@ class SeveralSearch:
         self._dropped = max(self._dropped, self.value + self.tolerance)
         best, length, arcs = kernels.prepare(
             self._net.network, self._net.sides, tries, self.value, self.tolerance, self._amounts, self._prices,
-            self._bounds, row_L, self._monitor.halt,
+            row_L, self._monitor.halt,
         )  # fmt: skip
         self._monitor.check_time()
         if length >= 0:
             self._improve(best, row_L[:length])
         self._dropped = max(self._dropped, self.value + self.tolerance)
-        self.bound = min(self.bound, float(self._bounds[1:].min())) if arcs >= 0 else -math.inf
+        self.bound = min(self.bound, float(self._prices.bound_M[1:].min())) if arcs >= 0 else -math.inf
 
     def _improve(self, value: float, row_T: NDArray[np.int32]) -> None:
         """Note a better path."""

@@ -44,6 +44,8 @@ class Prices(NamedTuple):
 
     Attributes
     ----------
+    bound_M : ndarray of float64, shape (M,)
+        Upper bounds on the value of any path; infinity for slots that are not in use.
     price_MK : ndarray of float64, shape (M, K)
     value_MV : ndarray of float64, shape (M, V)
         Upper bounds on the largest sum of rewards minus the price of all costs, with no limits.
@@ -55,6 +57,7 @@ class Prices(NamedTuple):
         The first arc of that path; -1 if it ends.
     """
 
+    bound_M: NDArray[np.float64]
     price_MK: NDArray[np.float64]
     value_MV: NDArray[np.float64]
     earned_MV: NDArray[np.float64]
@@ -331,21 +334,22 @@ def _walk(network, sides, prices, m, out_used_K, out_row_L):
 
 
 @jit(inline="always")
-def _insert(bound, price_K, out_bounds, out_prices):
+def _insert(bound, price_K, out_prices):
     """Insert prices into those with the lowest bounds, sorted; slot 0 is left free for the next ones to try."""
-    m = out_bounds.shape[0] - 1
-    if bound >= out_bounds[m]:
+    bound_M, price_MK = out_prices.bound_M, out_prices.price_MK
+    m = bound_M.shape[0] - 1
+    if bound >= bound_M[m]:
         return
-    while m > 1 and out_bounds[m - 1] > bound:
-        out_bounds[m] = out_bounds[m - 1]
-        out_prices.price_MK[m] = out_prices.price_MK[m - 1]
+    while m > 1 and bound_M[m - 1] > bound:
+        bound_M[m] = bound_M[m - 1]
+        price_MK[m] = price_MK[m - 1]
         m -= 1
-    out_bounds[m] = bound
-    out_prices.price_MK[m] = price_K
+    bound_M[m] = bound
+    price_MK[m] = price_K
 
 
 @jit
-def prepare(network, sides, tries, known, tolerance, out_amounts, out_prices, out_bounds, out_row_L, halt):
+def prepare(network, sides, tries, known, tolerance, out_amounts, out_prices, out_row_L, halt):
     """Remove arcs that no better path can take, and find prices with low bounds on the value of any path.
 
     Prices are improved by subgradient steps toward the value of the best path known, from those in slot 1.
@@ -364,8 +368,6 @@ def prepare(network, sides, tries, known, tolerance, out_amounts, out_prices, ou
     out_amounts : Amounts
     out_prices : Prices
         Slot 0 is used to try prices. The others are in the order of rising bounds at the start.
-    out_bounds : ndarray of float64, shape (M,)
-        The bound of each slot; infinity for one that is not in use.
     out_row_L : ndarray of int32, shape (L,)
         The rows of a better path, if one is found.
     halt : ndarray of bool, shape (1,)
@@ -383,7 +385,7 @@ def prepare(network, sides, tries, known, tolerance, out_amounts, out_prices, ou
     n_places, n_sides = network.end_value.shape[0], sides.final_K.shape[0]
     worth_R, ahead_V = np.empty(network.row_reward.shape[0]), np.empty(n_places)
     used_K, scale_K, price_K, row_L = np.empty(n_sides, np.int64), np.empty(n_sides), np.empty(n_sides), out_row_L.copy()
-    best, found = known, np.int64(-1)
+    best, found, bound_M = known, np.int64(-1), out_prices.bound_M
     try_slot, no, yes = np.int64(0), np.bool_(False), np.bool_(True)
     for _ in range(4):
         removed = fill_amounts(network, sides, out_amounts, halt)
@@ -397,26 +399,26 @@ def prepare(network, sides, tries, known, tolerance, out_amounts, out_prices, ou
     price_K[:] = out_prices.price_MK[1]
     started = out_prices.price_MK.copy()
     slots = 0
-    for m in range(1, out_bounds.shape[0]):
-        slots += out_bounds[m] < np.inf
-    out_bounds[:] = np.inf
+    for m in range(1, bound_M.shape[0]):
+        slots += bound_M[m] < np.inf
+    bound_M[:] = np.inf
     # prices of earlier calls, on the arcs that remain
     for m in range(1, slots + 1):
         out_prices.price_MK[0] = started[m]
         _fill_values(network, sides, try_slot, no, worth_R, out_prices, halt)
         if halt[0]:
             return best, found, np.int64(-1)
-        _insert(_bound_at_start(sides, out_prices, try_slot), started[m], out_bounds, out_prices)
+        _insert(_bound_at_start(sides, out_prices, try_slot), started[m], out_prices)
     if slots > 0:
         price_K[:] = out_prices.price_MK[1]
-    lowest, step, stalled = out_bounds[1], 1.0, 0
+    lowest, step, stalled = bound_M[1], 1.0, 0
     for t in range(tries):
         out_prices.price_MK[0] = price_K
         _fill_values(network, sides, try_slot, no, worth_R, out_prices, halt)
         if halt[0]:
             return best, found, np.int64(-1)
         bound = _bound_at_start(sides, out_prices, try_slot)
-        _insert(bound, price_K, out_bounds, out_prices)
+        _insert(bound, price_K, out_prices)
         earned, length, keeps = _walk(network, sides, out_prices, try_slot, used_K, row_L)
         if keeps and earned > best:
             best, found = earned, np.int64(length)
@@ -446,8 +448,8 @@ def prepare(network, sides, tries, known, tolerance, out_amounts, out_prices, ou
             if sides.ceiling_K[k] == PLUS_INFINITY:
                 slack = float(sides.final_K[k] - sides.initial_K[k] - used_K[k]) / scale_K[k]
                 price_K[k] = max(price_K[k] - stride * slack / scale_K[k], 0.0)
-    for m in range(1, out_bounds.shape[0]):
-        if out_bounds[m] < np.inf:
+    for m in range(1, bound_M.shape[0]):
+        if bound_M[m] < np.inf:
             _fill_values(network, sides, np.int64(m), no, worth_R, out_prices, halt)
             if best > -np.inf:
                 _remove_arcs(network, sides, out_prices, np.int64(m), best + tolerance, worth_R, ahead_V, halt)
@@ -458,8 +460,8 @@ def prepare(network, sides, tries, known, tolerance, out_amounts, out_prices, ou
                 return best, found, np.int64(-1)
         if removed == 0:
             break
-    for m in range(1, out_bounds.shape[0]):
-        if out_bounds[m] < np.inf:
+    for m in range(1, bound_M.shape[0]):
+        if bound_M[m] < np.inf:
             _fill_values(network, sides, np.int64(m), yes, worth_R, out_prices, halt)
     arcs = np.int64(0)
     for v in range(n_places):
@@ -601,7 +603,7 @@ def search(network, sides, amounts, prices, tolerance, width, stop, scratch, out
     begin_2V, end_2V, amount_NK, value_N, bound_N, parent_N, row_N, older_N, newest, size_L, counts, best = out_labels
     is_cyclic = network.is_cyclic
     c_amount, c_value, c_bound, c_parent, c_row, _ = scratch
-    n_prices, n_sides = price_MK.shape[0], final_K.shape[0]
+    n_prices, n_sides = np.sum(prices.bound_M < np.inf) + 1, final_K.shape[0]
     outward = _OUTWARD * (n_sides + 3)
     counts[SHORT] = FITS
     for level in range(counts[LEVEL], stop):
