@@ -35,6 +35,8 @@ class PathNetwork:
     ----------
     network : Network
     sides : Sides
+    resource_K : ndarray of int64, shape (K,)
+        The resource of each side; -1 for the number of steps.
     wait_of_state : ndarray of int64, shape (S,), or None
         If steps do not matter, the row by which to wait in each state, or -1; None if places have steps.
     bytes : int
@@ -43,6 +45,7 @@ class PathNetwork:
 
     network: kernels.Network
     sides: kernels.Sides
+    resource_K: NDArray[np.int64]
     wait_of_state: NDArray[np.int64] | None
     bytes: int
 
@@ -132,7 +135,7 @@ class PathNetwork:
             np.ascontiguousarray(limit_LK), np.ascontiguousarray(end_limit_LK), sides.initial_K, sides.floor_K,
             sides.ceiling_K, final_K, last_K,
         )  # fmt: skip
-        return cls(network, made, wait_of_state, kept + taken)
+        return cls(network, made, sides.resource, wait_of_state, kept + taken)
 
     def with_waits(self, model: CMDP, row_T: NDArray[np.int64], *, horizon: int) -> NDArray[np.int64]:
         """Return the rows of each step, -1 once the episode is over, of a path without its waits; shape (H,)."""

@@ -43,6 +43,9 @@ _ROOM = 1 << 12
 _BELOW_UNIT = 1 - 2.0**-20
 #: Levels between two checks of the time.
 _STRETCH = 64
+#: Work of making one label, relative to evaluating one outcome in the reduction; and a number of labels that is always
+#: worth a try.
+_LABEL_WORK, _SMALL = 4.0, 32768
 #: Searches begin again if labels were dropped for a tolerance that has since become smaller by more than this factor.
 _TOO_LARGE = 2.0
 
@@ -58,8 +61,8 @@ class SeveralSearch:
         Upper bound on the value of any path that is better by more than the tolerance; minus infinity if there is none.
     tolerance : float
         Paths that are better by at most this count as equal to the best one.
-    labels : int
-        Number of labels made so far, including those that were left out.
+    stopped : str
+        The limit that stopped the search, if any.
     """
 
     def __init__(self, problem: Problem, monitor: ResourceMonitor) -> None:
@@ -67,7 +70,8 @@ class SeveralSearch:
         self._drift = problem.drift
         self._unit = 0.0 if self._drift else _grain(problem)
         self.value, self.bound, self.tolerance = -math.inf, math.inf, self._unit * _BELOW_UNIT
-        self.labels, self._width, self._dropped = 0, 0, -math.inf
+        self.stopped = ""
+        self._made, self._width, self._dropped = 0, 0, -math.inf
         self._row_T: NDArray[np.int32] = np.zeros(0, np.int32)
         self._held = 0
         self._begin()
@@ -108,6 +112,52 @@ class SeveralSearch:
         """Release the memory of the network and its bounds."""
         self._monitor.release(self._held)
         self._held = 0
+
+    def run(self, *, compare: bool = False) -> float:
+        """Search until no path is better, a limit is reached, or another method is expected to take less work.
+
+        Parameters
+        ----------
+        compare : bool
+            Whether to stop before a search that is expected to take more work than visiting all nodes.
+
+        Returns
+        -------
+        float
+            0, or the work that is expected for the next search relative to that of the reduction.
+        """
+        try:
+            while not self.done:
+                if compare and self._width:
+                    work = _LABEL_WORK * _WIDER * self._made / max(self._outcomes(), 1.0)
+                    if self._made * _WIDER > _SMALL and work > 1:
+                        return work
+                self.step()
+        except LimitReached as reached:
+            self.stopped = str(reached)
+        return 0.0
+
+    def _outcomes(self) -> float:
+        """Return how many outcomes of nodes within the bounds on amounts the reduction would evaluate, at most."""
+        net, amounts = self._net, self._amounts
+        width_VK = np.where(
+            amounts.least > amounts.safe, 0.0, amounts.safe.astype(float) - np.maximum(amounts.least, amounts.settled)
+        )
+        width_VK = np.maximum(width_VK, 0.0) + 1
+        # both sides of a resource are one amount
+        resources, first = np.unique(net.resource_K, return_index=True)
+        nodes_V = np.ones(net.n_places)
+        for d, k in zip(resources, first, strict=True):
+            if d >= 0:
+                nodes_V *= width_VK[:, net.resource_K == d].min(axis=1) if (net.resource_K == d).sum() > 1 else width_VK[:, k]
+        nodes_V[(amounts.least > amounts.safe).any(axis=1)] = 0
+        rows = len(net.network.tail) / max(net.n_places, 1)
+        if net.wait_of_state is not None:
+            return float(nodes_V.sum()) * rows * self._model.horizon
+        level = np.add.reduceat(nodes_V, net.network.level_indptr[:-1])
+        with np.errstate(over="ignore"):
+            paths = max(rows, 1.0) ** np.arange(len(level), dtype=float)
+        return float(np.minimum(level, paths).sum()) * rows
 
     def step(self) -> None:
         """Improve prices and arcs, then search with more labels than before.
@@ -192,7 +242,7 @@ class SeveralSearch:
                     monitor.reserve(per_candidate * scratch_room, "labels that arrive at one place")
                     scratch = _candidates(scratch_room, sides)
         finally:
-            self.labels += int(counts[kernels.MADE])
+            self._made = int(counts[kernels.MADE])
             self._dropped = max(self._dropped, self.value + self.tolerance)
             best, cut = labels.best.tolist()
             if best > self.value:
@@ -203,7 +253,7 @@ class SeveralSearch:
         self.bound = min(self.bound, cut)
         self._size_L = labels.size_L
 
-    def conclude(self, stopped: str) -> Path:
+    def conclude(self) -> Path:
         """Return the best path with bounds on its value and on that of any other path.
 
         Raises
@@ -211,7 +261,7 @@ class SeveralSearch:
         LimitReached
             If the search was stopped before a path was found.
         """
-        horizon, model = self._model.horizon, self._model
+        horizon, model, stopped = self._model.horizon, self._model, self.stopped
         sizes = np.zeros(horizon, np.int64)
         sizes[: min(len(self._size_L) - 1, horizon)] = self._size_L[1 : horizon + 1]
         if self.value == -math.inf:
@@ -246,29 +296,6 @@ class SeveralSearch:
         model = self._model
         gained = float(np.maximum(model.row_reward, 0).max(initial=0.0)) * self._longest
         return (gained + self._end_size) * (1 + 2.0**-40)
-
-
-def best_of_several(problem: Problem, monitor: ResourceMonitor) -> Path:
-    """Return the best path of a deterministic model with one first state.
-
-    Parameters
-    ----------
-    problem : Problem
-    monitor : ResourceMonitor
-        If a limit stops the search after a path was found, the best path so far is returned.
-
-    Raises
-    ------
-    LimitReached
-        If time or memory runs out before a path was found.
-    """
-    search, stopped = SeveralSearch(problem, monitor), ""
-    try:
-        while not search.done:
-            search.step()
-    except LimitReached as reached:
-        stopped = str(reached)
-    return search.conclude(stopped)
 
 
 def _grain(problem: Problem) -> float:

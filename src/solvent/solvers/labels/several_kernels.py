@@ -30,13 +30,13 @@ FITS, NO_ROOM, NO_SCRATCH = 0, 1, 2
 #: Entries of `Labels.best`: the value of the best path, and the highest bound of a label left out for lack of room.
 BEST, CUT = 0, 1
 #: Number of labels of a place, the best first, with which another one is compared.
-_COMPARED = 1024
+_COMPARED = 256
 #: Number of candidates from which those with equal amounts are merged before they are compared.
 _MANY = 128
 #: Relative difference up to which values on a network with cycles count as equal.
 _SAME = 2.0**-46
 #: Iterations without a lower bound after which prices change by smaller steps, and the smallest of these.
-_PATIENCE, _SMALLEST_STEP = 4, 0.02
+_PATIENCE, _SMALLEST_STEP = 3, 0.01
 
 
 class Prices(NamedTuple):
@@ -338,6 +338,9 @@ def _insert(bound, price_K, out_prices):
     """Insert prices into those with the lowest bounds, sorted; slot 0 is left free for the next ones to try."""
     bound_M, price_MK = out_prices.bound_M, out_prices.price_MK
     m = bound_M.shape[0] - 1
+    for i in range(1, m + 1):
+        if bound_M[i] == bound and np.all(price_MK[i] == price_K):
+            return
     if bound >= bound_M[m]:
         return
     while m > 1 and bound_M[m - 1] > bound:
@@ -411,7 +414,7 @@ def prepare(network, sides, tries, known, tolerance, out_amounts, out_prices, ou
         _insert(_bound_at_start(sides, out_prices, try_slot), started[m], out_prices)
     if slots > 0:
         price_K[:] = out_prices.price_MK[1]
-    lowest, step, stalled = bound_M[1], 1.0, 0
+    lowest, step, stalled = bound_M[1], 0.25 if slots > 0 else 1.0, 0
     for t in range(tries):
         out_prices.price_MK[0] = price_K
         _fill_values(network, sides, try_slot, no, worth_R, out_prices, halt)

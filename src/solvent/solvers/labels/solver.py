@@ -13,7 +13,7 @@ from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.base import Answer, Estimate, Refusal, Run, check_limits
 from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.labels.search import best_path
-from solvent.solvers.labels.several import best_of_several
+from solvent.solvers.labels.several import SeveralSearch
 from solvent.solvers.problem import Problem
 from solvent.solvers.solution import Stats
 
@@ -48,21 +48,36 @@ class LabelsSolver:
         return None
 
     def estimate(self, problem: Problem, run: Run) -> Estimate:
-        """Return 0: where there is no randomness, no other method is faster."""
-        plain = run.options.arrays is None and run.options.resolution == 0
-        return Estimate(0.0 if plain else float("inf"))
+        """Return the expected work; 0 if the search, which is kept for the solve, has found the best path.
 
-    def discard(self, prepared: object, run: Run) -> None:
-        """Do nothing: nothing was prepared."""
+        For one resource with limits on one side no other method is faster. Other problems are searched with more and
+        more labels, as long as that is expected to take less work than another method.
+        """
+        if run.options.arrays is not None or run.options.resolution != 0:
+            return Estimate(float("inf"))
+        if _is_plain(problem):
+            return Estimate(0.0)
+        if not run.options.prune:
+            return Estimate(float("inf"))
+        search = SeveralSearch(problem, run.monitor)
+        return Estimate(search.run(compare=True), search)
 
-    def solve(self, problem: Problem, run: Run, prepared: object = None) -> Answer:
+    def discard(self, prepared: SeveralSearch | None, run: Run) -> None:
+        """Release the memory of a search."""
+        if prepared is not None:
+            prepared.release()
+
+    def solve(self, problem: Problem, run: Run, prepared: SeveralSearch | None = None) -> Answer:
         """Search for the best path."""
         monitor = run.monitor
         model, lattice = problem.model, problem.lattice
         if _is_plain(problem):
             path = best_path(model, SingleResource.of(lattice).from_zero(), monitor, problem.drift)
         else:
-            path = best_of_several(problem, monitor)
+            search = prepared or SeveralSearch(problem, monitor)
+            if not search.stopped:
+                search.run()
+            path = search.conclude()
         if path.stopped and not run.options.unfinished:
             raise LimitReached(path.stopped)
         amounts = None if problem.is_exact else max(path.sizes, default=0)
