@@ -38,6 +38,9 @@ _SAME = 2.0**-46
 #: Iterations without a lower bound after which prices change by smaller steps, and the smallest of these.
 _PATIENCE, _SMALLEST_STEP = 3, 0.01
 
+#: Iterations between two removals of arcs, and a number of arcs so small that better prices do not matter.
+_EVERY, _FEW = 8, 32
+
 
 class Prices(NamedTuple):
     """Prices of the sides, and what is earned at each of them from each place on.
@@ -333,6 +336,15 @@ def _walk(network, sides, prices, m, out_used_K, out_row_L):
     return earned + network.end_value[place], length, keeps
 
 
+@jit(inner=True)
+def _count_arcs(network):
+    """Return the number of arcs that remain."""
+    arcs = np.int64(0)
+    for v in range(network.arc_end.shape[0]):
+        arcs += network.arc_end[v] - network.arc_indptr[v]
+    return arcs
+
+
 @jit(inline="always")
 def _insert(bound, price_K, out_prices):
     """Insert prices into those with the lowest bounds, sorted; slot 0 is left free for the next ones to try."""
@@ -428,6 +440,12 @@ def prepare(network, sides, tries, known, tolerance, out_amounts, out_prices, ou
             out_row_L[:length] = row_L[:length]
         if min(lowest, bound) <= best + tolerance:
             return best, found, np.int64(-1)
+        if best > -np.inf and t % _EVERY == _EVERY - 1:
+            first_slot = np.int64(1)
+            _fill_values(network, sides, first_slot, no, worth_R, out_prices, halt)
+            _remove_arcs(network, sides, out_prices, first_slot, best + tolerance, worth_R, ahead_V, halt)
+            if _count_arcs(network) <= _FEW:
+                break
         if bound < lowest:
             lowest, stalled = bound, 0
         else:
@@ -466,10 +484,7 @@ def prepare(network, sides, tries, known, tolerance, out_amounts, out_prices, ou
     for m in range(1, bound_M.shape[0]):
         if bound_M[m] < np.inf:
             _fill_values(network, sides, np.int64(m), yes, worth_R, out_prices, halt)
-    arcs = np.int64(0)
-    for v in range(n_places):
-        arcs += network.arc_end[v] - network.arc_indptr[v]
-    return best, found, arcs
+    return best, found, _count_arcs(network)
 
 
 @jit(inner=True)
