@@ -14,7 +14,7 @@ is what was spent; lower limits are a side whose amount is minus what was spent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,18 +121,19 @@ class PathNetwork:
     ) -> PathNetwork:
         """Return the network whose places and arcs a kernel found."""
         level_indptr, arc_indptr, tail, row, state, ends = found
+        arrays = ModelArrays.of(model)
         kept = 8 * len(tail) + 36 * len(state) + 16 * limit_LK.size
         monitor.reserve(kept, "a network of places")
         end_value = np.where(ends, model.end_value[state], -np.inf)
         network = kernels.Network(
-            level_indptr, arc_indptr[:-1], arc_indptr[1:].copy(), tail, row, np.ascontiguousarray(model.row_reward),
+            level_indptr, arc_indptr[:-1], arc_indptr[1:].copy(), tail, row, arrays.row_reward,
             cost_RK, end_value, is_cyclic,
         )  # fmt: skip
         finite = np.where(sides.limit_HK == PLUS_INFINITY, MINUS_INFINITY, sides.limit_HK)
         last_limited = len(finite) - 1 - np.argmax((finite != MINUS_INFINITY)[::-1], axis=0)
         final_K = finite[last_limited, np.arange(len(sides.sign))]
         made = kernels.Sides(
-            np.ascontiguousarray(limit_LK), np.ascontiguousarray(end_limit_LK), sides.initial_K, sides.floor_K,
+            np.array(limit_LK), np.array(end_limit_LK), sides.initial_K, sides.floor_K,
             sides.ceiling_K, final_K, last_K,
         )  # fmt: skip
         return cls(network, made, sides.resource, wait_of_state, kept + taken)
@@ -152,23 +153,6 @@ class PathNetwork:
         at = int(np.argmax(can >= 0))
         longer = horizon - len(row_T)
         return np.concatenate([row_T[:at], np.full(longer, can[at]), row_T[at:]])
-
-    def without_cycles(self) -> PathNetwork | None:
-        """Return the network of the arcs that remain if it has no cycles, with places numbered anew; else None."""
-        level_indptr, arc_indptr, tail, row, place = kernels.level_again(self.network)
-        if len(place) == 0:
-            return None
-        shape = (len(level_indptr) - 1, len(self.sides.final_K))
-        network = self.network._replace(
-            level_indptr=level_indptr, arc_indptr=arc_indptr[:-1], arc_end=arc_indptr[1:].copy(), tail=tail, row=row,
-            end_value=self.network.end_value[place], is_cyclic=False,
-        )  # fmt: skip
-        sides = self.sides._replace(
-            limit_LK=np.ascontiguousarray(np.broadcast_to(self.sides.limit_LK[0], shape)),
-            end_limit_LK=np.ascontiguousarray(np.broadcast_to(self.sides.end_limit_LK[0], shape)),
-            last_K=np.full(shape[1], shape[0]),
-        )
-        return replace(self, network=network, sides=sides)
 
     @property
     def _start_waits(self) -> bool:

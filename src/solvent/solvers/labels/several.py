@@ -139,19 +139,16 @@ class SeveralSearch:
 
     def _outcomes(self) -> float:
         """Return how many outcomes of nodes within the bounds on amounts the reduction would evaluate, at most."""
-        net, amounts = self._net, self._amounts
-        width_VK = np.where(
-            amounts.least > amounts.safe, 0.0, amounts.safe.astype(float) - np.maximum(amounts.least, amounts.settled)
-        )
-        width_VK = np.maximum(width_VK, 0.0) + 1
-        # both sides of a resource are one amount
-        resources, first = np.unique(net.resource_K, return_index=True)
-        nodes_V = np.ones(net.n_places)
-        for d, k in zip(resources, first, strict=True):
-            if d >= 0:
-                nodes_V *= width_VK[:, net.resource_K == d].min(axis=1) if (net.resource_K == d).sum() > 1 else width_VK[:, k]
-        nodes_V[(amounts.least > amounts.safe).any(axis=1)] = 0
-        rows = len(net.network.tail) / max(net.n_places, 1)
+        net, (least, safe, settled, _) = self._net, self._amounts
+        with self._monitor.borrowed(40 * least.size, "an estimate of the work"):
+            # settled amounts count as one
+            width_VK = safe.astype(float) - np.maximum(least, settled) + 1
+            nodes_V = np.ones(net.n_places)
+            for d in set(net.resource_K.tolist()) - {-1}:
+                # both sides of a resource are one amount
+                nodes_V *= np.maximum(width_VK[:, net.resource_K == d].min(axis=1), 1.0)
+            nodes_V[(least > safe).any(axis=1)] = 0
+        rows = len(net.network.tail) / net.n_places
         if net.wait_of_state is not None:
             return float(nodes_V.sum()) * rows * self._model.horizon
         level = np.add.reduceat(nodes_V, net.network.level_indptr[:-1])

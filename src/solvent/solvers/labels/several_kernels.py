@@ -645,6 +645,8 @@ def search(network, sides, amounts, prices, tolerance, width, stop, scratch, out
                 return
             n = np.int64(0)
             for a in range(arc_indptr[v], arc_end[v]):
+                if halt[0]:
+                    return
                 u, r = tail[a], row[a]
                 reward = row_reward[r]
                 for i in range(old_begin[u], old_end[u]):
@@ -697,7 +699,7 @@ def search(network, sides, amounts, prices, tolerance, width, stop, scratch, out
             made = counts[LABELS]
             for at in range(n):
                 i = order[at]
-                if c_bound[i] <= best[BEST] + tolerance:
+                if halt[0] or c_bound[i] <= best[BEST] + tolerance:
                     break  # as are all that follow
                 low = begin[v]
                 if _is_dominated(low, min(made, low + _COMPARED), c_amount, c_value, i, amount_NK, value_N):
