@@ -14,7 +14,10 @@ from matplotlib.figure import Figure
 import solvent
 from catalog import crowd, ridge, shrinking
 from solvent import Budget, ModelError, PolicyError, instances, plot
+from solvent.model.budget import resolve
+from solvent.model.lattice import Lattice
 from solvent.plot.style import CATEGORIES
+from solvent.policy.table import AugmentedPolicy
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
@@ -235,3 +238,39 @@ def test_what_is_refused(van):
     gap = instances.markov_gap()
     with pytest.raises(ModelError, match="resource: expected None, since the policy does not depend on what was"):
         plot.policy(solvent.MarkovPolicy(gap, [[0], [1]]), resource="cost")
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_runs_of_several_resources_show_every_decision_at_each_amount(mirrored):
+    """Runs of nodes that differ in another amount overlap."""
+    sign = -1 if mirrored else 1
+    b = solvent.CMDP.builder(horizon=1, start="s", resources=["a", "x"], actions=["one", "two", "three"])
+    for action in ("one", "two", "three"):
+        b.add("s", action, outcomes=[(1, "s", [1, 1])])
+    model = b.build()
+    side = "lower" if mirrored else "upper"
+    limits = resolve(model, {"a": 9, "x": Budget(**{side: [sign * 9]})})
+    # for each amount of "a" the ends of the runs; without the settled node at a = 2, the outermost run goes on
+    nodes = {0: [(2, 0), (5, 1), (7, 0)], 1: [(3, 2), (5, 1)], 2: [(6, 1)]}
+    entries = [([a, sign * x], action) for a, runs in nodes.items() for x, action in runs]
+    entries.append(([0, -20 * sign], 2))
+    low, high = (-100, -10) if not mirrored else (10, 100)
+    policy = AugmentedPolicy.from_nodes(
+        model, Lattice.fit(model, limits), limits, lookup="at_least" if mirrored else "at_most",
+        layers=[([0] * len(entries), [spent for spent, _ in entries], [action for _, action in entries])],
+        settled=[(np.array([[9, low]]), np.array([[8, high]]))],
+    )  # fmt: skip
+    assert len(policy) == 7
+    axes = plot.policy(policy, resource="x")
+    for amount in range(-12, 10):
+        spent = sign * amount
+        expected = set()
+        for a in nodes:
+            node = policy.node(0, 0, [a, spent])
+            if node >= 0:
+                expected.add(model.actions[policy.action_N[node]])
+        height = spent - 0.01 if mirrored else 9 - spent + 0.01
+        height += 0.02 * mirrored
+        if axes.get_ylim()[0] < height < axes.get_ylim()[1]:
+            assert set(shown(axes, 0, height)) == expected, spent
+    assert shown(plot.policy(policy, resource="a"), 0, 9 - 2) == ["two"]

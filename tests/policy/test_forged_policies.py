@@ -12,6 +12,7 @@ import solvent
 from solvent import CMDP, PolicyError, SolventError
 from solvent.core.archives import compress, read_archive, write_archive
 from solvent.policy.files import from_bytes
+from solvent.policy.locate import COLLAPSED
 from solvent.policy.table import AugmentedPolicy
 from solvent.policy.writing import to_bytes
 
@@ -119,6 +120,37 @@ def test_pointers_that_wrap_around_are_refused(name: str) -> None:
             changed[at] = value
             with pytest.raises(SolventError, match=name):
                 from_bytes(write_archive({**arrays, name: changed}, header), MODEL)
+
+
+def test_runs_without_a_resource_are_refused() -> None:
+    """The arrays are valid, but there is no amount to look up."""
+    b = CMDP.builder(horizon=1, start="s", resources=["x"], budget={"x": None})
+    b.add("s", "go", outcomes=[(1, "s", 1)])
+    model = b.build()
+    arrays, header = read_archive(to_bytes(solvent.solve(model, method="reduction").policy))
+    assert from_bytes(write_archive(arrays, header), model).resources == ()
+    with pytest.raises(PolicyError, match="lookup: expected equal, as no resource is tracked, found at_most"):
+        from_bytes(write_archive(arrays, header | {"lookup": "at_most"}), model)
+
+
+@pytest.mark.parametrize("lookup", ["equal", "at_most", "at_least"])
+def test_settled_amounts_without_intervals_are_refused(lookup: str) -> None:
+    arrays, header = PARTS
+    rest = {name: array.copy() for name, array in arrays.items() if not name.startswith("settled")}
+    rest["spent_ND"][0] = COLLAPSED
+    with pytest.raises(PolicyError, match="settled: expected both ends, as some amount is settled, found none"):
+        from_bytes(write_archive(rest, header | {"lookup": lookup}), MODEL)
+
+
+@pytest.mark.parametrize("lookup", ["at_most", "at_least"])
+def test_another_look_up_with_a_valid_checksum_is_verified(lookup: str) -> None:
+    """Every query still has an answer or none, and `verify` judges the decisions that the file really makes."""
+    policy = from_bytes(forged(lookup=lookup), MODEL)
+    assert isinstance(policy, AugmentedPolicy)
+    assert policy.lookup == lookup
+    report = solvent.verify(MODEL, policy)
+    assert report.feasible == all(spent <= 3 for spent in report.worst_spent_by_step["fuel"])
+    policy.table()
 
 
 def test_arrays_that_the_format_does_not_have_are_refused() -> None:

@@ -44,7 +44,14 @@ def some_policy(n_resources=2, settle=True, lookup="equal", names=True):
     return model, AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers, settled=settled, lookup=lookup)
 
 
-CASES = [some_policy(), some_policy(settle=False), some_policy(0, settle=False), some_policy(1, False, "at_most")]
+CASES = [
+    some_policy(),
+    some_policy(settle=False),
+    some_policy(0, settle=False),
+    some_policy(1, False, "at_most"),
+    some_policy(2, True, "at_most"),
+    some_policy(3, False, "at_least"),
+]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -113,7 +120,7 @@ WRONG_HEADERS = {
     "resources": [["r0"], ["r0", "r0"], [1, 2], None],
     "units": [["1/6"], ["0", "1"], ["-1", "1"], [1, 2], ["x", "1"]],
     "upper": [[["1"]], [[None], [None]], None, [["x", "y"], ["x", "y"]], [1, 2]],
-    "lookup": ["at_most", "near", None, []],
+    "lookup": ["near", None, []],
     "fingerprint": [None, 3],
     "initial": [["0"], ["0", "x"], [0, 0], None, ["1", "0"], ["0", "1e-9"], "00"],
 }

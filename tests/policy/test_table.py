@@ -219,7 +219,7 @@ def test_wrong_layers_are_refused():
         ([layers[0]], None, "equal", "layers: expected 2, one per step, found 1"),
         ([([0, 0], [[0, 0], [0, 0]], [0, 1]), layers[1]], None, "equal", "step 0, state 'home': expected one action"),
         ([([0], [[0, 0]], [9]), layers[1]], None, "equal", "step 0: expected actions from 0 to 1"),
-        (layers, None, "at_most", "lookup: expected one tracked resource"),
+        ([*layers, layers[1]], None, "equal", "layers: expected 2, one per step, found more"),
     ]
     for given_layers, settled, lookup, message in wrong:
         with pytest.raises(PolicyError, match=message):

@@ -117,7 +117,8 @@ def test_a_penalty_is_no_substitute_for_minus_infinity():
 def test_random_problems(tiny):
     value = oracle.optimum(tiny.model, tiny.budget)
     event("infeasible" if value == INFEASIBLE else "feasible")
-    for method in ("reduction", "hash", "plain", "auto"):
+    methods = ["reduction", "hash", "plain", "auto"]
+    for method in methods + ["grid"] * bool(resolve(tiny.model, tiny.budget).resources):
         check(tiny.model, tiny.budget, run(method, tiny.model, tiny.budget), value)
 
 

@@ -24,6 +24,7 @@ from solvent.policy.holders import HasPolicy, policy_of
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy
 from solvent.policy.nodes import NodeTable
+from solvent.policy.runs import run_bounds
 from solvent.policy.table import AugmentedPolicy
 
 #: Ends of intervals beyond this many ticks count as infinite.
@@ -32,6 +33,10 @@ _FAR = 2**61
 _LOWEST_CELL = 1 / 120
 _MOST_ROWS_OF_LEGEND = 13
 _OTHERS = -1
+#: Sums of probabilities up to this one are rounding errors.
+_LEAST_WEIGHT = 1e-9
+#: Low and high ends of ranges of amounts, in ticks.
+_Ranges = tuple[list[float | int], list[float | int]]
 
 
 @dataclass(frozen=True)
@@ -204,46 +209,67 @@ def _node_cells(policy: NodeTable, state: Hashable, axis: _Axis) -> Cells:
     for step in covered:
         first = int(policy.step_indptr[step])
         group = first + int(np.searchsorted(policy.group_state[first : int(policy.step_indptr[step + 1])], index))
-        keys, cell, action, weight = _choices(policy, group, axis.d)
+        node, action, weight = _choices(policy, group)
         if axis.d is None:
-            low, high = [-math.inf], [math.inf]
+            cell, ends = np.zeros(len(node), np.int64), ([-math.inf], [math.inf])
         else:
-            low, high = axis.amounts(step, *_reachable(policy, axis.d, *_intervals(policy, group, axis.d, keys)))
-        owner, action, left, right = _shares(cell, action, weight, len(keys))
-        bottom, top = np.array(low)[owner], np.array(high)[owner]
+            if policy.lookup != "equal" and axis.d == len(policy.resources) - 1:
+                cell, action, weight, ranges = _runs(policy, group, node, action, weight)
+            else:
+                cell, ranges = _amounts(policy, group, node, axis.d)
+            ends = axis.amounts(step, *_reachable(policy, axis.d, *ranges))
+        owner, action, left, right = _shares(cell, action, weight, len(ends[0]))
+        bottom, top = (np.array(end)[owner] for end in ends)
         kept = bottom <= top  # other amounts lie beyond the floor or the ceiling
         columns = np.full(len(owner), step), bottom, top, left, right, action
         parts.append(tuple(column[kept] for column in columns))
     return _join(parts)
 
 
-def _choices(policy: NodeTable, group: int, d: int | None) -> tuple[list[int], Any, Any, Any]:
-    """Return the distinct amounts of a group, and the amount (index), action and weight of each choice."""
+def _choices(policy: NodeTable, group: int) -> tuple[Any, Any, Any]:
+    """Return the node, counted from the first of the group, the action and the weight of each choice."""
     nodes = np.arange(int(policy.node_indptr[group]), int(policy.node_indptr[group + 1]))
-    ticks = np.zeros(len(nodes), np.int64) if d is None else policy.spent_ND[nodes, d]
-    keys, cell = np.unique(ticks, return_inverse=True)
     if isinstance(policy, AugmentedPolicy):
-        return keys.tolist(), cell, policy.action_N[nodes].astype(np.int64), np.ones(len(nodes))
+        return np.arange(len(nodes)), policy.action_N[nodes].astype(np.int64), np.ones(len(nodes))
     assert isinstance(policy, RandomizedPolicy)
     owner, choice = spread(policy.choice_indptr, nodes)
-    return keys.tolist(), cell[owner], policy.action_C[choice], policy.probability_C[choice]
+    return owner, policy.action_C[choice], policy.probability_C[choice]
 
 
-def _intervals(policy: NodeTable, group: int, d: int, keys: list[int]) -> tuple[list[float | int], list[float | int]]:
-    """Return the range of amounts, in ticks, to which each key of a group applies."""
-    if policy.lookup == "at_most":
-        return [-math.inf, *keys[:-1]], list(keys)
-    if policy.lookup == "at_least":
-        return list(keys), [*keys[1:], math.inf]
-    low: list[float | int] = list(keys)
-    high: list[float | int] = list(keys)
-    if keys and keys[0] == COLLAPSED:
-        assert policy.settled_low_GD is not None
-        assert policy.settled_high_GD is not None
-        ends = int(policy.settled_low_GD[group, d]), int(policy.settled_high_GD[group, d])
-        low[0] = ends[0] if ends[0] > -_FAR else -math.inf
-        high[0] = ends[1] if ends[1] < _FAR else math.inf
-    return low, high
+def _amounts(policy: NodeTable, group: int, node: Any, d: int) -> tuple[Any, _Ranges]:
+    """Return the position of each choice's amount among those of a group, and these amounts or settled intervals."""
+    keys, cell = np.unique(policy.spent_ND[int(policy.node_indptr[group]) + node, d], return_inverse=True)
+    low, high = keys.copy(), keys.copy()
+    if keys[0] == COLLAPSED and policy.settled_low_GD is not None and policy.settled_high_GD is not None:
+        low[0], high[0] = policy.settled_low_GD[group, d], policy.settled_high_GD[group, d]
+    return cell, (_open(low), _open(high))
+
+
+def _runs(policy: NodeTable, group: int, node: Any, action: Any, weight: Any) -> tuple[Any, Any, Any, _Ranges]:
+    """Return cell, action and weight of all choices on runs of the last resource, and the ranges of the cells.
+
+    Runs of nodes that differ in other amounts overlap; the cells lie between neighboring ends of any of them.
+    """
+    low, high = run_bounds(policy, group)
+    if policy.lookup == "at_most":  # a cell begins where the one below ends
+        low = np.where(low == MINUS_INFINITY, low, low - 1)
+    else:
+        high = np.where(high == PLUS_INFINITY, high, high + 1)
+    ends = np.unique(np.concatenate([low, high]))
+    begin, end = np.searchsorted(ends, low)[node], np.searchsorted(ends, high)[node]
+    taken, place = np.unique(action, return_inverse=True)
+    change_AK = np.zeros((len(taken), len(ends)))
+    np.add.at(change_AK, (place, begin), weight)
+    np.add.at(change_AK, (place, end), -weight)
+    weight_AK = np.cumsum(change_AK, axis=1)
+    chosen, cell = np.nonzero(weight_AK > _LEAST_WEIGHT)
+    used, position = np.unique(cell, return_inverse=True)
+    return position, taken[chosen], weight_AK[chosen, cell], (_open(ends[used]), _open(ends[used + 1]))
+
+
+def _open(ticks: NDArray[np.int64]) -> list[float | int]:
+    """Return ends of ranges, infinite where they are far away."""
+    return [end if abs(end) < _FAR else math.copysign(math.inf, end) for end in ticks.tolist()]
 
 
 def _reachable(

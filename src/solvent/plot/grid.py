@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -188,13 +187,11 @@ class _Reader:
 
 def _ticks(policy: NodeTable, d: int, spent: Fraction) -> int:
     """Return an amount in the policy's ticks, rounded if the policy applies to amounts between ticks."""
-    ticks = spent / policy.units[d]
-    if policy.lookup == "at_least":
-        return math.floor(ticks)
-    if ticks.denominator != 1 and policy.lookup == "equal":
+    ticks = policy.to_ticks(d, spent)
+    if ticks is None:
         unit = format_amount(policy.units[d])
         raise PolicyError("spent", f"{policy.resources[d]} in whole multiples of {unit}", format_amount(spent))
-    return math.ceil(ticks)
+    return ticks
 
 
 def _draw_ground(axes: Axes, model: CMDP, layout: GridLayout, plan: _Plan) -> list[Artist]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,64 +15,103 @@ from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import ACCOUNTS, Lookup, NodeTable
+from solvent.policy.search import changes
+
+#: Settled intervals of a step by state: arrays of shape (S, D).
+Settled = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
-class Arrangement:
-    """Sorted nodes: the common fields of a `NodeTable`, and the entries that each node came from.
+class SortedLayer:
+    """The N nodes of one step, sorted by state and amounts, and the E entries that they came from.
 
     Attributes
     ----------
-    parts : dict
-        Keyword arguments of a `NodeTable`.
-    order : list of ndarray of int64
-        Per step, the positions of the entries in the order of their nodes.
-    node : list of ndarray of int64
-        Per step, the node of each of these entries, numbered over all steps.
+    state : ndarray of int32, shape (N,)
+    spent_ND : ndarray of int64, shape (N, D)
+    order : ndarray of int64, shape (E,), or slice
+        Positions of the entries in the order of their nodes; a slice of all if they were given in this order.
+    is_first : ndarray of bool, shape (E,)
+        Which of these entries is the first of its node.
     """
 
-    parts: dict[str, Any]
-    order: list[NDArray[np.int64]]
-    node: list[NDArray[np.int64]]
+    state: NDArray[np.int32]
+    spent_ND: NDArray[np.int64]
+    order: NDArray[np.int64] | slice
+    is_first: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, state: Any, spent: Any, n_tracked: int, settled: Settled | None) -> SortedLayer:
+        """Return the nodes of entries (state, spent); equal entries share a node."""
+        state = np.asarray(state, np.int32)
+        spent_ED = np.asarray(spent, np.int64).reshape(len(state), n_tracked)
+        if settled is not None:
+            spent_ED = _collapse(state, spent_ED, *(np.asarray(end, np.int64) for end in settled))
+        order: NDArray[np.int64] | slice = slice(None)
+        if not _is_sorted(state, spent_ED):
+            order = np.lexsort([*spent_ED.T[::-1], state])
+            state, spent_ED = state[order], spent_ED[order]
+        new = changes(state, *spent_ED.T)
+        return cls(state[new], spent_ED[new], order, new)
+
+    def needed_in_runs(self, action_N: NDArray[Any], lookup: Lookup) -> NDArray[np.bool_]:
+        """Return which nodes a look-up of runs needs, given the actions; the others would find the same action.
+
+        Examples
+        --------
+        >>> layer = SortedLayer.of([0, 0, 0, 0], [[5, 1], [5, 2], [5, 3], [6, 4]], 2, None)
+        >>> layer.needed_in_runs(np.array([7, 7, 8, 8]), "at_most").tolist()
+        [False, True, True, True]
+        >>> layer.needed_in_runs(np.array([7, 7, 8, 8]), "at_least").tolist()
+        [True, False, True, True]
+        """
+        if lookup == "equal" or not len(action_N):
+            return np.ones(len(action_N), bool)
+        first = changes(self.state, *self.spent_ND.T[:-1])
+        needed = first | changes(action_N)
+        if lookup == "at_most":
+            return np.append(needed[1:], True)
+        # a collapsed amount is stored first, although it counts as more than all others
+        begin = np.flatnonzero(first)
+        end = np.append(begin[1:], len(first))
+        collapsed = (self.spent_ND[begin, -1] == COLLAPSED) & (end - begin > 1)
+        begin, end = begin[collapsed], end[collapsed]
+        needed[begin] = action_N[begin] != action_N[end - 1]
+        needed[begin + 1] = True
+        return needed
 
 
-def arrange(
+def numbered_layers(layers: Iterable[Any], horizon: int) -> Iterator[tuple[int, Any]]:
+    """Yield each step with its layer; raise a `PolicyError` unless there is one per step."""
+    count = 0
+    for count, layer in enumerate(layers, 1):
+        if count > horizon:
+            raise PolicyError("layers", f"{horizon}, one per step", "more")
+        yield count - 1, layer
+    if count < horizon:
+        raise PolicyError("layers", f"{horizon}, one per step", str(count))
+
+
+def arranged(
     model: CMDP,
     lattice: Lattice | NodeTable,
     limits: Limits,
-    entries: Sequence[tuple[NDArray[Any], NDArray[np.int64]]],
-    settled: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]] | None,
+    nodes: Sequence[tuple[NDArray[np.int32], NDArray[np.int64]]],
+    settled: Sequence[Settled] | None,
     lookup: Lookup,
-) -> Arrangement:
-    """Sort the entries (state, spent) of each step into nodes; equal entries share a node."""
-    n_tracked = len(lattice.resources)
-    if len(entries) != model.horizon:
-        raise PolicyError("layers", f"{model.horizon}, one per step", str(len(entries)))
-    if lookup != "equal" and (n_tracked != 1 or settled is not None):
-        raise PolicyError("lookup", "one tracked resource and nothing settled", f"{lookup!r} with {n_tracked}")
-    group_counts, states, sizes, spents, orders, nodes, ends = [], [], [], [], [], [], []
-    n_nodes = 0
-    for step, (state, given) in enumerate(entries):
-        state, spent = np.asarray(state, np.int32), np.asarray(given, np.int64).reshape(len(state), n_tracked)
-        if settled is not None:
-            low, high = (np.asarray(end, np.int64)[state] for end in settled[step])
-            spent = np.where((low <= spent) & (spent <= high), COLLAPSED, spent)
-        order = _order(state, spent)
-        state, spent = state[order], spent[order]
-        new_group = np.ones(len(state), bool)
-        np.not_equal(state[1:], state[:-1], out=new_group[1:])
-        new_node = new_group.copy()
-        new_node[1:] |= (spent[1:] != spent[:-1]).any(1)
-        group_state = state[new_group]
-        states.append(group_state)
-        group_counts.append(len(group_state))
-        spents.append(spent[new_node])
-        sizes.append(np.bincount(np.cumsum(new_group)[new_node] - 1, minlength=len(group_state)))
-        orders.append(order)
-        nodes.append(np.cumsum(new_node) - 1 + n_nodes)
-        n_nodes += int(new_node.sum())
-        if settled is not None:
-            ends.append([np.asarray(end, np.int64)[group_state] for end in settled[step]])
+) -> dict[str, Any]:
+    """Return the keyword arguments of a `NodeTable`, given the sorted nodes (state, spent) of each step.
+
+    Raises
+    ------
+    PolicyError
+        If nodes are runs and no resource is tracked.
+    """
+    if lookup != "equal" and not lattice.resources:
+        raise PolicyError("lookup", "'equal' where no resource is tracked", repr(lookup))
+    is_first = [changes(state) for state, _ in nodes]
+    group_states = [state[first] for (state, _), first in zip(nodes, is_first, strict=True)]
+    sizes = [np.diff(np.append(np.flatnonzero(first), len(first))) for first in is_first]
     parts: dict[str, Any] = {
         "fingerprint": model.fingerprint,
         "horizon": model.horizon,
@@ -82,30 +121,44 @@ def arrange(
         "resources": lattice.resources,
         "units": lattice.units,
         "limits": limits,
-        "step_indptr": _indptr([np.array(group_counts)]),
-        "group_state": np.concatenate(states).astype(np.int32, copy=False),
+        "step_indptr": _indptr([np.array([len(states) for states in group_states])]),
+        "group_state": np.concatenate(group_states).astype(np.int32, copy=False),
         "node_indptr": _indptr(sizes),
-        "spent_ND": np.concatenate(spents),
+        "spent_ND": np.concatenate([spent_ND for _, spent_ND in nodes]),
         "lookup": lookup,
         "model": model,
         **{name: getattr(lattice, name).copy() for name in ACCOUNTS},
     }
     if settled is not None:
-        parts["settled_low_GD"] = np.concatenate([low for low, _ in ends])
-        parts["settled_high_GD"] = np.concatenate([high for _, high in ends])
-    return Arrangement(parts, orders, nodes)
+        for side, name in enumerate(("settled_low_GD", "settled_high_GD")):
+            ends = [np.asarray(pair[side], np.int64) for pair in settled]
+            parts[name] = np.concatenate([end[states] for end, states in zip(ends, group_states, strict=True)])
+    return parts
 
 
-def _order(state: NDArray[np.int32], spent_ND: NDArray[np.int64]) -> NDArray[np.int64]:
-    columns = [state, *spent_ND.T]
-    unsorted = np.zeros(max(len(state) - 1, 0), bool)
-    tied = ~unsorted
-    for column in columns:
-        unsorted |= tied & (column[1:] < column[:-1])
+def _collapse(
+    state: NDArray[np.int32],
+    spent_ED: NDArray[np.int64],
+    low_SD: NDArray[np.int64],
+    high_SD: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return amounts with `COLLAPSED` in place of those inside the settled interval of their state."""
+    result = spent_ED
+    for d in np.flatnonzero((low_SD <= high_SD).any(0)).tolist():
+        low, high = (np.ascontiguousarray(ends[:, d])[state] for ends in (low_SD, high_SD))
+        inside = (low <= spent_ED[:, d]) & (spent_ED[:, d] <= high)
+        result = spent_ED.copy() if result is spent_ED else result
+        result[inside, d] = COLLAPSED
+    return result
+
+
+def _is_sorted(state: NDArray[np.int32], spent_ED: NDArray[np.int64]) -> bool:
+    tied = np.ones(max(len(state) - 1, 0), bool)
+    for column in (state, *spent_ED.T):
+        if (tied & (column[1:] < column[:-1])).any():
+            return False
         tied &= column[1:] == column[:-1]
-    if not unsorted.any():
-        return np.arange(len(state))
-    return np.lexsort(columns[::-1])
+    return True
 
 
 def _indptr(sizes: Sequence[NDArray[Any]]) -> NDArray[np.int64]:

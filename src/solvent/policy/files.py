@@ -152,5 +152,6 @@ def _read(
 _read_2 = partial(_read, has_accounts=False)
 
 #: Readers by format. Format 2 is format 1 with a checksum; format 3 has initial amounts, floors, ceilings and several
-#: first states.
+#: first states. Runs of several resources, or with settled amounts, have no format of their own: versions that do not
+#: know them refuse their `lookup`.
 READERS: dict[int, Callable[..., AugmentedPolicy | DiscountedPolicy]] = {1: _read_2, 2: _read_2, 3: _read}

@@ -20,6 +20,7 @@ from solvent.model.ends import read_start
 from solvent.model.resources import as_resources
 from solvent.model.validation import check_horizon, check_names
 from solvent.policy.layout import ACCOUNT_ARRAYS, ARRAYS, SETTLED
+from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import Lookup
 from solvent.policy.table import AugmentedPolicy
 
@@ -176,5 +177,7 @@ def _check_layout(policy: AugmentedPolicy) -> None:
     given = [end for end in ends if end is not None]
     if len(given) == 1 or any(end.shape != (n_groups, n_tracked) for end in given):
         raise PolicyError("settled", f"both ends, of shape ({n_groups}, {n_tracked})", "others")
-    if policy.lookup != "equal" and (n_tracked != 1 or given):
-        raise PolicyError("lookup", "one resource and nothing settled", f"{policy.lookup} with {n_tracked}")
+    if not given and (policy.spent_ND == COLLAPSED).any():
+        raise PolicyError("settled", "both ends, as some amount is settled", "none")
+    if policy.lookup != "equal" and not n_tracked:
+        raise PolicyError("lookup", "equal, as no resource is tracked", policy.lookup)

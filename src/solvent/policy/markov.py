@@ -15,7 +15,7 @@ from solvent.model.budget import Limits, SpentLike, limits_of
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.policy.agent import Agent
-from solvent.policy.arrange import arrange
+from solvent.policy.arrange import SortedLayer, arranged, numbered_layers
 from solvent.policy.choices import Choices, spread
 from solvent.policy.nodes import NO_NODE, Lookup, NodeTable, Spent
 from solvent.policy.plan import PlanRow, plan_rows
@@ -245,14 +245,17 @@ class RandomizedPolicy(NodeTable):
         >>> policy.probabilities(1, 0, 0)
         {0: 0.5, 1: 0.5}
         """
-        arranged = arrange(model, lattice, limits, [layer[:2] for layer in layers], settled, lookup)
-        pairs = list(zip(layers, arranged.order, strict=True))
-        node = np.concatenate(arranged.node)
-        action = np.concatenate([np.asarray(layer[2], np.int64)[order] for layer, order in pairs])
-        weight = np.concatenate([np.asarray(layer[3], np.float64)[order] for layer, order in pairs])
+        nodes, owners, actions, weights, n_nodes = [], [], [], [], 0
+        for step, (state, spent, taken, given) in numbered_layers(layers, model.horizon):
+            layer = SortedLayer.of(state, spent, len(lattice.resources), None if settled is None else settled[step])
+            nodes.append((layer.state, layer.spent_ND))
+            owners.append(np.cumsum(layer.is_first) - 1 + n_nodes)
+            actions.append(np.asarray(taken, np.int64)[layer.order])
+            weights.append(np.asarray(given, np.float64)[layer.order])
+            n_nodes += len(layer.state)
+        node, action, weight = (np.concatenate(each) for each in (owners, actions, weights))
         if len(action) and not 0 <= action.min() <= action.max() < model.n_actions:
             raise PolicyError("layers", f"actions from 0 to {model.n_actions - 1}", f"{action.min()} to {action.max()}")
-        n_nodes = len(arranged.parts["spent_ND"])
         total = np.bincount(node, weight, n_nodes)
         wrong = np.flatnonzero(~(np.abs(total - 1) <= SUM_TOLERANCE))
         if len(wrong) or (weight < 0).any():
@@ -266,7 +269,7 @@ class RandomizedPolicy(NodeTable):
             choice_indptr=np.concatenate([[0], np.cumsum(np.bincount(node, minlength=n_nodes))]).astype(np.int64),
             action_C=action,
             probability_C=merged / total[node],
-            **arranged.parts,
+            **arranged(model, lattice, limits, nodes, settled, lookup),
         )
 
     def probabilities(self, step: int, state: Hashable, spent: Spent) -> dict[Hashable, float]:

@@ -7,6 +7,10 @@ The nodes of a step are contiguous and grouped by state; within a group they inc
 
 A resource is *settled* in a group if its amount no longer matters as long as it lies within an interval; nodes then
 contain `COLLAPSED` in place of the amount.
+
+If the last resource has limits on one side only, a decision that is safe with some amount of it is safe with every
+amount that is further from the limits. One node can then stand for a *run* of such amounts with the same decision; see
+`NodeTable.lookup`.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from solvent.model.resources import Resource
 from solvent.model.rounding import round_to
 from solvent.policy.agent import Agent
 from solvent.policy.locate import COLLAPSED, locate_equal, locate_nearest
-from solvent.policy.search import NOT_FOUND, find
+from solvent.policy.search import NOT_FOUND, changes, find
 from solvent.policy.snapshots import read_amounts, refuse_fields, write_amounts
 
 #: Returned by `NodeTable.locate` where the table has no node.
@@ -76,9 +80,17 @@ class NodeTable:
     settled_low_GD, settled_high_GD : ndarray of int64, shape (G, D), or None
         The settled interval of each group and resource; empty if the low end exceeds the high end.
     lookup : {"equal", "at_most", "at_least"}
-        Which node applies to an amount: the node of this amount ("equal") or, for a single resource, the first node
-        whose amount is not less ("at_most": its decision is for having spent at most its amount), or the last node
-        whose amount is not greater ("at_least").
+        Which node of a group applies to the amounts spent. An amount inside the settled interval of its resource counts
+        as `COLLAPSED`. Then all amounts must be equal ("equal"), or all but the last, and of these nodes it is
+
+        - "at_most": the first whose last amount is not less. A node is the upper end of a run: its decision is for
+          having spent at most its amount. `COLLAPSED` is less than every amount, as settled amounts are the least ones
+          under upper limits: a settled amount without a node of its own has the decision of the first node.
+        - "at_least": the last whose last amount is not greater. A node is the lower end of a run. `COLLAPSED` is
+          greater than every amount, as under lower limits (although it is stored first): a settled amount without a
+          node of its own has the decision of the last node.
+
+        An amount that is not settled thus never has the decision of a `COLLAPSED` node.
     counting : tuple of {"exact", "down", "up"}
         How the costs of each tracked resource are counted in ticks. For a policy on rounded costs, `spent_ND` contains
         sums of rounded costs (Algorithm 4 of the paper).
@@ -172,13 +184,13 @@ class NodeTable:
         bounds = self.node_indptr[first : last + 1]
         node_groups = np.repeat(np.arange(last - first), np.diff(bounds))
         spent_ND, keys_MD = self.spent_ND[bounds[0] : bounds[-1]], ticks_MD
-        if self.lookup != "equal":
-            position = locate_nearest(spent_ND[:, 0], node_groups, ticks_MD[:, 0], groups, self.lookup == "at_most")
-        else:
-            if self.settled_low_GD is not None and self.settled_high_GD is not None:
-                low, high = self.settled_low_GD[first + groups], self.settled_high_GD[first + groups]
-                keys_MD = np.where((low <= ticks_MD) & (ticks_MD <= high), COLLAPSED, ticks_MD)
+        if self.settled_low_GD is not None and self.settled_high_GD is not None:
+            low, high = self.settled_low_GD[first + groups], self.settled_high_GD[first + groups]
+            keys_MD = np.where((low <= ticks_MD) & (ticks_MD <= high), COLLAPSED, ticks_MD)
+        if self.lookup == "equal":
             position = locate_equal(spent_ND, node_groups, keys_MD, groups)
+        else:
+            position = locate_nearest(spent_ND, node_groups, keys_MD, groups, self.lookup == "at_most")
         return np.where(known & (position != NO_NODE), position + bounds[0], NO_NODE)
 
     def settled_at(
@@ -201,27 +213,27 @@ class NodeTable:
         low, high = int(self.node_indptr[group]), int(self.node_indptr[group + 1])
         # sums of continuous costs may not fit 64 bits; they are then beyond all nodes, but not beyond open intervals
         ticks = [min(max(amount, COLLAPSED + 1), PLUS_INFINITY) for amount in ticks]
-        if self.lookup == "at_most":
-            place = low + int(np.searchsorted(self.spent_ND[low:high, 0], ticks[0]))
-            return place if place < high else NO_NODE
-        if self.lookup == "at_least":
-            place = low + int(np.searchsorted(self.spent_ND[low:high, 0], ticks[0], side="right")) - 1
-            return place if place >= low else NO_NODE
-        for d, amount in enumerate(ticks):
-            if (
-                self.settled_low_GD is not None
-                and self.settled_high_GD is not None
-                and self.settled_low_GD[group, d] <= amount <= self.settled_high_GD[group, d]
-            ):
-                amount = COLLAPSED
+        keys = [COLLAPSED if self._is_settled(group, d, amount) else amount for d, amount in enumerate(ticks)]
+        for d, key in enumerate(keys if self.lookup == "equal" else keys[:-1]):
             column = self.spent_ND[low:high, d]
-            low, high = (
-                low + int(np.searchsorted(column, amount)),
-                low + int(np.searchsorted(column, amount, side="right")),
-            )
+            low, high = low + int(np.searchsorted(column, key)), low + int(np.searchsorted(column, key, side="right"))
             if low == high:
                 return NO_NODE
-        return low
+        if self.lookup == "equal":
+            return low
+        column = self.spent_ND[low:high, -1]
+        if self.lookup == "at_most":
+            place = low + int(np.searchsorted(column, keys[-1]))
+            return place if place < high else NO_NODE
+        if keys[-1] == COLLAPSED:
+            return low if column[0] == COLLAPSED else high - 1
+        place = low + int(np.searchsorted(column, keys[-1], side="right")) - 1
+        return place if place >= low and self.spent_ND[place, -1] != COLLAPSED else NO_NODE
+
+    def _is_settled(self, group: int, d: int, amount: int) -> bool:
+        if self.settled_low_GD is None or self.settled_high_GD is None:
+            return False
+        return bool(self.settled_low_GD[group, d] <= amount <= self.settled_high_GD[group, d])
 
     def _group(self, step: int, state: int) -> int:
         first, last = int(self.step_indptr[step]), int(self.step_indptr[step + 1])
@@ -238,7 +250,7 @@ class NodeTable:
         """
         step, index = self.check_step(step), self.find_state(state)
         amounts = self.read_spent(spent)
-        ticks = [self._to_ticks(d, amount) for d, amount in enumerate(amounts)]
+        ticks = [self.to_ticks(d, amount) for d, amount in enumerate(amounts)]
         self._refuse_beyond_ends(amounts)
         place = f"step {step}, state {quote(state)}, spent {self._show(amounts)}"
         for d, amount in enumerate(ticks):
@@ -270,17 +282,27 @@ class NodeTable:
                 "a state for which the policy has a decision at this step",
                 "one that is terminal or that the policy never leads to",
             )
-        low, high = int(self.node_indptr[group]), int(self.node_indptr[group + 1])
-        known = [self._show(self.amounts(node)) for node in range(low, min(high, low + 4))]
-        more = f" or {high - low - 4:,} more" if high - low > 4 else ""
+        nodes = self._outermost(group)
         bound = {"equal": "", "at_most": "at most ", "at_least": "at least "}[self.lookup]
-        if self.lookup == "at_most":
-            known, more = [self._show(self.amounts(high - 1))], ""
-        elif self.lookup == "at_least":
-            known, more = known[:1], ""
+        known = [self._show(self.amounts(node), bound) for node in nodes[:4].tolist()]
+        more = f" or {len(nodes) - 4:,} more" if len(nodes) > 4 else ""
         return PolicyError(
-            place, f"to have spent {bound}{' or '.join(known)}{more}", "an amount that the policy never leads to"
+            place, f"to have spent {' or '.join(known)}{more}", "an amount that the policy never leads to"
         )
+
+    def _outermost(self, group: int) -> NDArray[np.int64]:
+        """Return the nodes of a group or, if nodes are runs, the one nearest to the limits for all other amounts."""
+        low, high = int(self.node_indptr[group]), int(self.node_indptr[group + 1])
+        if self.lookup == "equal":
+            return np.arange(low, high)
+        spent_ND = self.spent_ND[low:high]
+        first = changes(np.zeros(high - low, np.int64), *spent_ND.T[:-1])
+        if self.lookup == "at_most":
+            return np.flatnonzero(np.append(first[1:], True)) + low
+        start = np.flatnonzero(first)
+        size = np.diff(np.append(start, high - low))
+        beside_collapsed = (spent_ND[start, -1] == COLLAPSED) & (size > 1)
+        return np.where(beside_collapsed, start + 1, start) + low
 
     def amounts(self, node: int) -> list[Fraction | None]:
         """Return the amounts spent at a node; None where an amount no longer matters."""
@@ -313,14 +335,18 @@ class NodeTable:
             raise PolicyError("spent", f"amounts of {wanted}, by name or in this order", quote(spent))
         return [exact(value, f"spent, {name}") for value, name in zip(values, self.resources, strict=True)]
 
-    def _to_ticks(self, d: int, amount: Fraction) -> int | None:
+    def to_ticks(self, d: int, amount: Fraction) -> int | None:
+        """Return the ticks that an amount is looked up with: None if none are, between two ticks without runs."""
         whole = amount / self.units[d]
-        if whole.denominator == 1 or self.lookup == "at_least":
+        lookup = self.lookup if d == len(self.resources) - 1 else "equal"
+        if whole.denominator == 1 or lookup == "at_least":
             return whole.__floor__()
-        return whole.__ceil__() if self.lookup == "at_most" else None
+        return whole.__ceil__() if lookup == "at_most" else None
 
-    def _show(self, amounts: Sequence[Fraction | None]) -> str:
+    def _show(self, amounts: Sequence[Fraction | None], bound: str = "") -> str:
         shown = ["anything" if amount is None else format_amount(amount) for amount in amounts]
+        if amounts and amounts[-1] is not None:
+            shown[-1] = bound + shown[-1]
         if len(shown) == 1:
             return shown[0]
         named = (f"{name} {text}" for name, text in zip(self.resources, shown, strict=True))
@@ -488,9 +514,9 @@ class NodeTable:
         Raises
         ------
         PolicyError
-            If the amount is not a multiple of the unit, and the policy neither rounds nor finds the nearest node.
+            If the amount is not a multiple of the unit, and the policy neither rounds nor has runs of its amounts.
         """
-        ticks = self.count(d, amount) if self.counting[d] != "exact" else self._to_ticks(d, amount)
+        ticks = self.count(d, amount) if self.counting[d] != "exact" else self.to_ticks(d, amount)
         if ticks is None:
             unit = format_amount(self.units[d])
             raise PolicyError(f"spent, {self.resources[d]}", f"a whole multiple of {unit}", format_amount(amount))
@@ -559,6 +585,24 @@ class NodeTable:
                 "agent", "the policy's model", "none", "use policy.agent(model), or load_policy(path, model)"
             )
         return Agent(model, self, seed=seed, step=step, state=state, spent=spent, snapshot=snapshot)
+
+
+def run_lookup(limits: Limits) -> Lookup:
+    """Return how a policy that keeps limits can look up runs of the last resource; "equal" if that is not safe.
+
+    Examples
+    --------
+    >>> one, none = (Fraction(1),), (None,)
+    >>> cases = ((one, none), (none, one), (one, one))
+    >>> [run_lookup(Limits(("x",), (upper,), (lower,))) for upper, lower in cases]
+    ['at_most', 'at_least', 'equal']
+    """
+    if not limits.resources:
+        return "equal"
+    has_upper, has_lower = (any(limit is not None for limit in side[-1]) for side in (limits.upper, limits.lower))
+    if has_upper and has_lower:
+        return "equal"
+    return "at_least" if has_lower else "at_most"
 
 
 def _ends(resource: Resource) -> tuple[Fraction | None, Fraction | None]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY
+from solvent.core.exact import MAX_TICKS
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import PolicyError, did_you_mean, quote
 from solvent.model.amounts import short_amount
@@ -22,11 +22,14 @@ from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import NO_NODE, NodeTable
 from solvent.policy.reach import layer_values, reached_layers
 from solvent.policy.remaining import RemainingBudget
+from solvent.policy.runs import run_bounds
 
 #: Seconds for the values of a plan; if there are too many nodes, it has none.
 _SECONDS = 20.0
 #: The least and the greatest amount of a row; None where there is no end.
 Range = tuple[Fraction | None, Fraction | None]
+#: The same in ticks.
+Span = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True)
@@ -133,20 +136,23 @@ def _group_rows(
         order = np.lexsort([policy.spent_ND[first:last, d] for d in (along, *reversed(others))])
         nodes = nodes[order]
     state = policy.states[int(policy.group_state[group])]
-    amounts = policy.spent_ND[nodes].tolist()
+    spans = [[each[node - first] for node in nodes.tolist()] for each in _spans(policy, group)]
+    is_settled = policy.spent_ND[nodes, along] == COLLAPSED if along >= 0 else np.zeros(len(nodes), bool)
     decisions = [_decision(policy, node) for node in nodes.tolist()]
 
     def key(i: int) -> Any:
-        fixed = [amounts[i][d] for d in others]
         # an amount that no longer matters is not next to any other
-        return fixed, decisions[i], along >= 0 and amounts[i][along] == COLLAPSED
+        return [spans[d][i] for d in others], decisions[i], bool(is_settled[i])
 
     begin = 0
     for i in range(1, len(nodes) + 1):
         if i < len(nodes) and key(i) == key(begin):
             continue
-        ends = [_ends(policy, group, d, amounts, begin, i, d == along) for d in range(len(policy.resources))]
-        spent = dict(zip(policy.resources, ends, strict=True))
+        spent: dict[str, Range] = {}
+        for d, name in enumerate(policy.resources):
+            low, high = spans[d][begin][0], spans[d][i - 1][1]
+            unit = policy.units[d]
+            spent[name] = (None if low is None else low * unit, None if high is None else high * unit)
         left = {name: _left(remaining, step, name, pair) for name, pair in spent.items()}
         choices = {policy.actions[action]: probability for action, probability in decisions[begin]}
         worth = [values[node] for node in nodes[begin:i].tolist() if node in values]
@@ -160,23 +166,24 @@ def _decision(policy: NodeTable, node: int) -> tuple[tuple[int, float], ...]:
     return tuple(zip(actions.tolist(), weights.tolist(), strict=True))
 
 
-def _ends(policy: NodeTable, group: int, d: int, amounts: list[list[int]], begin: int, end: int, along: bool) -> Range:
-    """Return the least and the greatest amount of a resource for which a run of nodes applies."""
-    unit, low, high = policy.units[d], amounts[begin][d], amounts[end - 1][d]
-    if low == COLLAPSED:
-        assert policy.settled_low_GD is not None
-        assert policy.settled_high_GD is not None
-        settled = int(policy.settled_low_GD[group, d]), int(policy.settled_high_GD[group, d])
-        ends = [None if abs(end) > MAX_TICKS else end * unit for end in settled]
-        return ends[0], ends[1]
-    floor, ceiling = int(policy.floor_D[d]), int(policy.ceiling_D[d])
-    least: int | None = low
-    most: int | None = high
-    if along and policy.lookup == "at_most":  # a node applies to all amounts after the one before
-        least = amounts[begin - 1][d] + 1 if begin else None if floor == MINUS_INFINITY else min(floor, low)
-    if along and policy.lookup == "at_least":
-        most = amounts[end][d] - 1 if end < len(amounts) else None if ceiling == PLUS_INFINITY else max(ceiling, high)
-    return None if least is None else least * unit, None if most is None else most * unit
+def _spans(policy: NodeTable, group: int) -> list[list[Span]]:
+    """Return, for each resource, the range of amounts to which each node of a group applies, in ticks."""
+    nodes = slice(int(policy.node_indptr[group]), int(policy.node_indptr[group + 1]))
+    spans = []
+    for d in range(len(policy.resources)):
+        low = high = policy.spent_ND[nodes, d]
+        if d == len(policy.resources) - 1:
+            low, high = run_bounds(policy, group)
+        elif policy.settled_low_GD is not None and policy.settled_high_GD is not None:
+            settled = low == COLLAPSED
+            low = np.where(settled, policy.settled_low_GD[group, d], low)
+            high = np.where(settled, policy.settled_high_GD[group, d], high)
+        spans.append([(_finite(a), _finite(b)) for a, b in zip(low.tolist(), high.tolist(), strict=True)])
+    return spans
+
+
+def _finite(ticks: int) -> int | None:
+    return None if abs(ticks) > MAX_TICKS else ticks
 
 
 def _left(remaining: RemainingBudget, step: int, name: str, spent: Range) -> Range:

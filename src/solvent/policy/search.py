@@ -47,6 +47,21 @@ def find(values: NDArray[Any], queries: NDArray[Any]) -> NDArray[np.int64]:
     return position
 
 
+def changes(*columns: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which rows of the columns differ from the row before; True for the first.
+
+    Examples
+    --------
+    >>> changes(np.array([1, 1, 1, 2]), np.array([5, 5, 6, 6])).tolist()
+    [True, False, True, True]
+    """
+    result = np.zeros(len(columns[0]), bool)
+    result[:1] = True
+    for column in columns:
+        result[1:] |= column[1:] != column[:-1]
+    return result
+
+
 def compact(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the distinct keys in increasing order, and the position of each key among them.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -16,11 +16,12 @@ from solvent.errors import PolicyError, quote
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
-from solvent.policy.arrange import arrange
+from solvent.policy.arrange import SortedLayer, arranged, numbered_layers
 from solvent.policy.choices import Choices
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import NO_NODE, Counting, Lookup, NodeTable, Spent
 from solvent.policy.plan import PlanRow, plan_rows
+from solvent.policy.search import changes
 
 __all__ = ["COLLAPSED", "NO_ACTION", "NO_NODE", "AugmentedPolicy", "Decision"]
 
@@ -76,7 +77,7 @@ class AugmentedPolicy(NodeTable):
         lattice: Lattice | NodeTable,
         limits: Limits,
         *,
-        layers: Sequence[tuple[Any, Any, Any]],
+        layers: Iterable[tuple[Any, Any, Any]],
         settled: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]] | None = None,
         lookup: Lookup = "equal",
         counting: tuple[Counting, ...] = (),
@@ -90,13 +91,15 @@ class AugmentedPolicy(NodeTable):
             Has the tracked resources, their units, what has been spent before the first step, floors and ceilings.
         limits : Limits
             The budget that it keeps.
-        layers : sequence of (state, spent, action), one per step
+        layers : iterable of (state, spent, action), one per step
             Arrays of shape (N,), (N, D) and (N,): positions of states, ticks, positions of actions. A node may be
-            repeated with the same action.
+            repeated with the same action. Each is read before the next is asked for.
         settled : sequence of (low, high), one per step, optional
             Arrays of shape (S, D): within this interval an amount no longer matters; empty if low exceeds high.
             Amounts within may be given as they are or as `COLLAPSED`.
         lookup : {"equal", "at_most", "at_least"}
+            If not "equal", the nodes are runs of the last resource's amounts (see `NodeTable`), and those that would
+            find the same action without a node of their own are left out.
         counting : tuple of {"exact", "down", "up"}
             How costs of each resource that are not multiples of its unit are counted; all exact if not given.
 
@@ -105,22 +108,26 @@ class AugmentedPolicy(NodeTable):
         PolicyError
             If a node has two different actions.
         """
-        arranged = arrange(model, lattice, limits, [layer[:2] for layer in layers], settled, lookup)
-        n_nodes = len(arranged.parts["spent_ND"])
-        action_N = np.zeros(n_nodes, np.min_scalar_type(max(model.n_actions - 1, 0)))
-        for step, (_, _, given) in enumerate(layers):
-            actions = np.asarray(given)[arranged.order[step]]
-            nodes = arranged.node[step]
+        dtype = np.min_scalar_type(max(model.n_actions - 1, 0))
+        nodes, decisions = [], []
+        for step, (state, spent, given) in numbered_layers(layers, model.horizon):
+            layer = SortedLayer.of(state, spent, len(lattice.resources), None if settled is None else settled[step])
+            actions = np.asarray(given)[layer.order]
             if len(actions) and not 0 <= actions.min() <= actions.max() < model.n_actions:
                 raise PolicyError(
                     f"step {step}", f"actions from 0 to {model.n_actions - 1}", f"{actions.min()} to {actions.max()}"
                 )
-            action_N[nodes] = actions
-            clash = np.flatnonzero(action_N[nodes] != actions)
-            if len(clash):
-                state = model.states[int(np.asarray(layers[step][0])[arranged.order[step][clash[0]]])]
-                raise PolicyError(f"step {step}, state {quote(state)}", "one action for each node", "two")
-        return cls(action_N=action_N, counting=counting, **arranged.parts)
+            action_N = actions[layer.is_first].astype(dtype)
+            clash = ~layer.is_first & changes(actions)
+            if clash.any():
+                node = int(layer.is_first[: np.argmax(clash)].sum()) - 1
+                name = model.states[int(layer.state[node])]
+                raise PolicyError(f"step {step}, state {quote(name)}", "one action for each node", "two")
+            kept = layer.needed_in_runs(action_N, lookup)
+            nodes.append((layer.state[kept], layer.spent_ND[kept]))
+            decisions.append(action_N[kept])
+        parts = arranged(model, lattice, limits, nodes, settled, lookup)
+        return cls(action_N=np.concatenate(decisions), counting=counting, **parts)
 
     def action(self, step: int, state: Hashable, spent: Spent) -> Hashable:
         """Return the action at a node, in names.
@@ -215,6 +222,8 @@ class AugmentedPolicy(NodeTable):
     def to_frame(self) -> Any:
         """Return the decisions as a pandas DataFrame, one row per node.
 
+        If nodes are runs (`lookup` is not "equal"), a row has the last amount of the run for "at_most", and the first
+        for "at_least"; `table` has both.
         Amounts are integers if the unit is an integer, else floats; missing where they no longer matter.
 
         Raises

@@ -77,6 +77,8 @@ def choose(problem: Problem, method: str, run: Run) -> tuple[Solver, Any]:
 def solve_problem(problem: Problem, method: str, run: Run) -> Answer:
     """Solve a problem with a method by name, or with the one that expects the least work ("auto").
 
+    A method of this package that was not asked for by name may hand the problem over to another one.
+
     Raises
     ------
     LimitReached
@@ -89,7 +91,7 @@ def solve_problem(problem: Problem, method: str, run: Run) -> Answer:
     answer = solver.solve(problem, run, prepared)
     if not isinstance(answer, Answer):
         raise ModelError(f'method="{solver.name}"', "an `Answer` from its solver", quote(answer))
-    if answer.method != solver.name:
+    if answer.method != solver.name and solver.name in external_solvers():
         answer = replace(answer, method=solver.name)
     if _log.isEnabledFor(logging.DEBUG):
         _log.debug(

@@ -25,6 +25,7 @@ from solvent.model.budget import BudgetLike, Limits, SpentLike, read_budgets, re
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.model.lattice import Lattice
+from solvent.policy.nodes import run_lookup
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.base import Run
 from solvent.solvers.choice import solve_problem
@@ -103,7 +104,7 @@ class _OneSweep:
         # nothing is left when the whole budget is spent
         layers = [(state, (ticks - need)[:, None], action) for state, need, action in self.frontier.layers(model, used)]
         lattice, limits = self.problem.lattice, _only(model, name, amount, self.problem.limits.initial[0])
-        return AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers, lookup=self.resource.lookup)
+        return AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers, lookup=run_lookup(limits))
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ class _Entry:
 _ENTRIES = (
     _Entry("reduction", "exact; any number of resources, any limits", "solvent.solvers.reduction.solver:SOLVER"),
     _Entry("frontier", "exact; one resource, limits on one side", "solvent.solvers.frontier.solver:SOLVER"),
+    _Entry("grid", "exact; any number of resources with few amounts, any limits", "solvent.solvers.grid.solver:SOLVER"),
     _Entry("labels", "exact; any resources and limits, no randomness", "solvent.solvers.labels.solver:SOLVER"),
 )
 
@@ -62,7 +63,7 @@ def names() -> tuple[str, ...]:
     Examples
     --------
     >>> names()[:3]
-    ('reduction', 'frontier', 'labels')
+    ('reduction', 'frontier', 'grid')
     """
     return (*(entry.name for entry in _ENTRIES), *external_solvers())
 

@@ -144,7 +144,7 @@ class Stats:
     seconds : float
         Wall time of the whole solve.
     nodes : int
-        Nodes (reduction), points (frontier) or labels (labels) in all layers.
+        Nodes (reduction), points (frontier), amounts in boxes (grid) or labels (labels) in all layers.
     layer_sizes : tuple of int
         The same, per step.
     cost_diversity : int or None
@@ -153,7 +153,7 @@ class Stats:
     peak_bytes : int
         Most memory planned at one time.
     representation : str
-        "nodes", "points", "arrays" or "labels".
+        "nodes", "points", "arrays", "amounts" or "labels".
     approximate_costs : int or None
         The largest number of distinct amounts in one layer as counted, if costs were rounded.
     approximate_costs_bound : int or None

@@ -40,9 +40,24 @@ def lowest_before(bound, cost, floor, ceiling):
     return PLUS_INFINITY if bound > ceiling or bound == PLUS_INFINITY else bound - cost
 
 
+@jit(inline="always")
+def fill_row_interval(r, model, costs, upper_D, lower_D, safe_low_SD, safe_high_SD, out_low_D, out_high_D):
+    """Write the amounts before a step for which no outcome of row `r` breaks a limit or leads to a doomed node."""
+    cost_OD, floor_D, ceiling_D, _ = costs
+    for d in range(cost_OD.shape[1]):
+        floor, ceiling = floor_D[d], ceiling_D[d]
+        most, least = PLUS_INFINITY, MINUS_INFINITY
+        for o in range(model.outcome_indptr[r], model.outcome_indptr[r + 1]):
+            cost, after = cost_OD[o, d], model.next_state[o]
+            high, low = min(upper_D[d], safe_high_SD[after, d]), max(lower_D[d], safe_low_SD[after, d])
+            most = min(most, highest_before(high, cost, floor, ceiling))
+            least = max(least, lowest_before(low, cost, floor, ceiling))
+        out_high_D[d], out_low_D[d] = most, least
+
+
 @jit
 def fill_row_bounds(row_indptr, model, costs, upper_D, lower_D, safe_low_SD, safe_high_SD, out_low_RD, out_high_RD):
-    """Write the amounts before a step for which no outcome of a row breaks a limit or leads to a doomed node.
+    """Write the amounts before a step for which each row is safe; see `fill_row_interval`.
 
     Parameters
     ----------
@@ -57,18 +72,12 @@ def fill_row_bounds(row_indptr, model, costs, upper_D, lower_D, safe_low_SD, saf
     out_low_RD, out_high_RD : ndarray of int64
         Rows count from `row_indptr[0]`.
     """
-    cost_OD, floor_D, ceiling_D, _ = costs
     first_row = row_indptr[0]
     for r in range(first_row, row_indptr[row_indptr.shape[0] - 1]):
-        for d in range(cost_OD.shape[1]):
-            floor, ceiling = floor_D[d], ceiling_D[d]
-            most, least = PLUS_INFINITY, MINUS_INFINITY
-            for o in range(model.outcome_indptr[r], model.outcome_indptr[r + 1]):
-                cost, after = cost_OD[o, d], model.next_state[o]
-                high, low = min(upper_D[d], safe_high_SD[after, d]), max(lower_D[d], safe_low_SD[after, d])
-                most = min(most, highest_before(high, cost, floor, ceiling))
-                least = max(least, lowest_before(low, cost, floor, ceiling))
-            out_high_RD[r - first_row, d], out_low_RD[r - first_row, d] = most, least
+        fill_row_interval(
+            r, model, costs, upper_D, lower_D, safe_low_SD, safe_high_SD, out_low_RD[r - first_row],
+            out_high_RD[r - first_row],
+        )  # fmt: skip
 
 
 @jit

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.model.cmdp import CMDP
+from solvent.policy.search import changes
 from solvent.solvers.accuracy import SAME_POINT, Extremes, Rounding
 from solvent.solvers.frontier.point_kernels import Points
 from solvent.solvers.starts import expectation_error, expected_value
@@ -148,8 +149,7 @@ class Frontier:
             keep = np.flatnonzero(used[at] & (self.points.row[at] >= 0))
             state, row = np.repeat(np.arange(model.n_states), np.diff(indptr))[keep], self.points.row[at][keep]
             # of consecutive points with the same row, the first, which needs the least, is enough
-            new = np.ones(len(keep), bool)
-            new[1:] = (state[1:] != state[:-1]) | (row[1:] != row[:-1])
+            new = changes(state, row)
             found.append((state[new], self.points.need[at][keep][new], model.row_action[row[new]]))
         return found
 

@@ -10,7 +10,7 @@ Saturation at the other end matters only if a limit lies beyond it; then these m
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,8 +87,3 @@ class SingleResource(NamedTuple):
         if self.mirrored:
             low, high = -high, -low
         return np.ascontiguousarray(low), np.ascontiguousarray(high)
-
-    @property
-    def lookup(self) -> Literal["at_least", "at_most"]:
-        """How a policy looks up the amount spent; see `AugmentedPolicy.from_nodes`."""
-        return "at_least" if self.mirrored else "at_most"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from solvent.core.exact import PLUS_INFINITY
+from solvent.policy.nodes import run_lookup
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.base import Answer, Estimate, Refusal, Run, check_limits, check_value
 from solvent.solvers.frontier.bounds import FrontierBounds
@@ -104,7 +105,7 @@ class FrontierSolver:
                 for state, need, action in found.layers(model, following.used)
             ]
             return AugmentedPolicy.from_nodes(
-                model, problem.lattice, problem.limits, layers=layers, lookup=resource.lookup,
+                model, problem.lattice, problem.limits, layers=layers, lookup=run_lookup(problem.limits),
                 counting=problem.counting,
             )  # fmt: skip
 

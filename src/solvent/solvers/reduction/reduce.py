@@ -108,7 +108,18 @@ def reduce(
     """
     bounds = bounds_of(model, lattice, monitor, prune=prune, truncation=truncation, within=within)
     steps = StepArrays(model, lattice, bounds, monitor)
-    layers = forward(steps, monitor)
+    return finish(steps, forward(steps, monitor), monitor, prune=prune)
+
+
+def finish(steps: StepArrays, layers: list[NodeLayer], monitor: ResourceMonitor, *, prune: bool = True) -> Reduction:
+    """Solve a problem whose layers are known by a backward pass over values.
+
+    Raises
+    ------
+    LimitReached
+        If time or memory runs out.
+    """
+    model = steps.model
     values, rows, extremes = backward(steps, layers, monitor)
     diversity = None
     if not prune:
@@ -118,4 +129,4 @@ def reduce(
             diversity = max(layer.distinct_amounts() for layer in counted)
     steps.release()
     value, error = expected_value(model, values), expectation_error(model, values)
-    return Reduction(value, error, layers, rows, bounds, diversity, extremes, steps.pooled)
+    return Reduction(value, error, layers, rows, steps.bounds, diversity, extremes, steps.pooled)

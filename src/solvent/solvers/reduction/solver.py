@@ -8,7 +8,7 @@ from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.base import Answer, Estimate, Refusal, Run, check_limits, check_value
 from solvent.solvers.problem import Problem
 from solvent.solvers.reduction.following import trace
-from solvent.solvers.reduction.reduce import reduce
+from solvent.solvers.reduction.reduce import Reduction, reduce
 from solvent.solvers.solution import Stats
 
 
@@ -31,9 +31,16 @@ class ReductionSolver:
 
     def solve(self, problem: Problem, run: Run, prepared: object = None) -> Answer:
         """Expand layers of safe nodes, compute values backward and follow the policy."""
+        found = reduce(
+            problem.model, problem.lattice, run.monitor, prune=run.options.prune, truncation=problem.truncation,
+            within=run.options.within,
+        )  # fmt: skip
+        return self.conclude(problem, run, found)
+
+    def conclude(self, problem: Problem, run: Run, found: Reduction) -> Answer:
+        """Follow the policy of a problem that has been reduced."""
         monitor = run.monitor
         model, lattice, prune = problem.model, problem.lattice, run.options.prune
-        found = reduce(model, lattice, monitor, prune=prune, truncation=problem.truncation, within=run.options.within)
         sizes = tuple(len(layer) for layer in found.layers)
         amounts = (
             None if problem.is_exact else max(layer.distinct_amounts(problem.settled_as) for layer in found.layers)

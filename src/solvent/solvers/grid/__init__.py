@@ -1,0 +1,1 @@
+"""Boxes of amounts: values of several resources swept as dense arrays."""

@@ -1,0 +1,63 @@
+"""The choice between boxes of amounts and layers of nodes.
+
+The work of boxes is known in advance, that of layers is not: how many amounts can be reached depends on how costs add
+up. Therefore layers are expanded first. After each of them, the layers so far and a forecast for the others, that none
+is smaller than the last one, are compared with the boxes. Boxes are chosen as soon as they are expected to take less
+time, so that little has been expanded in vain. If that never happens, the layers are used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvent.solvers.base import Run
+from solvent.solvers.bounds.bounds import bounds_of
+from solvent.solvers.problem import Problem
+from solvent.solvers.reduction.forward import next_layer
+from solvent.solvers.reduction.layers import Grid
+from solvent.solvers.reduction.reduce import Reduction, finish
+from solvent.solvers.reduction.steps import StepArrays
+
+#: Time of the reduction for one outcome of a node, relative to that of a sweep for one outcome of an amount.
+_NODE_WORK = 40.0
+#: Time of the reduction for one key of a grid through which nodes are looked up, which it scans at every step.
+_SCAN_WORK = 8.0
+
+
+def reduce_if_cheaper(problem: Problem, run: Run, box_work: float) -> Reduction | None:
+    """Return the reduction of a problem if that is less work than boxes, else None.
+
+    Parameters
+    ----------
+    problem : Problem
+    run : Run
+    box_work : float
+        Number of outcomes that are evaluated in boxes.
+
+    Raises
+    ------
+    LimitReached
+        If time or memory runs out.
+    """
+    model, monitor = problem.model, run.monitor
+    used = monitor.used
+    bounds = bounds_of(model, problem.lattice, monitor, within=run.options.within)
+    if box_work <= _SCAN_WORK * model.horizon * Grid.over(bounds, problem.lattice, model.n_states).size:
+        monitor.release(monitor.used - used)
+        return None
+    steps = StepArrays(model, problem.lattice, bounds, monitor)
+    layers, done = [steps.first_layer()], 0.0
+    for h in range(model.horizon):
+        monitor.check_time()
+        monitor.tell("forward", h, model.horizon, nodes=len(layers[-1]))
+        outcomes_S = np.diff(model.outcome_indptr[model.row_indptr_at(h)])
+        work = _NODE_WORK * float((np.diff(layers[-1].indptr) * outcomes_S).sum())
+        done += work
+        if box_work <= max(done, work * (model.horizon - h)):
+            steps.release()
+            del steps, bounds, layers
+            monitor.release(monitor.used - used)
+            return None
+        if h + 1 < model.horizon:
+            layers.append(next_layer(steps, h, layers[-1], monitor))
+    return finish(steps, layers, monitor)
