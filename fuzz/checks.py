@@ -200,7 +200,11 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
         yield Run("frontier, arrays", options={"method": "frontier"}, settings={"frontier.bounds.DENSE_FROM": 0})
     if case.certain:
         yield Run("labels", options={"method": "labels"})
-        narrow = {"labels.several._WIDTH": 1, "labels.several._WIDER": 2, "labels.several._TRIES": rng.choice([1, 4, 40])}
+        narrow = {
+            "labels.several._WIDTH": 1,
+            "labels.several._WIDER": 2,
+            "labels.several._TRIES": rng.choice([1, 4, 40]),
+        }
         yield Run("labels, few", options={"method": "labels"}, settings=narrow)
     size = _size_of_costs(case.problem)
     for _ in range(2):

@@ -14,7 +14,9 @@ is what was spent; lower limits are a side whose amount is minus what was spent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,7 +110,7 @@ class PathNetwork:
     def _made(
         cls,
         model: CMDP,
-        found: tuple[NDArray[np.int64], ...],
+        found: Sequence[NDArray[Any]],
         cost_RK: NDArray[np.int64],
         sides: _Sides,
         limit_LK: NDArray[np.int64],
@@ -214,10 +216,12 @@ class _Sides:
 def _mirrored(amount: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the negatives of amounts; infinities, whose sum is -1, are exchanged."""
     infinite = (amount == PLUS_INFINITY) | (amount == MINUS_INFINITY)
-    return -amount - infinite
+    mirrored: NDArray[np.int64] = -amount - infinite
+    return mirrored
 
 
 def _waits(model: CMDP, lattice: Lattice) -> NDArray[np.bool_]:
     """Return whether each row leads back to its state, costs nothing and earns nothing."""
     state = np.repeat(np.arange(model.n_states), np.diff(model.row_indptr))
-    return (model.next_state == state) & (model.row_reward == 0) & ~lattice.cost_OD.any(axis=1)
+    waits: NDArray[np.bool_] = (model.next_state == state) & (model.row_reward == 0) & ~lattice.cost_OD.any(axis=1)
+    return waits

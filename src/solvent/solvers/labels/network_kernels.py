@@ -1,8 +1,8 @@
 """Kernels that build the network of a deterministic model, and bound the amounts at its places.
 
-Every row of the model has one outcome, so that outcome r belongs to row r. Amounts are those of *sides*: a resource with
-upper limits is one side, whose amount is what was spent; one with lower limits is another side, whose amount is minus
-what was spent. So every side has upper limits only.
+Every row of the model has one outcome, so that outcome r belongs to row r. Amounts are those of *sides*: upper limits
+of a resource are one side, whose amount is what was spent; lower limits are another side, whose amount is minus what
+was spent. So every side has upper limits only.
 """
 
 from __future__ import annotations

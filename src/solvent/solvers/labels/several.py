@@ -1,18 +1,18 @@
 """Label setting on a network: the best path of a deterministic model with any limits on any number of resources.
 
-Labels (place, amounts, value) are carried forward from level to level of the `PathNetwork`. A label is kept only if no
-other label of its place has no larger amounts, side by side, and no smaller value. Bounds make it fast: at prices of the
+Labels (place, amounts, value) are carried forward from level to level of the `PathNetwork`. A label is dropped if
+another one of its place has no larger amount of any side and no smaller value. Bounds make it fast: at prices of the
 sides, the best path without limits bounds what a label can still earn; see `several_kernels`. Prices are found by
-subgradient steps. Places and arcs through which no better path can lead are removed: where even the least amounts on the
-way to them and from them exceed a limit, or where the bound of a path through them is too low.
+subgradient steps. Arcs through which no better path can lead are removed: where even the least amounts on the way to
+them and from them exceed a limit, or where the bound of a path through them is too low.
 
 The first search keeps only a few labels at each level. Each further search keeps more, until no label was left out that
 could have led to a better path. Before each of them, prices and arcs are improved with the best path known.
 
-Rewards are floats. As for one resource, bounds are rounded outward, and a label is dropped if its bound exceeds the best
-path by at most a tolerance, which is part of `Path.upper`. If all sums of rewards are exact, because the rewards are
-integer multiples of one unit and not too large, the tolerance is a little less than that unit, and the path is exactly
-the best.
+Rewards are floats. As for one resource, bounds are rounded outward, and a label is dropped if its bound exceeds the
+best path by at most a tolerance, which is part of `Path.upper`. If all sums of rewards are exact, because the rewards
+are integer multiples of one unit and not too large, the tolerance is a little less than that unit, and the path is
+exactly the best.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from solvent.solvers.labels.network import PathNetwork
 from solvent.solvers.labels.network_kernels import Amounts
 from solvent.solvers.labels.search import Path
 from solvent.solvers.problem import Problem
+from solvent.solvers.reduction.layers import grown
 
 #: Number of prices whose bounds are used, and one slot to try others.
 _SLOTS = 1 + 4
@@ -91,11 +92,12 @@ class SeveralSearch:
         taken = (24 * sides + 9 + (24 + 8 * sides) * _SLOTS + 49) * places + 8 * len(net.network.row_reward)
         monitor.reserve(taken, "bounds per place")
         self._held = net.bytes + taken
-        self._amounts = Amounts(*(np.empty((places, sides), np.int64) for _ in range(3)), np.empty(places, np.bool_))
+        least, safe, settled = np.empty((3, places, sides), np.int64)
+        self._amounts = Amounts(least, safe, settled, np.empty(places, np.bool_))
         shape = (_SLOTS, places)
         self._prices = kernels.Prices(
-            np.full(_SLOTS, np.inf), np.zeros((_SLOTS, sides)), np.empty(shape), np.empty(shape), np.empty((*shape, sides), np.int64),
-            np.empty(shape, np.int32), np.empty(shape, np.int32),
+            np.full(_SLOTS, np.inf), np.zeros((_SLOTS, sides)), np.empty(shape), np.empty(shape),
+            np.empty((*shape, sides), np.int64), np.empty(shape, np.int32), np.empty(shape, np.int32),
         )  # fmt: skip
         self._size_L = np.zeros(self._longest + 1, np.int64)
         ends = net.network.end_value[0]
@@ -206,7 +208,12 @@ class SeveralSearch:
         net, monitor = self._net, self._monitor
         sides, levels = len(net.sides.final_K), self._longest + 1
         counts = np.array([1, 1, 0, 0, -1, -1, -1, -1])
-        per_label, per_candidate, room, scratch_room = 28 + 8 * (sides + net.network.is_cyclic), 36 + 8 * sides, _ROOM, _ROOM
+        per_label, per_candidate, room, scratch_room = (
+            28 + 8 * (sides + net.network.is_cyclic),
+            36 + 8 * sides,
+            _ROOM,
+            _ROOM,
+        )
         monitor.reserve(per_label * room + per_candidate * scratch_room, "labels")
         labels = kernels.Labels(
             np.zeros((2, net.n_places), np.int64), np.zeros((2, net.n_places), np.int64),
@@ -315,12 +322,11 @@ def _candidates(room: int, sides: int) -> kernels.Candidates:
 
 def _grown(labels: kernels.Labels, room: int) -> kernels.Labels:
     """Return the labels with room for more of them."""
-    count = int(labels.counts[kernels.LABELS])
-
-    def grown(array: NDArray[np.generic]) -> NDArray[np.generic]:
-        larger = np.empty((room, *array.shape[1:]), array.dtype)
-        larger[:count] = array[:count]
-        return larger
-
-    fields = ("amount", "value", "bound", "parent", "row", *(["older"] if len(labels.older) else []))
-    return labels._replace(**{name: grown(getattr(labels, name)) for name in fields})
+    return labels._replace(
+        amount=grown(labels.amount, room),
+        value=grown(labels.value, room),
+        bound=grown(labels.bound, room),
+        parent=grown(labels.parent, room),
+        row=grown(labels.row, room),
+        older=grown(labels.older, room) if len(labels.older) else labels.older,
+    )

@@ -270,7 +270,9 @@ def _sweep_ahead(network, sides, prices, m, worth_R, out_ahead_V, halt):
                 arrives = out_ahead_V[tail[a]] + worth_R[row[a]]
                 arrives += outward * abs(arrives)
                 if arrives > out_ahead_V[v] and (
-                    not network.is_cyclic or out_ahead_V[v] == -np.inf or arrives - out_ahead_V[v] > _SAME * abs(arrives)
+                    not network.is_cyclic
+                    or out_ahead_V[v] == -np.inf
+                    or arrives - out_ahead_V[v] > _SAME * abs(arrives)
                 ):
                     out_ahead_V[v], changed = arrives, True
     return changed and network.is_cyclic
@@ -399,7 +401,12 @@ def prepare(network, sides, tries, known, tolerance, out_amounts, out_prices, ou
     """
     n_places, n_sides = network.end_value.shape[0], sides.final_K.shape[0]
     worth_R, ahead_V = np.empty(network.row_reward.shape[0]), np.empty(n_places)
-    used_K, scale_K, price_K, row_L = np.empty(n_sides, np.int64), np.empty(n_sides), np.empty(n_sides), out_row_L.copy()
+    used_K, scale_K, price_K, row_L = (
+        np.empty(n_sides, np.int64),
+        np.empty(n_sides),
+        np.empty(n_sides),
+        out_row_L.copy(),
+    )
     best, found, bound_M = known, np.int64(-1), out_prices.bound_M
     try_slot, no, yes = np.int64(0), np.bool_(False), np.bool_(True)
     for _ in range(4):
@@ -714,7 +721,12 @@ def search(network, sides, amounts, prices, tolerance, width, stop, scratch, out
                     return
                 for k in range(n_sides):
                     amount_NK[made, k] = c_amount[i, k]
-                value_N[made], bound_N[made], parent_N[made], row_N[made] = c_value[i], c_bound[i], c_parent[i], c_row[i]
+                value_N[made], bound_N[made], parent_N[made], row_N[made] = (
+                    c_value[i],
+                    c_bound[i],
+                    c_parent[i],
+                    c_row[i],
+                )
                 made += 1
             end[v] = counts[LABELS] = made
             if made - level_begin > 8 * width:

@@ -17,7 +17,6 @@ from solvent.solvers.labels.several import SeveralSearch
 from solvent.solvers.problem import Problem
 from solvent.solvers.solution import Stats
 
-
 #: Amounts beyond which differences of limits might not fit 64 bits.
 _FAR = 2**60
 
