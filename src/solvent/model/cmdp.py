@@ -13,7 +13,6 @@ rows at a step is terminal at that step.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
@@ -383,29 +382,6 @@ class CMDP(ModelConstructors):
         order = np.argsort(target, kind="stable")
         counts = np.bincount(target, minlength=len(self.row_indptr) - 1)
         return np.concatenate([[0], np.cumsum(counts)]), order, state
-
-    @cached_property
-    def reward_unit(self) -> float:
-        """A power of two that divides all rewards, if all their sums are then exact in floats; else 0.
-
-        Examples
-        --------
-        >>> from solvent.model import instances
-        >>> instances.knapsack([60, 100, 120], [10, 20, 30]).reward_unit, instances.knapsack([0.1], [1]).reward_unit
-        (4.0, 0.0)
-        """
-        every = self.row_reward if self.end_reward is None else np.append(self.row_reward, self.end_reward)
-        rewards = every[every != 0]
-        if not len(rewards):
-            return 1.0
-        mantissa, exponent = np.frexp(np.abs(rewards))
-        whole = (mantissa * 2.0**53).astype(np.int64)
-        # the lowest bit that is set in any reward
-        lowest = int((exponent - 53 + np.frexp((whole & -whole).astype(float))[1] - 1).min())
-        # if twice the number of rewards times the largest reward is less than 2**53 units, so are all sums
-        steps = self.horizon + (self.end_reward is not None)
-        fits = int(exponent.max()) - lowest + int(2 * steps).bit_length() <= 53
-        return math.ldexp(1.0, lowest) if fits and lowest > -1000 else 0.0
 
     @cached_property
     def fingerprint(self) -> str:
