@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from solvent.solvers.explain import explain
     from solvent.solvers.explanation import Explanation, ForbiddingOutcome, Option
     from solvent.solvers.levels.levels import Levels, reach_levels, reload_levels, survival_levels
+    from solvent.solvers.many import solve_many
     from solvent.solvers.solution import Diagnosis, Round, Solution, Stats, Status, Tail
     from solvent.solvers.solve import solve
     from solvent.verification.discounted import DiscountedVerifyReport
@@ -131,6 +132,7 @@ _HOME = {
     "reload_levels": "solvent.solvers.levels.levels",
     "simulate": "solvent.verification.simulate",
     "solve": "solvent.solvers.solve",
+    "solve_many": "solvent.solvers.many",
     "survival_levels": "solvent.solvers.levels.levels",
     "verify": "solvent.verification.verify",
 }
@@ -211,6 +213,7 @@ __all__ = [
     "reload_levels",
     "simulate",
     "solve",
+    "solve_many",
     "survival_levels",
     "verify",
 ]

@@ -16,7 +16,6 @@ from solvent.core.limits import ResourceMonitor
 from solvent.model import instances
 from solvent.model.budget import Budget, resolve
 from solvent.model.cmdp import CMDP
-from solvent.solvers.arrays import ModelArrays
 from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.labels import knapsack
 from solvent.solvers.labels import knapsack_kernels as kernels
@@ -116,7 +115,8 @@ def test_what_is_proved_about_a_choice(problem, room, halted):
     resource = _resource(model, budget)
     numbers = np.empty((3, model.horizon), np.int64)
     choice = kernels.Choice(*numbers, np.empty(5))
-    result = kernels.pack(ModelArrays.of(model), resource, 2.0**-48, room, choice, np.array([halted]))
+    items = kernels.Items(model.table_of_step, model.row_indptr, model.row_reward, resource.cost, resource.least_left)
+    result = kernels.pack(items, 2.0**-48, room, choice, np.array([halted]))
     event(("best", "none", "unfit", "full", "halted")[result])
     known = best_of_all(model, budget)
     if result == kernels.NONE:
@@ -209,7 +209,8 @@ def test_too_many_combinations_are_left_to_labels():
 
 @pytest.mark.parametrize(
     ("rewards", "steps", "unit"),
-    [([60, 100, 120], 3, 4.0), ([0.1, 0.3], 2, 0.0), ([], 3, 1.0), ([0, 0], 2, 1.0), ([1e300, 1], 2, 0.0), ([-0.5, 3], 9, 0.5),
+    [([60, 100, 120], 3, 4.0), ([0.1, 0.3], 2, 0.0), ([], 3, 1.0), ([0, 0], 2, 1.0), ([1e300, 1], 2, 0.0),
+     ([-0.5, 3], 9, 0.5),
      ([2.0**51, 1], 1, 1.0), ([2.0**52, 1], 1, 0.0), ([2.0**-1001], 1, 0.0)],
 )  # fmt: skip
 def test_unit_of_rewards(rewards, steps, unit):

@@ -14,7 +14,7 @@ import numpy as np
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.model.cmdp import CMDP
 from solvent.solvers.accuracy import ROUNDOFF, SAME_POINT
-from solvent.solvers.arrays import ModelArrays
+from solvent.solvers.arrays import read_only
 from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.labels import knapsack_kernels as kernels
 from solvent.solvers.labels.path import Path
@@ -41,7 +41,11 @@ def best_choice(
         return None, False
     numbers = np.empty((3, horizon), np.int64)
     choice = kernels.Choice(numbers[0], numbers[1], numbers[2], np.empty(5))
-    result = kernels.pack(ModelArrays.of(model), resource, SAME_POINT, _ROOM, choice, monitor.halt)
+    items = kernels.Items(
+        read_only(model.table_of_step), read_only(model.row_indptr), read_only(model.row_reward), resource.cost,
+        resource.least_left,
+    )  # fmt: skip
+    result = kernels.pack(items, SAME_POINT, _ROOM, choice, monitor.halt)
     monitor.release(taken)
     if result == kernels.UNFIT:
         return None, False

@@ -40,6 +40,26 @@ _FEW = 128
 _TREE = 8
 
 
+class Items(NamedTuple):
+    """What can be chosen: rows of a model with one state and one outcome per row; names and shapes as in `CMDP`.
+
+    Attributes
+    ----------
+    table_of_step : ndarray of int32, shape (H,)
+    row_indptr : ndarray of int64, shape (T + 1,)
+    row_reward : ndarray of float64, shape (R,)
+    cost : ndarray of int64, shape (R,)
+    least_left : ndarray of int64, shape (H,)
+        As in `SingleResource`; the amount left at the start is 0.
+    """
+
+    table_of_step: NDArray[np.int32]
+    row_indptr: NDArray[np.int64]
+    row_reward: NDArray[np.float64]
+    cost: NDArray[np.int64]
+    least_left: NDArray[np.int64]
+
+
 class Choice(NamedTuple):
     """The best choice of rows.
 
@@ -121,14 +141,14 @@ def reward_unit(reward, steps):
 
 
 @jit(inner=True)
-def _price(model, resource, limit, over_N, kept_N, halt):
+def _price(items, limit, over_N, kept_N, halt):
     """Return the price at which the bound on all choices is lowest; `kept_N` are then best rows that keep the limit.
 
     Before the call, `over_N` are rows of the largest rewards, which exceed the limit, and `kept_N` those of the least
     costs, which keep it. The lines of the two choices, as functions of the price, cross at the next price to try; its
     best rows replace one of the two, until no choice lies above. Steps where the two agree are not looked at again.
     """
-    row_indptr, row_reward, cost, table_of_step = model.row_indptr, model.row_reward, resource.cost, model.table_of_step
+    table_of_step, row_indptr, row_reward, cost, _ = items
     count = over_N.shape[0]
     active, new_N = np.arange(count), np.empty(count, np.int64)
     price, left = 0.0, limit  # what the limit leaves to steps that are still looked at
@@ -159,7 +179,7 @@ def _price(model, resource, limit, over_N, kept_N, halt):
                     best, most = r, worth
             new_N[h] = best
             spent += cost[best]
-        if spent == kept_spent or spent == over_spent:
+        if spent in (kept_spent, over_spent):
             break
         if spent <= left:
             for i in range(count):
@@ -251,13 +271,13 @@ def _wider(array, width):
 
 
 @jit(inner=True)
-def _combine(model, resource, base_N, core, n_core, price, room, bounds, room_for, out, halt):
+def _combine(items, base_N, core, n_core, price, room, bounds, room_for, out, halt):
     """Combine rows of the core, and write the best choice to `out.row_H` if it gains more than `bounds[0]`.
 
     `bounds` are the gain of the best choice known, the upper bound on the gain of any choice, and the tolerance.
     Returns a result of `pack`, the gain of the best choice, and the number of steps looked at.
     """
-    row_reward, cost = model.row_reward, resource.cost
+    row_reward, cost = items.row_reward, items.cost
     gained, above, tolerance = bounds
     done = _Combinations(
         np.empty((3, _FEW), np.int64), np.empty((3, _FEW)), np.empty((3, _FEW), np.int64), np.empty((3, _FEW), np.int64)
@@ -316,9 +336,9 @@ def _combine(model, resource, base_N, core, n_core, price, room, bounds, room_fo
 
 
 @jit(inner=True)
-def _search(model, resource, limit, price, base_N, n_rows, same, room_for, out, halt):
+def _search(items, limit, price, base_N, n_rows, same, room_for, out, halt):
     """Search for choices that are better than `base_N`, which keeps the limit; return a result of `pack`."""
-    row_indptr, row_reward, cost, table_of_step = model.row_indptr, model.row_reward, resource.cost, model.table_of_step
+    table_of_step, row_indptr, row_reward, cost, _ = items
     row_H, facts, n_steps = out.row_H, out.facts, base_N.shape[0]
     room, size, gained, n_moved, terms = limit, 0.0, 0.0, 0, 0.0
     for h in range(n_steps):
@@ -374,7 +394,7 @@ def _search(model, resource, limit, price, base_N, n_rows, same, room_for, out, 
                 n_core, moved = n_core + 1, moved + 2.0 * largest
         _sort_by_loss(core, n_core)
         result, gained, seen = _combine(
-            model, resource, base_N, core, n_core, price, room, (gained, above, tolerance), room_for, out, halt
+            items, base_N, core, n_core, price, room, (gained, above, tolerance), room_for, out, halt
         )
         # every gain is a sum with at most one term for each of these steps
         facts[NOISE] = 2.0**-52 * (seen + n_moved + 4) * moved
@@ -388,15 +408,12 @@ def _search(model, resource, limit, price, base_N, n_rows, same, room_for, out, 
 
 
 @jit
-def pack(model, resource, same, room_for, out, halt):
+def pack(items, same, room_for, out, halt):
     """Find the best choice of rows.
 
     Parameters
     ----------
-    model : ModelArrays
-        With one state, and one outcome per row.
-    resource : SingleResource
-        The amount left at the start is 0.
+    items : Items
     same : float
         A choice counts as equal to the best one known if it is better by at most this, relative to the rewards and
         prices of that one.
@@ -411,7 +428,7 @@ def pack(model, resource, same, room_for, out, halt):
     int
         One of the constants above. Unless it is NONE or UNFIT, `out` is the best choice found.
     """
-    row_indptr, row_reward, cost, table_of_step = model.row_indptr, model.row_reward, resource.cost, model.table_of_step
+    table_of_step, row_indptr, row_reward, cost, _ = items
     row_H, facts, horizon = out.row_H, out.facts, out.row_H.shape[0]
     facts[:] = 0.0
     # the choices of the largest rewards and of the least costs
@@ -438,9 +455,9 @@ def pack(model, resource, same, room_for, out, halt):
         n_steps, n_rows = h + 1, n_rows + (end - begin)
     least_left, at_end = MINUS_INFINITY, MINUS_INFINITY
     for h in range(horizon):
-        least_left = max(least_left, resource.least_left[h])
+        least_left = max(least_left, items.least_left[h])
         if h >= n_steps - 1:
-            at_end = max(at_end, resource.least_left[h])
+            at_end = max(at_end, items.least_left[h])
     if at_end < least_left or least_left == MINUS_INFINITY:
         return UNFIT
     limit, result = -least_left, BEST
@@ -451,8 +468,8 @@ def pack(model, resource, same, room_for, out, halt):
         for h in range(n_steps):
             row_H[h] = over_N[h]
     else:
-        price = _price(model, resource, limit, over_N[:n_steps], kept_N[:n_steps], halt)
-        result = _search(model, resource, limit, price, kept_N[:n_steps], n_rows, same, room_for, out, halt)
+        price = _price(items, limit, over_N[:n_steps], kept_N[:n_steps], halt)
+        result = _search(items, limit, price, kept_N[:n_steps], n_rows, same, room_for, out, halt)
     spent = np.int64(0)
     for h in range(horizon):
         if h < n_steps:

@@ -37,7 +37,7 @@ class LabelsSolver:
             return Refusal("a resource without a floor or a ceiling", found, other)
         if model.has_end_values:
             return Refusal("no end rewards and no goal", "a model with one of them", other)
-        if len(model.start_states) > 1:
+        if isinstance(model.start, dict) and len(model.start_states) > 1:
             return Refusal("one first state", f"a distribution over {len(model.start_states)} states", other)
         if problem.lumped:
             # its policy would need one action for costs that are counted differently
@@ -63,8 +63,8 @@ class LabelsSolver:
         stats = Stats(0.0, sum(path.sizes), path.sizes, None, monitor.peak, "labels", amounts, problem.most_amounts)
         if path.value == -np.inf:
             return Answer.infeasible(self.name, stats, problem)
-        taken = path.row_H[path.row_H >= 0]
-        counted_HD = peak_HD = trough_HD = lattice.initial_D + _running(lattice.cost_OD[taken], model.horizon)
+        taken = path.row_H if path.row_H[-1] >= 0 else path.row_H[path.row_H >= 0]
+        counted_HD = peak_HD = trough_HD = lattice.initial_D + _running(lattice.cost_OD.take(taken, 0), model.horizon)
         if not problem.is_exact:
             truth = problem.truth
             peak_HD = truth.high_accounts.initial_D + _running(truth.high_OD[taken], model.horizon)
@@ -91,6 +91,8 @@ class LabelsSolver:
 
 def _running(cost_TD: NDArray[np.int64], horizon: int) -> NDArray[np.int64]:
     """Return what was spent after each step, shape (H, D), if nothing more is after the last cost."""
+    if len(cost_TD) == horizon:
+        return cost_TD.cumsum(axis=0)
     spent_HD = np.zeros((horizon, cost_TD.shape[1]), np.int64)
     spent_HD[: len(cost_TD)] = np.cumsum(cost_TD, axis=0)
     spent_HD[len(cost_TD) :] = spent_HD[len(cost_TD) - 1] if len(cost_TD) else 0
