@@ -32,6 +32,8 @@ BEST, NONE, UNFIT, FULL, HALTED = 0, 1, 2, 3, 4
 UNIT, TOLERANCE, NOISE, ABOVE, REWARD = 0, 1, 2, 3, 4
 #: Added to a bound for each operation, relative to its terms: more than rounding can have taken off.
 _OUTWARD = 2.0**-51
+#: The smallest positive float, the largest error of an operation that underflows.
+_SMALLEST = 5e-324
 #: The largest number of prices tried.
 _PRICES = 100
 #: Number of combinations that there is room for at first.
@@ -397,7 +399,7 @@ def _search(items, limit, price, base_N, n_rows, same, room_for, out, halt):
             items, base_N, core, n_core, price, room, (gained, above, tolerance), room_for, out, halt
         )
         # every gain is a sum with at most one term for each of these steps
-        facts[NOISE] = 2.0**-52 * (seen + n_moved + 4) * moved
+        facts[NOISE] = 2.0**-52 * (seen + n_moved + 4) * moved + 64.0 * n_rows * _SMALLEST
         facts[TOLERANCE], facts[ABOVE] = tolerance, max(above - gained, 0.0)
         size = 0.0
         for h in range(n_steps):

@@ -16,6 +16,8 @@ Rewards are floats. Bounds are rounded outward, so that they are never too small
 exceeds the best path by at most a tolerance, relative to the terms of that path. Both are part of `Path.upper`. If all
 sums of rewards are exact, because the rewards are integer multiples of one power of two and not too large, the
 tolerance is smaller than that power, and the path is exactly the best.
+
+With one state, a path is a choice of one row at each step, and most such problems are solved by `knapsack`.
 """
 
 from __future__ import annotations
