@@ -36,6 +36,10 @@ _CONTINUOUS = (
 )
 
 
+#: Number of outcomes up to which a model keeps the lattice of its own budget, and under which name.
+_SMALL, _KEPT = 4096, "_own_lattice"
+
+
 class AccountTicks(NamedTuple):
     """Where the account of each resource begins and saturates, in ticks; int64 arrays of shape (D,).
 
@@ -149,6 +153,10 @@ class Lattice:
         >>> lattice.units, lattice.upper_HD.ravel().tolist()
         ((Fraction(1, 10),), [3, 3, 3])
         """
+        own = limits is model.__dict__.get("own_limits") and model.n_outcomes <= _SMALL
+        if own and (kept := model.__dict__.get(_KEPT)) is not None:
+            lattice: Lattice = kept
+            return lattice
         n_tracked = len(limits.resources)
         cost_DO = np.empty((n_tracked, model.n_outcomes), np.int64)
         upper_DH, lower_DH = (np.empty((n_tracked, model.horizon), np.int64) for _ in range(2))
@@ -168,7 +176,10 @@ class Lattice:
             units.append(unit)
         accounts = AccountTicks.of(model, limits, units, (False,) * n_tracked)
         cost_OD, upper_HD, lower_HD = map(_transposed, (cost_DO, upper_DH, lower_DH))
-        return cls(limits.resources, tuple(units), cost_OD, upper_HD, lower_HD, *accounts)
+        lattice = cls(limits.resources, tuple(units), cost_OD, upper_HD, lower_HD, *accounts)
+        if own:
+            model.__dict__[_KEPT] = lattice  # as a cached property; the model is frozen
+        return lattice
 
     def amount(self, resource: int, ticks: int) -> Fraction:
         """Return the amount of `ticks` ticks of a tracked resource (by position)."""
