@@ -20,8 +20,8 @@ endef
 
 #: Tests that together run every kernel, for runs with bounds checks or without compilation.
 KERNEL_TESTS := tests/solvers/test_methods.py tests/solvers/test_accounts.py tests/solvers/test_frontier.py \
-	tests/solvers/test_grid.py tests/solvers/test_labels.py tests/solvers/test_labels_several.py tests/solvers/test_levels.py \
-	tests/solvers/test_pooling.py \
+	tests/solvers/test_grid.py tests/solvers/test_labels.py tests/solvers/test_labels_several.py \
+	tests/solvers/test_knapsacks.py tests/solvers/test_levels.py tests/solvers/test_pooling.py \
 	tests/solvers/test_reduction.py tests/solvers/test_outcomes.py tests/solvers/test_accuracy.py \
 	tests/learning/test_learn_parts.py tests/fuzz/test_fuzzer.py
 

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from solvent.solvers.explain import explain
     from solvent.solvers.explanation import Explanation, ForbiddingOutcome, Option
     from solvent.solvers.levels.levels import Levels, reach_levels, reload_levels, survival_levels
+    from solvent.solvers.many import solve_many
     from solvent.solvers.solution import Diagnosis, Round, Solution, Stats, Status, Tail
     from solvent.solvers.solve import solve
     from solvent.solvers.surface import Surface
@@ -134,6 +135,7 @@ _HOME = {
     "reload_levels": "solvent.solvers.levels.levels",
     "simulate": "solvent.verification.simulate",
     "solve": "solvent.solvers.solve",
+    "solve_many": "solvent.solvers.many",
     "survival_levels": "solvent.solvers.levels.levels",
     "verify": "solvent.verification.verify",
 }
@@ -215,6 +217,7 @@ __all__ = [
     "reload_levels",
     "simulate",
     "solve",
+    "solve_many",
     "survival_levels",
     "verify",
 ]

@@ -111,7 +111,7 @@ def _name(kernel: Any) -> str:
 
 def _tasks() -> list[Callable[[], object]]:
     """Return calls that together use every kernel."""
-    grid, certain = instances.fuel_grid(3), instances.paper(12, seed=1, budget=2)
+    grid, certain, knapsack = instances.fuel_grid(3), _certain(), instances.paper(12, seed=1, budget=2)
     near, far = _trips(1), _trips(10**9 + 7)
     two, far_two = _trips(1, wear=1), _trips(10**9 + 7, wear=10**9 + 9)
     return [
@@ -122,6 +122,7 @@ def _tasks() -> list[Callable[[], object]]:
         lambda: solve(_impossible()),
         lambda: solve(far, method="frontier"),
         lambda: solve(far, approximation="relative", epsilon=0.1),
+        lambda: solve(knapsack),
         lambda: solve(certain),
         lambda: solve(certain, approximation="relative", epsilon=0.1),
         lambda: solve(_errands(), method="labels"),
@@ -160,6 +161,18 @@ def _errands() -> CMDP:
         for action in range(3):
             costs = (3 - action, 1 + action * state % 4)
             b.add(state, action, reward=-(state * action % 5), outcomes=[(1, min(state + 1 + action, 9), costs)])
+    return b.build()
+
+
+def _certain() -> CMDP:
+    """Return a model without randomness whose best path is not found at once."""
+    b = CMDP.builder(horizon=12, start="left", resources=["fuel"], budget=20)
+    for step in range(12):
+        for state, other in (("left", "right"), ("right", "left")):
+            cost = 3 + (5 * step + len(state)) % 7
+            b.add(state, "go", reward=cost + 1 / (step + 2), outcomes=[(1, other, cost)], steps=[step])
+    for state in ("left", "right"):
+        b.add(state, "rest", outcomes=[(1, state)])
     return b.build()
 
 
