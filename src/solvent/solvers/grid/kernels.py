@@ -21,7 +21,7 @@ import numpy as np
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.jit import jit
 from solvent.solvers.bounds.kernels import SMALLEST_FLOAT, clamped, fill_row_interval
-from solvent.solvers.grid.arrays import RowRuns, SweptStep
+from solvent.solvers.grid.arrays import RowRuns
 from solvent.solvers.reduction.kernels import widest
 
 #: Number of values that are summed at a time.
@@ -301,6 +301,34 @@ def _add_block(to, length, start, which, n_outcomes, probability, first, at_K, a
                 out_row[block + i] = which if better else out_row[block + i]
 
 
+@jit(inner=True)
+def _stays(h, s, model, limits, bounds, boxes):
+    """Return whether the box of a state at step h, and what can be done there, is that of the following step."""
+    if h + 2 >= boxes.low.shape[0] or model.table_of_step[h] != model.table_of_step[h + 1]:
+        return False
+    if boxes.offset[h, s] != boxes.offset[h + 1, s] or boxes.pitch_H[h] != boxes.pitch_H[h + 1]:
+        return False
+    for d in range(boxes.low.shape[2]):
+        if limits.upper_HD[h, d] != limits.upper_HD[h + 1, d] or limits.lower_HD[h, d] != limits.lower_HD[h + 1, d]:
+            return False
+        if boxes.low[h, s, d] != boxes.low[h + 1, s, d] or boxes.width[h, s, d] != boxes.width[h + 1, s, d]:
+            return False
+        if bounds.safe_low[h, s, d] != bounds.safe_low[h + 1, s, d]:
+            return False
+        if bounds.safe_high[h, s, d] != bounds.safe_high[h + 1, s, d]:
+            return False
+    return True
+
+
+@jit(inner=True)
+def _all_same(begin, end, next_state, same_S):
+    """Return whether all next states of some outcomes are marked."""
+    o = begin
+    while o < end and same_S[next_state[o]]:
+        o += 1
+    return o >= end
+
+
 @jit
 def sweep_states(begin_state, end_state, h, model, costs, limits, bounds, boxes, arrival, out, halt):
     """Write the value and the best row for every amount in the boxes of some states.
@@ -317,6 +345,7 @@ def sweep_states(begin_state, end_state, h, model, costs, limits, bounds, boxes,
     arrival : ndarray of float64
         Values of the amounts that outcomes lead to.
     out : SweptStep
+        With what was written for step h + 1. It stays where nothing has changed.
     halt : ndarray of bool
     """
     _, n_states, n_resources = boxes.low.shape
@@ -336,13 +365,21 @@ def sweep_states(begin_state, end_state, h, model, costs, limits, bounds, boxes,
     most = max(widest(outcome_indptr, row_indptr[begin_state], row_indptr[end_state]), 1)
     stride_KD = np.empty((most, n_resources), np.int64)
     origin_K, at_K = np.empty(most, np.int64), np.empty(most, np.int64)
-    total = np.empty(_TILE)
+    total, before = np.empty(_TILE), np.empty(widest(offset, begin_state, end_state))
+    after_same_S, out_same_S = out.same_2S[(h + 1) % 2], out.same_2S[h % 2]
     for s in range(begin_state, end_state):
-        out_reward_S[s] = 0.0
         base, size = offset[s], offset[s + 1] - offset[s]
-        if size == 0:
-            continue
         begin_row, end_row = row_indptr[s], row_indptr[s + 1]
+        stays = _stays(h, s, model, limits, bounds, boxes)
+        out_same_S[s] = stays
+        if size == 0 or (
+            stays and _all_same(outcome_indptr[begin_row], outcome_indptr[end_row], next_state, after_same_S)
+        ):
+            continue
+        if stays:
+            for i in range(size):
+                before[i] = out_value[base + i]
+        out_reward_S[s] = 0.0
         worth = model.end_value[s] if begin_row == end_row else -np.inf
         for i in range(base, base + size):
             out_value[i], out_row[i] = worth, 0
@@ -406,6 +443,14 @@ def sweep_states(begin_state, end_state, h, model, costs, limits, bounds, boxes,
                 if d < 0:
                     break
             out_reward_S[s] = max(out_reward_S[s], row_reward[r])
+        if stays:
+            for line in range(0, size, pitch):
+                for i in range(line, line + width_D[last]):
+                    if before[i] != out_value[base + i]:
+                        out_same_S[s] = False
+                        break
+                if not out_same_S[s]:
+                    break
 
 
 @jit
@@ -466,7 +511,7 @@ def sweep_steps(begin, stop, model, costs, limits, bounds, boxes, buffers, out_r
     bounds : Bounds
     boxes : Boxes
     buffers : SweepBuffers
-        `value` has the values of step `begin`, and at the end those of step `stop`.
+        `swept` has the values of step `begin`, and at the end those of step `stop`.
     out_runs : StepRuns
         `indptr_H[begin]` is given; runs of earlier steps are written after those of later ones.
     out_extremes : StepExtremes
@@ -478,9 +523,9 @@ def sweep_steps(begin, stop, model, costs, limits, bounds, boxes, buffers, out_r
     for h in range(begin - 1, stop - 1, -1):
         if halt[0]:
             return
-        fill_arrivals(first_state, n_states, h + 1, costs, limits, bounds, boxes, buffers.value, buffers.arrival, halt)
-        swept = SweptStep(buffers.value, buffers.row, buffers.reward_S)
-        sweep_states(first_state, n_states, h, model, costs, limits, bounds, boxes, buffers.arrival, swept, halt)
+        swept, arrival = buffers
+        fill_arrivals(first_state, n_states, h + 1, costs, limits, bounds, boxes, swept.value, arrival, halt)
+        sweep_states(first_state, n_states, h, model, costs, limits, bounds, boxes, arrival, swept, halt)
         out_runs.first_H[h] = made
         made += finish_step(h, boxes, swept, made, runs, out_extremes)
         out_runs.end_H[h] = made
