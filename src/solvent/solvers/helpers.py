@@ -1,6 +1,6 @@
 """Helper processes of `solve_many`: each solves some of the models, while the calling process solves others.
 
-A helper is a new Python that imports this module. It does not import the caller's script, so that no
+A helper is a new Python that imports the package. It does not import the caller's script, so that no
 `if __name__ == "__main__"` is needed. Messages are pickles with their length in front:
 
     to a helper      a list of (model, budget), and the arguments for all of them
@@ -80,7 +80,7 @@ class Helpers:
     put : callable
         Takes these positions and their solutions or exceptions; None if a helper could not solve them.
     arguments : dict
-        Arguments of `solve_here` for all tasks.
+        Further arguments of the function that solves a task, for all of them.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Helpers:
     ) -> None:
         self._take, self._put, self._arguments = take, put, arguments
         self._processes: list[subprocess.Popen[bytes]] = []
-        code = f"import sys; sys.path[:] = {sys.path!r}; from solvent.solvers.helpers import _help; _help()"
+        code = f"import sys; sys.path[:] = {sys.path!r}; from solvent.solvers.many import help_others; help_others()"
         if sys.executable and not getattr(sys, "frozen", False):
             for _ in range(count):
                 try:
@@ -158,10 +158,8 @@ class Helpers:
                     stream.close()
 
 
-def _help() -> None:
+def help_with(solve: Callable[..., Any]) -> None:
     """Solve what is sent to standard input, and send the solutions to standard output, until the input ends."""
-    from solvent.solvers.many import solve_here
-
     set_thread_count(1)
     input_, output = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # what other code prints must not get into messages
@@ -172,7 +170,7 @@ def _help() -> None:
             found: list[Any] = []
             for model, budget in tasks:
                 try:
-                    found.append(solve_here(model, budget, **arguments))
+                    found.append(solve(model, budget, **arguments))
                 except Exception as error:
                     found.append(error)
             file = io.BytesIO()

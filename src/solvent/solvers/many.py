@@ -21,7 +21,7 @@ from solvent.errors import LocatedError, ModelError, SolventError, quote
 from solvent.model.budget import Budget, BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
-from solvent.solvers.helpers import Helpers, Task
+from solvent.solvers.helpers import Helpers, Task, help_with
 from solvent.solvers.registry import AUTO
 from solvent.solvers.solution import Solution
 from solvent.solvers.solve import read_request, run_request
@@ -114,6 +114,11 @@ def solve_here(
     began = time.perf_counter()
     request = read_request(model, *options)
     return run_request(model, budget, spent, request, ResourceMonitor(seconds, memory, began=began))
+
+
+def help_others() -> None:
+    """Solve models for another process; see `helpers`."""
+    help_with(solve_here)
 
 
 def _read_jobs(jobs: Any) -> int:
