@@ -38,12 +38,9 @@ _SPLIT = ("split_outcomes", "duplicate_outcomes", "merge_outcomes", "permute_out
 #: Paths take one outcome for each row, frontiers one limited resource, curves no other limits.
 _NEVER = {
     *((name, "labels") for name in _SPLIT),
-    *(("duplicate_resource", method) for method in ("frontier", "points", "labels")),
+    *(("duplicate_resource", method) for method in ("frontier", "points")),
     *((name, "curve") for name in ("add_unsafe_action", "prefix_step", "enlarge_settled_costs")),
     *((name, "curve") for name in ("begin_in_a_step", "end_in_a_step")),
-    # labels refuse floors, ceilings and end rewards
-    ("add_loose_ends", "labels"),
-    ("shift_end_rewards", "labels"),
 }
 _CONTINUOUS = ("additive", "additive strict", "relative", "relative strict")
 

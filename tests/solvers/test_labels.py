@@ -134,8 +134,6 @@ def test_it_refuses_chance():
     expected = r'method="labels": expected a model without randomness, found 6 outcomes of .*frontier'
     with pytest.raises(ModelError, match=expected):
         solve(instances.fuel_grid(3), method="labels")
-    with pytest.raises(ModelError, match=r'method="labels": expected one limited resource'):
-        solve(instances.partition([1, 1]), method="labels")
 
 
 def test_limits_of_time_and_memory():

@@ -49,6 +49,8 @@ _STRETCH = 64
 #: Work of making one label, relative to evaluating one outcome in the reduction; and a number of labels that is always
 #: worth a try.
 _LABEL_WORK, _SMALL = 4.0, 32768
+#: Memory of the reduction for each outcome that it evaluates, roughly.
+_NODE_BYTES = 32.0
 #: Searches begin again if labels were dropped for a tolerance that has since become smaller by more than this factor.
 _TOO_LARGE = 2.0
 
@@ -128,7 +130,8 @@ class SeveralSearch:
         Returns
         -------
         float
-            0, or the work that is expected for the next search relative to that of the reduction.
+            The work that is expected for the next search relative to that of the reduction. 0 if there is none, or if
+            a limit was reached; infinity if that was memory, and there is enough for the nodes of the reduction.
         """
         try:
             while not self.done:
@@ -139,7 +142,17 @@ class SeveralSearch:
                 self.step()
         except LimitReached as reached:
             self.stopped = str(reached)
+            if compare and self._fits_elsewhere():
+                return math.inf
         return 0.0
+
+    def _fits_elsewhere(self) -> bool:
+        """Whether there is time left, and memory for all nodes."""
+        try:
+            self._monitor.check_time()
+            return _NODE_BYTES * self._outcomes() <= self._monitor.room
+        except LimitReached:
+            return False
 
     def _outcomes(self) -> float:
         """Return how many outcomes of nodes within the bounds on amounts the reduction would evaluate, at most."""

@@ -58,7 +58,13 @@ class LabelsSolver:
             return Estimate(0.0)
         if not run.options.prune:
             return Estimate(float("inf"))
-        search = SeveralSearch(problem, run.monitor)
+        used = run.monitor.used
+        try:
+            search = SeveralSearch(problem, run.monitor)
+        except LimitReached:
+            run.monitor.check_time()
+            run.monitor.release(run.monitor.used - used)
+            return Estimate(float("inf"))
         return Estimate(search.run(compare=True), search)
 
     def discard(self, prepared: SeveralSearch | None, run: Run) -> None:
