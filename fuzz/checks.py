@@ -200,8 +200,14 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
         yield Run("frontier", options={"method": "frontier"})
         yield Run("frontier, points", options={"method": "frontier"}, settings={"frontier.bounds.DENSE_WIDTH": -1})
         yield Run("frontier, arrays", options={"method": "frontier"}, settings={"frontier.bounds.DENSE_FROM": 0})
-        if case.certain:
-            yield Run("labels", options={"method": "labels"})
+    if case.certain:
+        yield Run("labels", options={"method": "labels"})
+        narrow = {
+            "labels.several._WIDTH": 1,
+            "labels.several._WIDER": 2,
+            "labels.several._TRIES": rng.choice([1, 4, 40]),
+        }
+        yield Run("labels, few", options={"method": "labels"}, settings=narrow)
     size = _size_of_costs(case.problem)
     for _ in range(2):
         method = rng.choice(["additive", "additive", "relative"])
@@ -892,7 +898,7 @@ def _check_scaled(case: Case, run: Run, ledger: Ledger) -> None:
         return  # products may be subnormal, where a power of two is not exact
     exponent = run.options["exponent"]
     methods = ["reduction", *(["frontier"] if case.one_sided else [])]
-    methods += ["labels"] if case.one_sided and case.certain else []
+    methods += ["labels"] if case.certain else []
     changed = scaled(case.problem, exponent)
     for method in methods:
         if run.options.get("method", method) != method:  # repeats a comparison by another method

@@ -258,10 +258,11 @@ class _Side:
             return True
         if self.continuous:
             return False
-        if method in ("frontier", "points", "labels"):
+        if method == "labels":
+            return all(len(row.outcomes) == 1 for row in problem.rows)
+        if method in ("frontier", "points"):
             limits = [problem.limits[name] for name in self.limited]
-            one_sided = len(limits) == 1 and (_is_open(limits[0].upper) or _is_open(limits[0].lower))
-            return one_sided and (method != "labels" or all(len(row.outcomes) == 1 for row in problem.rows))
+            return len(limits) == 1 and (_is_open(limits[0].upper) or _is_open(limits[0].lower))
         return True
 
     def answer(self, method: str) -> Any:

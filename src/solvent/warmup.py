@@ -124,6 +124,8 @@ def _tasks() -> list[Callable[[], object]]:
         lambda: solve(far, approximation="relative", epsilon=0.1),
         lambda: solve(certain),
         lambda: solve(certain, approximation="relative", epsilon=0.1),
+        lambda: solve(_errands(), method="labels"),
+        lambda: solve(instances.partition([3, 1, 1, 2, 3, 2]), method="labels"),
         lambda: solve(two),
         lambda: solve(far_two),
         lambda: solve(_without_unit(), gap=0.2),
@@ -148,6 +150,16 @@ def _trips(fuel: int, wear: int = 0) -> CMDP:
     b.add("here", "rest", outcomes=[(1, "here")])
     b.add("there", "back", reward=0.5, outcomes=[(1, "here", once)])
     b.add("there", "stay", outcomes=[(1, "there")])
+    return b.build()
+
+
+def _errands() -> CMDP:
+    """Return a deterministic model of two resources in which steps do not matter."""
+    b = CMDP.builder(horizon=4, start=0, resources=["fuel", "wear"], must_end_in=[9], budget={"fuel": 9, "wear": 9})
+    for state in range(9):
+        for action in range(3):
+            costs = (3 - action, 1 + action * state % 4)
+            b.add(state, action, reward=-(state * action % 5), outcomes=[(1, min(state + 1 + action, 9), costs)])
     return b.build()
 
 

@@ -235,7 +235,7 @@ def test_the_memory_of_layers_that_are_given_up_is_released(monkeypatch):
     problem, monitor = Problem.exact(model, resolve(model, None)), ResourceMonitor()
     prepared = registry.get("grid").estimate(problem, Run(monitor)).prepared
     before = monitor.used
-    assert choice.reduce_if_cheaper(problem, Run(monitor), prepared.work) is None
+    assert choice.reduce_if_cheaper(problem, Run(monitor), prepared) is None
     assert monitor.used == before
 
 

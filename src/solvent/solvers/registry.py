@@ -40,7 +40,7 @@ _ENTRIES = (
     _Entry("reduction", "exact; any number of resources, any limits", "solvent.solvers.reduction.solver:SOLVER"),
     _Entry("frontier", "exact; one resource, limits on one side", "solvent.solvers.frontier.solver:SOLVER"),
     _Entry("grid", "exact; any number of resources with few amounts, any limits", "solvent.solvers.grid.solver:SOLVER"),
-    _Entry("labels", "exact; one resource, limits on one side, no randomness", "solvent.solvers.labels.solver:SOLVER"),
+    _Entry("labels", "exact; any resources and limits, no randomness", "solvent.solvers.labels.solver:SOLVER"),
 )
 
 

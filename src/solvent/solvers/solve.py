@@ -53,9 +53,9 @@ def solve(
         What has been spent before the first step. Default: nothing.
     method : {"auto", "reduction", "frontier", "grid", "labels"}
         The algorithm. "reduction" accepts any number of resources and any limits; "grid" as well, if amounts are few
-        enough for arrays; "frontier" one limited resource with limits on one side; "labels" the same without
-        randomness. "auto" chooses the one expected to be fastest. Further methods can be installed as entry points of
-        the group `solvent.solvers`.
+        enough for arrays; "frontier" one limited resource with limits on one side; "labels" models without randomness,
+        with any limits. "auto" chooses the one expected to be fastest. Further methods can be installed as entry points
+        of the group `solvent.solvers`.
     approximation : {"additive", "relative"}, optional
         Round costs instead of solving exactly. Accepts continuous costs and needs an `epsilon`.
     epsilon : number, or dict of them by resource, optional
