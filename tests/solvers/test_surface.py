@@ -49,7 +49,9 @@ def nearby(surface: solvent.Surface, at: int) -> list[Fraction]:
 def check_values(surface: solvent.Surface, best_at: Any) -> int:
     """Compare a surface with optima in Fractions, given by a function of budgets. Return how many are feasible."""
     feasible = 0
-    for budgets in itertools.product(*(nearby(surface, at) for at in range(len(surface.resources)))):
+    every = list(itertools.product(*(nearby(surface, at) for at in range(len(surface.resources)))))
+    # about forty, by a step that shares no factor with the numbers of amounts
+    for budgets in every[:: max(1, len(every) // 40) | 1]:
         value, best = surface.value(budgets), best_at(dict(zip(surface.resources, budgets, strict=True)))
         if best == oracle.INFEASIBLE:
             assert value == -INFINITY, budgets
@@ -112,7 +114,7 @@ def test_every_combination_of_limits(data):
 @given(data=st.data())
 def test_every_combination_of_amounts_that_remain(data):
     """Saturating resources: the limits are fixed, and what remains of them varies."""
-    features = (*PLAIN, "floor", "ceiling")
+    features = (*PLAIN, *data.draw(st.sampled_from([("floor",), ("floor",), ("floor", "ceiling")])))
     tiny = data.draw(strategies.problems(features=features, min_resources=2, max_resources=3))
     names, _ = _varied(tiny, data, most=None)
     limits = {name: data.draw(strategies.limits) for name in names}
