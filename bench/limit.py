@@ -2,7 +2,8 @@
 
 An *evaluation* is one outcome of one row at one amount: read a value, multiply, add. The plain sweep does as many
 evaluations on arrays of the same width, on one core, without lookups. The whole solve is timed, on one core: bounds,
-sweep or merge, and following the policy forward to its worst case.
+sweep or merge, and following the policy forward to its worst case. Evaluations are those of the plain recursion over
+all amounts within reach: the yardstick of a solve that can do without some of them is not smaller.
 
 The paper bounds exact planning by O(H S^2 A n D), with n costs for each pair of states and D amounts at a step.
 Exponents are fitted to medians of times, and to the number of nodes or points, which does not depend on the machine.
@@ -65,6 +66,7 @@ def evaluations_of(model: CMDP) -> tuple[str, int, int]:
         widths = np.maximum(bounds.top_HS - bounds.need_HS + 1, 0)
         per_state = np.stack([np.diff(model.outcome_indptr[model.row_indptr_at(h)]) for h in range(model.horizon)])
         return "arrays", int((widths * per_state).sum()), int(widths.max())
+    bounds.has_one_start = False  # count all points within reach, also those that a solve for one amount leaves out
     found = build(bounds, ResourceMonitor(), arrays=False)
     points_HS = np.diff(found.points.indptr_HS, axis=1)
     total = 0
