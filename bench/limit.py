@@ -91,6 +91,7 @@ def count_evaluations(model: CMDP) -> Count:
         widths = np.maximum(bounds.top_HS - bounds.need_HS + 1, 0)
         per_state = np.stack([np.diff(model.outcome_indptr[model.row_indptr_at(h)]) for h in range(model.horizon)])
         return Count("arrays", int((widths * per_state).sum()), int(widths.max()))
+    bounds.has_one_start = False  # count all points within reach, also those that a solve for one amount leaves out
     found = build(bounds, ResourceMonitor(), arrays=False)
     points_HS = np.diff(found.points.indptr_HS, axis=1)
     total = 0

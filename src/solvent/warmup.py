@@ -18,14 +18,22 @@ from typing import Any
 import numpy as np
 
 from solvent.core.jit import KERNELS, compiled_kernels
+from solvent.core.limits import ResourceMonitor
 from solvent.core.progress import ProgressLike, open_progress
 from solvent.learning.learn import learn
 from solvent.model import instances
+from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP
 from solvent.solvers.augmentation.augment import augment
 from solvent.solvers.every_budget import frontier
+from solvent.solvers.frontier.bounds import FrontierBounds
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.following import follow_policy
+from solvent.solvers.frontier.following_kernels import follow_by_hash, follow_on_grid, follow_points, follow_runs
+from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.levels.levels import reach_levels, survival_levels
 from solvent.solvers.outcomes.merging_kernels import find_twins
+from solvent.solvers.problem import Problem
 from solvent.solvers.solve import solve
 
 
@@ -130,7 +138,10 @@ def _tasks() -> list[Callable[[], object]]:
         lambda: solve(two),
         lambda: solve(far_two),
         lambda: solve(_without_unit(), gap=0.2),
-        lambda: frontier(_wide(), max_budget=100_000),
+        lambda: frontier(_wide(), max_budget=300_000),
+        lambda: _follow(grid),
+        lambda: _follow(far),
+        lambda: solve(instances.random(20, 3, horizon=9, branching=3, real_costs=True, cost_range=(0, 5), budget=30)),
         lambda: augment(grid),
         lambda: augment(grid, stationary=True),
         lambda: survival_levels(_charging(), capacity=9),
@@ -139,6 +150,15 @@ def _tasks() -> list[Callable[[], object]]:
         lambda: learn(near, epsilon=0.5, bonus="theory", max_episodes=20),
         lambda: learn(near, epsilon=0.5, cost_support="learned", max_episodes=20),
     ]
+
+
+def _follow(model: CMDP) -> None:
+    """Follow the policy of a frontier with every kernel."""
+    problem = Problem.exact(model, resolve(model, None))
+    resource, monitor = SingleResource.of(problem.lattice), ResourceMonitor()
+    found = build(FrontierBounds.at_start(problem.model, resource, monitor), monitor)
+    for kernel in (follow_points, follow_runs, follow_on_grid, follow_by_hash):
+        follow_policy(problem.model, resource, found, resource.initial_left, kernels=[kernel])
 
 
 def _trips(fuel: int, wear: int = 0) -> CMDP:
@@ -203,7 +223,7 @@ def _impossible() -> CMDP:
 
 def _wide() -> CMDP:
     """Return a model with many amounts and many outcomes per row, whose frontiers are stored as arrays."""
-    b = CMDP.builder(horizon=3, start=0, resources=["fuel"])
+    b = CMDP.builder(horizon=9, start=0, resources=["fuel"])
     outcomes = [(Fraction(1, 32), state, cost) for state in range(2) for cost in range(2001, 34_001, 2000)]
     for state in range(2):
         b.add(state, "go", reward=1 + state, outcomes=outcomes)
