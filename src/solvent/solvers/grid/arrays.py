@@ -81,7 +81,7 @@ class SweptStep(NamedTuple):
     row : ndarray of uint16, shape (N,)
         1 + the position of the best row among those of its state; 0 at dead ends and in terminal states.
     reward_S : ndarray of float64, shape (S,)
-        Largest reward, and at least 0, of a row that can be taken somewhere in a box.
+        Largest reward, and at least 0, of a row that can be taken somewhere in a box without reaching a dead end.
     same_2S : ndarray of bool, shape (2, S)
         Whether the box of each state and its values are those of the following step, for steps of even and odd number.
     """

@@ -329,6 +329,19 @@ def _all_same(begin, end, next_state, same_S):
     return o >= end
 
 
+@jit(inner=True)
+def _is_alive(lines, columns, pitch, n_outcomes, at_K, arrival):
+    """Return whether no outcome leads to a dead end from some amount of a block."""
+    for line in range(lines):
+        for i in range(line * pitch, line * pitch + columns):
+            k = 0
+            while k < n_outcomes and arrival[at_K[k] + i] > -np.inf:
+                k += 1
+            if k == n_outcomes:
+                return True
+    return False
+
+
 @jit
 def sweep_states(begin_state, end_state, h, model, costs, limits, bounds, boxes, arrival, out, halt):
     """Write the value and the best row for every amount in the boxes of some states.
@@ -413,6 +426,8 @@ def sweep_states(begin_state, end_state, h, model, costs, limits, bounds, boxes,
             dense = pitch - columns <= _SHORT or 5 * columns >= 3 * pitch
             whole = lines == 1 or (columns == width_D[last] and dense)
             length, blocks = ((lines - 1) * pitch + columns, 1) if whole else (columns, lines)
+            # rows that only lead to dead ends do not count
+            counts = row_reward[r] <= out_reward_S[s]
             for d in range(outer):
                 index_D[d] = 0
             while True:
@@ -425,6 +440,8 @@ def sweep_states(begin_state, end_state, h, model, costs, limits, bounds, boxes,
                     at_K[k] = origin_K[k]
                     for d in range(outer):
                         at_K[k] += index_D[d] * stride_KD[k, d]
+                if not counts and _is_alive(lines, columns, pitch, n_outcomes, at_K, arrival):
+                    counts, out_reward_S[s] = True, row_reward[r]
                 for _ in range(blocks):
                     _add_block(
                         here, length, row_reward[r], r - begin_row + 1, n_outcomes, probability, first, at_K, arrival,
@@ -442,7 +459,6 @@ def sweep_states(begin_state, end_state, h, model, costs, limits, bounds, boxes,
                     d -= 1
                 if d < 0:
                     break
-            out_reward_S[s] = max(out_reward_S[s], row_reward[r])
         if stays:
             for line in range(0, size, pitch):
                 for i in range(line, line + width_D[last]):

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.core.threads import run_by_states
-from solvent.model.cmdp import CMDP
 from solvent.solvers.accuracy import Extremes
+from solvent.solvers.arrays import read_only
+from solvent.solvers.bounds.kernels import fill_row_bounds
 from solvent.solvers.frontier.point_kernels import StepExtremes
 from solvent.solvers.grid import kernels
 from solvent.solvers.grid.arrays import RowRuns, StepRuns, SweepBuffers, SweptStep
@@ -210,8 +211,16 @@ class _Sweep:
 
 
 def _last_rows(layout: BoxLayout) -> NDArray[np.int64]:
-    """Return the rows of states that have boxes at the last step."""
-    model: CMDP = layout.model
-    indptr = model.row_indptr_at(model.horizon - 1)
+    """Return the rows that are safe for some amount of a box at the last step."""
+    model, boxes, bounds = layout.model, layout.boxes, layout.bounds
+    indptr = read_only(model.row_indptr_at(model.horizon - 1))
+    low_RD, high_RD = np.empty((2, int(indptr[-1] - indptr[0]), len(layout.order)), np.int64)
+    upper_D, lower_D = layout.limits.upper_HD[-1], layout.limits.lower_HD[-1]
+    fill_row_bounds(
+        indptr, layout.arrays, layout.costs, upper_D, lower_D, bounds.safe_low[-1], bounds.safe_high[-1], low_RD,
+        high_RD,
+    )  # fmt: skip
     owner = np.repeat(np.arange(model.n_states), np.diff(indptr))
-    return np.flatnonzero(layout.boxes.width[-2, owner, 0] > 0) + int(indptr[0])
+    first, width = boxes.low[-2, owner], boxes.width[-2, owner]
+    safe = (np.maximum(low_RD, first) <= np.minimum(high_RD, first + width - 1)).all(1)
+    return np.flatnonzero(safe) + int(indptr[0])
