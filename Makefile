@@ -20,8 +20,8 @@ endef
 
 #: Tests that together run every kernel, for runs with bounds checks or without compilation.
 KERNEL_TESTS := tests/solvers/test_methods.py tests/solvers/test_accounts.py tests/solvers/test_frontier.py \
-	tests/solvers/test_grid.py tests/solvers/test_labels.py tests/solvers/test_labels_several.py tests/solvers/test_levels.py \
-	tests/solvers/test_pooling.py \
+	tests/solvers/test_grid.py tests/solvers/test_labels.py tests/solvers/test_labels_several.py \
+	tests/solvers/test_knapsacks.py tests/solvers/test_levels.py tests/solvers/test_pooling.py \
 	tests/solvers/test_reduction.py tests/solvers/test_outcomes.py tests/solvers/test_accuracy.py \
 	tests/learning/test_learn_parts.py tests/fuzz/test_fuzzer.py
 
@@ -34,7 +34,7 @@ OLDEST_TESTS := tests/cli/test_ends.py tests/cli/test_json.py tests/core/test_th
 	tests/baselines/test_expectation.py tests/gym/test_model_env.py tests/learning/test_checkpoints.py \
 	tests/plot/test_plot_value.py tests/test_copies.py
 
-.PHONY: help setup lock demo test test-generic test-kernels test-oldest test-all lint format fuzz bench bench-check docs schema images paper clean
+.PHONY: help setup lock demo test test-generic test-kernels test-oldest test-all lint format fuzz bench bench-check bench-targets docs schema images paper clean
 
 help:
 	@echo "make demo    set up and run the delivery van example"
@@ -48,6 +48,7 @@ help:
 	@echo "make fuzz    compare every solver with oracles on random problems, and load hostile files; MINUTES=10 SEED=1 set"
 	@echo "             the duration and the seed; TARGET=problems, files, policies, checkpoints or flips runs one target"
 	@echo "make bench   compare Solvent with other tools and rewrite docs/benchmarks.md (half an hour; QUICK=1: minutes)"
+	@echo "make bench-targets  measure the targets of the project, and say which are met (minutes)"
 	@echo "make bench-check  compare work and time ratios with the committed baseline"
 	@echo "make docs    build the documentation into site/, without warnings"
 	@echo "make schema  write the JSON Schema of model files"
@@ -129,7 +130,12 @@ fuzz: $(READY)
 bench: $(EXTRAS)
 	$(RUN) -m bench.peers $(if $(QUICK),--quick,--page)
 	$(RUN) -m bench.limit $(if $(QUICK),--quick,--page)
+	$(RUN) -m bench.levels $(if $(QUICK),--seconds 0.2,--page)
 	$(RUN) -m bench.learning $(if $(QUICK),--seeds 1,--page)
+	$(RUN) -m bench.targets $(if $(QUICK),--quick,--page)
+
+bench-targets: $(EXTRAS)
+	$(RUN) -m bench.targets
 
 bench-check: $(READY)
 	$(RUN) -m bench.check

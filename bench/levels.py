@@ -18,11 +18,10 @@ The file is looked for in shared/cases beside the repository. fimdp is a part of
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import math
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +31,12 @@ from rich.console import Console
 from rich.table import Table
 
 import solvent
+from bench.peers.report import PAGE, fill, markdown_table
+from bench.peers.workloads import CASES
+from bench.yardstick import median_times
+from solvent.core.files import write_atomically
 
-FILE = Path(__file__).resolve().parents[2] / "shared" / "cases" / "NYC.json"
+FILE = CASES / "NYC.json"
 #: Solvent must be faster by this factor.
 TARGET = 10.0
 
@@ -110,18 +113,15 @@ class Result:
         return self.peer / self.milliseconds
 
 
-def median_of(run: Callable[[], object], least: int, seconds: float) -> float:
-    """Return the median time of a call in milliseconds."""
-    times: list[float] = []
-    while len(times) < least or (sum(times) < seconds and len(times) < 200):
-        began = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - began)
-    return 1000 * statistics.median(times)
+def why_not(file: Path = FILE) -> str | None:
+    """Return why the comparison cannot be made; None if it can."""
+    if not file.exists():
+        return f"{file.name} of FiMDPEnv is not there"
+    return "fimdp is not installed" if importlib.util.find_spec("fimdp") is None else None
 
 
-def measure(streets: Streets, title: str, seconds: float) -> list[Result]:
-    """Ask both all questions."""
+def measure(streets: Streets, title: str, seconds: float, only: str = "") -> list[Result]:
+    """Ask both all questions, or those whose name begins with `only`."""
     from fimdp.energy_solvers import BasicES
     from fimdp.objectives import AS_REACH, MIN_INIT_CONS, SAFE
 
@@ -137,6 +137,8 @@ def measure(streets: Streets, title: str, seconds: float) -> list[Result]:
     ]  # fmt: skip
     results = []
     for name, ask, objective, targets in questions:
+        if not name.startswith(only):
+            continue
         goals = [mdp.state_with_name(state) for state in targets]
 
         def ask_peer(objective: int = objective, goals: list[int] = goals) -> list[float]:
@@ -147,15 +149,23 @@ def measure(streets: Streets, title: str, seconds: float) -> list[Result]:
         theirs = ask_peer()
         results.append(
             Result(
-                f"{name}, {title}",
+                f"{name}, {title}" if title else name,
                 len(ours),
                 sum(level < math.inf for level in ours),
                 sum(a != b for a, b in zip(ours, theirs, strict=True)),
-                median_of(ask, 5, seconds),
-                median_of(ask_peer, 3, seconds),
+                *(1000 * taken for taken in median_times([ask, ask_peer], seconds)),
             )
         )
     return results
+
+
+def page_part(results: list[Result]) -> str:
+    """Return the table of the page, as Markdown."""
+    lines = [
+        [r.question, f"{r.states:,}", f"{r.milliseconds:.2f} ms", f"{r.peer:,.0f} ms", f"{r.factor:,.0f}"]
+        for r in results
+    ]
+    return markdown_table(("question", "states", "Solvent", "fimdp", "fimdp / Solvent"), lines, "lrrrr")
 
 
 def main() -> int:
@@ -163,21 +173,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.levels", description="Compare levels with fimdp.")
     parser.add_argument("file", type=Path, nargs="?", default=FILE, help="NYC.json of FiMDPEnv")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long to repeat each measurement")
+    parser.add_argument("--page", action="store_true", help="rewrite docs/benchmarks.md, with the first variant only")
     arguments = parser.parse_args()
-    if not arguments.file.exists():
-        sys.exit(f"{arguments.file}: not found; NYC.json is a part of FiMDPEnv")
-    try:
-        import fimdp  # noqa: F401
-    except ImportError:
-        sys.exit("fimdp is not installed: pip install fimdp")
+    reason = why_not(arguments.file)
+    if reason is not None:
+        print(reason)
+        return 0 if arguments.page else 1
     results = []
-    for least, title in ((0.0, "edges of probability 0 left out"), (0.01, "edges of probability 0 possible")):
+    variants = ((0.0, "edges of probability 0 left out"), (0.01, "edges of probability 0 possible"))
+    for least, title in variants[: 1 if arguments.page else None]:
         results += measure(Streets.read(arguments.file, least=least), title, arguments.seconds)
     table = Table("question", "states", "possible", "different", "Solvent ms", "fimdp ms", "factor")
     for each in results:
         counts = (f"{n:,}" for n in (each.states, each.possible, each.different))
         table.add_row(each.question, *counts, f"{each.milliseconds:.2f}", f"{each.peer:.0f}", f"{each.factor:.0f}")
     Console(width=130).print(table)
+    if arguments.page:
+        write_atomically(PAGE, fill(PAGE.read_text(encoding="utf-8"), {"levels": page_part(results)}).encode())
     return int(any(each.different or each.factor < TARGET for each in results))
 
 

@@ -8,11 +8,16 @@ using the package.
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -20,6 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core import jit
+
+#: Seconds of a first call above which it is not repeated.
+TOO_LONG = 10.0
+#: Processor time that work ratios of one call may take in seconds, and the number of rounds that are made in any case.
+MOST_SECONDS, FEWEST_ROUNDS = 5.0, 5
 
 
 @numba.njit
@@ -45,6 +55,28 @@ def plain_sweep(width: int, evaluations: int) -> Callable[[], None]:
     return run
 
 
+def generic_sweeps(sizes: Sequence[tuple[int, int]], seconds: float = 1.0) -> list[float]:
+    """Return the median processor times of plain sweeps whose code uses no instructions beyond those of any processor.
+
+    Processors with wide vectors make a plain sweep several times faster, and planning less so: this is a yardstick
+    that depends less on them. It needs a process of its own, in which Numba compiles for a generic processor.
+
+    Parameters
+    ----------
+    sizes : sequence of (int, int)
+        Width and number of evaluations of each sweep.
+    seconds : float, optional
+        How long to repeat each.
+    """
+    command = [sys.executable, "-m", "bench.yardstick", json.dumps([list(size) for size in sizes]), str(seconds)]
+    environment = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[1], env=environment, capture_output=True, text=True, check=True
+    )
+    times: list[float] = json.loads(done.stdout.splitlines()[-1])
+    return times
+
+
 def clocked(call: Callable[[], object]) -> float:
     """Return the wall time of a call, in seconds."""
     began = time.perf_counter()
@@ -52,20 +84,51 @@ def clocked(call: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def median_time(call: Callable[[], object], seconds: float = 1.0, most: int = 200) -> float:
-    """Return the median time of a call in seconds, after one that is not counted."""
-    call()
-    times: list[float] = []
-    while len(times) < 3 or (sum(times) < seconds and len(times) < most):
-        times.append(clocked(call))
-    return statistics.median(times)
-
-
 def cpu_time(call: Callable[[], object]) -> float:
     """Return the processor time of a call, in seconds."""
     began = time.process_time()
     call()
     return time.process_time() - began
+
+
+def median_times(
+    calls: Sequence[Callable[[], object]],
+    seconds: float = 1.0,
+    most: int = 200,
+    clock: Callable[[Callable[[], object]], float] = clocked,
+) -> list[float]:
+    """Return the median time of each call in seconds, measured alternately so that other load affects all alike.
+
+    Each is called once without being counted, unless that takes longer than all repeats should; then it is the only
+    measurement of all.
+
+    Parameters
+    ----------
+    calls : sequence of callable
+    seconds : float, optional
+        How long to repeat; each is called at least three times.
+    most : int, optional
+        Largest number of repeats.
+    clock : callable, optional
+        `clocked`, or `cpu_time` for calls that run on one thread: other load on the machine does not count.
+    """
+    first = [clock(call) for call in calls]
+    if sum(first) > max(10 * seconds, TOO_LONG):
+        return first
+    rounds: list[list[float]] = []
+    while len(rounds) < 3 or (sum(map(sum, rounds)) < seconds and len(rounds) < most):
+        rounds.append([clock(call) for call in calls])
+    return [statistics.median(taken) for taken in zip(*rounds, strict=True)]
+
+
+def median_time(
+    call: Callable[[], object],
+    seconds: float = 1.0,
+    most: int = 200,
+    clock: Callable[[Callable[[], object]], float] = clocked,
+) -> float:
+    """Return the median time of a call in seconds, see `median_times`."""
+    return median_times([call], seconds, most, clock)[0]
 
 
 @numba.njit
@@ -158,11 +221,20 @@ def work_ratios(call: Callable[[], object], rounds: int) -> tuple[float, float]:
     parts: list[tuple[float, float]] = []
     units: list[tuple[float, float]] = []
     with kernel_clock() as taken:
-        call()
-        for _ in range(rounds):
+        long = cpu_time(call)
+        for _ in range(min(rounds, max(FEWEST_ROUNDS, int(MOST_SECONDS / long)))):
             taken.clear()
             total = cpu_time(call)
             parts.append((total - sum(taken), sum(taken)))
             units.append((cpu_time(yardsticks[0]), cpu_time(yardsticks[1])))
     python, kernels = (min(part[i] for part in parts) / min(unit[i] for unit in units) for i in (0, 1))
     return python, kernels
+
+
+if __name__ == "__main__":
+    # the child of `generic_sweeps`
+    print(
+        json.dumps(
+            [median_time(plain_sweep(*size), float(sys.argv[2]), clock=cpu_time) for size in json.loads(sys.argv[1])]
+        )
+    )

@@ -55,6 +55,8 @@ UNDERFLOW = Fraction(2) ** -960
 METAMORPHIC_SHARE = 0.3
 #: Tolerance for numbers that are only accurate to doubles, such as values in reports.
 CLOSE = Fraction(1, 10**9)
+#: Memory and time for a surface; costs of many digits have too many amounts.
+SURFACE_BYTES, SURFACE_SECONDS = 50_000_000, 2.0
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,8 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
     if case.problem.resources and case.best is not None and case.best.nodes < 3000:
         name = rng.choice(case.problem.resources)
         yield Run("frontier curve", "frontier", {"resource": name})
+        if len(case.problem.resources) > 1:
+            yield Run("surface", "surface", {"resources": rng.sample(list(case.problem.resources), 2)})
         limit = case.problem.limits.get(name, Limit())
         if case.problem.features and limit.upper is not None and not isinstance(limit.upper, tuple):
             yield Run("curve of what remains", "remaining", {"resource": name, "limit": str(fraction_of(limit.upper))})
@@ -695,6 +699,71 @@ def _check_curve(case: Case, run: Run, ledger: Ledger) -> None:
     ledger.check("curve: monotone", run, values == sorted(values), "non-decreasing values", values)
 
 
+def _check_surface(case: Case, run: Run, ledger: Ledger) -> None:
+    """Compare a surface with the optimum at and around some of its efficient budgets."""
+    names = run.options["resources"]
+    if not set(names) <= set(case.model.resources):  # a smaller problem
+        return
+    free: dict[str, Any] = dict.fromkeys(case.model.resources)
+    surface = None
+    with ledger.no_exception(run):
+        try:
+            surface = solvent.frontier(
+                case.model, names, ignore_limits=True, memory_limit=SURFACE_BYTES, time_limit=SURFACE_SECONDS,
+                **case.problem.given,
+            )  # fmt: skip
+        except LimitError:
+            ledger.skip("surface too large")
+        except LatticeOverflowError as error:
+            zero = {**free, **dict.fromkeys(names, 0)}
+            ledger.check("LatticeOverflowError has a reason", run, case.overflows(zero), "a surface", error)
+        except ModelError as error:
+            if not _refuses(case, run, error, ledger):
+                ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "a surface", error)
+    if surface is None:
+        return
+    ledger.answer(run.label, case.problem.features)
+    points = list(surface.budgets)
+    picked = points if len(points) <= 5 else [points[0], *points[1 : -1 : max(1, len(points) // 3)], points[-1]]
+    moves = [(0, 0), (Fraction(-1, 1000), 0), (0, Fraction(-1, 1000)), (Fraction(1, 3), Fraction(1, 7))]
+    budgets = {(a + x, b + y) for a, b in picked for x, y in moves} | {(Fraction(0), Fraction(0))}
+    for pair in sorted(budgets):
+        if any(b > surface.max_budget[n] and not surface.flat_beyond[n] for n, b in zip(names, pair, strict=True)):
+            continue
+        limits = {**free, **dict(zip(names, pair, strict=True))}
+        try:
+            best = exact_optimum(case.model, limits, 3000, case.spent)
+        except TooLarge:
+            ledger.skip("surface too large")
+            return
+        here = replace(run, options={**run.options, "budget": pair})
+        value = None
+        with ledger.no_exception(here, "surface value"):
+            value = surface.value(pair)
+        if value is None:
+            continue
+        if best.value is None:
+            ledger.check("surface: infeasible", here, value == -math.inf, f"minus infinity at {pair}", value)
+            continue
+        near = math.isfinite(value) and abs(Fraction(value) - best.value) <= Fraction(surface.error)
+        ledger.check("surface: value", here, near, f"{show(best.value)} within {surface.error} at {pair}", value)
+        done = None
+        with ledger.no_exception(here, "surface policy"):
+            try:
+                done = case.walk(surface.policy(pair), limits)
+            except TooLarge:
+                ledger.skip("policy too large to walk")
+        if done is not None:
+            ledger.check("surface: budget kept", here, not done.broken, "no limit broken", done.most)
+            fits = done.value >= best.value - CLOSE * best.scale
+            ledger.check("surface: policy value", here, fits, best.value, done.value)
+    table = surface.table
+    rising = all(
+        (table.take(range(1, table.shape[d]), d) >= table.take(range(table.shape[d] - 1), d)).all() for d in (0, 1)
+    )
+    ledger.check("surface: monotone", run, rising, "non-decreasing values", table.tolist())
+
+
 def _check_remaining(case: Case, run: Run, ledger: Ledger) -> None:
     """Compare a curve over what remains before the first step with the optimum from that amount on."""
     name, limit = run.options["resource"], Fraction(run.options["limit"])
@@ -867,6 +936,7 @@ _CHECKS = {
     "solve": _check_solve,
     "augment": _check_augment,
     "frontier": _check_curve,
+    "surface": _check_surface,
     "chance": _check_chance,
     "scaled": _check_scaled,
     "verify": _check_verify,

@@ -28,7 +28,7 @@ class Run:
         Short name of the method and how it was forced, for tables.
     function : str
         A function of `solvent`; "build"; "scaled" and "metamorphic" for two calls whose answers are compared; "curves"
-        for the frontiers of all resources; "all" if the call is not known.
+        for the frontiers of all resources; "surface" for one of two resources; "all" if the call is not known.
     options : dict
         Keyword arguments; the model and, where it takes one, the budget come first.
     settings : dict of str to int

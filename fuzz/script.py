@@ -165,6 +165,8 @@ def _call_lines(found: Found) -> list[str]:
         return ["print(model, budget)"]
     if run.function == "frontier":
         return _curve_lines(run)
+    if run.function == "surface":
+        return _surface_lines(run)
     if run.function == "remaining":
         return _remaining_lines(run)
     if run.function == "curves":
@@ -261,6 +263,19 @@ def _curve_lines(run: Run) -> list[str]:
         "    print(x, curve.value(x), solvent.solve(model, free, method='reduction'))",
         "    if curve.value(x) > float('-inf'):",
         "        print(repr(solvent.verify(model, curve.policy(x), free)))",
+    ]
+
+
+def _surface_lines(run: Run) -> list[str]:
+    names, at = run.options["resources"], run.options.get("budget")
+    return [
+        f"surface = solvent.frontier(model, {names!r}, ignore_limits=True)",
+        "print(surface, surface.least_budgets, surface.error)",
+        f"for x in {'surface.budgets' if at is None else f'[{at!r}]'}:",
+        f"    free = {{**dict.fromkeys(model.resources), **dict(zip({names!r}, x))}}",
+        "    print(x, surface.value(x), solvent.solve(model, free, method='reduction'))",
+        "    if surface.value(x) > float('-inf'):",
+        "        print(repr(solvent.verify(model, surface.policy(x), free)))",
     ]
 
 

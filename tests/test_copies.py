@@ -72,6 +72,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "infeasible solution": lambda: solvent.solve(instances.partition([3, 1, 1])),
     "discounted solution": lambda: solvent.solve(discounted(), epsilon=0.25),
     "curve": lambda: solvent.frontier(instances.knapsack([3, 9], [2, 3], capacity=4)),
+    "surface": lambda: solvent.frontier(instances.partition([3, 1, 2]), ["left", "right"]),
     "levels": lambda: solvent.reach_levels(GRID, GRID.states[-1:], capacity=9, reload=GRID.states[:1]),
     "level policy": lambda: solvent.survival_levels(discounted(), capacity=3).policy,
     "level agent": lambda: acting(solvent.survival_levels(discounted(), capacity=3)),
@@ -179,6 +180,9 @@ def test_copies_of_policies_work(way: str) -> None:
     curve = WAYS[way](made("curve"))
     assert curve.value(4) == made("curve").value(4)
     assert facts(curve.policy(4)) == facts(made("curve").policy(4))
+    surface = WAYS[way](made("surface"))
+    assert surface.value([3, 3]) == made("surface").value([3, 3])
+    assert facts(surface.policy([3, 3])) == facts(made("surface").policy([3, 3]))
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -30,11 +30,12 @@ RANKS = [
 ]
 RANK = {package: rank for rank, packages in enumerate(RANKS) for package in packages}
 
-#: Convenience methods that import a later package when they are called: `model.save` and `Curve.plot`.
+#: Convenience methods that import a later package when they are called: `model.save`, `Curve.plot` and `Surface.plot`.
 EXCEPTIONS = {
     "model/cmdp.py": "model imports formats",
     "model/discounted.py": "model imports formats",
     "solvers/curve.py": "solvers imports plot",
+    "solvers/surface.py": "solvers imports plot",
 }
 
 HEAVY = ["torch", "ray", "matplotlib", "gymnasium", "scipy.stats", "numba", "pydantic"]
@@ -127,6 +128,7 @@ CONVENIENCE = {
     ("solvent.model.discounted", "solvent.model.describe"),  # model.describe
     ("solvent.model.cmdp", "solvent.model.constructors"),  # CMDP.builder, CMDP.from_arrays, ...
     ("solvent.solvers.curve", "solvent.plot.value"),  # Curve.plot
+    ("solvent.solvers.surface", "solvent.plot.surfaces"),  # Surface.plot
     ("solvent.solvers.solution", "solvent.solvers.explain"),  # Solution.explain
 }
 

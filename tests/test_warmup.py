@@ -46,6 +46,7 @@ for model in (grid, two, uneven):
     solvent.learn(model, epsilon=1, reward_range=(-100, 100), max_episodes=50, cost_support="learned")
     solvent.learn(model, epsilon=1, reward_range=(-100, 100), max_episodes=5, pool=False, replan="episode")
 solvent.frontier(grid, max_budget=20)
+solvent.frontier(two, ["r0", "r1"])
 solvent.compare(grid)
 solvent.solve(instances.knapsack([60, 100, 120], [10, 20, 30], capacity=50))
 solvent.solve(instances.paper(20, seed=1, budget=3))

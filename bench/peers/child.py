@@ -1,21 +1,25 @@
 """Run one peer on one workload in a separate process, and print one line of JSON.
 
-The first build and solve are the *cold* ones. Then both are repeated in the warm process, and medians are taken. Memory
-is the peak after the cold solve minus the peak after imports and building the model. The answer is checked only then,
-so that checking uses neither time nor memory of the peer.
+The first build and solve are the *cold* ones. Then both are repeated in the warm process, alternately with solves by
+Solvent, so that other load on the machine affects both alike, and medians are taken. Memory is the peak after the cold
+solve minus the peak after imports and building the model. The answer is checked only then, so that checking uses
+neither time nor memory of the peer.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
 import math
 import resource
+import signal
 import statistics
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -27,12 +31,12 @@ from bench.peers.workloads import Workload
 from solvent.model.budget import resolve
 
 #: Total seconds of repeated solves, unless two take longer.
-SECONDS = 0.7
+SECONDS = 0.5
 MOST_REPEATS = 200
 #: Seconds of a call after which garbage is collected, which takes time itself.
 LONG = 0.1
-#: Seconds of the first call above which it is not repeated: its times then count as warm, too.
-TOO_LONG = 15.0
+#: Number of solves by Solvent for each one by a peer, and the seconds after which there are no more.
+OURS, OURS_SECONDS = 5, 0.05
 
 
 @dataclass
@@ -51,6 +55,8 @@ class Row:
     augment, writing, build, solve : float or None
         Medians of the times of `solvent.augment`, of writing the peer's input, of the peer's own build, and of its
         solve.
+    ours : float or None
+        Median of the time of `solvent.solve` in the same process, measured alternately with the peer.
     cold_build, cold_solve : float or None
         Times of the first call in a new process, with all parts of the build together.
     repeats : int
@@ -71,6 +77,7 @@ class Row:
     writing: float | None = None
     build: float | None = None
     solve: float | None = None
+    ours: float | None = None
     cold_build: float | None = None
     cold_solve: float | None = None
     repeats: int = 0
@@ -93,18 +100,48 @@ def timed(adapter: Adapter, workload: Workload) -> tuple[Built, Answer, float, f
     return built, answer, halfway - began, time.perf_counter() - halfway
 
 
-def measure(adapter: Adapter, workload: Workload, row: Row, seconds: float) -> tuple[Built, Answer]:
-    """Fill in times and memory; return the first answer."""
+@contextlib.contextmanager
+def ended_after(limit: float) -> Iterator[None]:
+    """End this process by a signal if the context lasts longer than a number of seconds, whatever code is running."""
+    if limit == math.inf:
+        yield
+        return
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def measure(
+    adapter: Adapter, workload: Workload, row: Row, seconds: float, limit: float = math.inf
+) -> tuple[Built, Answer]:
+    """Fill in times and memory; return the first answer.
+
+    Parameters
+    ----------
+    adapter : Adapter
+    workload : Workload
+    row : Row
+        Where measurements are written to.
+    seconds : float
+        How long to repeat.
+    limit : float, optional
+        Seconds after which the process is ended if the first build and solve take longer.
+    """
     row.base_memory = peak()
-    built, answer, row.cold_build, row.cold_solve = timed(adapter, workload)
+    with ended_after(limit):
+        built, answer, row.cold_build, row.cold_solve = timed(adapter, workload)
     row.memory = max(0, peak() - row.base_memory)
     row.value, row.states = answer.value, built.states
-    builds, solves, augments, writings, spent = [], [], [], [], 0.0
-    if row.cold_build + row.cold_solve > TOO_LONG:
-        builds, solves = [row.cold_build - built.augment - built.writing], [row.cold_solve]
-        augments, writings, spent = [built.augment], [built.writing], math.inf
+    builds, solves, augments, writings, ours = [], [], [], [], []
+    beside = None if row.peer == "solvent" else make("solvent")
+    if beside is not None:
+        timed(beside, workload)
     gc.disable()
-    while spent < math.inf and (len(solves) < 2 or (spent < seconds and len(solves) < MOST_REPEATS)):
+    spent = 0.0
+    while spent < seconds and len(solves) < MOST_REPEATS:
         again, _, build, solve = timed(adapter, workload)
         spent += build + solve
         builds.append(build - again.augment - again.writing)
@@ -112,12 +149,22 @@ def measure(adapter: Adapter, workload: Workload, row: Row, seconds: float) -> t
         augments.append(again.augment)
         writings.append(again.writing)
         del again
+        ours += [solve] if beside is None else _times_of_ours(beside, workload)
         if build + solve > LONG:  # a large model may be kept alive by a reference cycle
             gc.collect()
     gc.enable()
     row.augment, row.writing = statistics.median(augments), statistics.median(writings)
     row.build, row.solve, row.repeats = statistics.median(builds), statistics.median(solves), len(solves)
+    row.ours = statistics.median(ours)
     return built, answer
+
+
+def _times_of_ours(solvent_adapter: Adapter, workload: Workload) -> list[float]:
+    """Return the times of a few solves by Solvent."""
+    taken: list[float] = []
+    while len(taken) < OURS and sum(taken) < OURS_SECONDS:
+        taken.append(timed(solvent_adapter, workload)[3])
+    return taken
 
 
 def check(adapter: Adapter, workload: Workload, answer: Answer, policy: Any, reference: float | None) -> str:
@@ -155,7 +202,7 @@ def resolve_budget(model: solvent.CMDP) -> Any:
     return dict(model.budget) if model.budget is not None else None
 
 
-def run(peer: str, name: str, reference: float | None, seconds: float = SECONDS) -> Row:
+def run(peer: str, name: str, reference: float | None, seconds: float = SECONDS, limit: float = math.inf) -> Row:
     """Measure one peer on one workload."""
     row = Row(peer, name)
     try:
@@ -167,7 +214,7 @@ def run(peer: str, name: str, reference: float | None, seconds: float = SECONDS)
         if reason is not None:
             row.status, row.note = "cannot", reason
             return row
-        built, answer = measure(adapter, workload, row, seconds)
+        built, answer = measure(adapter, workload, row, seconds, limit)
     except MemoryError as error:
         row.status, row.note = "memory", str(error) or "out of memory"
         return row
@@ -195,11 +242,12 @@ def main() -> None:
     parser.add_argument("workload")
     parser.add_argument("--reference", type=float)
     parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--limit", type=float, default=math.inf, help="seconds after which the process is ended")
     parser.add_argument("--memory", type=int, help="bytes of address space the process may take")
     arguments = parser.parse_args()
     if arguments.memory:
         resource.setrlimit(resource.RLIMIT_AS, (arguments.memory, arguments.memory))
-    row = run(arguments.peer, arguments.workload, arguments.reference, arguments.seconds)
+    row = run(arguments.peer, arguments.workload, arguments.reference, arguments.seconds, arguments.limit)
     print(json.dumps(asdict(row)), flush=True)
 
 

@@ -6,7 +6,7 @@ import datetime
 import json
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,18 @@ TITLES = {
     "highs": "HiGHS",
     "ortools-knapsack": "OR-Tools knapsack",
     "ortools-cpsat": "OR-Tools CP-SAT",
+    "cspy": "cspy",
+}
+#: Columns of the table of ratios: titles, and the peers of which the fastest counts.
+COLUMNS = {
+    "paper": ("transcription",),
+    "Storm": ("storm", "storm-explicit"),
+    "QuantEcon": ("quantecon",),
+    "MDPSolver": ("mdpsolver",),
+    "HiGHS": ("highs",),
+    "knapsack": ("ortools-knapsack",),
+    "CP-SAT": ("ortools-cpsat",),
+    "cspy": ("cspy",),
 }
 #: Titles of statuses other than "ok".
 WORDS = {
@@ -53,6 +65,7 @@ class Results:
     versions: dict[str, str]
     date: str
     limits: str = field(default="")
+    time_limit: float = TIME_LIMIT
 
     @classmethod
     def now(cls, rows: list[Row], time_limit: float = TIME_LIMIT) -> Results:
@@ -60,7 +73,7 @@ class Results:
         versions = {TITLES[row.peer]: row.version for row in rows if row.version}
         limits = f"{time_limit:g} s and {MEMORY_LIMIT / 2**30:.0f} GB for one peer on one workload"
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        return cls(rows, machine(), platform.python_version(), versions, today, limits)
+        return cls(rows, machine(), platform.python_version(), versions, today, limits, time_limit)
 
 
 def machine() -> str:
@@ -127,57 +140,131 @@ def line(row: Row) -> str:
     return f"{told} build {seconds(row.build):>9}  solve {seconds(row.solve):>9}  cold {seconds(row.cold_solve):>9}"
 
 
-def _cells(rows: Iterable[Row]) -> Iterable[list[str]]:
-    """Yield the cells of the table, row by row; only checked answers have times."""
-    ours: Row | None = None
+def markdown_table(header: Sequence[str], lines: Iterable[Sequence[str]], align: str) -> str:
+    """Return a table as Markdown.
+
+    Parameters
+    ----------
+    header : sequence of str
+    lines : iterable of sequence of str
+        The cells.
+    align : str
+        "l" or "r" for each column.
+    """
+    rule = [{"l": "---", "r": "---:"}[side] for side in align]
+    escaped = ([cell.replace("|", "\\|") for cell in line] for line in lines)
+    return "\n".join("| " + " | ".join(line) + " |" for line in (header, rule, *escaped)) + "\n"
+
+
+def _by_family(rows: Iterable[Row]) -> dict[str, dict[str, dict[str, Row]]]:
+    """Return the rows by family, workload and peer."""
+    found: dict[str, dict[str, dict[str, Row]]] = {}
     for row in rows:
-        if row.peer == "solvent":
-            ours = row
-        name = TITLES[row.peer]
+        family = workloads.find(row.workload).family
+        found.setdefault(family, {}).setdefault(row.workload, {})[row.peer] = row
+    return found
+
+
+def _ratio_cell(column: Sequence[str], rows: dict[str, Row], time_limit: float) -> str:
+    """Return the cell of the table of ratios: that of the fastest of some peers, or why there is none."""
+    there = [rows[peer] for peer in column if peer in rows]
+    times = [
+        (whole, row.ours) for row in there if row.status == "ok" and (whole := total(row)) is not None and row.ours
+    ]
+    if times:
+        return ratio(*min(times, key=lambda pair: pair[0] / pair[1]))
+    statuses = {row.status for row in there}
+    mine = rows["solvent"].solve if "solvent" in rows else None
+    if "time" in statuses and mine:
+        return f"*> {ratio(time_limit, mine)}*"
+    for status, word in (("wrong", "WRONG"), ("time", "*time*"), ("memory", "*memory*"), ("failed", "*failed*")):
+        if status in statuses:
+            return word
+    return "–"
+
+
+def ratios(results: Results) -> str:
+    """Return one line for each workload and one column for each peer, as Markdown, with a table for each family.
+
+    Peers that support no workload of a family have no column in its table.
+    """
+    parts = []
+    for family, members in _by_family(results.rows).items():
+        lines: list[list[str]] = []
+        for name, rows in members.items():
+            mine = rows.get("solvent")
+            told = "" if mine is None else seconds(mine.solve) if mine.status == "ok" else WORDS[mine.status]
+            cells = [_ratio_cell(column, rows, results.time_limit) for column in COLUMNS.values()]
+            lines.append([name, told, *cells])
+        used = [0, 1, *(i + 2 for i in range(len(COLUMNS)) if any(line[i + 2] != "–" for line in lines))]
+        header = ["workload", "Solvent", *COLUMNS]
+        table = markdown_table(
+            [header[i] for i in used], [[line[i] for i in used] for line in lines], "l" + "r" * (len(used) - 1)
+        )
+        parts.append(f"**{_title(family)}**\n\n{table}")
+    return "\n".join(parts)
+
+
+def _title(family: str) -> str:
+    return f"{family[0].upper()}{family[1:]}"
+
+
+HEADERS = ("peer", "states", "augment", "build", "solve", "cold", "memory")
+
+
+def _cells(row: Row) -> list[str]:
+    """Return the cells of a checked answer."""
+    builds = row.peer not in ("solvent", "transcription")
+    cold = (row.cold_build or 0) + (row.cold_solve or 0)
+    return [
+        TITLES[row.peer],
+        f"{row.states:,}",
+        seconds(row.augment) if row.augment else "",
+        seconds(row.build) if builds else "",
+        seconds(row.solve),
+        seconds(cold),
+        f"{(row.memory or 0) / 2**20:,.0f} MB",
+    ]
+
+
+def _without_time(rows: Iterable[Row]) -> str:
+    """Return a sentence for each status and reason for which peers have no time."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
         if row.status != "ok":
-            yield [row.workload, name, *[""] * 9, f"{WORDS[row.status]}: {row.note}"]
-            continue
-        mine = ours is not None and ours.status == "ok" and ours.workload == row.workload
-        base = ours.solve if mine and ours is not None else None
-        yield [
-            row.workload, name, f"{row.states:,}", seconds(row.augment) if row.augment else "",
-            "" if row.peer in ("solvent", "transcription") else seconds(row.build), seconds(row.solve),
-            seconds((row.cold_build or 0) + (row.cold_solve or 0)), f"{(row.memory or 0) / 2**20:,.0f} MB",
-            ratio(row.solve, base), ratio(own(row), base), ratio(total(row), base), row.note,
-        ]  # fmt: skip
+            reasons.setdefault(f"{WORDS[row.status]}, {row.note}", []).append(TITLES[row.peer])
+    return " ".join(f"{_title(reason)}: {'; '.join(peers)}." for reason, peers in reasons.items())
 
 
-HEADERS = (
-    "workload", "peer", "states", "augment", "build", "solve", "cold", "memory", "solve ×", "+ build ×", "+ augment ×",
-    "answer",
-)  # fmt: skip
+def _checks(rows: Iterable[Row]) -> str:
+    """Return which answers were checked by their value alone."""
+    by_value = [TITLES[row.peer] for row in rows if row.status == "ok" and not row.note.startswith("policy verified")]
+    return f"Checked by value only: {'; '.join(by_value)}." if by_value else ""
 
 
 def table(rows: Iterable[Row]) -> Table:
     """Return all rows as a table for the terminal."""
-    shown = Table(*HEADERS)
-    for cells in _cells(rows):
-        shown.add_row(*cells)
+    shown = Table("workload", *HEADERS, "× Solvent", "answer")
+    for row in rows:
+        if row.status == "ok":
+            shown.add_row(row.workload, *_cells(row), ratio(total(row), row.ours), row.note)
+        else:
+            blank = [""] * (len(HEADERS) - 1)
+            shown.add_row(row.workload, TITLES[row.peer], *blank, "", f"{WORDS[row.status]}: {row.note}")
     return shown
 
 
-def markdown(rows: list[Row]) -> str:
-    """Return all rows as Markdown, with a table for each family of workloads."""
-    families: dict[str, list[Row]] = {}
-    for row in rows:
-        families.setdefault(workloads.find(row.workload).family, []).append(row)
-    lines: list[str] = []
-    for family, members in families.items():
-        lines += [f"### {family[0].upper()}{family[1:]}", "", "| " + " | ".join(HEADERS) + " |"]
-        lines.append("| --- | --- |" + " ---: |" * (len(HEADERS) - 3) + " --- |")
-        before = ""
-        for cells in _cells(members):
-            first = cells[0] if cells[0] != before else ""
-            before = cells[0]
-            name = f"**{cells[1]}**" if cells[1] == TITLES["solvent"] else cells[1]
-            lines.append("| " + " | ".join([first, name, *(c.replace("|", "\\|") for c in cells[2:])]) + " |")
-        lines.append("")
-    return "\n".join(lines)
+def details(rows: list[Row]) -> str:
+    """Return times and memory as Markdown, with a table for each workload."""
+    parts = []
+    for family, members in _by_family(rows).items():
+        parts.append(f"### {_title(family)}\n")
+        for name, by_peer in members.items():
+            lines = [_cells(row) for row in by_peer.values() if row.status == "ok"]
+            shown = markdown_table(HEADERS, lines, "l" + "r" * (len(HEADERS) - 1))
+            notes = " ".join(filter(None, (_checks(by_peer.values()), _without_time(by_peer.values()))))
+            parts.append(f"**{name}**\n\n{shown}" + (f"\n{notes}\n" if notes else ""))
+    return "\n".join(parts)
 
 
 def facts(results: Results) -> str:
@@ -192,10 +279,9 @@ def facts(results: Results) -> str:
 
 def beaten(rows: list[Row]) -> str:
     """Return the workloads on which a peer is faster than Solvent, as Markdown."""
-    ours = {row.workload: row.solve for row in rows if row.peer == "solvent" and row.status == "ok"}
     outright, prepared = [], []
     for row in rows:
-        mine, alone, whole = ours.get(row.workload), own(row), total(row)
+        mine, alone, whole = row.ours, own(row), total(row)
         if row.peer == "solvent" or row.status != "ok" or mine is None or alone is None or whole is None:
             continue
         if whole < mine:
@@ -224,7 +310,10 @@ def write_page(results: Results, page: Path = PAGE, plot: Path = PLOT) -> None:
     """Rewrite the measured parts of the page, and its plot."""
     from bench.peers.plot import draw
 
-    parts = {"facts": facts(results), "peers": markdown(results.rows), "beaten": beaten(results.rows)}
+    parts = {
+        "facts": facts(results), "ratios": ratios(results), "details": details(results.rows),
+        "beaten": beaten(results.rows),
+    }  # fmt: skip
     text = fill(page.read_text(encoding="utf-8"), parts)
-    save(draw(results.rows, TITLES), plot)
+    save(draw(results.rows, TITLES, results.limits.partition(" for ")[0]), plot)
     _write_text(page, text)

@@ -8,14 +8,22 @@ costs and `epsilon`, and peers get the rounded problem, which has the same optim
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import solvent
+from bench.peers import rcsp
 from solvent import CMDP, instances
+
+#: Instances of others, which are not part of the project, in a folder beside the repository.
+CASES = Path(__file__).resolve().parents[3] / "shared" / "cases"
 
 Cell = tuple[int, int]
 MOVES = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
@@ -35,6 +43,10 @@ class Workload:
         Returns the model, with its budget.
     epsilon : number or None
         If costs are rounded: the share of the budget by which the policy may exceed it.
+    gap : float or None
+        If a certified gap is enough: the relative gap.
+    peers : tuple of str or None
+        Peers that it is given to, if not all: those made for such problems. All others would run out of time.
     quick : bool
         Whether it is part of `--quick`.
     """
@@ -44,6 +56,8 @@ class Workload:
     state: Callable[[], CMDP]
     epsilon: Fraction | None = None
     quick: bool = False
+    gap: float | None = None
+    peers: tuple[str, ...] | None = None
 
     @cached_property
     def model(self) -> CMDP:
@@ -58,6 +72,8 @@ class Workload:
     @property
     def options(self) -> dict[str, Any]:
         """Keyword arguments of `solvent.solve`."""
+        if self.gap is not None:
+            return {"gap": self.gap}
         return {} if self.epsilon is None else {"approximation": "relative", "epsilon": self.epsilon}
 
 
@@ -145,6 +161,62 @@ def two_resource_grid(n: int) -> CMDP:
     )
 
 
+def random_model(horizon: int, n_states: int, n_actions: int, n_outcomes: int, resources: int, budget: int) -> CMDP:
+    """Return a random model whose number of amounts depends on the budget alone: costs are 0 to 3, rest is free."""
+    rng = np.random.default_rng(7)
+    names = [f"r{d}" for d in range(resources)]
+    b = CMDP.builder(
+        horizon=horizon, start=0, resources=names, states=range(n_states), actions=range(n_actions),
+        budget=dict.fromkeys(names, budget),
+    )  # fmt: skip
+    for state in range(n_states):
+        b.add(state, 0, outcomes=[(1, state)])
+        for action in range(1, n_actions):
+            chances = rng.dirichlet(np.ones(n_outcomes))
+            after, cost = rng.integers(n_states, size=n_outcomes), rng.integers(4, size=(n_outcomes, resources))
+            outcomes = [(p, int(s), c.tolist()) for p, s, c in zip(chances, after, cost, strict=True)]
+            b.add(state, action, reward=float(rng.random()), outcomes=outcomes)
+    return b.build()
+
+
+def courier(customers: int) -> CMDP:
+    """Return the courier of docs/choosing.md: stops of random duration and a load, both known to four digits."""
+    rng = random.Random(1)
+    limits = {"hours": 8, "kilos": 40}
+    b = CMDP.builder(horizon=customers, start="road", resources=[*limits], budget=limits)
+    b.add("road", "pass", outcomes=[(1, "road")])
+    for step in range(customers):
+        hours, kilos = round(rng.uniform(0.2, 2), 4), round(rng.uniform(1, 12), 4)
+        jam = round(1.5 * hours, 4)
+        worth = round(rng.uniform(1, 10), 1)
+        stop = [(0.8, "road", [hours, kilos]), (0.2, "road", [jam, kilos])]
+        b.add("road", "stop", reward=worth, outcomes=stop, steps=[step])
+    return b.build()
+
+
+def layered_paths(layers: int, width: int, resources: int, seed: int) -> CMDP:
+    """Return a resource-constrained shortest path through layers of places, like those of OR-Library, without files.
+
+    Each place has three arcs to the next layer. The limits are slightly below what a random path uses on average.
+    """
+    rng = np.random.default_rng(seed)
+    names = [f"r{d}" for d in range(resources)]
+    b = CMDP.builder(
+        horizon=layers,
+        start=(0, 0),
+        resources=names,
+        budget=dict.fromkeys(names, 9 * layers),
+        must_end_in=[(layers, 0)],
+    )
+    for layer in range(layers):
+        for place in range(width if layer else 1):
+            ends = [0] if layer == layers - 1 else sorted(rng.choice(width, 3, replace=False).tolist())
+            for end in ends:
+                cost, used = int(rng.integers(1, 100)), rng.integers(20, size=resources).tolist()
+                b.add((layer, place), end, reward=-cost, outcomes=[(1, (layer + 1, end), used)])
+    return b.build()
+
+
 def real_costs(n_states: int, horizon: int, share: Fraction, seed: int) -> CMDP:
     """Return a random model with costs of 53 bits at every step, and a budget slightly above the least feasible one.
 
@@ -191,6 +263,8 @@ def _paper(horizon: int, budget: int, digits: int | None = None) -> Callable[[],
 
 
 TENTH = Fraction(1, 10)
+#: Peers for one state without randomness.
+PACKING = ("solvent", "highs", "ortools-knapsack", "ortools-cpsat")
 
 WORKLOADS = [
     Workload("paper H=15 B=3", "paper, exact", _paper(15, 3), quick=True),
@@ -198,7 +272,9 @@ WORKLOADS = [
     Workload("paper H=20 B=10", "paper, exact", _paper(20, 10)),
     Workload("paper H=40 B=5, 4 digits", "paper, exact", _paper(40, 5, 4)),
     Workload("paper H=100 B=12", "paper, exact", _paper(100, 12)),
-    Workload("paper H=1000 B=250", "paper, exact", _paper(1000, 250)),
+    Workload("paper H=200 B=50", "paper, exact", _paper(200, 50), peers=PACKING),
+    Workload("paper H=500 B=125", "paper, exact", _paper(500, 125), peers=PACKING),
+    Workload("paper H=1000 B=250", "paper, exact", _paper(1000, 250), peers=PACKING),
     Workload("paper H=50 B=3 e=0.1", "paper, approximate", _paper(50, 3), TENTH, quick=True),
     Workload("paper H=50 B=10 e=0.1", "paper, approximate", _paper(50, 10), TENTH),
     Workload("paper H=100 B=12 e=0.1", "paper, approximate", _paper(100, 12), TENTH),
@@ -211,6 +287,7 @@ WORKLOADS = [
     Workload("two resources n=4", "two resources", lambda: two_resource_grid(4), quick=True),
     Workload("two resources n=8", "two resources", lambda: two_resource_grid(8)),
     Workload("two resources n=12", "two resources", lambda: two_resource_grid(12)),
+    Workload("two resources n=20", "two resources", lambda: two_resource_grid(20)),
     Workload(
         "real costs S=8 H=6, dead ends", "real costs", lambda: real_costs(8, 6, Fraction(101, 100), 1), quick=True
     ),
@@ -220,9 +297,37 @@ WORKLOADS = [
 ]
 
 
+#: Family of the shortest paths of OR-Library.
+RCSP = "RCSP"
+
+
+def _rcsp_file(number: int) -> Path:
+    return CASES / "rcsp" / f"rcsp{number}.txt"
+
+
+def network_of(workload: Workload) -> rcsp.Network:
+    """Return the network of a shortest path of OR-Library."""
+    return rcsp.read(_rcsp_file(int(workload.name.partition("#")[2])))
+
+
+def _rcsp(number: int) -> Workload:
+    return Workload(f"RCSP #{number}", RCSP, lambda: rcsp.read(_rcsp_file(number)).model(), peers=("solvent", "cspy"))
+
+
+WORKLOADS += [_rcsp(number) for number in range(1, 9) if _rcsp_file(number).exists()]
+
+#: Workloads of the targets and of the regression check, for which there are no peers.
+OWN = [
+    Workload("three resources S=10 H=20", "three resources", lambda: random_model(20, 10, 4, 4, 3, 20)),
+    Workload("courier 30, gap 1%", "certified gap", lambda: courier(30), gap=0.01),
+    Workload("courier 60, gap 1%", "certified gap", lambda: courier(60), gap=0.01),
+    Workload("paths, 4 resources", "paths", lambda: layered_paths(12, 8, 4, 1)),
+]
+
+
 def find(name: str) -> Workload:
     """Return a workload by name."""
-    for workload in WORKLOADS:
+    for workload in (*WORKLOADS, *OWN):
         if workload.name == name:
             return workload
-    raise KeyError(f"no workload is called {name!r}; there are {', '.join(w.name for w in WORKLOADS)}")
+    raise KeyError(f"no workload is called {name!r}; there are {', '.join(w.name for w in (*WORKLOADS, *OWN))}")

@@ -28,6 +28,17 @@ def tutorial() -> solvent.CMDP:
     return model
 
 
+def truck() -> solvent.CMDP:
+    """Return the truck of the page on planning, from the block of code that builds it."""
+    page = (HERE.parent / "planning.md").read_text()
+    (block,) = (block for block in page.split("```python\n") if "truck = " in block)
+    names: dict[str, Any] = {"solvent": solvent}
+    with contextlib.redirect_stdout(None):
+        exec(compile(block.split("```")[0], "planning.md", "exec"), names)
+    model: solvent.CMDP = names["truck"]
+    return model
+
+
 def pictures() -> Iterator[tuple[str, Any]]:
     """Yield the name and the Axes of each figure."""
     van = solvent.load_model(EXAMPLES / "delivery-van.yaml")
@@ -36,6 +47,9 @@ def pictures() -> Iterator[tuple[str, Any]]:
     yield "van-remaining", plot.frontier(solvent.frontier(van, vary="remaining"))
     yield "van-spending", plot.spending(van, policy, episodes=20_000, seed=1)
     yield "van-town", plot.policy(policy, "town")
+
+    surface = solvent.frontier(truck(), ["fuel", "hours"], max_budget={"fuel": 26, "hours": 20})
+    yield "truck-surface", plot.surface(surface, budget={"fuel": 20, "hours": 13})
 
     yield "choosing", chart()
 

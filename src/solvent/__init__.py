@@ -60,12 +60,15 @@ if TYPE_CHECKING:
     from solvent.solvers.augmentation.augment import augment
     from solvent.solvers.augmentation.mdp import AugmentedMDP
     from solvent.solvers.base import Solver
-    from solvent.solvers.curve import Curve, frontier
+    from solvent.solvers.curve import Curve
+    from solvent.solvers.every_budget import frontier
     from solvent.solvers.explain import explain
     from solvent.solvers.explanation import Explanation, ForbiddingOutcome, Option
     from solvent.solvers.levels.levels import Levels, reach_levels, reload_levels, survival_levels
+    from solvent.solvers.many import solve_many
     from solvent.solvers.solution import Diagnosis, Round, Solution, Stats, Status, Tail
     from solvent.solvers.solve import solve
+    from solvent.solvers.surface import Surface
     from solvent.verification.discounted import DiscountedVerifyReport
     from solvent.verification.report import VerifyReport, Witness, WitnessStep
     from solvent.verification.simulate import Simulation, simulate
@@ -108,6 +111,7 @@ _HOME = {
     "Solver": "solvent.solvers.base",
     "Stats": "solvent.solvers.solution",
     "Status": "solvent.solvers.solution",
+    "Surface": "solvent.solvers.surface",
     "Tail": "solvent.solvers.solution",
     "UntilViolationPolicy": "solvent.policy.until_violation",
     "VerifyReport": "solvent.verification.report",
@@ -119,7 +123,7 @@ _HOME = {
     "derandomize": "solvent.policy.derandomize",
     "distribution": "solvent.model.distributions",
     "explain": "solvent.solvers.explain",
-    "frontier": "solvent.solvers.curve",
+    "frontier": "solvent.solvers.every_budget",
     "gym": "solvent.gym",
     "instances": "solvent.model.instances",
     "learn": "solvent.learning.learn",
@@ -131,6 +135,7 @@ _HOME = {
     "reload_levels": "solvent.solvers.levels.levels",
     "simulate": "solvent.verification.simulate",
     "solve": "solvent.solvers.solve",
+    "solve_many": "solvent.solvers.many",
     "survival_levels": "solvent.solvers.levels.levels",
     "verify": "solvent.verification.verify",
 }
@@ -186,6 +191,7 @@ __all__ = [
     "Solver",
     "Stats",
     "Status",
+    "Surface",
     "Tail",
     "UnmodeledOutcome",
     "UntilViolationPolicy",
@@ -211,6 +217,7 @@ __all__ = [
     "reload_levels",
     "simulate",
     "solve",
+    "solve_many",
     "survival_levels",
     "verify",
 ]

@@ -18,14 +18,22 @@ from typing import Any
 import numpy as np
 
 from solvent.core.jit import KERNELS, compiled_kernels
+from solvent.core.limits import ResourceMonitor
 from solvent.core.progress import ProgressLike, open_progress
 from solvent.learning.learn import learn
 from solvent.model import instances
+from solvent.model.budget import resolve
 from solvent.model.cmdp import CMDP
 from solvent.solvers.augmentation.augment import augment
-from solvent.solvers.curve import frontier
+from solvent.solvers.every_budget import frontier
+from solvent.solvers.frontier.bounds import FrontierBounds
+from solvent.solvers.frontier.build import build
+from solvent.solvers.frontier.following import follow_policy
+from solvent.solvers.frontier.following_kernels import follow_by_hash, follow_on_grid, follow_points, follow_runs
+from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.levels.levels import reach_levels, survival_levels
 from solvent.solvers.outcomes.merging_kernels import find_twins
+from solvent.solvers.problem import Problem
 from solvent.solvers.solve import solve
 
 
@@ -111,7 +119,7 @@ def _name(kernel: Any) -> str:
 
 def _tasks() -> list[Callable[[], object]]:
     """Return calls that together use every kernel."""
-    grid, certain = instances.fuel_grid(3), instances.paper(12, seed=1, budget=2)
+    grid, certain, knapsack = instances.fuel_grid(3), _certain(), instances.paper(12, seed=1, budget=2)
     near, far = _trips(1), _trips(10**9 + 7)
     two, far_two = _trips(1, wear=1), _trips(10**9 + 7, wear=10**9 + 9)
     return [
@@ -122,6 +130,7 @@ def _tasks() -> list[Callable[[], object]]:
         lambda: solve(_impossible()),
         lambda: solve(far, method="frontier"),
         lambda: solve(far, approximation="relative", epsilon=0.1),
+        lambda: solve(knapsack),
         lambda: solve(certain),
         lambda: solve(certain, approximation="relative", epsilon=0.1),
         lambda: solve(_errands(), method="labels"),
@@ -129,7 +138,10 @@ def _tasks() -> list[Callable[[], object]]:
         lambda: solve(two),
         lambda: solve(far_two),
         lambda: solve(_without_unit(), gap=0.2),
-        lambda: frontier(_wide(), max_budget=100_000),
+        lambda: frontier(_wide(), max_budget=300_000),
+        lambda: _follow(grid),
+        lambda: _follow(far),
+        lambda: solve(instances.random(20, 3, horizon=9, branching=3, real_costs=True, cost_range=(0, 5), budget=30)),
         lambda: augment(grid),
         lambda: augment(grid, stationary=True),
         lambda: survival_levels(_charging(), capacity=9),
@@ -138,6 +150,15 @@ def _tasks() -> list[Callable[[], object]]:
         lambda: learn(near, epsilon=0.5, bonus="theory", max_episodes=20),
         lambda: learn(near, epsilon=0.5, cost_support="learned", max_episodes=20),
     ]
+
+
+def _follow(model: CMDP) -> None:
+    """Follow the policy of a frontier with every kernel."""
+    problem = Problem.exact(model, resolve(model, None))
+    resource, monitor = SingleResource.of(problem.lattice), ResourceMonitor()
+    found = build(FrontierBounds.at_start(problem.model, resource, monitor), monitor)
+    for kernel in (follow_points, follow_runs, follow_on_grid, follow_by_hash):
+        follow_policy(problem.model, resource, found, resource.initial_left, kernels=[kernel])
 
 
 def _trips(fuel: int, wear: int = 0) -> CMDP:
@@ -160,6 +181,18 @@ def _errands() -> CMDP:
         for action in range(3):
             costs = (3 - action, 1 + action * state % 4)
             b.add(state, action, reward=-(state * action % 5), outcomes=[(1, min(state + 1 + action, 9), costs)])
+    return b.build()
+
+
+def _certain() -> CMDP:
+    """Return a model without randomness whose best path is not found at once."""
+    b = CMDP.builder(horizon=12, start="left", resources=["fuel"], budget=20)
+    for step in range(12):
+        for state, other in (("left", "right"), ("right", "left")):
+            cost = 3 + (5 * step + len(state)) % 7
+            b.add(state, "go", reward=cost + 1 / (step + 2), outcomes=[(1, other, cost)], steps=[step])
+    for state in ("left", "right"):
+        b.add(state, "rest", outcomes=[(1, state)])
     return b.build()
 
 
@@ -190,7 +223,7 @@ def _impossible() -> CMDP:
 
 def _wide() -> CMDP:
     """Return a model with many amounts and many outcomes per row, whose frontiers are stored as arrays."""
-    b = CMDP.builder(horizon=3, start=0, resources=["fuel"])
+    b = CMDP.builder(horizon=9, start=0, resources=["fuel"])
     outcomes = [(Fraction(1, 32), state, cost) for state in range(2) for cost in range(2001, 34_001, 2000)]
     for state in range(2):
         b.add(state, "go", reward=1 + state, outcomes=outcomes)

@@ -7,7 +7,8 @@ import json
 import pytest
 
 import solvent
-from bench import check, limit
+from bench import check, limit, targets
+from bench.peers import workloads
 from bench.yardstick import cpu_time, kernel_clock, work_ratios
 from solvent import instances
 
@@ -60,6 +61,22 @@ def test_baseline_speaks_of_what_is_checked():
     assert tuple(json.loads(check.BASELINE.read_text())) == check.WORKLOADS
 
 
+@pytest.mark.parametrize("name", ["two resources n=4", "paths, 4 resources", "courier 30, gap 1%"])
+def test_counts_of_nodes_are_reproducible(name):
+    workload = workloads.find(name)
+    first, again = (solvent.solve(workload.model, **workload.options).stats.nodes for _ in range(2))
+    assert first == again > 10
+
+
+def test_generated_paths_are_like_those_of_the_files():
+    model = workloads.find("paths, 4 resources").model
+    assert model.n_outcomes == model.n_rows  # no randomness
+    found = solvent.solve(model)
+    free = solvent.solve(model, dict.fromkeys(model.resources))
+    assert found.status == free.status == "optimal"
+    assert found.value < free.value  # the limits bind
+
+
 def test_counts_of_calls_are_reproducible():
     model = instances.fuel_grid(4)
     solvent.solve(model)
@@ -104,15 +121,28 @@ def test_evaluations_are_counted():
     # two rows of one outcome at each of three steps. 20 to 50 may be left at the last, where 30 or more are worth 120;
     # 40 or 50 at the one before, worth 120 and 220. So the rows of the first two steps read two points each.
     model = instances.knapsack([60, 100, 120], [10, 20, 30], capacity=50)
-    way, count, width = limit.evaluations_of(model)
-    assert (way, width >= 1) == ("points", True)
-    assert count == 2 * 2 + 2 * 2 + 2
+    count = limit.count_evaluations(model)
+    assert (count.way, count.width >= 1) == ("points", True)
+    assert count.evaluations == 2 * 2 + 2 * 2 + 2
+
+
+def test_evaluations_of_several_resources_are_outcomes_at_nodes():
+    model = workloads.find("two resources n=4").model
+    mdp = solvent.augment(model)
+    count = limit.count_evaluations(model)
+    assert (count.way, count.evaluations) == ("nodes", mdp.transitions.nnz)
+    assert count.width == mdp.n_nodes // (model.horizon * model.n_states)
+
+
+def test_evaluations_are_known_where_they_are_needed():
+    assert set(limit.counts()) == set(limit.RATED) >= set(targets.SWEEPS)
 
 
 def test_growth_and_rates():
     lines = list(
-        limit.growth([limit.Sweep("steps H", "1", (2, 4), lambda x: limit.random_model(x, 3, 2, 2, 1, 5))], 0.0)
+        limit.growth([limit.Sweep("steps H", "1", (2, 4), lambda x: workloads.random_model(x, 3, 2, 2, 1, 5))], 0.0)
     )
     assert lines[0][:3] == ["steps H", "2 4", "1"]
-    [rate] = limit.rates(["fuel grid n=5"], 0.0)
-    assert rate.evaluations > 0 < rate.plain
+    [rate] = limit.rates(["fuel grid n=10"], 0.0)
+    assert rate.evaluations == limit.counts()["fuel grid n=10"].evaluations
+    assert 0 < rate.plain <= 2 * rate.generic < rate.solve

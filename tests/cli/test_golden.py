@@ -7,6 +7,30 @@ from pathlib import Path
 import pytest
 from shell import EXAMPLES, GOLDEN, check_golden, run
 
+#: A tank that cannot be overfilled, wear, and hours of which one policy has three.
+TWO_TANKS = """\
+solvent: 1
+name: two tanks
+horizon: 4
+start: road
+resources: [{name: fuel, floor: 0}, wear, hours]
+budget: {fuel: 4, wear: 5, hours: 6}
+rows:
+  - state: road
+    action: drive
+    reward: 2
+    outcomes:
+      - {probability: 1/2, next: road, cost: {fuel: 2, wear: 1, hours: 1}}
+      - {probability: 1/2, next: road, cost: {fuel: 1, wear: 2, hours: 1}}
+  - state: road
+    action: fill
+    outcomes:
+      - {probability: 1, next: road, cost: {fuel: -4, hours: 1/2}}
+  - state: road
+    action: wait
+    outcomes:
+      - {probability: 1, next: road, cost: {hours: 1/2}}
+"""
 #: Options of `solve` and `frontier` for each example.
 SOLVE = {"campaign": "--approximation additive --epsilon 1 --strict"}
 FRONTIER = {
@@ -103,6 +127,31 @@ def test_spent_and_remaining(folder: Path) -> None:
         "solvent frontier robot.yaml --vary remaining --max-budget 3",
     ]
     check_golden("accounts", session(lines))
+
+
+def test_surfaces(folder: Path) -> None:
+    both = "solvent frontier drone.yaml --resource battery --resource risk"
+    tanks = "solvent frontier two-tanks.yaml -r fuel -r wear --vary remaining"
+    lines = [
+        both,
+        f"{both} --ignore-limits --max-budget risk=0.6 --max-budget battery=14",
+        f"{both} --ignore-limits --max-budget risk=0.6 --max-budget battery=14 --verbose",
+        f"{both} --ignore-limits --max-budget risk=0.6 --max-budget battery=-7",
+        f"{both} --ignore-limits --max-budget 3",
+        f"{both} --ignore-limits --max-budget rsk=3",
+        f"{both} --ignore-limits --max-budget risk=3 --max-budget risk=4",
+        f"{both} --ignore-limits --budget risk=3",
+        f"{both} --ignore-limits --at risk=1",
+        f"{both} --resource risk",
+        "solvent frontier two-tanks.yaml --resource fuel --resource wear",
+        "solvent frontier two-tanks.yaml --resource fuel --resource wear --vary remaining",
+        f"{tanks} -b hours=3 -b fuel=4 -b wear=9 --spent fuel=1",
+        f"{tanks} -b hours=3 -b fuel=4 -b wear=9 --spent hours=1",
+        "solvent frontier two-tanks.yaml -r wear -r hours -b fuel=4",
+        "solvent frontier two-tanks.yaml -r wear -r hours -r fuel --vary remaining --plot three.png",
+    ]
+    (folder / "two-tanks.yaml").write_text(TWO_TANKS)
+    check_golden("surfaces", session(lines))
 
 
 def test_policies(folder: Path) -> None:
@@ -254,6 +303,7 @@ def test_no_golden_file_is_left_over() -> None:
         "budgets",
         "accounts",
         "policies",
+        "surfaces",
         "mistakes",
         "levels",
         "limits",

@@ -128,6 +128,14 @@ def test_frontiers_and_limits_on_one_resource(folder: Path) -> None:
         check(done)
 
 
+def test_surfaces(folder: Path) -> None:
+    names = [argument for name in model().resources for argument in ("--resource", name)]
+    for extra in ([], ["--verbose"], ["--json"], ["--csv", "out.csv", "--plot", "out.png"]):
+        done = run_arguments("frontier", "two.yaml", *names, "--ignore-limits", *extra)
+        assert done.code == 0
+        check(done)
+
+
 def things() -> dict[str, Any]:
     """Return everything that shows names."""
     one, two = single(), model()
@@ -143,7 +151,8 @@ def things() -> dict[str, Any]:
     return {
         "model": one, "description": two.describe(), "solution": solution, "policy": solution.policy, "agent": agent,
         "report": solvent.verify(two, solution.policy), "witness": bold.witness, "over": bold,
-        "curve": solvent.frontier(one, max_budget=4), "augmented": solvent.augment(two),
+        "curve": solvent.frontier(one, max_budget=4),
+        "surface": solvent.frontier(two, list(two.resources), ignore_limits=True), "augmented": solvent.augment(two),
         "comparison": solvent.compare(one),
         "infeasible": solvent.solve(two, {evil("fuel"): -1, evil("risk"): 2}).diagnosis,
         "simulation": solvent.simulate(two, solution.policy, 20), "discounted": discounted, "planned": planned,

@@ -211,6 +211,33 @@ def test_frontier(folder: Path) -> None:
     assert nothing.json["points"] == []
 
 
+def test_frontier_of_several_resources(folder: Path) -> None:
+    line = "solvent frontier drone.yaml -r risk -r battery --ignore-limits --max-budget risk=0.6 --max-budget battery=9"
+    done = run(f"{line} --json --csv drone.csv --plot drone.svg")
+    record = done.json
+    assert done.code == 0
+    assert keys(record) == HEAD | {
+        *("model", "resources", "vary", "fixed_limits", "ignored_limits", "max_budget", "flat_beyond", "error"),
+        *("least_budgets", "points", "written"),
+    }
+    assert record["max_budget"] == {"risk": "3/5", "battery": "9"}
+    assert record["flat_beyond"] == {"risk": False, "battery": False}
+    assert (record["fixed_limits"], record["least_budgets"]) == ([], [{"risk": "0", "battery": "-6"}])
+    model = solvent.load_model(EXAMPLES / "drone.yaml")
+    surface = solvent.frontier(model, ["risk", "battery"], record["max_budget"], ignore_limits=True)
+    points = record["points"]
+    assert [tuple(map(Fraction, point["budget"].values())) for point in points] == list(surface.budgets)
+    assert [point["value"] for point in points] == surface.values.tolist()
+    assert points[1]["budget_float"] == {"risk": float(surface.budgets[1][0]), "battery": float(surface.budgets[1][1])}
+    lines = (folder / "drone.csv").read_text().splitlines()
+    assert lines[0] == "budget_risk,budget_battery,budget_float_risk,budget_float_battery,value"
+    assert [float(line.split(",")[4]) for line in lines[1:]] == surface.values.tolist()
+    assert b"<svg" in (folder / "drone.svg").read_bytes()
+    nothing = run(f"{line.replace('battery=9', 'battery=-9')} --json")
+    assert nothing.code == 1
+    assert nothing.json["least_budgets"] == nothing.json["points"] == []
+
+
 def test_verify(van: Path) -> None:
     done = run("solvent verify delivery-van.yaml van.policy --json")
     assert done.code == 0

@@ -70,6 +70,8 @@ def complete(words: str, folder: Path, shell: str = "bash") -> list[str]:
         ("solvent solve drone.yaml --budget ", ["battery=", "risk="]),
         ("solvent solve drone.yaml --budget ba", ["battery="]),
         ("solvent frontier drone.yaml --resource r", ["risk"]),
+        ("solvent frontier drone.yaml --resource risk --resource b", ["battery"]),
+        ("solvent frontier drone.yaml --resource risk --max-budget ", ["battery=", "risk="]),
         ("solvent frontier drone.yaml --vary ", ["budget", "remaining"]),
         ("solvent solve drone.yaml --spent r", ["risk="]),
         ("solvent policy drone.yaml x.policy --state n", ["nest"]),

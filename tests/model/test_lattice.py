@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from fractions import Fraction
 from typing import Any
 
@@ -214,3 +215,18 @@ def test_overflow_by_other_amounts_names_them(ends: Any, spent: Any, found: str)
     with pytest.raises(LatticeOverflowError) as caught:
         Lattice.fit(model, resolve(model, 5, spent))
     assert found in str(caught.value), str(caught.value)
+
+
+def test_a_small_model_keeps_the_lattice_of_its_own_budget():
+    model = instances.paper(20, seed=1, budget=3)
+    own = resolve(model, None)
+    kept = Lattice.fit(model, own)
+    assert Lattice.fit(model, resolve(model, None)) is kept
+    assert Lattice.fit(model, resolve(model, 4)).upper_HD[0, 0] * kept.units[0] == 4
+    spent = Lattice.fit(model, resolve(model, None, 1))
+    assert spent is not kept
+    assert spent.initial_D[0] * spent.units[0] == 1
+    other = pickle.loads(pickle.dumps(model))
+    assert Lattice.fit(other, resolve(other, None)).upper_HD.tolist() == kept.upper_HD.tolist()
+    large = instances.paper(2100, seed=1, budget=3, digits=2)
+    assert Lattice.fit(large, resolve(large, None)) is not Lattice.fit(large, resolve(large, None))

@@ -31,7 +31,11 @@ def outcomes(state: Any, action: Any) -> list[Any]:
     return []
 
 
-solvent.frontier(solvent.load_model("van.yaml"))
+assert_type(solvent.frontier(solvent.load_model("van.yaml")), solvent.Curve)
+assert_type(solvent.frontier(solvent.load_model("van.yaml"), "fuel", 3), solvent.Curve)
+assert_type(solvent.frontier(solvent.load_model("van.yaml"), ["fuel", "wear"], {"fuel": "1/2"}), solvent.Surface)
+assert_type(solvent.frontier(solvent.load_model("van.yaml"), ("fuel", "wear"), vary="remaining"), solvent.Surface)
+assert_type(solvent.frontier(solvent.load_model("van.yaml"), ["fuel", "wear"]).marginal([3, 4]), dict[str, float])
 solvent.solve(solvent.load_model("van.yaml"), budget=3)
 assert_type(solvent.load_model("van.yaml"), solvent.CMDP)
 assert_type(solvent.load_model("van.yaml", discounted=True), solvent.DiscountedCMDP)
@@ -54,6 +58,7 @@ MISTAKES = """
 import solvent
 
 solvent.frontier(solvent.load_model("van.yaml", discounted=None))
+solvent.frontier(solvent.load_model("van.yaml"), ["fuel", "wear"], 3)
 solvent.CMDP.builder(horizon=3, start="home", resorces=["fuel"])
 solvent.CMDP.builder(horizon=3, discount=0.5, start="home")
 solvent.CMDP.from_arrays(1, 2, 3, horizon=3, avalable=4)

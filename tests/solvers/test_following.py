@@ -11,6 +11,7 @@ import pytest
 
 import solvent
 from solvent.core.limits import ResourceMonitor
+from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.solvers.frontier import following, solver
 from solvent.solvers.frontier.bounds import FrontierBounds
@@ -56,30 +57,75 @@ def test_bounds_without_following_hold(seed: int) -> None:
     assert (bound.least <= done.least).all()
 
 
+def followed(found: Any, problem: Problem, truth: Any, *kernels: Any) -> following.Following:
+    """Follow the policy of a frontier with certain kernels, or as usual."""
+    resource = SingleResource.of(problem.lattice)
+    return follow_policy(problem.model, resource, found, resource.initial_left, truth=truth, kernels=kernels)
+
+
+def check_same(one: following.Following, other: following.Following) -> None:
+    """Check that two ways of following a policy agree."""
+    assert one.complete
+    assert other.complete
+    for name in ("used", "most", "least"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    for name in ("reward", "size"):
+        np.testing.assert_allclose(getattr(one.followed, name), getattr(other.followed, name), rtol=1e-12)
+
+
+@pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("seed", range(60))
-def test_all_ways_of_following_agree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table for exact costs, a table for rounded costs, and a hash table."""
+def test_all_ways_of_following_agree(seed: int, arrays: bool) -> None:
+    """Point by point, with tables for exact and for rounded costs, and with a hash table."""
     rng = np.random.default_rng(seed)
     model = random_model(rng)
     problem = Problem.exact(model, resolve(model, None))
     resource = SingleResource.of(problem.lattice)
-    found = build(FrontierBounds.at_start(problem.model, resource, ResourceMonitor()), ResourceMonitor())
+    bounds = FrontierBounds.at_start(problem.model, resource, ResourceMonitor())
+    found = build(bounds, ResourceMonitor(), arrays=arrays)
     if found.value(0) == -np.inf:
         return
     cost, wider = resource.cost, resource.cost + rng.integers(0, 2, len(resource.cost))
     for true_cost in ((cost, cost), (cost, wider)):
         low, high = (each[:, None] for each in resource.oriented(*true_cost))
         truth = replace(problem.truth, low_OD=low, high_OD=high)
-        monkeypatch.setattr(following, "_GRID_KEYS", 4_000_000)
-        table = follow_policy(problem.model, resource, found, resource.initial_left, truth=truth)
-        monkeypatch.setattr(following, "_GRID_KEYS", 0)
-        hashed = follow_policy(problem.model, resource, found, resource.initial_left, truth=truth)
-        assert table.complete
-        assert hashed.complete
-        for name in ("used", "most", "least"):
-            np.testing.assert_array_equal(getattr(hashed, name), getattr(table, name))
-        np.testing.assert_allclose(hashed.followed.reward, table.followed.reward, rtol=1e-12)
-        np.testing.assert_allclose(hashed.followed.size, table.followed.size, rtol=1e-12)
+        hashed = followed(found, problem, truth, following.follow_by_hash)
+        check_same(followed(found, problem, truth, following.follow_on_grid), hashed)
+        if true_cost[1] is cost:
+            check_same(followed(found, problem, truth, following.follow_runs), hashed)
+        if not arrays:
+            check_same(followed(found, problem, truth, following.follow_points), hashed)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_resource_that_saturates_is_followed_alike(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tank = solvent.Resource("x", floor=0)
+    b = solvent.CMDP.builder(horizon=5, start=0, resources=[tank], states=range(3), budget=6)
+    for state in range(3):
+        for action in range(3):
+            outcomes = [(Fraction(1, 2), int(s), int(rng.integers(-3, 4))) for s in rng.choice(3, size=2)]
+            b.add(state, action, reward=int(rng.integers(0, 5)), outcomes=outcomes)
+        b.add(state, "rest", outcomes=[(1, state)])
+    model = b.build()
+    problem = Problem.exact(model, resolve(model, None))
+    resource = SingleResource.of(problem.lattice)
+    found = build(FrontierBounds.at_start(problem.model, resource, ResourceMonitor()), ResourceMonitor(), arrays=True)
+    hashed = followed(found, problem, None, following.follow_by_hash)
+    check_same(followed(found, problem, None, following.follow_runs), hashed)
+
+
+@pytest.mark.parametrize("tank", range(4, 12))
+def test_points_that_stand_for_several_values_are_not_followed_as_one(tank: int) -> None:
+    """Nodes of such a point go on to different points, so amounts are followed instead."""
+    model = instances.fuel_grid(4, tank=tank)
+    problem = Problem.exact(model, resolve(model, None))
+    resource = SingleResource.of(problem.lattice)
+    bounds = FrontierBounds.at_start(problem.model, resource, ResourceMonitor())
+    found = build(bounds, ResourceMonitor(), arrays=False, resolution=0.1)
+    hashed = followed(found, problem, None, following.follow_by_hash)
+    check_same(followed(found, problem, None), hashed)
+    assert not followed(found, problem, None, following.follow_points).complete
 
 
 def covering(sign: int) -> tuple[solvent.CMDP, Any]:

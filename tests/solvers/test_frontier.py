@@ -23,13 +23,15 @@ from solvent.errors import ModelError
 from solvent.model import instances
 from solvent.model.budget import Budget, resolve
 from solvent.model.cmdp import CMDP
-from solvent.solvers.frontier import arrays
+from solvent.model.resources import Resource
+from solvent.solvers.frontier import arrays, points
 from solvent.solvers.frontier.bounds import FrontierBounds
 from solvent.solvers.frontier.build import build
 from solvent.solvers.frontier.following import follow_policy
 from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.problem import Problem
 from solvent.solvers.solve import solve
+from solvent.verification.verify import verify
 
 BOTH = pytest.mark.parametrize("method", ["frontier", "points"])
 
@@ -241,9 +243,115 @@ def test_all_ways_to_sweep_agree(monkeypatch, parallel_from, at_once):
         assert swept.start_need.tolist() == points.start_need.tolist()
         for mine, theirs in zip((*swept.points, swept.start_value), (*usual.points, usual.start_value), strict=True):
             np.testing.assert_array_equal(mine, theirs)
-        # memory that stays reserved: five bounds per step and state, where points begin, and the points
-        bounds = 5 * 8 * (model.horizon + 1) * model.n_states
+        # memory that stays reserved: four bounds per step and state, where points begin, and the points
+        bounds = 4 * 8 * (model.horizon + 1) * model.n_states
         assert monitor.used == bounds + swept.points.indptr_HS.nbytes + 12 * len(swept.points.need)
+
+
+def random_grid(rng, horizon=9):
+    """Return a model in which much stays the same from step to step: free rests, refills, and states without reward."""
+    n_states = int(rng.integers(2, 5))
+    tank = Resource("x", floor=0) if rng.random() < 0.5 else "x"
+    ends = {0: 2.0} if rng.random() < 0.3 else None
+    budget = int(rng.integers(0, 25))
+    b = CMDP.builder(horizon=horizon, start=0, resources=[tank], budget=budget, end_reward=ends)
+    changes = int(rng.integers(1, horizon))  # the step from which on rewards differ
+    for state in range(n_states):
+        if state and rng.random() < 0.2:
+            b.terminal(state)
+            continue
+        for action in range(int(rng.integers(1, 4))):
+            after, cost = rng.integers(0, n_states, 2), rng.integers(-12 if rng.random() < 0.2 else 0, 9, 2)
+            outcomes = [(Fraction(k + 1, 3), int(s), int(c)) for k, (s, c) in enumerate(zip(after, cost, strict=True))]
+            reward = int(rng.integers(-1, 4)) if rng.random() < 0.4 else 0
+            b.add(state, action, reward=reward, outcomes=outcomes, steps=range(changes))
+            b.add(state, action, reward=reward // 2, outcomes=outcomes, steps=range(changes, horizon))
+        if rng.random() < 0.7:
+            b.add(state, "rest", outcomes=[(1, state)])
+    return b.build()
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_arrays_leave_out_nothing_that_changes(seed, monkeypatch):
+    """Amounts beyond the last change, states whose values repeat, and reads beyond an array, against brute force."""
+    model = random_grid(np.random.default_rng(seed))
+    problem = Problem.exact(model, resolve(model, None))
+    resource = SingleResource.of(problem.lattice)
+    found = []
+    for padding in (0, 1, 8):
+        monkeypatch.setattr(arrays, "_PADDING", padding)
+        bounds = FrontierBounds.at_start(problem.model, resource, ResourceMonitor())
+        found.append(build(bounds, ResourceMonitor(), arrays=True))
+    expected = float(oracle.optimum(model))
+    assert found[0].value(resource.initial_left) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    for other in found[1:]:
+        for mine, theirs in zip(
+            (*other.points, other.start_value), (*found[0].points, found[0].start_value), strict=True
+        ):
+            np.testing.assert_array_equal(mine, theirs)
+    bounds = FrontierBounds(problem.model, resource, ResourceMonitor(), None, resource.initial_left)
+    swept, merged = (build(bounds, ResourceMonitor(), arrays=as_arrays) for as_arrays in (True, False))
+    assert swept.start_need.tolist() == merged.start_need.tolist()
+    np.testing.assert_allclose(swept.start_value, merged.start_value, rtol=1e-12)
+    for name in ("top", "bottom", "reward"):
+        np.testing.assert_allclose(getattr(swept.extremes, name), getattr(merged.extremes, name), rtol=1e-12)
+
+
+def test_a_row_that_only_one_of_two_steps_can_afford():
+    """The shop has the same rows and the same next state at steps 1 and 2, but less is left at step 2."""
+    b = CMDP.builder(horizon=6, start="start", resources=["x"])
+    b.add("start", "direct", outcomes=[(1, "shop")])
+    b.add("start", "detour", outcomes=[(1, "hill", 7)])
+    b.add("hill", "down", outcomes=[(1, "shop")])
+    b.add("shop", "pass", outcomes=[(1, "home")])
+    b.add("shop", "buy", reward=1, outcomes=[(1, "home", 5)])
+    b.add("home", "rest", outcomes=[(1, "home")])
+    model = b.build()
+    resource = SingleResource(np.array([0, 7, 0, 0, 5, 0]), np.zeros(6, np.int64))
+    bounds = FrontierBounds(model, resource, ResourceMonitor(), None, 10)
+    for as_arrays in (True, False):
+        found = build(bounds, ResourceMonitor(), arrays=as_arrays)
+        assert found.start_need.tolist() == [0, 5]
+        assert found.start_value.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("meet_from", [0, 1, 3])
+@pytest.mark.parametrize("seed", range(80))
+def test_amounts_that_are_enumerated_forward_have_their_values(seed, meet_from, monkeypatch):
+    """Points meet enumerated amounts at any step; the policy attains the value and its worst case is exact."""
+    monkeypatch.setattr(points, "MEET_FROM", meet_from)
+    model = random_grid(np.random.default_rng(seed), horizon=6)
+    problem = Problem.exact(model, resolve(model, None))
+    resource = SingleResource.of(problem.lattice)
+    bounds = FrontierBounds.at_start(problem.model, resource, ResourceMonitor())
+    monitor = ResourceMonitor()
+    found = build(bounds, monitor, arrays=False)
+    assert found.value(resource.initial_left) == pytest.approx(float(oracle.optimum(model)), rel=1e-12, abs=1e-12)
+    # only the points stay in memory; their arrays may have space for more
+    assert monitor.used >= found.points.indptr_HS.nbytes + 12 * len(found.points.need)
+    bounds.has_one_start = False
+    everything = build(bounds, ResourceMonitor(), arrays=False)
+    assert found.value(resource.initial_left) == everything.value(resource.initial_left)
+    if found.value(resource.initial_left) > -np.inf:
+        solution = run("points", model)
+        report = verify(model, solution.policy)
+        assert report.feasible
+        assert report.value == pytest.approx(solution.value)
+        assert report.worst_spent == solution.worst_spent
+
+
+def test_few_amounts_are_reached_from_one_start():
+    """With real costs, the first steps have many points, but few amounts can be left."""
+    options = {"horizon": 10, "branching": 3, "cost_range": (0, 5), "real_costs": True, "seed": 1}
+    least = solve(instances.random(10, 3, **options), 0).diagnosis.least_budget["r0"]
+    model = instances.random(10, 3, budget=least * Fraction(101, 100), **options)
+    resource = SingleResource.of(Problem.exact(model, resolve(model, None)).lattice)
+    bounds = FrontierBounds.at_start(model, resource, ResourceMonitor())
+    found = build(bounds, ResourceMonitor(), arrays=False)
+    bounds.has_one_start = False
+    everything = build(bounds, ResourceMonitor(), arrays=False)
+    assert found.value(resource.initial_left) == everything.value(resource.initial_left)
+    assert 2 * sum(found.layer_sizes) < sum(everything.layer_sizes)
 
 
 @pytest.mark.parametrize("as_arrays", [False, True])

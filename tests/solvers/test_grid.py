@@ -134,6 +134,26 @@ def test_steps_are_swept_in_any_way():
         same(*random_model(300 + seed, 2, features=True))
 
 
+def test_what_does_not_change_is_not_swept_again():
+    """Stationary models with many steps, in which values stop changing; limits or actions that change at some step."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        horizon, n_states = 40, int(rng.integers(2, 6))
+        b = CMDP.builder(horizon=horizon, start=0, resources=["x", "y"], states=range(n_states), actions=range(4))
+        change = int(rng.integers(1, horizon - 1))
+        for s in range(n_states):
+            b.add(s, 0, outcomes=[(1, s)])
+            for a in range(1, 3):
+                after, costs = rng.integers(n_states, size=2).tolist(), rng.integers(0, 3, size=(2, 2)).tolist()
+                costs[0][int(rng.integers(2))] += 1
+                outcomes = [(0.4, after[0], costs[0]), (0.6, after[1], costs[1])]
+                steps = {"steps": range(change)} if seed % 4 == 1 and a == 2 else {}
+                b.add(s, a, reward=float(rng.random()), outcomes=outcomes, **steps)
+        limit = int(rng.integers(3, 8))
+        tighter = [limit + 2] * change + [limit] * (horizon - change) if seed % 4 == 2 else limit
+        same(b.build(), {"x": Budget(upper=tighter), "y": 6})
+
+
 @pytest.mark.parametrize("n_resources", [2, 3])
 def test_all_first_amounts_at_once(n_resources):
     """Every amount spent before the first step has the value that a solve of its own has."""
@@ -235,7 +255,7 @@ def test_the_memory_of_layers_that_are_given_up_is_released(monkeypatch):
     problem, monitor = Problem.exact(model, resolve(model, None)), ResourceMonitor()
     prepared = registry.get("grid").estimate(problem, Run(monitor)).prepared
     before = monitor.used
-    assert choice.reduce_if_cheaper(problem, Run(monitor), prepared.work) is None
+    assert choice.reduce_if_cheaper(problem, Run(monitor), prepared) is None
     assert monitor.used == before
 
 

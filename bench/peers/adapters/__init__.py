@@ -17,6 +17,7 @@ ADAPTERS = {
     "highs": ("highs_programs", "Highs"),
     "ortools-knapsack": ("ortools_knapsack", "Knapsack"),
     "ortools-cpsat": ("ortools_cpsat", "CPSAT"),
+    "cspy": ("cspy_paths", "Cspy"),
 }
 
 

@@ -23,10 +23,19 @@ _OPTION = "--budget"
 _FORMS = "such as 30, 0..30, 10,20,30 or final:30"
 
 
-def read_budget_options(texts: Sequence[str] | None, model: CMDP) -> dict[str, Budget] | None:
+def read_budget_options(
+    texts: Sequence[str] | None, model: CMDP, names: Sequence[str] | None = None
+) -> dict[str, Budget] | None:
     """Return the budget given by `--budget` options, or None (the model's own budget) if there are none.
 
     A resource that is not named keeps the model's own limit.
+
+    Parameters
+    ----------
+    texts : sequence of str or None
+    model : CMDP
+    names : sequence of str, optional
+        Resources that need a limit; all if not given.
 
     Raises
     ------
@@ -52,14 +61,16 @@ def read_budget_options(texts: Sequence[str] | None, model: CMDP) -> dict[str, B
         if name in named:
             raise BudgetError(_OPTION, "each resource once", f"{quote(name)} twice")
         named[name] = read_limits(limits, f"{_OPTION} {text}")
-    missing = [name for name in model.resources if name not in named]
+    needed = model.resources if names is None else names
+    missing = [name for name in needed if name not in named]
     if missing and model.budget is None:
         raise BudgetError(
             _OPTION, f"a limit for resource {quote(missing[0])}", "none, and the model has no budget of its own",
             f"add {_OPTION} {missing[0]}=LIMIT, or {_OPTION} {missing[0]}=none to leave it unlimited",
         )  # fmt: skip
-    budget = {name: named[name] if name in named else (model.budget or {})[name] for name in model.resources}
-    return read_budgets(budget, model.resources, model.horizon, _OPTION)
+    budget = {name: (model.budget or {})[name] for name in missing} | named
+    listed = [name for name in model.resources if name in budget]
+    return read_budgets(budget, listed, model.horizon, _OPTION)
 
 
 def read_spent_options(texts: Sequence[str] | None, model: CMDP) -> dict[str, Fraction] | None:
@@ -76,19 +87,30 @@ def read_spent_options(texts: Sequence[str] | None, model: CMDP) -> dict[str, Fr
     >>> read_spent_options(["weight=1/3"], instances.knapsack([3, 4], [2, 3]))
     {'weight': Fraction(1, 3)}
     """
+    return read_amount_options(texts, model.resources, "--spent")
+
+
+def read_amount_options(texts: Sequence[str] | None, names: Sequence[str], option: str) -> dict[str, Fraction] | None:
+    """Return the amounts given by an option by resource; None if there are none.
+
+    Raises
+    ------
+    BudgetError
+        If a text is not an amount, or names a resource twice or one that is not in `names`.
+    """
     from solvent.core.exact import exact
 
     if not texts:
         return None
     named: dict[str, Fraction] = {}
     for text in texts:
-        name, amount = _split(text, model.resources, "--spent", "the amount")
+        name, amount = _split(text, names, option, "the amount")
         if name in named:
-            raise BudgetError("--spent", "each resource once", f"{quote(name)} twice")
+            raise BudgetError(option, "each resource once", f"{quote(name)} twice")
         try:
-            named[name] = exact(amount.strip(), f"--spent {text}")
+            named[name] = exact(amount.strip(), f"{option} {text}")
         except ModelError as error:
-            raise BudgetError(f"--spent {text}", "an amount such as 5, 2.5 or 1/3", error.found) from None
+            raise BudgetError(f"{option} {text}", "an amount such as 5, 2.5 or 1/3", error.found) from None
     return named
 
 

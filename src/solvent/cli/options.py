@@ -35,11 +35,11 @@ SpentOption = Annotated[
     ),
 ]
 ResourceOption = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--resource", "-r",
         metavar="NAME",
-        help="Resource whose budget varies. Required if the model has several.",
+        help="Resource whose budget varies. Required if the model has several. Repeat to vary several budgets at once.",
         autocompletion=complete_resource,
         show_default=False,
     ),

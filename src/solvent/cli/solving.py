@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solvent.cli.budgets import read_budget_options, read_epsilon_options, read_spent_options
+from solvent.cli.budgets import read_amount_options, read_budget_options, read_epsilon_options, read_spent_options
 from solvent.cli.completion import complete_budget, complete_vary
 from solvent.cli.exits import finish
 from solvent.cli.models import read_model
@@ -27,6 +27,8 @@ from solvent.cli.session import ExitCode, Session
 from solvent.core.tables import group
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from solvent.model.budget import Limits
     from solvent.model.cmdp import CMDP
     from solvent.policy.table import AugmentedPolicy
@@ -169,8 +171,14 @@ def frontier(
     model: ModelArgument,
     resource: ResourceOption = None,
     max_budget: Annotated[
-        str | None,
-        typer.Option("--max-budget", metavar="BUDGET", help="Largest budget of the curve.", show_default=False),
+        list[str] | None,
+        typer.Option(
+            "--max-budget",
+            metavar="[NAME=]BUDGET",
+            help="Largest budget of interest. Repeat for several resources.",
+            autocompletion=complete_budget,
+            show_default=False,
+        ),
     ] = None,
     vary: Annotated[
         str,
@@ -187,7 +195,8 @@ def frontier(
             "--budget",
             "-b",
             metavar="[NAME=]LIMIT",
-            help="With --vary remaining: the limit of which a part remains. Default: the model's own.",
+            help="With --vary remaining: the limit of which a part remains. With several resources: also the limits of "
+            "those that do not vary. Default: the model's own.",
             autocompletion=complete_budget,
             show_default=False,
         ),
@@ -200,31 +209,78 @@ def frontier(
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
     plot: PlotOption = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--at",
+            metavar="NAME=BUDGET",
+            help="With --plot and more than two resources: budgets of all but two of them.",
+            autocompletion=complete_budget,
+            show_default=False,
+        ),
+    ] = None,
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write all points as CSV.", show_default=False)
     ] = None,
 ) -> int:
-    """Compute the best value for every budget of one resource."""
-    from solvent import plot as figures
-    from solvent.cli.text import records, results
+    """Compute the best value for every budget of one resource, or of several at once."""
+    from solvent.cli.text import results
     from solvent.core.files import write_atomically
-    from solvent.solvers.curve import frontier as run
+    from solvent.plot.files import save
+    from solvent.solvers.every_budget import frontier as run
+    from solvent.solvers.surface import Surface
 
     drawing = plan_output("--plot", plot, inputs=(model,), suffixes=PLOT_SUFFIXES)
     table = plan_output("--csv", csv, inputs=(model,))
     refuse_duplicates({"--plot": drawing, "--csv": table})
     session.plan_files(plot=drawing, csv=table)
     loaded = read_model(session, model)
-    curve = run(
-        loaded, resource, max_budget, vary=vary, budget=read_budget_options(budget, loaded),
-        spent=read_spent_options(spent, loaded), ignore_limits=ignore_limits, time_limit=time_limit,
-        memory_limit=memory_limit, progress=session.progress,
+    names = resource or (list(loaded.resources) if loaded.n_resources == 1 else [])
+    several = len(names) > 1
+    fixed = _read_at(at, names, drawing)
+    # in a surface over limits, only the others have a fixed limit
+    limited = [name for name in loaded.resources if name not in names] if several and vary == "budget" else None
+    found = run(
+        loaded, names or None, read_amount_options(max_budget if names else None, names, "--max-budget"), vary=vary,
+        budget=read_budget_options(budget, loaded, limited), spent=read_spent_options(spent, loaded),
+        ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit, progress=session.progress,
     )  # fmt: skip
     output_files = OutputFiles()
+    result = _surface_result if isinstance(found, Surface) else _curve_result
+    text, record, points = result(session, found)
     with session.working("writing"):
-        output_files.write("csv", table, lambda path: write_atomically(path, results.curve_csv(curve).encode()))
-        output_files.write("plot", drawing, lambda path: figures.save(figures.frontier(curve), path))
-    text = results.curve_text(curve, results.curve_plot(curve, session.out), verbose=session.verbose)
-    record = records.curve_record(curve) | {"written": output_files.files}
-    code = ExitCode.INFEASIBLE if curve.least_budget is None else ExitCode.OK
+        output_files.write("csv", table, lambda path: write_atomically(path, points.encode()))
+        output_files.write("plot", drawing, lambda path: save(found.plot(**fixed), path))
+    record |= {"written": output_files.files}
+    code = ExitCode.OK if len(found) else ExitCode.INFEASIBLE
     return finish(session, group(text, results.written_text(output_files.files)), record, code, output_files.error)
+
+
+def _read_at(texts: list[str] | None, names: list[str], drawing: Output | None) -> dict[str, Any]:
+    """Return the argument `at` of the plot of a surface of more than two resources."""
+    from solvent.errors import BudgetError, quote
+
+    given = read_amount_options(texts, names, "--at") or {}
+    free = [name for name in names if name not in given]
+    if given and (drawing is None or len(names) < 3):
+        raise BudgetError("--at", "a plot of a surface of more than two resources", "none to draw", "add --plot FILE")
+    if drawing is not None and len(names) > 2 and len(free) != 2:
+        hint = f"add --at {free[-1]}=BUDGET" if len(free) > 2 else ""
+        raise BudgetError("--at", "budgets of all but two resources", ", ".join(map(quote, given)) or "none", hint)
+    return {"at": given} if given else {}
+
+
+def _curve_result(session: Session, curve: Any) -> tuple[RenderableType, dict[str, Any], str]:
+    """Return a curve as text, as a record and as CSV."""
+    from solvent.cli.text import records, results
+
+    text = results.curve_text(curve, results.curve_plot(curve, session.out), verbose=session.verbose)
+    return text, records.curve_record(curve), results.curve_csv(curve)
+
+
+def _surface_result(session: Session, surface: Any) -> tuple[RenderableType, dict[str, Any], str]:
+    """Return a surface as text, as a record and as CSV."""
+    from solvent.cli.text import surfaces
+
+    text = surfaces.surface_text(surface, session.out.width, verbose=session.verbose)
+    return text, surfaces.surface_record(surface), surfaces.surface_csv(surface)

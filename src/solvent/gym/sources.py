@@ -153,7 +153,7 @@ def _from_model(
             if given.vary != "budget":
                 hint = "pass the model itself, with budget=... and spent=..."
                 raise ModelError("model", "a Curve over budgets", f"one over what remains of {given.resource}", hint)
-            budget = {**dict.fromkeys(model.resources), **_of_curve(given, budget)}
+            budget = {**dict.fromkeys(model.resources), **given.fixed_limits, **_of_curve(given, budget)}
         check_model(model)
         if spent is None and isinstance(base, ModelEnv) and base.model is model:
             spent = base.initial

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 #: One side of a budget: a number, a sequence with one entry per step (None: no limit), or a function of the step.
 Side = Number | Sequence[Number | None] | Callable[[int], Number | None] | None
 _Exact = Fraction | tuple[Fraction | None, ...] | Callable[[int], Any] | None
+#: Types that are certainly a number, or an error.
+_PLAIN = {int, float, str, Fraction, Decimal}
 
 
 @dataclass(frozen=True, init=False)
@@ -89,6 +92,8 @@ class Budget:
         BudgetError
             If a sequence does not have one entry per step, or a lower limit exceeds the upper limit.
         """
+        if isinstance(self.upper, Fraction) and self.lower is None:  # by far the most frequent
+            return self
         sides = {}
         for name, side in (("upper", self.upper), ("lower", self.lower)):
             if callable(side):
@@ -148,6 +153,8 @@ def _show(side: _Exact) -> str:
 
 
 def _read_side(side: Any, name: str, where: str = "budget") -> _Exact:
+    if type(side) in _PLAIN:
+        return _read_limit(side, f"{where}, {name}")
     if side is None or callable(side):
         return side  # type: ignore[no-any-return]
     if isinstance(side, np.ndarray) and side.ndim == 0:
@@ -177,6 +184,9 @@ SpentLike = Number | Mapping[str, Number]
 BudgetLike = Number | Budget | Mapping[str, Number | Budget | Sequence[Number | None] | None]
 
 
+_NOTHING = Fraction(0)
+
+
 @dataclass(frozen=True)
 class Limits:
     """The limits that a budget puts on each step of a model.
@@ -198,7 +208,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         if len(self.initial) != len(self.resources):
-            object.__setattr__(self, "initial", (Fraction(0),) * len(self.resources))
+            object.__setattr__(self, "initial", (_NOTHING,) * len(self.resources))
 
     @property
     def is_one_sided(self) -> bool:
@@ -212,7 +222,8 @@ class Limits:
         """
         if len(self.resources) != 1:
             return False
-        return any(side.count(None) == len(side) for side in (self.upper[0], self.lower[0]))
+        none = (None,) * len(self.upper[0])  # compared as tuples: identical entries are not compared one by one
+        return self.lower[0] == none or self.upper[0] == none
 
     def largest(self, index: int) -> Fraction:
         """Return the largest absolute limit of a tracked resource."""
@@ -220,9 +231,16 @@ class Limits:
 
     def distinct(self, index: int) -> list[Fraction]:
         """Return the limits of a tracked resource; identical objects are listed once."""
-        sides = (side[:1] if is_constant(side) else side for side in (self.upper[index], self.lower[index]))
+        sides = (self.upper[index], self.lower[index])
+        if self.constant[index] == (True, True):
+            return [side[0] for side in sides if side[0] is not None]
         by_id = {id(limit): limit for side in sides for limit in side}
         return [limit for limit in by_id.values() if limit is not None]
+
+    @cached_property
+    def constant(self) -> tuple[tuple[bool, bool], ...]:
+        """For each tracked resource, whether the upper and the lower limit are the same after each step."""
+        return tuple((is_constant(self.upper[d]), is_constant(self.lower[d])) for d in range(len(self.resources)))
 
 
 def is_constant(side: tuple[Fraction | None, ...]) -> bool:
@@ -321,10 +339,9 @@ def resolve(model: CMDP, budget: BudgetLike | None, spent: SpentLike | None = No
             return Limits((), (), ())
         if model.budget is None:
             raise BudgetError("budget", "a budget", "none", "the model carries no default: pass budget=...")
-        budgets = dict(model.budget)
+        limits = model.own_limits
     else:
-        budgets = read_budgets(budget, model.resources, model.horizon)
-    limits = limits_of(budgets, model.horizon)
+        limits = limits_of(read_budgets(budget, model.resources, model.horizon), model.horizon)
     if initial is None:
         return limits
     return replace(limits, initial=tuple(initial[name] for name in limits.resources))

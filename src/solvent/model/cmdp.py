@@ -13,7 +13,7 @@ rows at a step is terminal at that step.
 from __future__ import annotations
 
 import hashlib
-import math
+import operator
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import ExactColumn
 from solvent.errors import ModelError, did_you_mean, printable, quote
-from solvent.model.budget import Budget
+from solvent.model.budget import Budget, Limits, limits_of
 from solvent.model.constructors import ModelConstructors
 from solvent.model.distributions import CostDistribution
 from solvent.model.ends import first_states
@@ -346,12 +346,19 @@ class CMDP(ModelConstructors):
         filled = np.flatnonzero(np.diff(bounds) > 0)
         sums = []
         for column in self.cost:
-            highs: list[int] = np.maximum.reduceat(column.ticks, bounds[filled]).tolist() if len(filled) else []
-            lows: list[int] = np.minimum.reduceat(column.ticks, bounds[filled]).tolist() if len(filled) else []
-            up = sum(int(n) * max(0, int(high)) for n, high in zip(used[filled], highs, strict=True))
-            down = sum(int(n) * max(0, -int(low)) for n, low in zip(used[filled], lows, strict=True))
-            sums.append((up, down))
+            if not len(filled):
+                sums.append((0, 0))
+                continue
+            highs = np.maximum(np.maximum.reduceat(column.ticks, bounds[filled]), 0)
+            lows = np.minimum(np.minimum.reduceat(column.ticks, bounds[filled]), 0)
+            sums.append((_weighted_sum(used[filled], highs), -_weighted_sum(used[filled], lows)))
         return tuple(sums)
+
+    @cached_property
+    def own_limits(self) -> Limits:
+        """The limits that the default budget, which the model must have, puts on each step."""
+        assert self.budget is not None
+        return limits_of(self.budget, self.horizon)
 
     @property
     def is_deterministic(self) -> bool:
@@ -364,6 +371,11 @@ class CMDP(ModelConstructors):
         (True, False)
         """
         return self.n_outcomes == self.n_rows
+
+    @cached_property
+    def is_certain(self) -> bool:
+        """Whether every outcome has the probability 1, with no rounding error."""
+        return bool((self.probability == 1).all())
 
     @cached_property
     def most_outcomes(self) -> int:
@@ -383,29 +395,6 @@ class CMDP(ModelConstructors):
         order = np.argsort(target, kind="stable")
         counts = np.bincount(target, minlength=len(self.row_indptr) - 1)
         return np.concatenate([[0], np.cumsum(counts)]), order, state
-
-    @cached_property
-    def reward_unit(self) -> float:
-        """A power of two that divides all rewards, if all their sums are then exact in floats; else 0.
-
-        Examples
-        --------
-        >>> from solvent.model import instances
-        >>> instances.knapsack([60, 100, 120], [10, 20, 30]).reward_unit, instances.knapsack([0.1], [1]).reward_unit
-        (4.0, 0.0)
-        """
-        every = self.row_reward if self.end_reward is None else np.append(self.row_reward, self.end_reward)
-        rewards = every[every != 0]
-        if not len(rewards):
-            return 1.0
-        mantissa, exponent = np.frexp(np.abs(rewards))
-        whole = (mantissa * 2.0**53).astype(np.int64)
-        # the lowest bit that is set in any reward
-        lowest = int((exponent - 53 + np.frexp((whole & -whole).astype(float))[1] - 1).min())
-        # if twice the number of rewards times the largest reward is less than 2**53 units, so are all sums
-        steps = self.horizon + (self.end_reward is not None)
-        fits = int(exponent.max()) - lowest + int(2 * steps).bit_length() <= 53
-        return math.ldexp(1.0, lowest) if fits and lowest > -1000 else 0.0
 
     @cached_property
     def fingerprint(self) -> str:
@@ -489,6 +478,13 @@ class CMDP(ModelConstructors):
         """Yield each table with the steps that use it."""
         for table in range(self.n_tables):
             yield table, np.flatnonzero(self.table_of_step == table).tolist()
+
+
+def _weighted_sum(weights: NDArray[np.int64], ticks: NDArray[Any]) -> int:
+    """Return the exact sum of products of integers, the second of which all have the same sign."""
+    if ticks.dtype != object and abs(float(weights @ ticks.astype(np.float64))) < 2.0**62:
+        return int(weights @ ticks)
+    return sum(map(operator.mul, weights.tolist(), ticks.tolist()))
 
 
 def same(mine: Any, other: Any) -> bool:

@@ -12,6 +12,7 @@ which must fit into `MAX_TICKS`. If it does not, there is no lattice, and an err
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,13 +27,17 @@ from solvent.errors import LatticeOverflowError
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
-from solvent.model.rounding import limit_ticks, round_to
+from solvent.model.rounding import inside, limit_ticks, round_to
 
 #: What to do about continuous costs.
 _CONTINUOUS = (
     'solve with gap=0.01, or approximation="additive" with epsilon= and strict=True: these accept continuous costs and '
     "never exceed the budget"
 )
+
+
+#: Number of outcomes up to which a model keeps the lattice of its own budget, and under which name.
+_SMALL, _KEPT = 4096, "_own_lattice"
 
 
 class AccountTicks(NamedTuple):
@@ -51,6 +56,7 @@ class AccountTicks(NamedTuple):
     ceiling_D: NDArray[np.int64]
 
     @classmethod
+    @functools.cache
     def plain(cls, n_resources: int) -> AccountTicks:
         """Return the accounts of resources that start at 0 and do not saturate; their arrays are read-only."""
         ends = np.zeros((3, n_resources), np.int64)
@@ -147,42 +153,66 @@ class Lattice:
         >>> lattice.units, lattice.upper_HD.ravel().tolist()
         ((Fraction(1, 10),), [3, 3, 3])
         """
+        own = limits is model.__dict__.get("own_limits") and model.n_outcomes <= _SMALL
+        if own and (kept := model.__dict__.get(_KEPT)) is not None:
+            lattice: Lattice = kept
+            return lattice
         n_tracked = len(limits.resources)
-        cost_OD = np.zeros((model.n_outcomes, n_tracked), np.int64)
-        upper_HD = np.full((model.horizon, n_tracked), PLUS_INFINITY, np.int64)
-        lower_HD = np.full((model.horizon, n_tracked), MINUS_INFINITY, np.int64)
+        cost_DO = np.empty((n_tracked, model.n_outcomes), np.int64)
+        upper_DH, lower_DH = (np.empty((n_tracked, model.horizon), np.int64) for _ in range(2))
         units = []
         for d, name in enumerate(limits.resources):
             resource = model.resource_index(name)
             model.refuse_continuous(resource, "costs of finite support, which exact methods need", _CONTINUOUS)
-            column = model.cost[resource]
-            ends = sum(map(abs, fixed_amounts(model, limits, d)))
-            reach = max(model.cost_sums[resource]) * column.unit + limits.largest(d) + ends
-            unit = _choose_unit(model, resource, limits, d, reach, monitor or ResourceMonitor())
-            cost_OD[:, d] = round_to(column, unit, up=False, monitor=monitor)
-            upper_HD[:, d] = limit_ticks(limits.upper[d], unit, PLUS_INFINITY)
-            lower_HD[:, d] = limit_ticks(limits.lower[d], unit, MINUS_INFINITY)
+            unit = _choose_unit(model, resource, limits, d, monitor or ResourceMonitor())
+            cost_DO[d] = round_to(model.cost[resource], unit, up=False, monitor=monitor)
+            upper, lower = limits.upper[d], limits.lower[d]
+            if limits.constant[d] == (True, True):
+                upper_DH[d], lower_DH[d] = inside(upper[0], unit, PLUS_INFINITY), inside(lower[0], unit, MINUS_INFINITY)
+            else:
+                upper_DH[d], lower_DH[d] = (
+                    limit_ticks(upper, unit, PLUS_INFINITY), limit_ticks(lower, unit, MINUS_INFINITY)
+                )  # fmt: skip
             units.append(unit)
         accounts = AccountTicks.of(model, limits, units, (False,) * n_tracked)
-        return cls(limits.resources, tuple(units), cost_OD, upper_HD, lower_HD, *accounts)
+        cost_OD, upper_HD, lower_HD = map(_transposed, (cost_DO, upper_DH, lower_DH))
+        lattice = cls(limits.resources, tuple(units), cost_OD, upper_HD, lower_HD, *accounts)
+        if own:
+            model.__dict__[_KEPT] = lattice  # as a cached property; the model is frozen
+        return lattice
 
     def amount(self, resource: int, ticks: int) -> Fraction:
         """Return the amount of `ticks` ticks of a tracked resource (by position)."""
         return int(ticks) * self.units[resource]
 
 
-def _choose_unit(
-    model: CMDP, resource: int, limits: Limits, d: int, reach: Fraction, monitor: ResourceMonitor
-) -> Fraction:
+def _transposed(array: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the transpose of an array in C order; no copy if there is one row."""
+    return array.reshape(-1, 1) if len(array) == 1 else np.ascontiguousarray(array.T)
+
+
+def _choose_unit(model: CMDP, resource: int, limits: Limits, d: int, monitor: ResourceMonitor) -> Fraction:
     column = model.cost[resource]
-    amounts = [*([column.unit] if column.ticks.any() else []), *fixed_amounts(model, limits, d)]
-    bounds = limits.distinct(d)
+    largest = max(int(column.ticks.max()), -int(column.ticks.min())) if len(column) else 0
+    fixed, bounds = fixed_amounts(model, limits, d), limits.distinct(d)
+    amounts = [column.unit, *fixed] if largest else fixed
+    unit = common_unit([*amounts, *bounds])
+    others = [_multiple(amount, unit) for amount in (*bounds, *fixed)]
+    if model.horizon * largest * _multiple(column.unit, unit) + sum(map(abs, others)) <= MAX_TICKS:
+        return unit  # sums cannot reach more than that
+    reach = max(model.cost_sums[resource]) * column.unit + limits.largest(d) + sum(map(abs, fixed))
+    if reach <= MAX_TICKS * unit:
+        return unit
     # a limit between two multiples of the unit of amounts is equivalent to the nearest multiple inside
-    candidates = (common_unit([*amounts, *bounds]), common_unit(amounts) if amounts else column.unit)
-    for unit in candidates:
-        if reach <= MAX_TICKS * unit:
-            return unit
+    unit = common_unit(amounts) if amounts else column.unit
+    if reach <= MAX_TICKS * unit:
+        return unit
     raise LatticeOverflowError(_overflow_message(model, resource, limits, d, reach, monitor))
+
+
+def _multiple(amount: Fraction, unit: Fraction) -> int:
+    """Return an amount in units, rounded down; exact if the unit divides it."""
+    return amount.numerator * unit.denominator // (amount.denominator * unit.numerator)
 
 
 def _overflow_message(

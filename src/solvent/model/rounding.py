@@ -35,6 +35,8 @@ def round_to(
     >>> round_to(column, Fraction(1, 5), up=False).tolist(), round_to(column, Fraction(1, 5), up=True).tolist()
     ([0, 1, 1], [1, 1, 2])
     """
+    if column.fits and column.unit == unit:
+        return column.ticks
     if not column.ticks.any():
         return np.zeros(len(column), np.int64)
     factor = column.unit / unit
@@ -68,6 +70,14 @@ def round_to(
     return rounded
 
 
+def inside(limit: Fraction | None, unit: Fraction, open_end: int) -> int:
+    """Return an upper or a lower limit in ticks, rounded inward; `open_end` says which it is, see `limit_ticks`."""
+    if limit is None:
+        return open_end
+    above, below = limit.numerator * unit.denominator, limit.denominator * unit.numerator
+    return above // below if open_end == PLUS_INFINITY else -(-above // below)
+
+
 def limit_ticks(
     side: Iterable[Fraction | None], unit: Fraction, open_end: int, moved: NDArray[np.int64] | int = 0
 ) -> NDArray[np.int64]:
@@ -96,8 +106,7 @@ def limit_ticks(
     known: dict[int, int] = {}
     for limit in limits[:1] if is_constant(limits) else limits:
         if id(limit) not in known:
-            inside = open_end if limit is None else limit // unit if open_end == PLUS_INFINITY else -(-limit // unit)
-            known[id(limit)] = inside
+            known[id(limit)] = inside(limit, unit, open_end)
     if len(known) == 1:
         (only,) = known.values()
         if only == open_end or isinstance(moved, int):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from solvent.plot.grid import arrows
     from solvent.plot.progress import bounds, layers
     from solvent.plot.spent import spending
+    from solvent.plot.surfaces import surface
     from solvent.plot.terminal import frontier_table, terminal_frontier, terminal_plot
     from solvent.plot.value import frontier
 
@@ -36,6 +37,7 @@ _HOME = {
     "policy": "solvent.plot.decisions",
     "save": "solvent.plot.files",
     "spending": "solvent.plot.spent",
+    "surface": "solvent.plot.surfaces",
     "terminal_frontier": "solvent.plot.terminal",
     "terminal_plot": "solvent.plot.terminal",
 }
@@ -49,6 +51,7 @@ __all__ = [
     "policy",
     "save",
     "spending",
+    "surface",
     "terminal_frontier",
     "terminal_plot",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,9 @@ from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.amounts import format_amount
 
 if TYPE_CHECKING:
+    from solvent.model.budget import Budget
     from solvent.solvers.curve import Curve
+    from solvent.solvers.surface import Surface
 
 _LONGEST_NAME = 28
 _LONGEST_AMOUNT = 10
@@ -91,8 +93,26 @@ def choose_resource(names: Sequence[str], resource: str | None, preferred: Seque
     raise ModelError("resource", f"one of {known}", "none given", "pass resource=...")
 
 
-def axis_text(curve: Curve, name: str) -> str:
-    """Return what varies along a curve, given the name of its resource."""
+def fixed_text(limits: Mapping[str, Budget]) -> str:
+    """Return limits that do not vary, as a title.
+
+    Examples
+    --------
+    >>> from solvent.model.budget import Budget
+    >>> fixed_text({"wear": Budget(3), "hours": Budget(lower=1)})
+    'with wear at most 3, hours within Budget(lower=1)'
+    """
+    parts = [
+        f"{plot_name(name)} at most {amount(limit.upper)}"
+        if isinstance(limit.upper, Fraction) and limit.lower is None and not limit.only_final
+        else f"{plot_name(name)} within {short_name(repr(limit))}"
+        for name, limit in limits.items()
+    ]
+    return f"with {', '.join(parts)}"
+
+
+def axis_text(curve: Curve | Surface, name: str) -> str:
+    """Return what varies along a curve or a side of a surface, given the name of its resource."""
     return f"budget of {name}" if curve.vary == "budget" else f"{name} remaining at the start"
 
 

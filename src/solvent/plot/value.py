@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, printable, quote
 from solvent.model.cmdp import CMDP
-from solvent.plot.labels import amount, axis_text, least_text, number, plot_name
+from solvent.plot.labels import amount, axis_text, fixed_text, least_text, number, plot_name
 from solvent.plot.style import GRAY, LEAST_BUDGET, MARGINAL, NOTHING, VALUE, faint_grid, styled_axes
 from solvent.solvers.curve import Curve
 
@@ -75,12 +75,14 @@ def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = No
         if mark is not None and worth is not None:
             _draw_mark(axes, mark, worth)
         if curve.ignored_limits:
-            _draw_caption(axes, curve.ignored_limits)
+            draw_caption(axes, curve.ignored_limits)
+        if curve.fixed_limits:
+            axes.set_title(fixed_text(curve.fixed_limits))
     return axes
 
 
-def _draw_caption(axes: Axes, ignored: tuple[str, ...]) -> None:
-    """Say below the plot which limits the curve does not keep."""
+def draw_caption(axes: Axes, ignored: tuple[str, ...]) -> None:
+    """Say below the plot which limits a curve or a surface does not keep."""
     listed = printable("; ".join(ignored)).replace("$", r"\$")
     lines = textwrap.wrap(f"ignored limits, which policies can break: {listed}", _CAPTION_WIDTH)
     shown = lines if len(lines) <= _CAPTION_LINES else [*lines[: _CAPTION_LINES - 1], "..."]

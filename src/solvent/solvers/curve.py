@@ -1,4 +1,4 @@
-"""`frontier`: the optimal value for every budget of one resource.
+"""Curves: the optimal value for every budget of one resource.
 
 Two amounts can vary: the limit (`vary="budget"`: how large should the tank be?), or what remains of it before the first
 step (`vary="remaining"`: how full must the tank be?). If the resource does not saturate, these are the same, and one
@@ -8,47 +8,45 @@ frontier has all values. If it does, what remains still takes one frontier, and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import Number, exact
-from solvent.core.interrupt import held_back
-from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
-from solvent.core.progress import ProgressLike, open_progress
-from solvent.errors import BudgetError, LatticeOverflowError, LimitError, ModelError, SolventError, printable, quote
+from solvent.core.limits import ResourceMonitor
+from solvent.errors import BudgetError, LatticeOverflowError, SolventError, printable, quote
 from solvent.model.amounts import as_typed, format_amount
-from solvent.model.budget import BudgetLike, Limits, SpentLike, read_budgets, read_spent, resolve
+from solvent.model.budget import Budget
 from solvent.model.cmdp import CMDP
-from solvent.model.discounted import check_model
-from solvent.model.lattice import Lattice
 from solvent.policy.nodes import run_lookup
 from solvent.policy.table import AugmentedPolicy
-from solvent.solvers.base import Run
-from solvent.solvers.choice import solve_problem
-from solvent.solvers.frontier.bounds import FrontierBounds, settled_need
+from solvent.solvers.frontier.bounds import FrontierBounds
 from solvent.solvers.frontier.build import build
 from solvent.solvers.frontier.following import follow_policy
 from solvent.solvers.frontier.frontier import Frontier
 from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.frontier.sizes import SizedProblem, SizeValues, values_by_size
 from solvent.solvers.problem import Problem
-from solvent.solvers.registry import AUTO
+from solvent.solvers.varied import (
+    Reach,
+    is_limited,
+    is_plain,
+    limit_of,
+    most_spent,
+    only,
+    reach_of_remaining,
+    solved,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: What `frontier` can vary, with a summary each.
-VARIED = {
-    "budget": "the limit",
-    "remaining": "what remains of a fixed limit before the first step",
-}
 
-
-class _Source(Protocol):
+class Source(Protocol):
     """Where a curve finds its values and policies; amounts are in ticks of the horizontal axis."""
 
     @property
@@ -94,16 +92,16 @@ class _OneSweep:
         model, name = self.problem.origin, self.problem.limits.resources[0]
         if self.limit is not None:
             try:
-                problem = Problem.exact(model, _only(model, name, self.limit, self.limit - amount))
+                problem = Problem.exact(model, only(model, name, self.limit, self.limit - amount))
             except LatticeOverflowError:
                 # an amount between two ticks, or beyond the curve, is as good as the one below it
-                problem = Problem.exact(model, _only(model, name, self.limit, self.limit - ticks * self.unit))
-            return _solved(problem)
+                problem = Problem.exact(model, only(model, name, self.limit, self.limit - ticks * self.unit))
+            return solved(problem)
         left = ticks + self.shift
         used = follow_policy(self.problem.model, self.resource, self.frontier, left, origin=ticks).used
         # nothing is left when the whole budget is spent
         layers = [(state, (ticks - need)[:, None], action) for state, need, action in self.frontier.layers(model, used)]
-        lattice, limits = self.problem.lattice, _only(model, name, amount, self.problem.limits.initial[0])
+        lattice, limits = self.problem.lattice, only(model, name, amount, self.problem.limits.initial[0])
         return AugmentedPolicy.from_nodes(model, lattice, limits, layers=layers, lookup=run_lookup(limits))
 
 
@@ -123,14 +121,7 @@ class _BySize:
         return float(self.values.value[at]) if at >= 0 else -np.inf
 
     def policy(self, ticks: int, amount: Fraction) -> AugmentedPolicy:
-        return _solved(self.sized.at(ticks, amount))
-
-
-def _solved(problem: Problem) -> AugmentedPolicy:
-    """Return the optimal policy of a problem that is feasible."""
-    answer = solve_problem(problem, AUTO, Run(ResourceMonitor()))
-    assert answer.make_policy is not None
-    return answer.make_policy()
+        return solved(self.sized.at(ticks, amount))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +146,8 @@ class Curve:
         What the budgets of the curve are: limits, or amounts that remain of one limit before the first step.
     ignored_limits : tuple of str
         Limits of the model's own budget that the curve does not keep.
+    fixed_limits : dict of Budget by resource
+        Limits on other resources that all policies of the curve keep; none unless it is a cut through a `Surface`.
     """
 
     model: CMDP
@@ -166,7 +159,8 @@ class Curve:
     error: float
     vary: str
     ignored_limits: tuple[str, ...]
-    _source: _Source = field(repr=False)
+    _source: Source = field(repr=False)
+    fixed_limits: Mapping[str, Budget] = field(default_factory=dict)
 
     @property
     def least_budget(self) -> Fraction | None:
@@ -243,168 +237,87 @@ class Curve:
         return int(amount // self._source.unit)
 
 
-def frontier(
+def curve_of(
     model: CMDP,
-    resource: str | None = None,
-    max_budget: Number | None = None,
-    *,
-    vary: str = "budget",
-    budget: BudgetLike | None = None,
-    spent: SpentLike | None = None,
-    ignore_limits: bool = False,
-    time_limit: float | None = None,
-    memory_limit: int | str | None = None,
-    progress: ProgressLike = False,
+    name: str,
+    given: Fraction | None,
+    vary: str,
+    own: Mapping[str, Budget] | None,
+    initial: Fraction,
+    monitor: ResourceMonitor,
 ) -> Curve:
-    """Compute the optimal value and policy for every budget of one resource at once.
-
-    The budget is an anytime limit: the amount spent must not exceed it after any step.
+    """Compute a curve; the arguments of `frontier` have been read.
 
     Parameters
     ----------
     model : CMDP
-    resource : str, optional
-        The resource whose budget varies. May be omitted if the model has only one.
-    max_budget : number, optional
-        The largest budget of interest. By default, the largest amount that any policy can spend or, if `vary` is
-        "remaining" and the resource has a floor, what remains there: a full tank.
+    name : str
+        The resource that varies.
+    given : Fraction or None
+        The largest amount of interest.
     vary : {"budget", "remaining"}
-        What varies: the limit ("budget"), or what remains of a fixed limit before the first step ("remaining").
-        The two differ only for a resource that saturates.
-    budget : number, Budget, or dict of them by resource, optional
-        With `vary="remaining"`, the fixed limit of the resource; the model's own if not given.
-    spent : number, or dict of numbers by resource, optional
-        With `vary="budget"`, what has been spent before the first step. Default: nothing.
-    ignore_limits : bool
-        If the model's own budget has limits that a curve cannot keep, ignore them: limits on other resources, and
-        lower, final or step-dependent limits on this one. By default such a model is rejected, because policies of
-        the curve could violate these limits. `Curve.ignored_limits` lists them.
-    time_limit, memory_limit, progress : optional
-        As for `solve`.
-
-    Returns
-    -------
-    Curve
+    own : mapping of Budget by resource, or None
+        The budget whose other limits are ignored, and of which a part remains.
+    initial : Fraction
+        What has been spent before the first step, if the limit varies.
+    monitor : ResourceMonitor
 
     Raises
     ------
-    ModelError
-        If the resource does not exist, or the model's own budget has limits that a curve cannot keep.
-    LimitError
-        If the time or memory limit was reached. No partial curve is returned.
-
-    Notes
-    -----
-    For a resource without a floor or a ceiling, the curve takes one solve. The same holds for `vary="remaining"`. For
-    the limit of a resource that saturates, it takes one or two solves for most budgets at which the value rises; they
-    run on all cores.
-
-    Examples
-    --------
-    >>> from solvent.model import instances
-    >>> curve = frontier(instances.knapsack([60, 100, 120], [10, 20, 30]))
-    >>> curve
-    Curve(weight up to 60, 7 points, least budget 0)
-    >>> curve.value(50), curve.marginal(50, extra=10)
-    (220.0, 60.0)
+    LimitReached
+        If time or memory runs out.
     """
-    check_model(model)
-    name = _read_resource(model, resource)
-    _check_varied(vary, budget, spent)
-    own = model.budget if budget is None else read_budgets(budget, model.resources, model.horizon)
-    ignored = _other_limits(own or {}, name)
-    if ignored and not ignore_limits:
-        raise ModelError(
-            "frontier",
-            f"a model whose own budget is one anytime limit on {name}, or none",
-            ignored[0],
-            "use solve(model, budget) for single budgets, which keeps it; with ignore_limits=True, policies of the "
-            "curve can break it",
-        )
-    hint = "for single budgets, solve with gap=0.01, which accepts continuous costs and never exceeds the budget"
-    expected = "costs of finite support, which a curve needs"
-    model.refuse_continuous(model.resource_index(name), expected, hint, "frontier, ")
-    given = None if max_budget is None else exact(max_budget, "max_budget")
-    seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
-    try:
-        with (
-            held_back(),
-            open_progress(progress) as bar,
-            ResourceMonitor(seconds, memory, bar) as m,
-        ):
-            source: _OneSweep | _BySize
-            if vary == "remaining":
-                source, most, flat = _by_remaining(model, name, own, given, m)
-            elif model.resource(name).saturates:
-                source, most, flat = _by_size(model, name, read_spent(model, spent)[name], given, m)
-            else:
-                source, most, flat = _by_budget(model, name, read_spent(model, spent)[name], given, m)
-    except LimitReached as reached:
-        raise LimitError(f"the curve was not finished: {reached}; raise the limit or lower max_budget") from None
+    source: _OneSweep | _BySize
+    if vary == "remaining":
+        source, reach = _by_remaining(model, name, limit_of(own, name), given, monitor)
+    elif model.resource(name).saturates:
+        source, reach = _by_size(model, name, initial, given, monitor)
+    else:
+        source, reach = _by_budget(model, name, initial, given, monitor)
     if isinstance(source, _BySize):
         needs, values, error = source.values.need, source.values.value, source.values.error
     else:
         found = source.frontier
         needs, values, error = found.start_need - source.shift, found.start_value, _error(source.problem, found)
     budgets = tuple(int(need) * source.unit for need in needs)
-    return Curve(model, name, most, flat, budgets, values, error, vary, ignored, source)
+    return Curve(model, name, *reach, budgets, values, error, vary, ignored_limits(own, name), source)
 
 
 def _by_budget(
     model: CMDP, name: str, initial: Fraction, given: Fraction | None, monitor: ResourceMonitor
-) -> tuple[_OneSweep, Fraction, bool]:
-    """Return the values of all limits of a resource that does not saturate, the largest limit, and if that is all."""
-    most_spent = _most_spent(model, _only(model, name, Fraction(0), initial), monitor)
-    most = most_spent if given is None else given
-    problem = Problem.exact(model, _only(model, name, most, initial), monitor=monitor)
+) -> tuple[_OneSweep, Reach]:
+    """Return the values of all limits of a resource that does not saturate, and how far they go."""
+    all_of_it = most_spent(model, name, initial, monitor)
+    most = all_of_it if given is None else given
+    problem = Problem.exact(model, only(model, name, most, initial), monitor=monitor)
     lattice = problem.lattice
     monitor.reserve(8 * len(lattice.cost_OD), "costs in ticks")
     # the amount left at the start is the budget less what has been spent, and must never be negative
     costs, begun = np.ascontiguousarray(lattice.cost_OD[:, 0]), int(lattice.initial_D[0])
-    only = SingleResource(costs, np.zeros(model.horizon, np.int64))
+    resource = SingleResource(costs, np.zeros(model.horizon, np.int64))
     high = int(most // lattice.units[0]) - begun
-    bounds = FrontierBounds(problem.model, only, monitor, start_low=None, start_high=high)
-    return _OneSweep(problem, only, build(bounds, monitor), -begun, None), most, most >= most_spent
+    bounds = FrontierBounds(problem.model, resource, monitor, start_low=None, start_high=high)
+    return _OneSweep(problem, resource, build(bounds, monitor), -begun, None), Reach(most, most >= all_of_it)
 
 
 def _by_size(
     model: CMDP, name: str, initial: Fraction, given: Fraction | None, monitor: ResourceMonitor
-) -> tuple[_BySize, Fraction, bool]:
-    """Return the values of all limits of a resource that saturates, the largest limit, and if that is all."""
-    trial = SizedProblem(Problem.exact(model, _only(model, name, initial, initial), monitor=monitor))
-    most_spent = trial.most_spent(monitor) * trial.problem.lattice.units[0]
-    most = most_spent if given is None else given
-    sized = SizedProblem(Problem.exact(model, _only(model, name, most, initial), monitor=monitor))
+) -> tuple[_BySize, Reach]:
+    """Return the values of all limits of a resource that saturates, and how far they go."""
+    trial = SizedProblem(Problem.exact(model, only(model, name, initial, initial), monitor=monitor))
+    all_of_it = trial.most_spent(monitor) * trial.problem.lattice.units[0]
+    most = all_of_it if given is None else given
+    sized = SizedProblem(Problem.exact(model, only(model, name, most, initial), monitor=monitor))
     values = values_by_size(sized, int(most // sized.problem.lattice.units[0]), monitor)
-    return _BySize(sized, values), most, most >= most_spent
+    return _BySize(sized, values), Reach(most, most >= all_of_it)
 
 
 def _by_remaining(
-    model: CMDP, name: str, own: Any, given: Fraction | None, monitor: ResourceMonitor
-) -> tuple[_OneSweep, Fraction, bool]:
-    """Return the values for all amounts that remain of a limit, the largest such amount, and if that is all."""
-    limit = None if own is None else own[name].upper
-    if not isinstance(limit, Fraction):
-        found = "none" if own is None else repr(own[name])
-        raise BudgetError("frontier", f"a limit of {name}, of which a part remains", found, "pass budget=...")
-    r = model.resource_index(name)
-    floor, ceiling = model.floors[r], model.ceilings[r]
-    if ceiling is not None and ceiling <= limit:
-        found = repr(model.resource(name))
-        raise ModelError("frontier", f"no ceiling of {name} up to its limit of {as_typed(limit)}", found)
-    if floor is not None and limit < floor:
-        raise BudgetError(
-            "frontier", f"a limit of {name} of at least its floor, {as_typed(floor)}", str(as_typed(limit))
-        )
-    full = None if floor is None else limit - floor
-    trial = _only(model, name, Fraction(0), model.resource(name).clamp(Fraction(0)))
-    most = given if given is not None else full if full is not None else _most_spent(model, trial, monitor)
-    if most < 0:
-        raise BudgetError("max_budget", "at least 0, as less than nothing cannot remain", format_amount(most))
-    if full is not None and most > full:
-        hint = "that remains at the floor; the amount spent is never less"
-        raise BudgetError("max_budget", f"at most {format_amount(full)}", format_amount(most), hint)
-    problem = Problem.exact(model, _only(model, name, limit, limit - most), monitor=monitor)
+    model: CMDP, name: str, limit: Fraction, given: Fraction | None, monitor: ResourceMonitor
+) -> tuple[_OneSweep, Reach]:
+    """Return the values for all amounts that remain of a limit, and how far they go."""
+    reach = reach_of_remaining(model, name, limit, given, monitor)
+    problem = Problem.exact(model, only(model, name, limit, limit - reach.most), monitor=monitor)
     resource = SingleResource.of(problem.lattice)
     shift, between = divmod(-limit, problem.lattice.units[0])
     if between:  # only if no unit of 64 bits divides the limit too
@@ -414,46 +327,16 @@ def _by_remaining(
         )
     # less than nothing remains only if the limit was exceeded before, which a curve need not show
     bounds = FrontierBounds(problem.model, resource, monitor, start_low=shift, start_high=resource.initial_left)
-    flat = floor is None and most >= _most_spent(model, trial, monitor)
-    return _OneSweep(problem, resource, build(bounds, monitor), shift, limit), most, flat
+    return _OneSweep(problem, resource, build(bounds, monitor), shift, limit), reach
 
 
-def _check_varied(vary: Any, budget: Any, spent: Any) -> None:
-    if vary not in VARIED:
-        raise ModelError("vary", f"one of {', '.join(VARIED)}", quote(vary))
-    if vary == "budget" and budget is not None:
-        raise ModelError("budget", 'vary="remaining" with it', 'vary="budget"', "pass max_budget=... for the largest")
-    if vary == "remaining" and spent is not None:
-        raise ModelError("spent", 'vary="budget" with it', 'vary="remaining", which varies it')
-
-
-def _read_resource(model: CMDP, resource: str | None) -> str:
-    if resource is not None:
-        return model.resources[model.resource_index(resource)]
-    if model.n_resources != 1:
-        names = ", ".join(map(quote, model.resources)) or "none"
-        hint = f"pass resource={model.resources[0]!r}" if model.resources else "a curve is about a limited resource"
-        raise ModelError("resource", f"one of the model's resources ({names})", "no resource", hint)
-    return model.resources[0]
-
-
-def _other_limits(budgets: Any, name: str) -> tuple[str, ...]:
+def ignored_limits(budgets: Mapping[str, Budget] | None, name: str) -> tuple[str, ...]:
     """Return the limits of a budget that a curve over the limit of one resource does not keep, as text."""
-    ignored = []
-    for other, budget in budgets.items():
-        if budget.upper is None and budget.lower is None:
-            continue
-        plain = isinstance(budget.upper, Fraction) and budget.lower is None and not budget.only_final
-        if other != name or not plain:
-            ignored.append(f"{other}: {budget!r}")
-    return tuple(ignored)
-
-
-def _only(model: CMDP, name: str, limit: Fraction, initial: Fraction) -> Limits:
-    """Return limits that consist of an anytime limit on one resource, of which some may have been spent."""
-    budgets: dict[str, Any] = dict.fromkeys(model.resources)
-    spent = {other: model.resource(other).clamp(Fraction(0)) for other in model.resources if other != name}
-    return resolve(model, {**budgets, name: limit}, {**spent, name: initial})
+    return tuple(
+        f"{other}: {budget!r}"
+        for other, budget in (budgets or {}).items()
+        if is_limited(budget) and not (other == name and is_plain(budget))
+    )
 
 
 def _error(problem: Problem, found: Frontier) -> float:
@@ -463,11 +346,3 @@ def _error(problem: Problem, found: Frontier) -> float:
     rounding = problem.rounding(pooled=found.pooled)
     least = float(found.start_value[0])
     return max(found.above(least, rounding), found.extremes.below(least, rounding) + found.start_error)
-
-
-def _most_spent(model: CMDP, limits: Limits, monitor: ResourceMonitor) -> Fraction:
-    """Return the largest amount that any policy can have spent after any step; a larger budget makes no difference."""
-    with monitor.borrowed(24 * model.n_outcomes, "costs in ticks"):
-        lattice = Lattice.fit(model, limits, monitor)
-        settled = settled_need(model, np.ascontiguousarray(lattice.cost_OD[:, 0]), monitor)
-    return limits.initial[0] + max(settled, 0) * lattice.units[0]

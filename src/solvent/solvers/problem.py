@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import ResourceMonitor
-from solvent.model.budget import Limits, is_constant
+from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import AccountTicks, Lattice
+from solvent.model.rounding import inside
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import Counting
 from solvent.solvers.accuracy import Rounding
@@ -31,6 +32,9 @@ ROUNDING_NAMES = {
     "rounded": "away from the limits",
     "smaller budget": "against smaller limits",
 }
+
+
+_NOTHING = Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -171,10 +175,20 @@ class Problem:
         """Return the most by which true spending between two extremes after each step breaks limits, per resource."""
         result = {}
         for d, name in enumerate(self.limits.resources):
-            unit = self.truth.units[d]
-            over = [most * unit - limit for limit, most in _by_limit(self.limits.upper[d], peak_HD[:, d], max)]
-            under = [limit - least * unit for limit, least in _by_limit(self.limits.lower[d], trough_HD[:, d], min)]
-            result[name] = max([Fraction(0), *over, *under])
+            unit, (upper, lower) = self.truth.units[d], (self.limits.upper[d], self.limits.lower[d])
+            fixed_upper, fixed_lower = self.limits.constant[d]
+            # compared as integers first
+            over = [
+                most * unit - limit
+                for limit, most in _by_limit(upper, peak_HD[:, d], max, constant=fixed_upper)
+                if most > inside(limit, unit, PLUS_INFINITY)
+            ]
+            under = [
+                limit - least * unit
+                for limit, least in _by_limit(lower, trough_HD[:, d], min, constant=fixed_lower)
+                if least < inside(limit, unit, MINUS_INFINITY)
+            ]
+            result[name] = max(over + under, default=_NOTHING)
         return result
 
     def slack(self, d: int) -> Fraction:
@@ -192,22 +206,26 @@ class Problem:
     @property
     def drift(self) -> float:
         """Bound on the difference of a row's total probability from 1, where each row has one outcome."""
-        if self.model is self.origin and (self.model.probability == 1).all():
+        if self.model is self.origin and self.model.is_certain:
             return 0.0
         return 10 * self.rounding(pooled=False).row
 
     def worst_spent(self, peak_HD: NDArray[np.int64]) -> dict[str, Fraction]:
         """Return the most that is ever spent, given the most after each step."""
-        return {name: int(peak_HD[:, d].max()) * self.truth.units[d] for d, name in enumerate(self.limits.resources)}
+        units = self.truth.units
+        return {
+            name: Fraction(int(peak_HD[:, d].max()) * units[d].numerator, units[d].denominator)
+            for d, name in enumerate(self.limits.resources)
+        }
 
 
 def _by_limit(
-    side: tuple[Fraction | None, ...], ticks_H: NDArray[np.int64], extreme: Callable[..., int]
+    side: tuple[Fraction | None, ...], ticks_H: NDArray[np.int64], extreme: Callable[..., int], *, constant: bool
 ) -> Iterator[tuple[Fraction, int]]:
     """Yield each distinct limit with the extreme of the ticks at its steps."""
-    if is_constant(side):
+    if constant:
         if side[0] is not None:
-            yield side[0], extreme(ticks_H.tolist())
+            yield side[0], int(ticks_H.max() if extreme is max else ticks_H.min())
         return
     found: dict[int, tuple[Fraction, int]] = {}
     for limit, ticks in zip(side, ticks_H.tolist(), strict=True):

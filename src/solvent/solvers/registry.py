@@ -44,10 +44,13 @@ _ENTRIES = (
 )
 
 
+_OWN = tuple(entry.name for entry in _ENTRIES)
+
+
 @functools.cache
 def external_solvers() -> dict[str, EntryPoint]:
     """Return the entry points of other packages by name; those that would hide a method of this package are ignored."""
-    known = {AUTO, *(entry.name for entry in _ENTRIES)}
+    known = {AUTO, *_OWN}
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=GROUP):
         if point.name in known or point.name in found:
@@ -65,7 +68,7 @@ def names() -> tuple[str, ...]:
     >>> names()[:3]
     ('reduction', 'frontier', 'grid')
     """
-    return (*(entry.name for entry in _ENTRIES), *external_solvers())
+    return (*_OWN, *external_solvers())
 
 
 def summaries() -> dict[str, str]:

@@ -110,30 +110,48 @@ def solve(
     'feasible'
     """
     began = time.perf_counter()
-    asked = None
-    request = _read_request(model, method, approximation, epsilon, strict, gap, prune)
+    request = read_request(model, method, approximation, epsilon, strict, gap, prune)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
+    return run_request(model, budget, spent, request, ResourceMonitor(seconds, memory, began=began), progress)
+
+
+def run_request(
+    model: CMDP | DiscountedCMDP,
+    budget: BudgetLike | None,
+    spent: SpentLike | None,
+    request: Request,
+    monitor: ResourceMonitor,
+    progress: ProgressLike = False,
+) -> Solution:
+    """Return the solution of a model; the arguments of `solve` that do not depend on it were read before."""
+    asked = None
     if isinstance(model, DiscountedCMDP):
         if spent is not None:
             raise ModelError("spent", "none with a discounted model", quote(spent))
-        with open_progress(progress) as bar, ResourceMonitor(seconds, memory, began=began) as monitor:
+        with open_progress(progress) as bar, monitor:
             monitor.sink = bar
             solution = solve_discounted(model, budget, request, monitor)
     else:
         check_model(model)
         given = BudgetedModel(model, resolve(model, budget, spent))
         asked = (model, given.limits)
-        monitor = ResourceMonitor(seconds, memory, began=began)
         try:
-            with held_back(), open_progress(progress) as bar, monitor:
-                monitor.sink = bar
-                solution = solve_finite(given, request, monitor, _RoundLog(bar) if progress else None)
+            with held_back(), monitor:
+                if progress is False:  # the most frequent; contexts take time
+                    solution = solve_finite(given, request, monitor)
+                else:
+                    with open_progress(progress) as monitor.sink:
+                        solution = solve_finite(given, request, monitor, _RoundLog(monitor.sink) if progress else None)
         except LimitReached as reached:
-            solution = stopped(given, method, monitor, str(reached))
-    return solution.taking(time.perf_counter() - began, asked)
+            solution = stopped(given, request.method, monitor, str(reached))
+    return solution.taking(time.perf_counter() - monitor.began, asked)
 
 
-def _read_request(
+#: The request of a call without options.
+_PLAIN = Request()
+
+
+def read_request(
     model: Any,
     method: str,
     approximation: str | None,
@@ -143,6 +161,8 @@ def _read_request(
     prune: bool,
 ) -> Request:
     """Return the arguments of `solve` that say how to solve, after checking that they fit together."""
+    if method is AUTO and approximation is epsilon is gap is None and strict is False and prune is True:
+        return _PLAIN
     if isinstance(method, str) and method in APPROXIMATIONS:
         hint = (
             f'use approximation="{method}" for the approximation scheme of that name; with strict=True the policy '

@@ -71,7 +71,7 @@ def solve_safe(model: CMDP, episodes: int) -> SafeResult:
 
 def compute_frontier(model: CMDP) -> Curve:
     """Return the best value for every size of the tank."""
-    from solvent.solvers.curve import frontier
+    from solvent.solvers.every_budget import frontier
 
     return frontier(model, max_budget=_LARGEST_TANK)
 

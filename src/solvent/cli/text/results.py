@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 _MAX_ROWS = 16
 #: Columns of a plot.
 _MIN_PLOT_WIDTH, _MAX_PLOT_WIDTH = 30, 76
-_GOOD, _FAIR, _BAD = "bold green", "bold yellow", "bold red"
+GOOD, FAIR, BAD = "bold green", "bold yellow", "bold red"
 
 _STATUS = {
-    "optimal": (_GOOD, "never over budget; no safe policy earns more"),
-    "within_gap": (_GOOD, "never over budget; within the requested gap of the optimum"),
-    "feasible": (_FAIR, "never over budget; the optimum may be higher, within the bounds below"),
-    "relaxed": (_FAIR, "earns at least as much as any safe policy; may exceed the budget by the amount below"),
-    "infeasible": (_BAD, "no policy keeps this budget"),
-    "not_found": (_BAD, "no policy found with this epsilon; one may exist"),
-    "limit": (_BAD, "stopped at a limit before a policy was found"),
+    "optimal": (GOOD, "never over budget; no safe policy earns more"),
+    "within_gap": (GOOD, "never over budget; within the requested gap of the optimum"),
+    "feasible": (FAIR, "never over budget; the optimum may be higher, within the bounds below"),
+    "relaxed": (FAIR, "earns at least as much as any safe policy; may exceed the budget by the amount below"),
+    "infeasible": (BAD, "no policy keeps this budget"),
+    "not_found": (BAD, "no policy found with this epsilon; one may exist"),
+    "limit": (BAD, "stopped at a limit before a policy was found"),
 }
 
 
@@ -206,18 +206,18 @@ def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) 
     ]
     if curve.least_budget is None:
         kept = "no policy keeps" if curve.vary == "budget" else "no policy is safe with"
-        head = headline("infeasible", _BAD, f"{kept} {amounts.one} up to {largest}; solvent solve tells why")
+        head = headline("infeasible", BAD, f"{kept} {amounts.one} up to {largest}; solvent solve tells why")
         return group(head, facts_grid(ignored))
     head = headline(
         "frontier",
-        _GOOD,
+        GOOD,
         f"the best value for {amounts.every} up to {largest}: {len(curve):,} point{'s' * (len(curve) > 1)}",
     )
     facts = facts_grid([(amounts.least, format_amount(curve.least_budget)), *ignored])
     table = Table(amounts.short, "best value", "per unit")
     for column in table.columns:
         column.justify = "right"
-    shown = range(len(curve)) if verbose else _thinned(len(curve))
+    shown = range(len(curve)) if verbose else thinned(len(curve))
     before: int | None = None
     for i in shown:
         price = "" if before is None else f"{_price(curve, before, i):.4g}"
@@ -266,11 +266,11 @@ def _price(curve: Curve, first: int, last: int) -> float:
     return float(curve.values[last] - curve.values[first]) / float(curve.budgets[last] - curve.budgets[first])
 
 
-def _thinned(count: int) -> list[int]:
-    """Return at most `_MAX_ROWS` evenly spaced indices below `count`, including the first and the last."""
-    if count <= _MAX_ROWS:
+def thinned(count: int, most: int = _MAX_ROWS) -> list[int]:
+    """Return at most `most` evenly spaced indices below `count`, including the first and the last."""
+    if count <= most:
         return list(range(count))
-    return sorted({round(i * (count - 1) / (_MAX_ROWS - 1)) for i in range(_MAX_ROWS)})
+    return sorted({round(i * (count - 1) / (most - 1)) for i in range(most)})
 
 
 def curve_csv(curve: Curve) -> str:
@@ -296,7 +296,7 @@ def levels_text(found: Levels, *, verbose: bool = False) -> RenderableType:
 
     start = found.start_level
     what = f"the least {found.resource} left {_PURPOSES[found.objective]}, of at most {short_amount(found.capacity)}"
-    head = headline("levels", _GOOD, what) if start is not None else headline("impossible", _BAD, f"{what}: none")
+    head = headline("levels", GOOD, what) if start is not None else headline("impossible", BAD, f"{what}: none")
     facts = facts_grid(
         [
             ("start", f"{_start_text(found.model.start)}: {'impossible' if start is None else short_amount(start)}"),
@@ -306,7 +306,7 @@ def levels_text(found: Levels, *, verbose: bool = False) -> RenderableType:
     table = Table("state", "level", "action when full")
     table.columns[1].justify = "right"
     states = list(found.levels.items())
-    shown = range(len(states)) if verbose else _thinned(len(states))
+    shown = range(len(states)) if verbose else thinned(len(states))
     for i in shown:
         state, level = states[i]
         rules = found.policy.after.rules(state) if state in found.targets and found.policy.after else None
@@ -323,7 +323,7 @@ def levels_text(found: Levels, *, verbose: bool = False) -> RenderableType:
 
 def report_text(report: VerifyReport, *, verbose: bool = False) -> RenderableType:
     """Return the text of `verify`: the verdict, the worst and least spending, and a violating history."""
-    style, word = (_GOOD, "feasible") if report.feasible else (_BAD, "violated")
+    style, word = (GOOD, "feasible") if report.feasible else (BAD, "violated")
     rest = "no history breaks a limit" + (" or ends where it must not" if report.has_goal else "")
     if not report.feasible:
         chance = report.violation_probability
@@ -359,7 +359,7 @@ def simulation_text(simulation: Simulation, *, verbose: bool = False) -> Rendera
     from solvent.verification.simulate import LEVELS
 
     n, broken = simulation.episodes, simulation.violations
-    style, word = (_GOOD, "no violations") if not broken else (_BAD, "violated")
+    style, word = (GOOD, "no violations") if not broken else (BAD, "violated")
     head = headline(word, style, f"{broken:,} of {n:,} episodes broke a limit" if broken else f"{n:,} episodes")
     error = "" if math.isnan(simulation.standard_error) else f" ± {simulation.standard_error:.3g}"
     facts = facts_grid(

@@ -13,7 +13,7 @@ from solvent.solvers.frontier.array_kernels import (
     ArrayLayout,
     PooledRows,
     SweepArrays,
-    finish_step,
+    collect_points,
     sweep_step,
     sweep_steps,
 )
@@ -23,9 +23,11 @@ from solvent.solvers.frontier.point_kernels import Points, StepExtremes
 from solvent.solvers.outcomes.pooling import pool
 
 #: Steps with at least this many amounts are swept on all cores; smaller ones are swept together in one call,
-_PARALLEL_FROM = 100_000
+_PARALLEL_FROM = 400_000
 #: up to this many amounts in total.
 _SWEPT_AT_ONCE = 2**20
+#: Copies of the last value after the values of each state; fewer if there are few values.
+_PADDING = 8
 #: Steps in one call, if time or progress is watched.
 _WATCHED_STEPS = 16
 
@@ -96,22 +98,29 @@ class _Sweep:
         self._model, self._resource, self._halt = model, bounds.resource, monitor.halt
         self._arrays = bounds.arrays
         pooled = pool(model, bounds.resource.cost, monitor)
+        costs = pooled.costs
+        first = np.repeat(costs.indptr[:-1], np.diff(costs.indptr))
         self._rows = PooledRows(
-            pooled.indptr, pooled.probability, pooled.next_state, pooled.cost, pooled.distribution, *pooled.costs,
+            pooled.indptr, pooled.probability, pooled.next_state, pooled.cost, pooled.distribution, costs.indptr,
+            costs.cost[first] - costs.cost, costs.probability,
         )  # fmt: skip
-        self._n_averages = len(pooled.costs.indptr)
+        self._n_averages = len(costs.indptr)
         self.is_pooled = self._n_averages > 1
         # offsets, and the widths they are summed from
         monitor.reserve(2 * 8 * model.horizon * (model.n_states + 1), "bounds per step and state")
         self.bytes = monitor.used - used
         widths_HS = bounds.top_HS - bounds.need_HS + 1
         offset_HS = np.zeros((model.horizon, model.n_states + 1), np.int64)
-        np.cumsum(widths_HS, axis=1, out=offset_HS[:, 1:])
-        self._layout, self._sizes = ArrayLayout(bounds.need_HS, bounds.top_HS, offset_HS), offset_HS[:, -1]
+        live_HS = widths_HS > 0
+        # padding makes the arrays twice as long at most
+        padding = min(_PADDING, int(bounds.amounts / max(1, int(np.count_nonzero(live_HS)))))
+        np.cumsum(widths_HS + padding * live_HS, axis=1, out=offset_HS[:, 1:])
+        self._layout = ArrayLayout(bounds.need_HS, bounds.top_HS, offset_HS, padding)
+        self._sizes = offset_HS[:, -1]
         outcomes_TS = np.diff(pooled.indptr[model.row_indptr]).reshape(model.n_tables, model.n_states)
         self.evaluations_H = np.einsum("hs,hs->h", widths_HS, outcomes_TS[model.table_of_step], dtype=float)
         self._row_type = np.uint8 if int(np.diff(model.row_indptr).max(initial=1)) <= 256 else np.int32
-        self._next_average_L = np.empty((0, 0))
+        self._after = self._room_for(0)._replace(value_L=np.empty((0, 0)))
         self.extremes = Extremes.none(model, bounds.last_rows)
         self._out_extremes = StepExtremes(self.extremes.top, self.extremes.bottom, self.extremes.reward)
 
@@ -128,44 +137,49 @@ class _Sweep:
     def bytes_of(self, stop: int, begin: int) -> int:
         """Return the memory that sweeping these steps takes, including the values of the step after them."""
         largest, total = int(self._sizes[stop:begin].max()), int(self._sizes[stop:begin].sum())
-        # points are copied out of arrays that have room for one at each amount
-        averages = 8 * self._n_averages * (1 + (begin - stop > 1))
-        return (20 + averages) * largest + 24 * total + self._next_average_L.nbytes
+        # values are written in turn to one of two arrays, beside those of the step after; points are copied out of
+        # arrays that have room for one at each amount
+        arrays = (8 * self._n_averages + 4) * largest + 26 * self._model.n_states
+        points = 24 * total + (8 * int(self._sizes[0]) if stop == 0 else 0)
+        return (2 + (begin - stop > 1)) * arrays + points
 
     def run(
         self, stop: int, begin: int, out_indptr_HS: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-        """Return needs and rows of the points of steps `begin` - 1 down to `stop`, and the values at `stop`."""
+        """Return needs and rows of the points of steps `begin` - 1 down to `stop`, and the values at step 0."""
         largest, total = int(self._sizes[stop:begin].max()), int(self._sizes[stop:begin].sum())
         points = Points(out_indptr_HS, np.empty(total, np.int64), np.empty(total, np.int32))
-        arrays = SweepArrays(
-            np.empty(largest), np.empty(largest, self._row_type), np.empty((self._n_averages, largest)),
-            np.empty(largest),
-        )  # fmt: skip
         if largest < _PARALLEL_FROM:
-            count, self._next_average_L = sweep_steps(
-                begin, stop, self._arrays, self._rows, self._resource, self._layout, self._next_average_L, arrays,
-                points, self._out_extremes, self._halt,
+            out, spare = self._room_for(largest), self._room_for(largest if begin - stop > 1 else 0)
+            count, value = sweep_steps(
+                begin, stop, self._arrays, self._rows, self._resource, self._layout, (self._after, out, spare), points,
+                self._out_extremes, self._halt,
             )  # fmt: skip
+            self._after = out if (begin - stop) % 2 else spare
         else:
-            count = self._run_parallel(stop, arrays, points)
-        return points.need[:count].copy(), points.row[:count].copy(), arrays.point_value
+            count, value = self._run_parallel(stop, largest, points)
+        return points.need[:count].copy(), points.row[:count].copy(), value
 
-    def _run_parallel(self, step: int, arrays: SweepArrays, points: Points) -> int:
-        """Sweep one step on all cores; return the number of its points."""
-        reward_S = np.empty(self._model.n_states)
+    def _room_for(self, size: int) -> SweepArrays:
+        """Return arrays for the values of a step."""
+        n_states = self._model.n_states
+        return SweepArrays(
+            np.empty((self._n_averages, size)), np.empty(size, self._row_type), np.empty(n_states, np.int64),
+            np.empty(n_states, np.int64), np.empty(n_states), np.empty(n_states, bool), np.empty(n_states, bool),
+        )  # fmt: skip
+
+    def _run_parallel(self, step: int, size: int, points: Points) -> tuple[int, NDArray[np.float64]]:
+        """Sweep one step on all cores; return the number of its points and, at step 0, their values."""
+        out = self._room_for(size)
         widths_S = np.maximum(np.diff(self._layout.offset_HS[step]), 0)
         outcomes_S = np.diff(self._rows.indptr[self._model.row_indptr_at(step)])
         run_by_states(
             lambda begin, end: sweep_step(
-                begin, end, step, self._arrays, self._rows, self._resource, self._layout, self._next_average_L, arrays,
-                reward_S, self._halt,
+                begin, end, step, self._arrays, self._rows, self._resource, self._layout, self._after, out, self._halt
             ),
             widths_S * (1.0 + outcomes_S),
         )  # fmt: skip
-        self.extremes.reward[step] = reward_S.max()
-        count = finish_step(
-            step, self._arrays, self._rows, self._layout, arrays, 0, points, self._out_extremes, self._halt
-        )
-        self._next_average_L = arrays.average_L
-        return int(count)
+        value = np.empty(size if step == 0 else 0)
+        count = collect_points(step, self._arrays, self._layout, out, 0, points, value, self._out_extremes, self._halt)
+        self._after = out
+        return int(count), value

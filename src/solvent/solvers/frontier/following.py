@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,8 @@ from solvent.solvers.frontier.following_kernels import (
     Starts,
     follow_by_hash,
     follow_on_grid,
+    follow_points,
+    follow_runs,
 )
 from solvent.solvers.frontier.frontier import Frontier
 from solvent.solvers.frontier.resource import SingleResource
@@ -73,6 +77,7 @@ def follow_policy(
     truth: TrueCosts | None = None,
     max_nodes: int = MAX_NODES,
     monitor: ResourceMonitor | None = None,
+    kernels: Sequence[Any] = (),
 ) -> Following:
     """Follow the policy of a frontier from the start, merging equal nodes.
 
@@ -91,6 +96,8 @@ def follow_policy(
         Number of nodes of one step that are followed before giving up; 0 to follow none.
     monitor : ResourceMonitor, optional
         Fewer nodes are followed if its memory limit requires it, and none after its time limit.
+    kernels : sequence of kernels, optional
+        Try these one after another, instead of those that suit the frontier.
     """
     monitor = monitor or ResourceMonitor()
     max_nodes = min(max_nodes, max(monitor.room, 0) // _BYTES_PER_NODE)
@@ -104,10 +111,14 @@ def follow_policy(
             np.empty(horizon, np.int64),
         )  # fmt: skip
         arrays, starts = ModelArrays.of(model), Starts(model.start_states, model.start_probability, left)
-        complete = follow_on_grid(starts, points, arrays, costs, max_keys, steps, monitor.halt)
-        if not complete:
+        on_grid = (follow_runs if costs.exact else follow_on_grid, follow_by_hash)
+        # points of arrays begin where the row changes, not where the value rises
+        for kernel in kernels or (on_grid if frontier.dense else (follow_points, *on_grid)):
+            size_limit = max_keys if kernel in (follow_runs, follow_on_grid) else max_nodes
+            complete = kernel(starts, points, arrays, costs, size_limit, steps, monitor.halt)
+            if complete:
+                break
             steps.used[:] = False
-            complete = follow_by_hash(starts, points, arrays, costs, max_nodes, steps, monitor.halt)
     if complete:
         earned = earned.along(model, lambda: [points.row[steps.used]])
         return Following(steps.used, steps.most_H, steps.least_H, complete=True, followed=earned)

@@ -14,7 +14,11 @@ from numpy.typing import NDArray
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.jit import jit
 from solvent.solvers.accuracy import SAME_POINT
+from solvent.solvers.frontier.bounds_kernels import raised
 from solvent.solvers.reduction.kernels import TERMINAL
+
+#: Up to this many items are compared one by one, instead of in a heap.
+_FEW_ITEMS = 16
 
 
 class Points(NamedTuple):
@@ -33,18 +37,6 @@ class Points(NamedTuple):
     indptr_HS: NDArray[np.int64]
     need: NDArray[np.int64]
     row: NDArray[np.int32]
-
-
-class Reach(NamedTuple):
-    """Range of amounts that can be left on arrival if only safe rows are taken; empty where none can be.
-
-    Attributes
-    ----------
-    lowest_HS, highest_HS : ndarray of int64, shape (H, S)
-    """
-
-    lowest_HS: NDArray[np.int64]
-    highest_HS: NDArray[np.int64]
 
 
 class StepExtremes(NamedTuple):
@@ -79,6 +71,31 @@ class Precision(NamedTuple):
     up: bool
 
 
+class Wanted(NamedTuple):
+    """Amounts at which points are wanted.
+
+    Attributes
+    ----------
+    lowest, highest : ndarray of int64, shape (H, S)
+        No point is needed above the highest amount, and one is enough up to the lowest.
+    known : int
+        At this many of the first steps, the amounts themselves are known, and points are made for nothing else.
+    indptr_HS : ndarray of int64, shape (H, S + 1)
+        Where the known amounts of each (step, state) begin.
+    left : ndarray of int64
+        Known amounts; those of each (step, state) increase.
+    enough : int
+        Return after a step with more points than this, unless the amounts of the step before are known.
+    """
+
+    lowest: NDArray[np.int64]
+    highest: NDArray[np.int64]
+    known: int
+    indptr_HS: NDArray[np.int64]
+    left: NDArray[np.int64]
+    enough: int
+
+
 class NextStep(NamedTuple):
     """The points of the following step; those of state s begin at `indptr_S[s]`, their values at that minus `base`."""
 
@@ -105,57 +122,6 @@ class Workspace(NamedTuple):
     end: NDArray[np.int64]
     row_of: NDArray[np.int64]
     started: NDArray[np.bool_]
-
-
-@jit(inline="always")
-def raised(need, cost):
-    """Return a need increased by a cost; MINUS_INFINITY, no need at all, stays as it is."""
-    return need if need == MINUS_INFINITY else need + cost
-
-
-@jit
-def fill_reach(model, resource, need_HS, out_reach, halt):
-    """Write the range of amounts that can be left at each (step, state) if only safe rows are taken.
-
-    Parameters
-    ----------
-    model : ModelArrays
-    resource : SingleResource
-    need_HS : ndarray of int64, shape (H + 1, S)
-        The least amount left with which all limits can be kept.
-    out_reach : Reach
-        Contains the range of amounts at the start; everywhere else plus and minus infinity, which
-        stay where nothing leads.
-    halt : ndarray of bool, shape (1,)
-        The kernel returns early once this is set.
-    """
-    row_indptr, outcome_indptr, next_state = model.row_indptr, model.outcome_indptr, model.next_state
-    cost, lowest_HS, highest_HS = resource.cost, out_reach.lowest_HS, out_reach.highest_HS
-    most_left = resource.most_left
-    n_steps, n_states = lowest_HS.shape
-    for h in range(n_steps - 1):
-        for s in range(n_states):
-            highest = highest_HS[h, s]
-            if halt[0]:
-                return
-            if highest == MINUS_INFINITY:
-                continue
-            first = model.table_of_step[h] * n_states + s
-            for r in range(row_indptr[first], row_indptr[first + 1]):
-                need = MINUS_INFINITY
-                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    after = max(resource.least_left[h], need_HS[h + 1, next_state[o]])
-                    never = after == PLUS_INFINITY or after > most_left
-                    need = PLUS_INFINITY if never else max(need, raised(after, cost[o]))
-                    if need > highest:
-                        break
-                if need > highest:
-                    continue
-                lowest = max(lowest_HS[h, s], need)
-                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    after = next_state[o]
-                    highest_HS[h + 1, after] = max(highest_HS[h + 1, after], min(highest - cost[o], most_left))
-                    lowest_HS[h + 1, after] = min(lowest_HS[h + 1, after], min(raised(lowest, -cost[o]), most_left))
 
 
 @jit
@@ -225,7 +191,7 @@ def is_rise(value, kept, resolution):
 
 
 @jit(inner=True, forceinline=True)
-def _merge_single(model, resource, h, s, reach, precision, after, work, out, count, halt):
+def _merge_single(model, resource, h, s, wanted, precision, after, work, out, count, halt):
     """Merge the points of the rows of a state, each of which has one outcome.
 
     Returns the new number of points, and the larger of 0 and the largest reward of a row that can be afforded.
@@ -234,10 +200,10 @@ def _merge_single(model, resource, h, s, reach, precision, after, work, out, cou
     cost, least_left, place = (
         resource.cost,
         resource.least_left[h],
-        model.table_of_step[h] * reach.lowest_HS.shape[1] + s,
+        model.table_of_step[h] * wanted.lowest.shape[1] + s,
     )
     first, n_rows = model.row_indptr[place], model.row_indptr[place + 1] - model.row_indptr[place]
-    lowest, highest = reach.lowest_HS[h, s], reach.highest_HS[h, s]
+    lowest, highest = wanted.lowest[h, s], wanted.highest[h, s]
     next_need, next_value = after.need, after.value
     key, at, end = work.key, work.at, work.end
     fresh, kept, reward = True, -np.inf, 0.0
@@ -274,26 +240,31 @@ def _merge_single(model, resource, h, s, reach, precision, after, work, out, cou
 
 
 @jit(inner=True, forceinline=True)
-def _merge_many(model, resource, h, s, reach, precision, after, work, out, count, halt):
+def _merge_many(model, resource, h, s, wanted, precision, after, work, out, count, halt):
     """Merge the points of all outcomes of all rows of a state.
 
     Returns the new number of points, and the larger of 0 and the largest reward of a row that can be afforded.
 
-    A heap holds the needs at which something changes: a row becomes affordable (items below the number of rows), or an
-    outcome moves on to its next point. The value of a row is summed anew at each change, so rounding errors do not
-    accumulate.
+    Needs at which something changes are taken in order: a row becomes affordable (items below the number of rows), or
+    an outcome moves on to its next point. A few items are compared one by one, more are kept in a heap. The value of a
+    row is summed anew at each change, so rounding errors do not accumulate.
     """
     outcome_indptr, probability, next_state = model.outcome_indptr, model.probability, model.next_state
     cost, least_left, place = (
         resource.cost,
         resource.least_left[h],
-        model.table_of_step[h] * reach.lowest_HS.shape[1] + s,
+        model.table_of_step[h] * wanted.lowest.shape[1] + s,
     )
     first, last = model.row_indptr[place], model.row_indptr[place + 1]
-    lowest, highest = reach.lowest_HS[h, s], reach.highest_HS[h, s]
+    lowest, highest = wanted.lowest[h, s], wanted.highest[h, s]
     next_indptr, next_need, next_value = after.indptr_S, after.need, after.value
     key, item, at, row_of, started = work.key, work.item, work.at, work.row_of, work.started
     base, n_rows, size, reward = outcome_indptr[first], last - first, np.int64(0), 0.0
+    n_items = n_rows + outcome_indptr[last] - base
+    few = n_items <= _FEW_ITEMS
+    if few:
+        for i in range(n_items):
+            key[i] = PLUS_INFINITY
     for r in range(first, last):
         started[r - first] = False
         start = MINUS_INFINITY
@@ -312,59 +283,119 @@ def _merge_many(model, resource, h, s, reach, precision, after, work, out, count
             a, b = next_indptr[next_state[o]], next_indptr[next_state[o] + 1]
             at[k] = last_within(next_need, a, b, raised(start, -cost[o]))
             if at[k] + 1 < b and next_need[at[k] + 1] + cost[o] <= highest:
-                _push(key, item, size, next_need[at[k] + 1] + cost[o], n_rows + k)
-                size += 1
-        _push(key, item, size, start, r - first)
-        size += 1
+                if few:
+                    key[n_rows + k] = next_need[at[k] + 1] + cost[o]
+                else:
+                    _push(key, item, size, next_need[at[k] + 1] + cost[o], n_rows + k)
+                    size += 1
+        if few:
+            key[r - first] = start
+        else:
+            _push(key, item, size, start, r - first)
+            size += 1
     fresh, kept = True, -np.inf
-    while size > 0 and not halt[0]:
-        now = key[0]
-        best, best_row = -np.inf, TERMINAL
-        while size > 0 and key[0] == now:
-            which = item[0]
-            if which < n_rows:
-                r = first + which
-                started[which] = True
+    now, best, best_row = MINUS_INFINITY, -np.inf, TERMINAL
+    while not halt[0]:
+        soonest, which = PLUS_INFINITY, np.int64(-1)
+        if few:
+            for i in range(n_items):
+                which = i if key[i] < soonest else which
+                soonest = min(soonest, key[i])
+        elif size > 0:
+            soonest, which = key[0], item[0]
+        if soonest > now or which < 0:  # all changes at the need before are made
+            if best_row >= 0 and (fresh or is_rise(best, kept, precision.resolution)):
+                if fresh or now > lowest:
+                    count += 1
+                out.need[count - 1], out.value[count - 1], out.row[count - 1] = max(now, lowest), best, best_row
+                fresh, kept = False, best
+            elif precision.up and best_row >= 0:
+                out.value[count - 1] = max(out.value[count - 1], best)
+            now, best, best_row = soonest, -np.inf, TERMINAL
+            if which < 0:
+                break
+        following, r = PLUS_INFINITY, first + which
+        if which < n_rows:
+            started[which] = True
+        else:
+            k = which - n_rows
+            r, o = row_of[k], base + k
+            at[k] += 1
+            if at[k] + 1 < next_indptr[next_state[o] + 1] and next_need[at[k] + 1] + cost[o] <= highest:
+                following = next_need[at[k] + 1] + cost[o]
+        if few:
+            key[which] = following
+        else:
+            if following < PLUS_INFINITY:
+                key[0] = following
+            else:
                 size -= 1
                 key[0], item[0] = key[size], item[size]
-            else:
-                k = which - n_rows
-                r, o = row_of[k], base + k
-                at[k] += 1
-                following = at[k] + 1
-                if following < next_indptr[next_state[o] + 1] and next_need[following] + cost[o] <= highest:
-                    key[0] = next_need[following] + cost[o]
-                else:
-                    size -= 1
-                    key[0], item[0] = key[size], item[size]
             _sift_down(key, item, size)
-            # a sum taken before all changes at this need are made is only an underestimate
-            if started[r - first]:
-                value = model.row_reward[r]
-                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
-                    value += probability[o] * next_value[at[o - base] - after.base]
-                if value > best:
-                    best, best_row = value, r
-        if best_row >= 0 and (fresh or is_rise(best, kept, precision.resolution)):
-            if fresh or now > lowest:
-                count += 1
-            out.need[count - 1], out.value[count - 1], out.row[count - 1] = max(now, lowest), best, best_row
-            fresh, kept = False, best
-        elif precision.up and best_row >= 0:
-            out.value[count - 1] = max(out.value[count - 1], best)
+        # a sum taken before all changes at this need are made is only an underestimate
+        if started[r - first]:
+            value = model.row_reward[r]
+            for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                value += probability[o] * next_value[at[o - base] - after.base]
+            if value > best:
+                best, best_row = value, r
     return count, reward
 
 
+@jit(inner=True, forceinline=True)
+def _value_amounts(model, resource, h, s, wanted, after, total, out, count):
+    """Write a point for each known amount of a state.
+
+    Returns the new number of points, and the larger of 0 and the largest reward of a row that can be afforded. Amounts
+    increase, so one pass finds the points of each outcome.
+    """
+    outcome_indptr, probability, next_state = model.outcome_indptr, model.probability, model.next_state
+    next_indptr, next_need, cost, least_left = after.indptr_S, after.need, resource.cost, resource.least_left[h]
+    place = model.table_of_step[h] * wanted.lowest.shape[1] + s
+    begin, end, reward = wanted.indptr_HS[h, s], wanted.indptr_HS[h, s + 1], 0.0
+    for i in range(begin, end):
+        k = count + i - begin
+        out.need[k], out.value[k], out.row[k] = wanted.left[i], -np.inf, TERMINAL
+    for r in range(model.row_indptr[place], model.row_indptr[place + 1]):
+        start = MINUS_INFINITY
+        for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+            a, b = next_indptr[next_state[o]], next_indptr[next_state[o] + 1]
+            if a == b or max(next_need[a], least_left) > resource.most_left:
+                start = PLUS_INFINITY
+                break
+            start = max(start, raised(max(next_need[a], least_left), cost[o]))
+        first = begin
+        while first < end and wanted.left[first] < start:
+            first += 1
+        if first == end:
+            continue
+        reward = max(reward, model.row_reward[r])
+        for i in range(first, end):
+            total[i - begin] = model.row_reward[r]
+        for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+            p, c, b = probability[o], cost[o], next_indptr[next_state[o] + 1]
+            at = last_within(next_need, next_indptr[next_state[o]], b, wanted.left[first] - c)
+            for i in range(first, end):
+                rest = wanted.left[i] - c
+                while at + 1 < b and next_need[at + 1] <= rest:
+                    at += 1
+                total[i - begin] += p * after.value[at - after.base]
+        for i in range(first, end):
+            k = count + i - begin
+            if total[i - begin] > out.value[k]:
+                out.value[k], out.row[k] = total[i - begin], r
+    return count + end - begin, reward
+
+
 @jit
-def merge(model, resource, reach, precision, begin, stop, next_value, out_points, out_value, out_extremes, halt):
+def merge(model, resource, wanted, precision, begin, stop, next_value, out_points, out_value, out_extremes, halt):
     """Write the points of steps `begin` - 1 down to `stop`, state by state, each step after the one that follows it.
 
     Parameters
     ----------
     model : ModelArrays
     resource : SingleResource
-    reach : Reach
-        No point is needed above the highest amount, and one is enough up to the lowest.
+    wanted : Wanted
     precision : Precision
     begin, stop : int
     next_value : ndarray of float64
@@ -381,12 +412,18 @@ def merge(model, resource, reach, precision, begin, stop, next_value, out_points
     Returns
     -------
     step : int
-        The last step that is complete; larger than `stop` if `out_points` or `out_value` is too short.
+        The last step that is complete; larger than `stop` if `out_points` or `out_value` is too short, or if there are
+        more points than `wanted.enough`.
     value : ndarray of float64
         The values of its points.
     """
     row_indptr, outcome_indptr, next_state = model.row_indptr, model.outcome_indptr, model.next_state
-    n_steps, n_states = reach.lowest_HS.shape
+    n_steps, n_states = wanted.lowest.shape
+    most_known = np.int64(0)
+    for h in range(wanted.known):
+        for s in range(n_states):
+            most_known = max(most_known, wanted.indptr_HS[h, s + 1] - wanted.indptr_HS[h, s])
+    total = np.empty(most_known)
     widest = 1
     for s in range(row_indptr.shape[0] - 1):
         rows = row_indptr[s + 1] - row_indptr[s]
@@ -411,24 +448,30 @@ def merge(model, resource, reach, precision, begin, stop, next_value, out_points
             out_points.indptr_HS[h, s] = count + made
             if halt[0]:
                 return h + 1, next_value
-            if reach.highest_HS[h, s] == MINUS_INFINITY:
+            if wanted.highest[h, s] == MINUS_INFINITY:
                 continue
             place = model.table_of_step[h] * n_states + s
             first, last = row_indptr[place], row_indptr[place + 1]
             room = 1
-            for o in range(outcome_indptr[first], outcome_indptr[last]):
-                room += 1 + later[next_state[o] + 1] - later[next_state[o]]
+            if h < wanted.known:
+                room += wanted.indptr_HS[h, s + 1] - wanted.indptr_HS[h, s]
+            else:
+                for o in range(outcome_indptr[first], outcome_indptr[last]):
+                    room += 1 + later[next_state[o] + 1] - later[next_state[o]]
             if made + room > min(out.need.shape[0], out_value.shape[0]):
                 return h + 1, next_value
-            if first == last:
-                if end_need <= reach.highest_HS[h, s] and model.end_value[s] > -np.inf:
+            if h < wanted.known and first < last:
+                made, found = _value_amounts(model, resource, h, s, wanted, after, total, out, made)
+                reward = max(reward, found)
+            elif first == last:
+                if end_need <= wanted.highest[h, s] and model.end_value[s] > -np.inf:
                     out.need[made], out.value[made], out.row[made] = end_need, model.end_value[s], TERMINAL
                     made += 1
             elif outcome_indptr[last] - outcome_indptr[first] == last - first:
-                made, found = _merge_single(model, resource, h, s, reach, precision, after, work, out, made, halt)
+                made, found = _merge_single(model, resource, h, s, wanted, precision, after, work, out, made, halt)
                 reward = max(reward, found)
             else:
-                made, found = _merge_many(model, resource, h, s, reach, precision, after, work, out, made, halt)
+                made, found = _merge_many(model, resource, h, s, wanted, precision, after, work, out, made, halt)
                 reward = max(reward, found)
         out_points.indptr_HS[h, n_states] = count + made
         next_value = out_value[:made].copy()
@@ -436,4 +479,112 @@ def merge(model, resource, reach, precision, begin, stop, next_value, out_points
         for i in range(made):
             out_extremes.top_H[h] = max(out_extremes.top_H[h], out_value[i])
             out_extremes.bottom_H[h] = min(out_extremes.bottom_H[h], out_value[i])
+        if made > wanted.enough and h > wanted.known:
+            return h, next_value
     return stop, next_value
+
+
+@jit(inner=True)
+def _sort_runs(values, spare):
+    """Sort values that consist of a few increasing runs, by merging neighboring runs; a second array is overwritten."""
+    n = values.shape[0]
+    while True:
+        begin, runs = 0, 0
+        while begin < n:
+            middle = begin + 1
+            while middle < n and values[middle - 1] <= values[middle]:
+                middle += 1
+            end = min(middle + 1, n)
+            while end < n and values[end - 1] <= values[end]:
+                end += 1
+            i, j = begin, middle
+            for k in range(begin, end):
+                if j == end or (i < middle and values[i] <= values[j]):
+                    spare[k] = values[i]
+                    i += 1
+                else:
+                    spare[k] = values[j]
+                    j += 1
+            begin = end
+            runs += 1
+        for k in range(n):
+            values[k] = spare[k]
+        if runs <= 1:
+            return
+
+
+@jit
+def spread(model, resource, ranges, begin, stop, enough, out_indptr_HS, out_left, halt):
+    """Write the amounts that can be left at the steps after `begin`, up to `stop`, if only safe rows are taken.
+
+    Amounts above the top, from which on the value does not change, count as the top.
+
+    Parameters
+    ----------
+    model : ModelArrays
+    resource : SingleResource
+    ranges : Ranges
+    begin, stop : int
+        The amounts of step `begin` are there already.
+    enough : int
+        Stop at a step with at least this many amounts.
+    out_indptr_HS : ndarray of int64, shape (H, S + 1)
+    out_left : ndarray of int64
+        The amounts of each (step, state) increase.
+    halt : ndarray of bool, shape (1,)
+        The kernel returns early once this is set.
+
+    Returns
+    -------
+    step : int
+        The last step that is complete.
+    full : bool
+        Whether `out_left` is too short for the next one.
+    """
+    row_indptr, outcome_indptr, next_state = model.row_indptr, model.outcome_indptr, model.next_state
+    n_states, most_left = out_indptr_HS.shape[1] - 1, resource.most_left
+    for h in range(begin, stop):
+        now_S, table = out_indptr_HS[h], model.table_of_step[h] * n_states
+        if now_S[n_states] - now_S[0] >= enough or halt[0]:
+            return h, False
+        first_row, end_row = row_indptr[table], row_indptr[table + n_states]
+        # the first amount of its state with which each row is safe
+        first_R = np.empty(end_row - first_row, np.int64)
+        ends_S = np.zeros(n_states + 1, np.int64)
+        for s in range(n_states):
+            for r in range(row_indptr[table + s], row_indptr[table + s + 1]):
+                need = MINUS_INFINITY
+                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                    after = max(resource.least_left[h], ranges.safe[h + 1, next_state[o]])
+                    never = after == PLUS_INFINITY or after > most_left
+                    need = PLUS_INFINITY if never else max(need, raised(after, resource.cost[o]))
+                i = now_S[s]
+                while i < now_S[s + 1] and out_left[i] < need:
+                    i += 1
+                first_R[r - first_row] = i
+                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                    ends_S[next_state[o] + 1] += now_S[s + 1] - i
+        for s in range(n_states):
+            ends_S[s + 1] += ends_S[s]
+        if now_S[n_states] + ends_S[n_states] > out_left.shape[0]:
+            return h, True
+        found, spare, at_S = np.empty(ends_S[n_states], np.int64), np.empty(ends_S[n_states], np.int64), ends_S.copy()
+        for s in range(n_states):
+            for r in range(row_indptr[table + s], row_indptr[table + s + 1]):
+                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                    to = next_state[o]
+                    most, at = min(most_left, ranges.top[h + 1, to]), at_S[to]
+                    for i in range(first_R[r - first_row], now_S[s + 1]):
+                        found[at] = min(out_left[i] - resource.cost[o], most)
+                        at += 1
+                    at_S[to] = at
+        count = now_S[n_states]
+        for s in range(n_states):
+            out_indptr_HS[h + 1, s] = count
+            _sort_runs(found[ends_S[s] : ends_S[s + 1]], spare)
+            for i in range(ends_S[s], ends_S[s + 1]):
+                if i == ends_S[s] or found[i] != found[i - 1]:
+                    out_left[count] = found[i]
+                    count += 1
+        out_indptr_HS[h + 1, n_states] = count
+    return stop, False

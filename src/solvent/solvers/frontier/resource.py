@@ -47,13 +47,12 @@ class SingleResource(NamedTuple):
     @classmethod
     def of(cls, lattice: Lattice) -> SingleResource:
         """Return the only resource of a lattice, which has upper limits or lower ones, but not both."""
-        mirrored = bool((lattice.upper_HD == PLUS_INFINITY).all() and (lattice.lower_HD != MINUS_INFINITY).any())
-        cost = np.ascontiguousarray(lattice.cost_OD[:, 0])
-        if mirrored:
+        upper, cost = lattice.upper_HD[:, 0], np.ascontiguousarray(lattice.cost_OD[:, 0])
+        limited = upper != PLUS_INFINITY
+        if not limited[-1] and not limited.any() and (lattice.lower_HD != MINUS_INFINITY).any():
             lower = lattice.lower_HD[:, 0]
             return cls(-cost, lower.copy(), int(lattice.ceiling_D[0]), int(lattice.initial_D[0]), mirrored=True)
-        upper = lattice.upper_HD[:, 0]
-        least_left = np.where(upper == PLUS_INFINITY, MINUS_INFINITY, -upper)
+        least_left = ~upper + limited  # minus the limit; plus infinity becomes minus infinity
         floor = int(lattice.floor_D[0])
         most_left = PLUS_INFINITY if floor == MINUS_INFINITY else -floor
         return cls(cost, least_left, most_left, -int(lattice.initial_D[0]))

@@ -73,7 +73,7 @@ class BoxSizes(NamedTuple):
 
 
 class SweptStep(NamedTuple):
-    """Values and best rows of all boxes of a step.
+    """Values and best rows of all boxes of a step, which are written over those of the following step.
 
     Attributes
     ----------
@@ -81,12 +81,15 @@ class SweptStep(NamedTuple):
     row : ndarray of uint16, shape (N,)
         1 + the position of the best row among those of its state; 0 at dead ends and in terminal states.
     reward_S : ndarray of float64, shape (S,)
-        Largest reward, and at least 0, of a row that can be taken somewhere in a box without reaching a dead end.
+        Largest reward, and at least 0, of a row that can be taken somewhere in a box.
+    same_2S : ndarray of bool, shape (2, S)
+        Whether the box of each state and its values are those of the following step, for steps of even and odd number.
     """
 
     value: NDArray[np.float64]
     row: NDArray[np.uint16]
     reward_S: NDArray[np.float64]
+    same_2S: NDArray[np.bool_]
 
 
 class RowRuns(NamedTuple):
@@ -126,19 +129,13 @@ class SweepBuffers(NamedTuple):
 
     Attributes
     ----------
-    value : ndarray of float64
-        Values of the boxes of one step.
+    swept : SweptStep
     arrival : ndarray of float64
         Values of arrivals of one step.
-    row : ndarray of uint16
-        Best rows of one step.
-    reward_S : ndarray of float64, shape (S,)
     """
 
-    value: NDArray[np.float64]
+    swept: SweptStep
     arrival: NDArray[np.float64]
-    row: NDArray[np.uint16]
-    reward_S: NDArray[np.float64]
 
 
 class ReachedCells(NamedTuple):

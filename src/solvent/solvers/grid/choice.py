@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from solvent.solvers.base import Run
-from solvent.solvers.bounds.bounds import bounds_of
+from solvent.solvers.bounds.arrays import Bounds
+from solvent.solvers.grid.layout import BoxLayout
 from solvent.solvers.problem import Problem
 from solvent.solvers.reduction.forward import next_layer
 from solvent.solvers.reduction.layers import Grid
@@ -24,15 +25,15 @@ _NODE_WORK = 40.0
 _SCAN_WORK = 8.0
 
 
-def reduce_if_cheaper(problem: Problem, run: Run, box_work: float) -> Reduction | None:
+def reduce_if_cheaper(problem: Problem, run: Run, layout: BoxLayout) -> Reduction | None:
     """Return the reduction of a problem if that is less work than boxes, else None.
 
     Parameters
     ----------
     problem : Problem
     run : Run
-    box_work : float
-        Number of outcomes that are evaluated in boxes.
+    layout : BoxLayout
+        The boxes.
 
     Raises
     ------
@@ -40,8 +41,9 @@ def reduce_if_cheaper(problem: Problem, run: Run, box_work: float) -> Reduction 
         If time or memory runs out.
     """
     model, monitor = problem.model, run.monitor
-    used = monitor.used
-    bounds = bounds_of(model, problem.lattice, monitor, within=run.options.within)
+    used, box_work = monitor.used, layout.work
+    monitor.reserve(sum(each.nbytes for each in layout.bounds), "bounds per step and state")
+    bounds = Bounds(*map(layout.restored, layout.bounds))
     if box_work <= _SCAN_WORK * model.horizon * Grid.over(bounds, problem.lattice, model.n_states).size:
         monitor.release(monitor.used - used)
         return None

@@ -21,11 +21,13 @@ import numpy as np
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.jit import jit
 from solvent.solvers.bounds.kernels import SMALLEST_FLOAT, clamped, fill_row_interval
-from solvent.solvers.grid.arrays import RowRuns, SweptStep
+from solvent.solvers.grid.arrays import RowRuns
 from solvent.solvers.reduction.kernels import widest
 
 #: Number of values that are summed at a time.
 _TILE = 1024
+#: Number of values that take less time than beginning another block.
+_SHORT = 64
 #: More values than any machine has memory for; positions are only stored up to this number.
 MOST_CELLS = 2.0**40
 
@@ -256,50 +258,75 @@ def fill_arrivals(begin_state, end_state, h, costs, limits, bounds, boxes, value
 
 
 @jit(inline="always")
-def _add_block(length, start, which, n_outcomes, probability, at_K, arrival, total, out_value, out_row):
+def _add_block(to, length, start, which, n_outcomes, probability, first, at_K, arrival, total, out_value, out_row):
     """Evaluate a row for a contiguous block of amounts, and keep it where it is better than the best so far.
 
-    Slices begin at the block, so that positions are never negative and the loops are vectorized.
+    Positions are unsigned, so that no code is needed for negative ones and the loops are vectorized.
     """
+    block, end = np.uint64(to), np.uint64(length)
     if n_outcomes == 1:
-        p, one = probability[0], arrival[at_K[0] :]
-        for i in range(length):
-            new = start + p * one[i]
-            better = new > out_value[i]
-            out_value[i] = new if better else out_value[i]
-            out_row[i] = which if better else out_row[i]
-        return
-    if n_outcomes == 2:
-        p, q, one, two = probability[0], probability[1], arrival[at_K[0] :], arrival[at_K[1] :]
-        for i in range(length):
-            new = start + p * one[i] + q * two[i]
-            better = new > out_value[i]
-            out_value[i] = new if better else out_value[i]
-            out_row[i] = which if better else out_row[i]
-        return
-    for tile in range(0, length, _TILE):
-        size = min(_TILE, length - tile)
-        p, q, one, two = probability[0], probability[1], arrival[at_K[0] + tile :], arrival[at_K[1] + tile :]
-        for i in range(size):
-            total[i] = start + p * one[i] + q * two[i]
-        for k in range(2, n_outcomes - 1, 2):
-            p, q, one, two = (
-                probability[k],
-                probability[k + 1],
-                arrival[at_K[k] + tile :],
-                arrival[at_K[k + 1] + tile :],
-            )
+        p, one = probability[first], np.uint64(at_K[0])
+        for i in range(end):
+            new = start + p * arrival[one + i]
+            better = new > out_value[block + i]
+            out_value[block + i] = new if better else out_value[block + i]
+            out_row[block + i] = which if better else out_row[block + i]
+    elif n_outcomes == 2:
+        p, q, one, two = probability[first], probability[first + 1], np.uint64(at_K[0]), np.uint64(at_K[1])
+        for i in range(end):
+            new = start + p * arrival[one + i] + q * arrival[two + i]
+            better = new > out_value[block + i]
+            out_value[block + i] = new if better else out_value[block + i]
+            out_row[block + i] = which if better else out_row[block + i]
+    else:
+        for tile in range(0, length, _TILE):
+            size = np.uint64(min(_TILE, length - tile))
+            p, q = probability[first], probability[first + 1]
+            one, two = np.uint64(at_K[0] + tile), np.uint64(at_K[1] + tile)
             for i in range(size):
-                total[i] = total[i] + p * one[i] + q * two[i]
-        if n_outcomes % 2:
-            p, one = probability[n_outcomes - 1], arrival[at_K[n_outcomes - 1] + tile :]
+                total[i] = start + p * arrival[one + i] + q * arrival[two + i]
+            for k in range(2, n_outcomes - 1, 2):
+                p, q = probability[first + k], probability[first + k + 1]
+                one, two = np.uint64(at_K[k] + tile), np.uint64(at_K[k + 1] + tile)
+                for i in range(size):
+                    total[i] = total[i] + p * arrival[one + i] + q * arrival[two + i]
+            if n_outcomes % 2:
+                p, one = probability[first + n_outcomes - 1], np.uint64(at_K[n_outcomes - 1] + tile)
+                for i in range(size):
+                    total[i] += p * arrival[one + i]
+            block = np.uint64(to + tile)
             for i in range(size):
-                total[i] += p * one[i]
-        value, row = out_value[tile:], out_row[tile:]
-        for i in range(size):
-            better = total[i] > value[i]
-            value[i] = total[i] if better else value[i]
-            row[i] = which if better else row[i]
+                better = total[i] > out_value[block + i]
+                out_value[block + i] = total[i] if better else out_value[block + i]
+                out_row[block + i] = which if better else out_row[block + i]
+
+
+@jit(inner=True)
+def _stays(h, s, model, limits, bounds, boxes):
+    """Return whether the box of a state at step h, and what can be done there, is that of the following step."""
+    if h + 2 >= boxes.low.shape[0] or model.table_of_step[h] != model.table_of_step[h + 1]:
+        return False
+    if boxes.offset[h, s] != boxes.offset[h + 1, s] or boxes.pitch_H[h] != boxes.pitch_H[h + 1]:
+        return False
+    for d in range(boxes.low.shape[2]):
+        if limits.upper_HD[h, d] != limits.upper_HD[h + 1, d] or limits.lower_HD[h, d] != limits.lower_HD[h + 1, d]:
+            return False
+        if boxes.low[h, s, d] != boxes.low[h + 1, s, d] or boxes.width[h, s, d] != boxes.width[h + 1, s, d]:
+            return False
+        if bounds.safe_low[h, s, d] != bounds.safe_low[h + 1, s, d]:
+            return False
+        if bounds.safe_high[h, s, d] != bounds.safe_high[h + 1, s, d]:
+            return False
+    return True
+
+
+@jit(inner=True)
+def _all_same(begin, end, next_state, same_S):
+    """Return whether all next states of some outcomes are marked."""
+    o = begin
+    while o < end and same_S[next_state[o]]:
+        o += 1
+    return o >= end
 
 
 @jit
@@ -318,6 +345,7 @@ def sweep_states(begin_state, end_state, h, model, costs, limits, bounds, boxes,
     arrival : ndarray of float64
         Values of the amounts that outcomes lead to.
     out : SweptStep
+        With what was written for step h + 1. It stays where nothing has changed.
     halt : ndarray of bool
     """
     _, n_states, n_resources = boxes.low.shape
@@ -328,37 +356,44 @@ def sweep_states(begin_state, end_state, h, model, costs, limits, bounds, boxes,
     upper_D, lower_D = limits.upper_HD[h], limits.lower_HD[h]
     safe_low_SD, safe_high_SD = bounds.safe_low[h + 1], bounds.safe_high[h + 1]
     row_indptr = model.row_indptr[model.table_of_step[h] * n_states :]
-    outcome_indptr, next_state = model.outcome_indptr, model.next_state
+    outcome_indptr, next_state, probability = model.outcome_indptr, model.next_state, model.probability
+    cost_OD, row_reward = costs.cost_OD, model.row_reward
     out_value, out_row, out_reward_S = out.value, out.row, out.reward_S
     row_low_D, row_high_D = np.empty(n_resources, np.int64), np.empty(n_resources, np.int64)
     from_D, to_D = np.empty(n_resources, np.int64), np.empty(n_resources, np.int64)
     index_D, stride_D = np.empty(n_resources, np.int64), np.empty(n_resources, np.int64)
     most = max(widest(outcome_indptr, row_indptr[begin_state], row_indptr[end_state]), 1)
-    stride_KD, origin_K, at_K = (
-        np.empty((most, n_resources), np.int64),
-        np.empty(most, np.int64),
-        np.empty(most, np.int64),
-    )
-    total = np.empty(_TILE)
+    stride_KD = np.empty((most, n_resources), np.int64)
+    origin_K, at_K = np.empty(most, np.int64), np.empty(most, np.int64)
+    total, before = np.empty(_TILE), np.empty(widest(offset, begin_state, end_state))
+    after_same_S, out_same_S = out.same_2S[(h + 1) % 2], out.same_2S[h % 2]
     for s in range(begin_state, end_state):
-        out_reward_S[s] = 0.0
         base, size = offset[s], offset[s + 1] - offset[s]
-        if size == 0:
-            continue
         begin_row, end_row = row_indptr[s], row_indptr[s + 1]
+        stays = _stays(h, s, model, limits, bounds, boxes)
+        out_same_S[s] = stays
+        if size == 0 or (
+            stays and _all_same(outcome_indptr[begin_row], outcome_indptr[end_row], next_state, after_same_S)
+        ):
+            continue
+        if stays:
+            for i in range(size):
+                before[i] = out_value[base + i]
+        out_reward_S[s] = 0.0
         worth = model.end_value[s] if begin_row == end_row else -np.inf
         for i in range(base, base + size):
             out_value[i], out_row[i] = worth, 0
+        low_D, width_D = low_SD[s], width_SD[s]
         stride = pitch
         stride_D[last] = 1
         for d in range(last - 1, -1, -1):
             stride_D[d] = stride
-            stride *= width_SD[s, d]
+            stride *= width_D[d]
         for r in range(begin_row, end_row):
             if halt[0]:
                 return
             fill_row_interval(r, model, costs, upper_D, lower_D, safe_low_SD, safe_high_SD, row_low_D, row_high_D)
-            if not _fill_taken(row_low_D, row_high_D, low_SD[s], width_SD[s], from_D, to_D):
+            if not _fill_taken(row_low_D, row_high_D, low_D, width_D, from_D, to_D):
                 continue
             first, n_outcomes = outcome_indptr[r], outcome_indptr[r + 1] - outcome_indptr[r]
             for k in range(n_outcomes):
@@ -370,14 +405,14 @@ def sweep_states(begin_state, end_state, h, model, costs, limits, bounds, boxes,
                     if d < last:
                         stride_KD[k, d] = stride
                         stride *= arrival_width_SD[after, d]
-                    cost = costs.cost_OD[first + k, d]
-                    origin_K[k] += (low_SD[s, d] + from_D[d] + cost - arrival_low_SD[after, d]) * stride_KD[k, d]
+                    ticks = low_D[d] + from_D[d] + cost_OD[first + k, d]
+                    origin_K[k] += (ticks - arrival_low_SD[after, d]) * stride_KD[k, d]
             columns = to_D[last] - from_D[last]
             lines = to_D[last - 1] - from_D[last - 1] if last else 1
             # as one block, unless that would write over other amounts, or much of it would be space between rows
-            whole = lines == 1 or (columns == width_SD[s, last] and 5 * columns >= 3 * pitch)
+            dense = pitch - columns <= _SHORT or 5 * columns >= 3 * pitch
+            whole = lines == 1 or (columns == width_D[last] and dense)
             length, blocks = ((lines - 1) * pitch + columns, 1) if whole else (columns, lines)
-            probability = model.probability[first:]
             for d in range(outer):
                 index_D[d] = 0
             while True:
@@ -392,8 +427,8 @@ def sweep_states(begin_state, end_state, h, model, costs, limits, bounds, boxes,
                         at_K[k] += index_D[d] * stride_KD[k, d]
                 for _ in range(blocks):
                     _add_block(
-                        length, model.row_reward[r], r - begin_row + 1, n_outcomes, probability, at_K, arrival, total,
-                        out_value[here:], out_row[here:],
+                        here, length, row_reward[r], r - begin_row + 1, n_outcomes, probability, first, at_K, arrival,
+                        total, out_value, out_row,
                     )  # fmt: skip
                     here += pitch
                     for k in range(n_outcomes):
@@ -407,8 +442,15 @@ def sweep_states(begin_state, end_state, h, model, costs, limits, bounds, boxes,
                     d -= 1
                 if d < 0:
                     break
-            if model.row_reward[r] > out_reward_S[s]:
-                out_reward_S[s] = model.row_reward[r]
+            out_reward_S[s] = max(out_reward_S[s], row_reward[r])
+        if stays:
+            for line in range(0, size, pitch):
+                for i in range(line, line + width_D[last]):
+                    if before[i] != out_value[base + i]:
+                        out_same_S[s] = False
+                        break
+                if not out_same_S[s]:
+                    break
 
 
 @jit
@@ -469,7 +511,7 @@ def sweep_steps(begin, stop, model, costs, limits, bounds, boxes, buffers, out_r
     bounds : Bounds
     boxes : Boxes
     buffers : SweepBuffers
-        `value` has the values of step `begin`, and at the end those of step `stop`.
+        `swept` has the values of step `begin`, and at the end those of step `stop`.
     out_runs : StepRuns
         `indptr_H[begin]` is given; runs of earlier steps are written after those of later ones.
     out_extremes : StepExtremes
@@ -481,9 +523,9 @@ def sweep_steps(begin, stop, model, costs, limits, bounds, boxes, buffers, out_r
     for h in range(begin - 1, stop - 1, -1):
         if halt[0]:
             return
-        fill_arrivals(first_state, n_states, h + 1, costs, limits, bounds, boxes, buffers.value, buffers.arrival, halt)
-        swept = SweptStep(buffers.value, buffers.row, buffers.reward_S)
-        sweep_states(first_state, n_states, h, model, costs, limits, bounds, boxes, buffers.arrival, swept, halt)
+        swept, arrival = buffers
+        fill_arrivals(first_state, n_states, h + 1, costs, limits, bounds, boxes, swept.value, arrival, halt)
+        sweep_states(first_state, n_states, h, model, costs, limits, bounds, boxes, arrival, swept, halt)
         out_runs.first_H[h] = made
         made += finish_step(h, boxes, swept, made, runs, out_extremes)
         out_runs.end_H[h] = made

@@ -77,7 +77,7 @@ class GridSolver:
         monitor = run.monitor
         model, lattice = problem.model, problem.lattice
         if prepared is not None and prepared.work > _SMALL_STEP * model.horizon:
-            found = reduce_if_cheaper(problem, run, prepared.work)
+            found = reduce_if_cheaper(problem, run, prepared)
             if found is not None:
                 self.discard(prepared, run)
                 return REDUCTION.conclude(problem, run, found)

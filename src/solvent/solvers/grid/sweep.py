@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.limits import ResourceMonitor
+from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.core.threads import run_by_states
 from solvent.model.cmdp import CMDP
 from solvent.solvers.accuracy import Extremes
 from solvent.solvers.frontier.point_kernels import StepExtremes
 from solvent.solvers.grid import kernels
 from solvent.solvers.grid.arrays import RowRuns, StepRuns, SweepBuffers, SweptStep
-from solvent.solvers.grid.layout import BoxLayout
+from solvent.solvers.grid.layout import MOST_CELLS, BoxLayout
 from solvent.solvers.problem import Problem
 
 #: Evaluations of one step from which on it is swept on all threads.
@@ -86,9 +86,12 @@ def sweep_starts(
     Raises
     ------
     LimitReached
-        If time or memory runs out.
+        If time or memory runs out, or a step has more amounts than can be numbered.
     """
     layout = BoxLayout.at_start(problem.model, problem.lattice, monitor, start=(low_D, high_D))
+    most = float(layout.sizes.cells_H.max())
+    if most > MOST_CELLS:
+        raise LimitReached(f"a step would have {most:.3g} amounts, more than {MOST_CELLS:.3g}")
     return sweep(layout, monitor)
 
 
@@ -111,21 +114,20 @@ class _Sweep:
     def __init__(self, layout: BoxLayout, monitor: ResourceMonitor) -> None:
         self._layout, self._monitor, self._model = layout, monitor, layout.model
         sizes = layout.sizes
-        self._temporary = int(8 * sizes.arrivals_H.max() + 2 * sizes.stored_H.max()) + 8 * layout.model.n_states
+        self._temporary = int(8 * sizes.arrivals_H.max() + 2 * sizes.stored_H.max()) + 10 * layout.model.n_states
         monitor.reserve(int(8 * sizes.stored_H.max()) + self._temporary, "values of boxes of amounts")
-        self._buffers = SweepBuffers(
-            np.empty(int(sizes.stored_H.max())),
-            np.empty(int(sizes.arrivals_H.max())),
-            np.empty(int(sizes.stored_H.max()), np.uint16),
-            np.empty(layout.model.n_states),
+        stored, n_states = int(sizes.stored_H.max()), layout.model.n_states
+        swept = SweptStep(
+            np.empty(stored), np.empty(stored, np.uint16), np.zeros(n_states), np.zeros((2, n_states), bool)
         )
+        self._buffers = SweepBuffers(swept, np.empty(int(sizes.arrivals_H.max())))
         self._extremes = Extremes.none(layout.model, lambda: _last_rows(layout))
         self._out_extremes = StepExtremes(self._extremes.top, self._extremes.bottom, self._extremes.reward)
         self._runs: list[RowRuns] = []
         self._first_H, self._end_H = np.zeros((2, layout.model.horizon), np.int64)
         self._made = 0
         last = layout.boxes.width[-1, :, 0] > 0
-        self._buffers.value[layout.boxes.offset[-1, :-1][last]] = layout.model.end_value[last]
+        swept.value[layout.boxes.offset[-1, :-1][last]] = layout.model.end_value[last]
 
     def run(self) -> Swept:
         """Sweep all steps."""
@@ -148,7 +150,7 @@ class _Sweep:
             self._sweep_steps(h, stop)
             h = stop
         monitor.check_time()
-        value = self._buffers.value[: int(layout.sizes.stored_H[layout.begin])]
+        value = self._buffers.swept.value[: int(layout.sizes.stored_H[layout.begin])]
         monitor.release(self._temporary)
         runs = StepRuns(
             np.concatenate([each.start for each in self._runs]), np.concatenate([each.row for each in self._runs]),
@@ -174,21 +176,20 @@ class _Sweep:
 
     def _sweep_step(self, h: int) -> None:
         """Sweep one step on all threads."""
-        layout, monitor, buffers = self._layout, self._monitor, self._buffers
+        layout, monitor, swept, arrival = self._layout, self._monitor, *self._buffers
         arrays, costs, limits, bounds, boxes = layout.arrays, layout.costs, layout.limits, layout.bounds, layout.boxes
         halt = monitor.halt
         run_by_states(
             lambda begin, end: kernels.fill_arrivals(
-                begin, end, h + 1, costs, limits, bounds, boxes, buffers.value, buffers.arrival, halt
+                begin, end, h + 1, costs, limits, bounds, boxes, swept.value, arrival, halt
             ),
             np.diff(boxes.arrival_offset[h + 1]).astype(float),
         )
         monitor.check_time()
-        swept = SweptStep(buffers.value, buffers.row, buffers.reward_S)
         outcomes_S = np.diff(self._model.outcome_indptr[self._model.row_indptr_at(h)])
         run_by_states(
             lambda begin, end: kernels.sweep_states(
-                begin, end, h, arrays, costs, limits, bounds, boxes, buffers.arrival, swept, halt
+                begin, end, h, arrays, costs, limits, bounds, boxes, arrival, swept, halt
             ),
             np.diff(boxes.offset[h]) * (1.0 + outcomes_S),
         )

@@ -16,12 +16,13 @@ Rewards are floats. Bounds are rounded outward, so that they are never too small
 exceeds the best path by at most a tolerance, relative to the terms of that path. Both are part of `Path.upper`. If all
 sums of rewards are exact, because the rewards are integer multiples of one power of two and not too large, the
 tolerance is smaller than that power, and the path is exactly the best.
+
+With one state, a path is a choice of one row at each step, and most such problems are solved by `knapsack`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,9 @@ from solvent.solvers.accuracy import AGREEMENT, ROUNDOFF, SAME_POINT
 from solvent.solvers.arrays import ModelArrays
 from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.labels import kernels
+from solvent.solvers.labels.knapsack import best_choice
+from solvent.solvers.labels.knapsack_kernels import reward_unit
+from solvent.solvers.labels.path import Path
 from solvent.solvers.reduction.layers import grown
 
 #: The largest number of prices tried.
@@ -45,33 +49,6 @@ _WIDTH, _WIDER = 64, 16
 _ROOM = 1 << 20
 #: The largest number of labels made between two checks of the time.
 _STRETCH = 1 << 20
-
-
-@dataclass(frozen=True)
-class Path:
-    """The best path.
-
-    Attributes
-    ----------
-    value : float
-        The sum of its rewards, rounded once; minus infinity if no path keeps the limits.
-    row_H : ndarray of int64, shape (H,)
-        The row of each step, or -1 once the episode is over.
-    sizes : tuple of int
-        Number of labels after each step in the last search, counting at least the path itself.
-    lower, upper : float
-        Bounds: the path is worth at least `lower`, and no path is worth more than `upper`. Unless the search was
-        stopped, both equal the value up to rounding errors and the tolerance of the search.
-    stopped : str
-        The limit that stopped the search, if any.
-    """
-
-    value: float
-    row_H: NDArray[np.int64]
-    sizes: tuple[int, ...]
-    lower: float
-    upper: float
-    stopped: str = ""
 
 
 def best_path(model: CMDP, resource: SingleResource, monitor: ResourceMonitor, drift: float = 0.0) -> Path:
@@ -101,9 +78,16 @@ def best_path(model: CMDP, resource: SingleResource, monitor: ResourceMonitor, d
     >>> best_path(model, SingleResource(cost, np.full(3, -50)), ResourceMonitor()).value
     220.0
     """
+    known: Path | None = None
+    if model.n_states == 1:
+        known, proved = best_choice(model, resource, monitor, drift)
+        if known is not None and proved:
+            return known
     search = _Search(model, resource, monitor, drift)
     if not search.feasible:
-        return Path(-np.inf, np.full(model.horizon, -1), (0,) * model.horizon, -np.inf, -np.inf)
+        return Path.none(model.horizon)
+    if known is not None and known.value > search.value:
+        search.begin_with(known)
     width, stopped = _WIDTH, ""
     try:
         while search.bound > search.value + search.tolerance:
@@ -155,7 +139,7 @@ class _Search:
         self._reward_H = np.empty(model.horizon)
         # equal bounds that are rounded outward can differ by as much as that adds in all steps
         self._same = SAME_POINT + 16 * ROUNDOFF * (model.horizon + 4)
-        self._unit = model.reward_unit if drift == 0 else 0.0
+        self._unit = reward_unit(self._arrays.row_reward, model.horizon) if drift == 0 else 0.0
         self.row_H, self.size_H = np.full(model.horizon, -1), np.zeros(model.horizon, np.int64)
         self._used = 0.0
         self._prepare()
@@ -185,6 +169,11 @@ class _Search:
         self.prices = kernels.Prices(*arrays)
         self._monitor.release((4 * _PRICES - 3 * count) * 8 * self.bounds.need_HS.size)
         self.tolerance = self._below_unit(tolerance)
+
+    def begin_with(self, path: Path) -> None:
+        """Begin with a path that is better than the one found."""
+        self.value, self.row_H[:] = path.value, path.row_H
+        self.tolerance = self._tolerance()
 
     def _tolerance(self) -> float:
         """Return by how much a path may be better than the best one known and still count as equal to it."""

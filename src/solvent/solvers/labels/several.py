@@ -25,10 +25,12 @@ from numpy.typing import NDArray
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import SolventError
 from solvent.solvers.accuracy import AGREEMENT, ROUNDOFF, SAME_POINT
+from solvent.solvers.arrays import read_only
 from solvent.solvers.labels import several_kernels as kernels
+from solvent.solvers.labels.knapsack_kernels import reward_unit
 from solvent.solvers.labels.network import PathNetwork
 from solvent.solvers.labels.network_kernels import Amounts
-from solvent.solvers.labels.search import Path
+from solvent.solvers.labels.path import Path
 from solvent.solvers.problem import Problem
 from solvent.solvers.reduction.layers import grown
 
@@ -322,11 +324,9 @@ class SeveralSearch:
 def _grain(problem: Problem) -> float:
     """Return a number that divides all rewards, if all their sums are exact in floats; else 0."""
     model = problem.model
-    unit = model.reward_unit
-    if unit == 0:
-        return 0.0
     every = model.row_reward if model.end_reward is None else np.append(model.row_reward, model.end_reward)
-    return unit * max(int(np.gcd.reduce((every / unit).astype(np.int64))), 1)
+    unit = float(reward_unit(read_only(every), model.horizon + (model.end_reward is not None)))
+    return unit * max(int(np.gcd.reduce((every / unit).astype(np.int64))), 1) if unit else 0.0
 
 
 def _candidates(room: int, sides: int) -> kernels.Candidates:

@@ -37,7 +37,7 @@ class LabelsSolver:
             return Refusal("a model without randomness", found, other)
         if not problem.limits.resources:
             return Refusal("a limited resource", "no limits", 'use method="reduction"')
-        if len(model.start_states) > 1:
+        if isinstance(model.start, dict) and len(model.start_states) > 1:
             return Refusal("one first state", f"a distribution over {len(model.start_states)} states", other)
         if problem.lumped:
             # its policy would need one action for costs that are counted differently
@@ -89,8 +89,8 @@ class LabelsSolver:
         stats = Stats(0.0, sum(path.sizes), path.sizes, None, monitor.peak, "labels", amounts, problem.most_amounts)
         if path.value == -np.inf:
             return Answer.infeasible(self.name, stats, problem)
-        taken = path.row_H[path.row_H >= 0]
-        counted_HD = peak_HD = trough_HD = _running(lattice.accounts, lattice.cost_OD[taken], model.horizon)
+        taken = path.row_H if path.row_H[-1] >= 0 else path.row_H[path.row_H >= 0]
+        counted_HD = peak_HD = trough_HD = _running(lattice.accounts, lattice.cost_OD.take(taken, 0), model.horizon)
         if not problem.is_exact:
             truth = problem.truth
             peak_HD = _running(truth.high_accounts, truth.high_OD[taken], model.horizon)

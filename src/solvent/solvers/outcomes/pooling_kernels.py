@@ -9,6 +9,8 @@ from solvent.core.jit import jit
 #: The largest relative difference between a joint probability and the product of its marginals, or between the
 #: probabilities of two cost distributions that count as equal.
 ROUNDING = 1e-14
+#: Number of amounts of a state that are summed at a time.
+TILE = 1024
 
 
 @jit(inner=True)
@@ -122,34 +124,98 @@ def factor_rows(model, cost, most_costs, out_rows, halt):
     return n_known
 
 
-@jit
-def average(
-    need_S, top_S, offset_S, distribution_indptr, distribution_cost, distribution_probability, value, out_value_L, halt
-):
-    """Write the values themselves to row 0, and their averages over each cost distribution to the rows below.
+@jit(inner=True, forceinline=True)
+def add_shifted(value, place, weight, first, end, base, begin, stop, start_value, out, out_at):
+    """Write a constant plus a weighted sum of shifted values, each sum in the order of its terms.
 
-    In row `k + 1`, an entry is the value of having the largest cost of distribution `k`, which comes first, left on top
-    of the amount. Rows of `out_value_L` may be longer than `value`. Returns early once `halt[0]` is set.
+    Parameters
+    ----------
+    value : ndarray of float64
+    place : ndarray of int64
+        Shift of term k, at position k - `base`.
+    weight : ndarray of float64
+    first, end : int
+        The terms.
+    base, begin, stop : int
+        Entry `out_at` + i - `begin` of `out` is the sum over k of `weight[k] * value[place[k - base] + i]`, for i from
+        `begin` to `stop` - 1.
+    start_value : float
+    out : ndarray of float64
+    out_at : int
     """
-    for i in range(value.shape[0]):
-        out_value_L[0, i] = value[i]
-    for k in range(distribution_indptr.shape[0] - 1):
-        first = distribution_indptr[k]
-        for s in range(need_S.shape[0]):
-            width = top_S[s] - need_S[s] + 1
-            if width <= 0:
-                continue
-            base = offset_S[s]
-            for i in range(base, base + width):
-                out_value_L[k + 1, i] = distribution_probability[first] * value[i]
-            for c in range(first + 1, distribution_indptr[k + 1]):
-                if halt[0]:
-                    return
-                p = distribution_probability[c]
-                saved = min(distribution_cost[first] - distribution_cost[c], width)
-                for i in range(base, base + width - saved):
-                    out_value_L[k + 1, i] += p * value[i + saved]
-                # above the top, values are constant
-                flat = p * value[base + width - 1]
-                for i in range(base + width - saved, base + width):
-                    out_value_L[k + 1, i] += flat
+    count, k, to = np.uintp(stop - begin), first, np.uintp(out_at)
+    # several terms in one pass, so that sums are stored less often
+    if end - k >= 3:
+        p0, p1, p2 = weight[k], weight[k + 1], weight[k + 2]
+        i0 = np.uintp(place[k - base] + begin)
+        i1 = np.uintp(place[k + 1 - base] + begin)
+        i2 = np.uintp(place[k + 2 - base] + begin)
+        for i in range(count):
+            out[to + i] = start_value + p0 * value[i0 + i] + p1 * value[i1 + i] + p2 * value[i2 + i]
+        k += 3
+    elif end - k == 2:
+        p0, p1 = weight[k], weight[k + 1]
+        i0, i1 = np.uintp(place[k - base] + begin), np.uintp(place[k + 1 - base] + begin)
+        for i in range(count):
+            out[to + i] = start_value + p0 * value[i0 + i] + p1 * value[i1 + i]
+        k += 2
+    elif k < end:
+        p0, i0 = weight[k], np.uintp(place[k - base] + begin)
+        for i in range(count):
+            out[to + i] = start_value + p0 * value[i0 + i]
+        k += 1
+    else:
+        for i in range(count):
+            out[to + i] = start_value
+    while end - k >= 4:
+        p0, p1, p2, p3 = weight[k], weight[k + 1], weight[k + 2], weight[k + 3]
+        i0 = np.uintp(place[k - base] + begin)
+        i1 = np.uintp(place[k + 1 - base] + begin)
+        i2 = np.uintp(place[k + 2 - base] + begin)
+        i3 = np.uintp(place[k + 3 - base] + begin)
+        for i in range(count):
+            total = out[to + i] + p0 * value[i0 + i] + p1 * value[i1 + i]
+            out[to + i] = total + p2 * value[i2 + i] + p3 * value[i3 + i]
+        k += 4
+    while k < end:
+        p0, i0 = weight[k], np.uintp(place[k - base] + begin)
+        for i in range(count):
+            out[to + i] += p0 * value[i0 + i]
+        k += 1
+
+
+@jit(inline="always")
+def average_state(base, width, flat, indptr, saved, probability, out, stride):
+    """Write the averages of the values of a state over each cost distribution.
+
+    Parameters
+    ----------
+    base, width : int
+        Where the values of the state begin, and their number.
+    flat : int
+        From this position on, counted from `base`, values do not change.
+    indptr, saved, probability : ndarray
+        Costs of each distribution, which begin with the largest one: by how much each is less, and its probability.
+    out : ndarray of float64
+        The values and, after each `stride` entries, the averages over the next distribution. An average is the value of
+        having the largest cost of its distribution left on top of the amount.
+    stride : int
+    """
+    top = out[base + flat]
+    for k in range(indptr.shape[0] - 1):
+        first, end, out_base = indptr[k], indptr[k + 1], (k + 1) * stride + base
+        # up to `safe`, nothing beyond the values of the state is read
+        safe, constant = flat, 0.0
+        for c in range(first, end):
+            safe = min(safe, width - saved[c])
+            constant += probability[c] * top
+        for begin in range(0, safe, TILE):
+            at, stop = base + begin, base + min(begin + TILE, safe)
+            add_shifted(out, saved, probability, first, end, np.int64(0), at, stop, 0.0, out, out_base + begin)
+        for i in range(max(safe, 0), flat):
+            new = 0.0
+            for c in range(first, end):
+                new += probability[c] * out[base + min(i + saved[c], flat)]
+            out[out_base + i] = new
+        for i in range(np.uintp(out_base + flat), np.uintp(out_base + width)):
+            out[i] = constant
