@@ -114,7 +114,7 @@ def brute(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_every_method_is_a_solver_of_its_name() -> None:
-    assert registry.names()[:3] == ("reduction", "frontier", "labels")
+    assert registry.names()[:4] == ("reduction", "frontier", "grid", "labels")
     summaries = registry.summaries()
     assert list(summaries) == [registry.AUTO, *registry.names()]
     for name in registry.names():

@@ -94,6 +94,7 @@ class SeveralSearch:
         # equal bounds that are rounded outward can differ by as much as that adds in all steps
         self._same = SAME_POINT + 16 * ROUNDOFF * (levels + 4) * (sides + 3)
         taken = (24 * sides + 9 + (24 + 8 * sides) * _SLOTS + 49) * places + 8 * len(net.network.row_reward)
+        taken += 32 * len(net.network.tail)
         monitor.reserve(taken, "bounds per place")
         self._held = net.bytes + taken
         least, safe, settled = np.empty((3, places, sides), np.int64)
@@ -311,10 +312,13 @@ class SeveralSearch:
         return Path(value, row_H, tuple(sizes.tolist()), lower, upper, stopped)
 
     def _most_gained(self) -> float:
-        """Return an upper bound on the sum of the positive rewards of any path."""
-        model = self._model
-        gained = float(np.maximum(model.row_reward, 0).max(initial=0.0)) * self._longest
-        return (gained + self._end_size) * (1 + 2.0**-40)
+        """Return an upper bound on the sum of the positive rewards of any path on the arcs that remain."""
+        network = self._net.network
+        counts = network.arc_end - network.arc_indptr
+        # arcs, in a row without gaps
+        arc = np.arange(int(counts.sum())) + np.repeat(network.arc_indptr - (np.cumsum(counts) - counts), counts)
+        largest = float(network.row_reward[network.row[arc]].max(initial=0.0))
+        return (largest * self._longest + self._end_size) * (1 + 2.0**-40)
 
 
 def _grain(problem: Problem) -> float:
