@@ -9,6 +9,7 @@ time, so that little has been expanded in vain. If that never happens, the layer
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvent.solvers.base import Run
 from solvent.solvers.bounds.arrays import Bounds
@@ -49,11 +50,12 @@ def reduce_if_cheaper(problem: Problem, run: Run, layout: BoxLayout) -> Reductio
         return None
     steps = StepArrays(model, problem.lattice, bounds, monitor)
     layers, done = [steps.first_layer()], 0.0
+    evaluations = np.concatenate([[0], np.cumsum(_evaluations(steps))])
     for h in range(model.horizon):
         monitor.check_time()
         monitor.tell("forward", h, model.horizon, nodes=len(layers[-1]))
-        outcomes_S = np.diff(model.outcome_indptr[model.row_indptr_at(h)])
-        work = _NODE_WORK * float((np.diff(layers[-1].indptr) * outcomes_S).sum())
+        evaluations_S = np.diff(evaluations[model.row_indptr_at(h)])
+        work = _NODE_WORK * float((np.diff(layers[-1].indptr) * evaluations_S).sum())
         done += work
         if box_work <= max(done, work * (model.horizon - h)):
             steps.release()
@@ -63,3 +65,12 @@ def reduce_if_cheaper(problem: Problem, run: Run, layout: BoxLayout) -> Reductio
         if h + 1 < model.horizon:
             layers.append(next_layer(steps, h, layers[-1], monitor))
     return finish(steps, layers, monitor)
+
+
+def _evaluations(steps: StepArrays) -> NDArray[np.int64]:
+    """Return the number of evaluations of each row at a node, shape (R,), where independent costs are averaged apart."""
+    rows, counts = steps.independent, np.diff(steps.model.outcome_indptr)
+    pooled = np.flatnonzero(rows.distribution >= 0)
+    if steps.grid.size and len(pooled):
+        counts[pooled] = rows.next_count[pooled] + np.diff(rows.costs.indptr)[rows.distribution[pooled]]
+    return counts
