@@ -68,7 +68,7 @@ def reduce_if_cheaper(problem: Problem, run: Run, layout: BoxLayout) -> Reductio
 
 
 def _evaluations(steps: StepArrays) -> NDArray[np.int64]:
-    """Return the number of evaluations of each row at a node, shape (R,), where independent costs are averaged apart."""
+    """Return the evaluations of each row at a node, shape (R,), where independent costs are averaged apart."""
     rows, counts = steps.independent, np.diff(steps.model.outcome_indptr)
     pooled = np.flatnonzero(rows.distribution >= 0)
     if steps.grid.size and len(pooled):
