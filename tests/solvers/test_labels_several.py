@@ -210,7 +210,7 @@ def test_steps_matter_where_a_cycle_can_help_or_a_path_can_end_anywhere():
 
 def test_kernels_get_arrays_of_one_layout():
     """Arrays in another order would be other types, for which kernels are compiled once more."""
-    models = [random_paths(9, 12, 3, 1, cyclic=True), random_paths(9, 12, 3, 1, cyclic=False), knapsack(5, 3, 1)]
+    models = [*(random_paths(25, 90, 3, 1, cyclic=cyclic) for cyclic in (True, False)), knapsack(5, 3, 1)]
     for model in models:
         found = network(model, dict.fromkeys(model.resources, 9))
         arrays = [array for array in (*found.network, *found.sides) if isinstance(array, np.ndarray)]
