@@ -208,6 +208,15 @@ def test_steps_matter_where_a_cycle_can_help_or_a_path_can_end_anywhere():
     assert solve(ring(20, reward=1), {"fuel": 30, "time": 30}, method="labels").value == 12
 
 
+def test_kernels_get_arrays_of_one_layout():
+    """Arrays in another order would be other types, for which kernels are compiled once more."""
+    models = [*(random_paths(25, 90, 3, 1, cyclic=cyclic) for cyclic in (True, False)), knapsack(5, 3, 1)]
+    for model in models:
+        found = network(model, dict.fromkeys(model.resources, 9))
+        arrays = [array for array in (*found.network, *found.sides) if isinstance(array, np.ndarray)]
+        assert all(array.flags.c_contiguous for array in arrays)
+
+
 def test_waiting_at_a_start_beyond_the_limits():
     b = CMDP.builder(horizon=3, start="a", resources=["x", "y"], budget={"x": 1, "y": 5})
     b.add("a", "wait", outcomes=[(1, "a")])

@@ -135,7 +135,7 @@ class PathNetwork:
         last_limited = len(finite) - 1 - np.argmax((finite != MINUS_INFINITY)[::-1], axis=0)
         final_K = finite[last_limited, np.arange(len(sides.sign))]
         made = kernels.Sides(
-            np.array(limit_LK), np.array(end_limit_LK), sides.initial_K, sides.floor_K,
+            np.array(limit_LK, order="C"), np.array(end_limit_LK, order="C"), sides.initial_K, sides.floor_K,
             sides.ceiling_K, final_K, last_K,
         )  # fmt: skip
         return cls(network, made, sides.resource, wait_of_state, kept + taken)
