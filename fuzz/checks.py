@@ -46,6 +46,7 @@ from fuzz.problems import Distribution, Limit, Number, Problem
 from fuzz.transforms import Relation
 from solvent.errors import LatticeOverflowError, LimitError, ModelError, SolventError
 from solvent.model.budget import resolve
+from solvent.model.lattice import Lattice
 
 #: By contract, bounds of an optimal answer are no further apart than this, relative to the scale of the optimum.
 WIDTH = Fraction(1, 10**9)
@@ -200,7 +201,13 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
         yield Run("frontier", options={"method": "frontier"})
         yield Run("frontier, points", options={"method": "frontier"}, settings={"frontier.bounds.DENSE_WIDTH": -1})
         yield Run("frontier, arrays", options={"method": "frontier"}, settings={"frontier.bounds.DENSE_FROM": 0})
-    if case.certain:
+    if case.limits.resources:
+        boxes = {"method": "grid", "memory_limit": "200MB"}
+        yield Run("grid", options=boxes)
+        yield Run("grid, threads", options=boxes, settings={"grid.sweep._PARALLEL_FROM": 0})
+        layers = {"grid.solver._SMALL_STEP": 0.0, "grid.choice._NODE_WORK": rng.choice([0.01, 1.0, 100.0])}
+        yield Run("auto, layers or boxes", settings=layers | {"grid.choice._SCAN_WORK": 0.0})
+    if case.certain and case.limits.resources:
         yield Run("labels", options={"method": "labels"})
         narrow = {
             "labels.several._WIDTH": 1,
@@ -293,6 +300,9 @@ def _has_reason(case: Case, run: Run, error: SolventError) -> bool:
         return case.overflows()
     if case.reward_reach > 1e306:
         return isinstance(error, ModelError)
+    if run.options.get("method") == "grid" and "few enough for a grid" in str(error):
+        ticks_D = np.abs(Lattice.fit(case.model, case.limits).cost_OD.astype(float)).max(axis=0, initial=0.0)
+        return bool(np.prod(2 * case.model.horizon * ticks_D + 1) > 1e15)
     if isinstance(error, ModelError) and run.options.get("approximation") == "relative":
         limits = case.limits
         if any(limit == 0 for d in range(len(limits.resources)) for limit in limits.distinct(d)):
@@ -341,7 +351,7 @@ def check_solution(case: Case, run: Run, solution: Any, ledger: Ledger) -> None:
 
 def _allowed_status(run: Run) -> set[str]:
     options = run.options
-    stopped = {"limit"} if "time_limit" in options else set()
+    stopped = {"limit"} if "time_limit" in options or "memory_limit" in options else set()
     if "gap" in options:
         return {"optimal", "within_gap", "infeasible"} | stopped | ({"feasible"} if stopped else set())
     if options.get("approximation") in ("additive", "relative"):
@@ -898,7 +908,7 @@ def _check_scaled(case: Case, run: Run, ledger: Ledger) -> None:
         return  # products may be subnormal, where a power of two is not exact
     exponent = run.options["exponent"]
     methods = ["reduction", *(["frontier"] if case.one_sided else [])]
-    methods += ["labels"] if case.certain else []
+    methods += ["labels"] if case.certain and case.limits.resources else []
     changed = scaled(case.problem, exponent)
     for method in methods:
         if run.options.get("method", method) != method:  # repeats a comparison by another method

@@ -259,7 +259,7 @@ class _Side:
         if self.continuous:
             return False
         if method == "labels":
-            return all(len(row.outcomes) == 1 for row in problem.rows)
+            return bool(self.limited) and all(len(row.outcomes) == 1 for row in problem.rows)
         if method in ("frontier", "points"):
             limits = [problem.limits[name] for name in self.limited]
             return len(limits) == 1 and (_is_open(limits[0].upper) or _is_open(limits[0].lower))

@@ -22,7 +22,7 @@ from solvent.model import instances
 
 SOURCE = Path(solvent.__file__).parent
 #: Large enough for several threads, as frontiers and as layers of nodes.
-LARGE = instances.fuel_grid(8, horizon=24, tank=3500, thirst=(("3/4", 97), ("1/4", 211)), refill=500)
+LARGE = instances.fuel_grid(8, horizon=24, tank=7500, thirst=(("3/4", 97), ("1/4", 211)), refill=500)
 SMALL = instances.fuel_grid(3)
 
 needs_fork = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="there is no fork here")

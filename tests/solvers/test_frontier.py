@@ -77,8 +77,8 @@ def test_it_takes_several_resources_if_one_is_limited():
 def test_auto_takes_what_fits():
     assert solve(instances.knapsack([1], [1], 1)).method == "labels"
     assert solve(instances.fuel_grid(3)).method in ("frontier", "reduction")
-    assert solve(instances.partition([1, 1])).method == "reduction"
-    assert solve(catalog.tenths(3, 1, None), Budget(upper=3, lower=0)).method == "reduction"
+    assert solve(instances.partition([1, 1])).method == "labels"
+    assert solve(instances.fuel_grid(3), Budget(upper=12, lower=0)).method == "grid"
 
 
 @given(strategies.models(min_resources=1, max_resources=1), st.data())

@@ -75,7 +75,7 @@ add_command(
     "solvent frontier van.yaml --resource fuel --max-budget 60",
     "solvent frontier van.yaml --max-budget 60 --csv van.csv --plot van.png",
     "solvent frontier van.yaml --vary remaining --budget fuel=30",
-    "solvent frontier drone.yaml -r battery -r risk --max-budget risk=1 --plot drone.png",
+    "solvent frontier drone.yaml -r battery -r risk --ignore-limits --max-budget risk=1 --plot drone.png",
 )
 add_command(
     app,

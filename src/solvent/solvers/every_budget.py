@@ -136,8 +136,8 @@ def frontier(
                 return _surface(model, names, largest, vary, budget, spent, ignore_limits, monitor)
             return _curve(model, names[0], largest, vary, budget, spent, ignore_limits, monitor)
     except LimitReached as reached:
-        what = "curve" if len(names) == 1 else "surface"
-        raise LimitError(f"the {what} was not finished: {reached}; raise the limit or lower max_budget") from None
+        what, also = ("curve", "") if len(names) == 1 else ("surface", ", or round costs up to fewer digits")
+        raise LimitError(f"the {what} was not finished: {reached}; raise the limit or lower max_budget{also}") from None
 
 
 def _curve(
@@ -157,7 +157,9 @@ def _curve(
     own = model.budget if budget is None else read_budgets(budget, model.resources, model.horizon)
     ignored = ignored_limits(own, name)
     if ignored and not ignore_limits:
-        _refuse(ignored[0], f"a model whose own budget is one anytime limit on {name}, or none", "curve")
+        _refuse(
+            ignored[0], f"a model whose own budget is one anytime limit on {name}, or none", "curve", _cut(own, name)
+        )
     refuse_continuous(model, [name], "a curve")
     initial = Fraction(0) if vary == "remaining" else read_spent(model, spent)[name]
     return curve_of(model, name, largest.get(name), vary, own, initial, monitor)
@@ -195,15 +197,24 @@ def _surface(
     return surface_of(model, names, largest, vary, start, tuple(ignored), monitor)
 
 
-def _refuse(found: str, expected: str, what: str) -> None:
+def _refuse(found: str, expected: str, what: str, also: str = "") -> None:
     """Raise the error about a limit that policies of a curve or a surface would break."""
     raise ModelError(
         "frontier",
         expected,
         found,
-        "use solve(model, budget) for single budgets, which keeps it; with ignore_limits=True, policies of the "
+        f"use solve(model, budget) for single budgets, which keeps it{also}; with ignore_limits=True, policies of the "
         f"{what} can break it",
     )
+
+
+def _cut(own: Mapping[str, Budget] | None, name: str) -> str:
+    """Return a hint that a cut through a surface keeps the limits of other resources, if all of these are plain."""
+    limited = {other: each for other, each in (own or {}).items() if is_limited(each)}
+    if set(limited) <= {name} or not all(map(is_plain, limited.values())):
+        return ""
+    names = [name, *(other for other in limited if other != name)]
+    return f", or frontier(model, {names!r}).curve({name!r}, at=...), which keeps the limits of the others"
 
 
 def _refuse_saturation(model: CMDP, names: tuple[str, ...]) -> None:

@@ -206,7 +206,8 @@ def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) 
     ]
     if curve.least_budget is None:
         kept = "no policy keeps" if curve.vary == "budget" else "no policy is safe with"
-        head = headline("infeasible", BAD, f"{kept} {amounts.one} up to {largest}; solvent solve tells why")
+        why = "solvent solve tells why" if curve.flat_beyond else "a larger --max-budget may be feasible"
+        head = headline("infeasible", BAD, f"{kept} {amounts.one} up to {largest}; {why}")
         return group(head, facts_grid(ignored))
     head = headline(
         "frontier",

@@ -43,7 +43,9 @@ def surface_text(surface: Surface, width: int, *, verbose: bool = False) -> Rend
     every = f"budget of {ends}" if surface.vary == "budget" else f"amount of {ends} remaining at the start"
     if not surface.least_budgets:
         kept = "no policy keeps" if surface.vary == "budget" else "no policy is safe with"
-        head = headline("infeasible", BAD, f"{kept} any {every}; solvent solve tells why")
+        complete = all(surface.flat_beyond.values())
+        why = "solvent solve tells why" if complete else "a larger --max-budget may be feasible"
+        head = headline("infeasible", BAD, f"{kept} any {every}; {why}")
         return group(head, facts_grid(limits))
     head = headline("surface", GOOD, f"the best value for every {every}: {_points(len(surface))}")
     least = [_budgets_text(surface, budgets) for budgets in surface.least_budgets[:_MAX_LEAST]]

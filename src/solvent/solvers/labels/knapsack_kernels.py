@@ -453,7 +453,6 @@ def pack(items, same, room_for, out, halt):
         over_N[h], kept_N[h] = most, least
         over_spent += cost[most]
         kept_spent += cost[least]
-        facts[REWARD] += max(row_reward[most], 0.0)
         n_steps, n_rows = h + 1, n_rows + (end - begin)
     least_left, at_end = MINUS_INFINITY, MINUS_INFINITY
     for h in range(horizon):
@@ -466,6 +465,12 @@ def pack(items, same, room_for, out, halt):
     if kept_spent > limit:
         return NONE
     facts[UNIT] = reward_unit(row_reward, horizon)
+    for h in range(n_steps):
+        best, others = 0.0, kept_spent - cost[kept_N[h]]
+        for r in range(row_indptr[table_of_step[h]], row_indptr[table_of_step[h] + 1]):
+            if cost[r] <= limit - others:  # rows that no choice within the limit has do not count
+                best = max(best, row_reward[r])
+        facts[REWARD] += best
     if over_spent <= limit:
         for h in range(n_steps):
             row_H[h] = over_N[h]

@@ -44,8 +44,9 @@ from solvent.solvers.transforms.rounding import RoundedCosts, finest_lengths
 
 #: Bytes for trying the exact problem first, since many are small even if their costs are fine.
 _FIRST_TRY = 12_000_000
-#: With several resources, that is divided by this number, as rounded ones take less time.
-_OF_SEVERAL = 4
+#: With several resources, that is divided by this number, as rounded problems take less time; without randomness, it is
+#: multiplied by another one, as a search with bounds is likely to end.
+_OF_SEVERAL, _OF_CERTAIN = 4, 6
 #: Amounts per resource in the first round: one resource, or several.
 _FIRST_AMOUNTS = (512, 24)
 #: A length is no longer halved if the last halving left more than this share of the gap.
@@ -189,7 +190,9 @@ def _rounds(given: BudgetedModel, bracket: _Bracket) -> Iterator[int]:
 def _try_exactly(exact: Problem, bracket: _Bracket) -> int | None:
     """Solve the exact problem if it is small; returns the number of nodes, or None if it is not."""
     whole = bracket.monitor
-    size = _FIRST_TRY if exact.limits.is_one_sided else _FIRST_TRY // _OF_SEVERAL
+    size = _FIRST_TRY
+    if not exact.limits.is_one_sided:
+        size = _FIRST_TRY * _OF_CERTAIN if exact.model.is_deterministic else _FIRST_TRY // _OF_SEVERAL
     trial = whole.within(max(min(whole.room, size), 0))
     try:
         answer = solve_problem(exact, AUTO, Run(trial, SolverOptions(follow=_FOLLOW)))
