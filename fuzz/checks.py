@@ -205,8 +205,8 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
         boxes = {"method": "grid", "memory_limit": "200MB"}
         yield Run("grid", options=boxes)
         yield Run("grid, threads", options=boxes, settings={"grid.sweep._PARALLEL_FROM": 0})
-        layers = {"grid.solver._SMALL_STEP": 0.0, "grid.choice._NODE_WORK": rng.choice([0.01, 1.0, 100.0])}
-        yield Run("auto, layers or boxes", settings=layers | {"grid.choice._SCAN_WORK": 0.0})
+        layers = {"grid.solver._SMALL_STEP": 0, "grid.choice._NODE_WORK": rng.choice([0, 1, 100])}
+        yield Run("auto, layers or boxes", settings=layers | {"grid.choice._SCAN_WORK": 0})
     if case.certain and case.limits.resources:
         yield Run("labels", options={"method": "labels"})
         narrow = {

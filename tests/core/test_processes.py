@@ -19,10 +19,11 @@ import solvent
 from solvent.core import threads
 from solvent.core.interrupt import held_back, take_interrupt
 from solvent.model import instances
+from solvent.solvers.frontier import arrays, bounds
 
 SOURCE = Path(solvent.__file__).parent
 #: Large enough for several threads, as frontiers and as layers of nodes.
-LARGE = instances.fuel_grid(8, horizon=24, tank=7500, thirst=(("3/4", 97), ("1/4", 211)), refill=500)
+LARGE = instances.fuel_grid(8, horizon=24, tank=3500, thirst=(("3/4", 97), ("1/4", 211)), refill=500)
 SMALL = instances.fuel_grid(3)
 
 needs_fork = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="there is no fork here")
@@ -33,6 +34,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def pool(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start the pool of threads and let it work."""
     monkeypatch.setattr(threads, "_threads", 3)
+    monkeypatch.setattr(arrays, "_PARALLEL_FROM", 1000)
+    monkeypatch.setattr(bounds, "DENSE_FROM", 0)  # arrays rather than points
     threads._forget_pool()
     solve_large()
     assert threads._pool is not None

@@ -466,11 +466,15 @@ def pack(items, same, room_for, out, halt):
         return NONE
     facts[UNIT] = reward_unit(row_reward, horizon)
     for h in range(n_steps):
-        best, others = 0.0, kept_spent - cost[kept_N[h]]
+        best, beyond, others = -np.inf, -np.inf, kept_spent - cost[kept_N[h]]
         for r in range(row_indptr[table_of_step[h]], row_indptr[table_of_step[h] + 1]):
-            if cost[r] <= limit - others:  # rows that no choice within the limit has do not count
+            if cost[r] <= limit - others:
                 best = max(best, row_reward[r])
-        facts[REWARD] += best
+            else:
+                beyond = max(beyond, row_reward[r])
+        if beyond > best:  # the reward of a row that no choice within the limit has would widen the bounds
+            return UNFIT
+        facts[REWARD] += max(best, 0.0)
     if over_spent <= limit:
         for h in range(n_steps):
             row_H[h] = over_N[h]
