@@ -89,14 +89,14 @@ def _temporary(folder: Path) -> Iterator[_Temporary]:
         except FileExistsError:  # left by an earlier process with the same id
             continue
     try:
-        _lock(descriptor)
+        lock_file(descriptor)
         yield _Temporary(path, descriptor)
     finally:
         os.close(descriptor)
         path.unlink(missing_ok=True)
 
 
-def _lock(descriptor: int) -> bool:
+def lock_file(descriptor: int) -> bool:
     """Lock an open file until it is closed; return False if another process holds the lock."""
     try:
         import fcntl
@@ -151,7 +151,7 @@ def _is_alive(process: int) -> bool:
 def _remove_unless_locked(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     try:
-        if _lock(descriptor):
+        if lock_file(descriptor):
             path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)

@@ -70,6 +70,41 @@ def settle(error: BaseException | None) -> None:
         error.settle()
 
 
+class Terminated(SystemExit):
+    """SIGTERM was received."""
+
+
+class terminable:  # noqa: N801  # reads like a function
+    """Context in which SIGTERM raises `Terminated`, so that work can be saved, and then ends the process as usual.
+
+    Nothing changes if SIGTERM has a handler already, or in a thread other than the main one.
+    """
+
+    def __init__(self) -> None:
+        self._replaced = False
+
+    def __enter__(self) -> Self:
+        if _in_main_thread():
+            with contextlib.suppress(ValueError):  # only the main interpreter has handlers
+                if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+                    signal.signal(signal.SIGTERM, _raise_terminated)
+                    self._replaced = True
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if not self._replaced:
+            return
+        self._replaced = False
+        if signal.getsignal(signal.SIGTERM) == _raise_terminated:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if isinstance(error, Terminated):
+            signal.raise_signal(signal.SIGTERM)
+
+
+def _raise_terminated(number: int, frame: FrameType | None) -> None:
+    raise Terminated(128 + number)
+
+
 class _Held:
     """The handlers that were replaced, and the exception that is held back; used by the main thread only."""
 

@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.checkpoint import Checkpoint, Section
 from solvent.core.interrupt import HELD, check_interrupt, is_interruptible
 from solvent.core.logs import get_logger
 from solvent.core.memory import LOADING, free_memory, hard_memory, process_memory, trim_memory
@@ -164,6 +165,8 @@ class ResourceMonitor:
         When the computation began, by `time.perf_counter`.
     used, peak : int
         Bytes that are reserved now, and the most that were.
+    checkpoint : Checkpoint or None
+        Where finished parts of the work are saved.
 
     Examples
     --------
@@ -183,6 +186,8 @@ class ResourceMonitor:
     peak: int = 0
     clock: PreparationClock = field(default_factory=preparation_clock, repr=False)
     prepared: float = -1.0
+    checkpoint: Checkpoint | None = field(default=None, repr=False)
+    _postponed: bool = False
     _flag: NDArray[np.bool_] | None = field(default=None, repr=False)
     _alarm: _Alarm | None = field(default=None, repr=False)
     _free: int | None = None
@@ -253,8 +258,9 @@ class ResourceMonitor:
         """
         flag = self.halt if flag is None else flag
         part = ResourceMonitor(
-            self.seconds, size, self.sink, self.began, clock=self.clock, prepared=self.prepared, _flag=flag
-        )
+            self.seconds, size, self.sink, self.began, clock=self.clock, prepared=self.prepared, _flag=flag,
+            checkpoint=self.checkpoint,
+        )  # fmt: skip
         if self.seconds is None:
             # so that the clock is read, and no piece of work is long
             part.seconds = math.inf
@@ -272,9 +278,33 @@ class ResourceMonitor:
         size = _PIECE if always or self.seconds is not None else count
         return [(begin, min(begin + size, count)) for begin in range(0, count, max(size, 1))] or [(0, 0)]
 
+    def section(self, name: str, *content: Any) -> Section | None:
+        """Return the section of the checkpoint for a computation that `content` determines; None without checkpoint."""
+        return None if self.checkpoint is None else self.checkpoint.section(name, *content)
+
+    @property
+    def should_save(self) -> bool:
+        """Whether to save a section now: it is due, or the computation is about to be interrupted."""
+        if self.checkpoint is None:
+            return False
+        return self.checkpoint.due or HELD.error is not None or (self.left is not None and self.left <= 0)
+
+    @contextlib.contextmanager
+    def postponed(self) -> Iterator[None]:
+        """Postpone interrupts to the end of this context, where a section is in a state that can be saved.
+
+        A time limit is not postponed, because kernels that are halted leave incomplete results. Without a checkpoint,
+        interrupts are not postponed either.
+        """
+        before, self._postponed = self._postponed, self.checkpoint is not None
+        try:
+            yield
+        finally:
+            self._postponed = before
+
     def check_time(self) -> None:
         """Raise `LimitReached` if the time is up, or an interrupt that was held back."""
-        if HELD.error is not None:
+        if HELD.error is not None and not self._postponed:
             check_interrupt()
         if self.seconds is not None and (self.elapsed > self.seconds or (self._flag is not None and self._flag[0])):
             raise LimitReached(f"the time limit of {self.seconds:g} s was reached")
@@ -332,6 +362,12 @@ class ResourceMonitor:
         """Bytes that can still be reserved, as far as known."""
         ends = [end for end in (self.bytes, self._free) if end is not None]
         return min(ends, default=2**62) - self.used
+
+    def has_room_for(self, size: int) -> bool:
+        """Return whether this much memory can be reserved."""
+        if self.used + size > max(_ALWAYS_FREE, 2 * self._asked_at):
+            self._ask(self.used + size)
+        return size <= self.room
 
     def release(self, size: int) -> None:
         """Release reserved memory.

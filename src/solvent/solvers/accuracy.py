@@ -150,6 +150,12 @@ class Extremes:
         ends = ends[np.isfinite(ends)]
         return cls(top, bottom, reward, float(ends.max(initial=0.0)), float(ends.min(initial=0.0)), has_ends=True)
 
+    def add(self, step: int, found: NDArray[np.float64]) -> None:
+        """Extend those of a step to the largest value, the smallest value and the largest reward of some of its nodes."""
+        self.top[step] = max(self.top[step], found[0])
+        self.bottom[step] = min(self.bottom[step], found[1])
+        self.reward[step] = max(self.reward[step], found[2])
+
     def above(self, value: float, rounding: Rounding, *, same: float = 0.0, resolution: float = 0.0) -> float:
         """Return an upper bound on the optimum minus a value computed for the start.
 

@@ -101,6 +101,8 @@ class SolverOptions:
         Bounds on amounts outside which nodes are known to be dead ends; the reduction leaves these out.
     unfinished : bool
         Whether the best policy so far is returned if a limit ends the search; otherwise `LimitReached` is raised.
+    spill : bool
+        Whether values that do not fit into memory are kept on disk.
     """
 
     arrays: bool | None = None
@@ -109,6 +111,7 @@ class SolverOptions:
     prune: bool = True
     within: Interval | None = None
     unfinished: bool = False
+    spill: bool = False
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def _exactly(given: BudgetedModel, request: Request, monitor: ResourceMonitor) -
     try:
         problem = transform.apply(given, monitor)
         answer = solve_problem(
-            problem, request.method, Run(monitor, SolverOptions(prune=request.prune, unfinished=request.unfinished))
+            problem, request.method, Run(monitor, SolverOptions(prune=request.prune, unfinished=request.unfinished, spill=True))
         )
     except REACHED as reached:
         return stopped(given, request.method, monitor, reason_of(reached))

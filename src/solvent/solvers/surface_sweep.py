@@ -25,7 +25,8 @@ from solvent.errors import LatticeOverflowError
 from solvent.model.amounts import format_amount
 from solvent.solvers.accuracy import SAME_POINT
 from solvent.solvers.bounds.bounds import Interval, bounds_of
-from solvent.solvers.grid.sweep import Swept, sweep_starts
+from solvent.solvers.grid.sweep import sweep_starts
+from solvent.solvers.grid.swept import Swept
 from solvent.solvers.problem import Problem
 from solvent.solvers.registry import get
 from solvent.solvers.starts import expectations_error, expected_values

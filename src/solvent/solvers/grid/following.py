@@ -13,11 +13,11 @@ from solvent.solvers.accuracy import Followed
 from solvent.solvers.arrays import read_only
 from solvent.solvers.grid import kernels
 from solvent.solvers.grid.arrays import FollowedSteps, ReachedCells
-from solvent.solvers.grid.sweep import Swept
+from solvent.solvers.grid.swept import Swept
 from solvent.solvers.problem import Problem, TrueCosts
 from solvent.solvers.reduction.arrays import OutcomeCosts, TrueTicks
 from solvent.solvers.reduction.following import true_ticks
-from solvent.solvers.reduction.layers import grown
+from solvent.solvers.reduction.layers import grown, power_of_two
 
 #: Number of cells that there is room for at first.
 _ROOM = 1 << 12
@@ -96,28 +96,39 @@ def follow(problem: Problem, swept: Swept, monitor: ResourceMonitor) -> Trace:
     cells.cell[:count] = boxes.cell[0, starts] + at
     accounts = problem.truth.high_accounts.initial_D, problem.truth.low_accounts.initial_D
     cells.most_ND[:count], cells.least_ND[:count] = (initial[layout.order] for initial in accounts)
-    n_slots = int(layout.sizes.cells_H[:-1].max())
     costs = OutcomeCosts(layout.costs, truth)
     indptr_H = np.zeros(horizon + 1, np.int64)
-    with monitor.borrowed(4 * n_slots, "cells that the policy reaches"):
-        slots = np.full(n_slots, -1, np.int32)
-        h = 0
-        while True:
-            h, count = kernels.follow_steps(
-                h, count, layout.arrays, costs, boxes, swept.runs, slots, cells, indptr_H, steps, monitor.halt
-            )
-            monitor.check_time()
-            if h == horizon:
-                break
+    most_cells = int(layout.sizes.cells_H[:-1].max())
+    slots = _empty_slots(min(2 * room, most_cells), monitor)
+    h = 0
+    while h < horizon:
+        runs, stop = swept.runs.from_step(h)
+        reached, count = kernels.follow_steps(
+            h, stop, count, layout.arrays, costs, boxes, runs, slots, cells, indptr_H, steps, monitor.halt
+        )
+        monitor.check_time()
+        h = reached
+        if reached < stop:
             monitor.reserve(2 * room * bytes_per_cell, "cells that the policy reaches")
             cells = ReachedCells(*(grown(each, 2 * room) for each in cells))
             monitor.release(room * bytes_per_cell)
             room *= 2
+            if len(slots) < min(2 * room, most_cells):
+                monitor.release(slots.nbytes)
+                slots = _empty_slots(min(2 * room, most_cells), monitor)
+    monitor.release(slots.nbytes)
     indptr_H[horizon] = count
     rows = cells.row[:count]
     earned = earned.along(model, lambda: [rows])
     back = layout.restored
     return Trace(cells, indptr_H, back(steps.peak_HD), back(steps.trough_HD), earned)
+
+
+def _empty_slots(size: int, monitor: ResourceMonitor) -> NDArray[np.int32]:
+    """Return an empty hash table with at least `size` places, after reserving memory for it."""
+    length = power_of_two(size)
+    monitor.reserve(4 * length, "cells that the policy reaches")
+    return np.full(length, -1, np.int32)
 
 
 def _ordered_truth(truth: TrueCosts, order: NDArray[np.int64]) -> TrueTicks:

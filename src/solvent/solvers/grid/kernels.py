@@ -64,18 +64,17 @@ def _stored(width_D, pitch):
 
 
 @jit
-def fill_boxes(begin, model, costs, limits, bounds, start, out_boxes, out_sizes, halt):
-    """Write the boxes of all steps from `begin` on, by following the amounts that can be reached from there.
+def fill_boxes(model, costs, limits, bounds, start, out_boxes, out_sizes, halt):
+    """Write the boxes of all steps, by following the amounts that can be reached.
 
     Parameters
     ----------
-    begin : int
     model : ModelArrays
     costs : TickCosts
     limits : LimitArrays
     bounds : Bounds
     start : Reach
-        Amounts before step `begin`.
+        Amounts before the first step.
     out_boxes : Boxes
         Without positions in steps of more than `MOST_CELLS` values.
     out_sizes : BoxSizes
@@ -89,7 +88,7 @@ def fill_boxes(begin, model, costs, limits, bounds, start, out_boxes, out_sizes,
     row_low_D, row_high_D = np.empty(n_resources, np.int64), np.empty(n_resources, np.int64)
     from_D, to_D = np.empty(n_resources, np.int64), np.empty(n_resources, np.int64)
     out_boxes.arrival_low[:], out_boxes.arrival_width[:] = PLUS_INFINITY, 0
-    for h in range(begin, n_layers):
+    for h in range(n_layers):
         out_low_SD, out_width_SD, cell = out_boxes.low[h], out_boxes.width[h], out_boxes.cell[h]
         total = work = 0.0
         pitch = np.int64(1)
@@ -547,6 +546,15 @@ def sweep_steps(begin, stop, model, costs, limits, bounds, boxes, buffers, out_r
         out_runs.end_H[h] = made
 
 
+@jit
+def copy_blocks(value, offset, states, out_value, out_offset, out_states):
+    """Copy the values of some states, which are numbered differently on both sides."""
+    for i in range(states.shape[0]):
+        begin, to = offset[states[i]], out_offset[out_states[i]]
+        for k in range(offset[states[i] + 1] - begin):
+            out_value[to + k] = value[begin + k]
+
+
 @jit(inner=True)
 def _best_row(cell, start, row, begin, end):
     """Return the entry of the run, between two positions, that a number of an amount belongs to."""
@@ -560,21 +568,23 @@ def _best_row(cell, start, row, begin, end):
 
 
 @jit
-def follow_steps(h, count, model, costs, boxes, runs, slots, out_cells, out_indptr_H, out_followed, halt):
-    """Follow the best rows from a step on, with probabilities and bounds on true spending.
+def follow_steps(h, stop, count, model, costs, boxes, runs, slots, out_cells, out_indptr_H, out_followed, halt):
+    """Follow the best rows of some steps, with probabilities and bounds on true spending.
 
     Parameters
     ----------
-    h : int
-        The step to continue from.
+    h, stop : int
+        The step to continue from, and the step before which to stop.
     count : int
         Number of cells that are known so far, up to those of step `h`.
     model : ModelArrays
     costs : OutcomeCosts
     boxes : Boxes
     runs : StepRuns
+        Of at least these steps.
     slots : ndarray of int32
-        -1 for each cell of a step, and again at the end.
+        A hash table of cells: -1 everywhere, and again at the end. Its length is a power of two, and at least twice the
+        length of `out_cells` or as large as the number of cells of any step.
     out_cells : ReachedCells
         Those of step `h` are given.
     out_indptr_H : ndarray of int64, shape (H + 1,)
@@ -585,7 +595,7 @@ def follow_steps(h, count, model, costs, boxes, runs, slots, out_cells, out_indp
     Returns
     -------
     h : int
-        The step for which there was not enough space in `out_cells`; the number of steps if all were followed.
+        The step for which there was not enough space in `out_cells`; `stop` if all were followed.
     count : int
         Number of cells.
     """
@@ -594,7 +604,8 @@ def follow_steps(h, count, model, costs, boxes, runs, slots, out_cells, out_indp
     floor_D, ceiling_D = counted.floor_D, counted.ceiling_D
     index_D = np.empty(n_resources, np.int64)
     most_D, least_D = np.empty(n_resources, np.int64), np.empty(n_resources, np.int64)
-    while h < n_steps:
+    mask = slots.shape[0] - 1
+    while h < stop:
         begin, end = out_indptr_H[h], count
         final = h == n_steps - 1
         table = model.table_of_step[h] * n_states
@@ -605,7 +616,7 @@ def follow_steps(h, count, model, costs, boxes, runs, slots, out_cells, out_indp
             # in place of a row, -1 in terminal states
             r = cells.row[i] = model.row_indptr[table + s] + which - 1 if which > 0 else -1
             room += model.outcome_indptr[r + 1] - model.outcome_indptr[r] if which > 0 else 0
-        if not final and count + min(room, slots.shape[0]) > cells.cell.shape[0]:
+        if not final and count + min(room, boxes.cell[h + 1, n_states]) > cells.cell.shape[0]:
             return h, count
         for i in range(begin, end):
             if halt[0]:
@@ -646,9 +657,12 @@ def follow_steps(h, count, model, costs, boxes, runs, slots, out_cells, out_indp
                         followed.size[n_steps] += arriving * abs(model.end_value[after])
                     continue
                 cell += boxes.cell[h + 1, after]
-                j = slots[cell]
+                slot = cell & mask
+                while slots[slot] >= 0 and cells.cell[slots[slot]] != cell:
+                    slot = (slot + 1) & mask
+                j = slots[slot]
                 if j < 0:
-                    j = slots[cell] = count
+                    j = slots[slot] = count
                     count += 1
                     cells.cell[j], cells.state[j], cells.probability[j] = cell, after, 0.0
                     for d in range(n_resources):
@@ -658,7 +672,15 @@ def follow_steps(h, count, model, costs, boxes, runs, slots, out_cells, out_indp
                     cells.most_ND[j, d] = max(cells.most_ND[j, d], most_D[d])
                     cells.least_ND[j, d] = min(cells.least_ND[j, d], least_D[d])
         for j in range(end, count):
-            slots[cells.cell[j]] = -1
+            slot = cells.cell[j] & mask
+            while slots[slot] != j:
+                slot = (slot + 1) & mask
+            slots[slot] = -2
+        for j in range(end, count):
+            slot = cells.cell[j] & mask
+            while slots[slot] == -2:
+                slots[slot] = -1
+                slot = (slot + 1) & mask
         for d in range(n_resources):
             followed.peak_HD[h, d] = max(followed.peak_HD[h, d], followed.ended_peak_D[d])
             followed.trough_HD[h, d] = min(followed.trough_HD[h, d], followed.ended_trough_D[d])
@@ -669,16 +691,16 @@ def follow_steps(h, count, model, costs, boxes, runs, slots, out_cells, out_indp
 
 
 @jit
-def fill_live_box(begin, model, bounds, boxes, runs, out_low_HSD, out_high_HSD):
-    """Write the least and the most spent over all amounts of a box that are no dead ends, from a step on.
+def fill_live_box(model, bounds, boxes, runs, out_low_HSD, out_high_HSD):
+    """Write the least and the most spent over all amounts of a box that are no dead ends.
 
     Settled amounts extend these to the ends of the settled interval; plus and minus infinity if there are none.
     """
     n_steps, n_states, n_resources = out_low_HSD.shape
     last = n_resources - 1
     index_D = np.empty(n_resources, np.int64)
-    out_low_HSD[begin:], out_high_HSD[begin:] = PLUS_INFINITY, MINUS_INFINITY
-    for h in range(begin, n_steps):
+    out_low_HSD[:], out_high_HSD[:] = PLUS_INFINITY, MINUS_INFINITY
+    for h in range(n_steps):
         run, end = runs.first_H[h], runs.end_H[h]
         number = np.int64(0)
         for s in range(n_states):

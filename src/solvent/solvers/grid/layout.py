@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +42,6 @@ class BoxLayout:
     arrays : ModelArrays
     costs : TickCosts
     limits : LimitArrays
-    begin : int
-        The first step with boxes.
     boxes : Boxes
     sizes : BoxSizes
     bytes : int
@@ -56,7 +55,6 @@ class BoxLayout:
     arrays: ModelArrays
     costs: TickCosts
     limits: LimitArrays
-    begin: int
     boxes: Boxes
     sizes: BoxSizes
     bytes: int
@@ -108,11 +106,15 @@ class BoxLayout:
         pitch_H = np.empty(layers, np.int64)
         boxes = Boxes(low, width, arrival_low, arrival_width, pitch_H, offset, arrival_offset, cell)
         sizes = BoxSizes(*np.zeros((4, layers)))
-        kernels.fill_boxes(0, arrays, costs, limits, bounds, reach, boxes, sizes, monitor.halt)
+        kernels.fill_boxes(arrays, costs, limits, bounds, reach, boxes, sizes, monitor.halt)
         monitor.check_time()
-        return cls(
-            model, order, lattice, bounds, arrays, costs, limits, 0, boxes, sizes, monitor.used - used
-        )  # fmt: skip
+        return cls(model, order, lattice, bounds, arrays, costs, limits, boxes, sizes, monitor.used - used)
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """What determines the result of a sweep, for the name of its section in a checkpoint."""
+        boxes = (self.boxes.low, self.boxes.width, self.boxes.arrival_low, self.boxes.arrival_width)
+        return (*self.arrays, *self.costs, *self.limits, *self.bounds, *boxes)
 
     @property
     def work(self) -> float:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvent.core.limits import LimitReached
+from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.policy.nodes import run_lookup
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.base import Answer, Estimate, Refusal, Run, check_limits, check_value
@@ -17,6 +17,8 @@ from solvent.solvers.grid import kernels
 from solvent.solvers.grid.choice import reduce_if_cheaper
 from solvent.solvers.grid.following import follow
 from solvent.solvers.grid.layout import MOST_CELLS, MOST_ROWS, BoxLayout, spans
+from solvent.solvers.grid.runs import KeptRuns
+from solvent.solvers.grid.spilled import plan_parts
 from solvent.solvers.grid.sweep import sweep
 from solvent.solvers.problem import Problem
 from solvent.solvers.reduction.solver import SOLVER as REDUCTION
@@ -64,8 +66,13 @@ class GridSolver:
             return Estimate(math.inf)
         layout = BoxLayout.at_start(model, problem.lattice, monitor, within=run.options.within)
         sizes = layout.sizes
-        fits = sizes.cells_H.max() <= MOST_CELLS and layout.peak_bytes <= monitor.room / 2
+        fits = layout.peak_bytes <= monitor.room / 2 or (run.options.spill and self._fits_in_parts(layout, monitor))
+        fits = fits and sizes.cells_H.max() <= MOST_CELLS
         return Estimate(0.5 if fits and layout.work < _MOST_WORK else math.inf, layout)
+
+    def _fits_in_parts(self, layout: BoxLayout, monitor: ResourceMonitor) -> bool:
+        """Whether the problem can be swept part by part, with values on disk."""
+        return plan_parts(layout, monitor.room) is not None
 
     def discard(self, prepared: BoxLayout | None, run: Run) -> None:
         """Release the memory of the boxes."""
@@ -77,14 +84,19 @@ class GridSolver:
         monitor = run.monitor
         model, lattice = problem.model, problem.lattice
         if prepared is not None and prepared.work > _SMALL_STEP * model.horizon:
-            found = reduce_if_cheaper(problem, run, prepared)
+            used = monitor.used
+            try:
+                found = reduce_if_cheaper(problem, run, prepared)
+            except LimitReached:
+                monitor.check_time()
+                found = None  # layers do not fit into memory
+                monitor.release(monitor.used - used)
             if found is not None:
                 self.discard(prepared, run)
                 return REDUCTION.conclude(problem, run, found)
         layout = prepared or BoxLayout.at_start(model, lattice, monitor, within=run.options.within)
-        if layout.sizes.cells_H.max() > MOST_CELLS:
-            raise LimitReached(f"a grid would have {layout.sizes.cells_H.max():.3g} amounts at one step")
-        swept = sweep(layout, monitor)
+        swept = sweep(layout, monitor, spill=run.options.spill)
+        layout = swept.layout
         sizes = tuple(layout.sizes.cells_H[:-1].astype(np.int64).tolist())
         amounts = None if problem.is_exact else _distinct_amounts(layout, problem)
         stats = Stats(0.0, sum(sizes), sizes, None, monitor.peak, "amounts", amounts, problem.most_amounts)
@@ -92,7 +104,7 @@ class GridSolver:
         value, start_error = expected_value(model, values), expectation_error(model, values)
         if value == -np.inf:
             return Answer.infeasible(self.name, stats, problem)
-        trace = follow(problem, swept, monitor)
+        trace, runs = follow(problem, swept, monitor), swept.runs
         stats = replace(stats, peak_bytes=monitor.peak)
         if problem.is_exact:
             check_limits(lattice, trace.peak_HD, trace.trough_HD)
@@ -113,12 +125,13 @@ class GridSolver:
 
         def live_box() -> Interval:
             low, high = (np.empty_like(layout.bounds.safe_low[:-1]) for _ in range(2))
-            kernels.fill_live_box(0, layout.arrays, layout.bounds, layout.boxes, swept.runs, low, high)
+            assert isinstance(runs, KeptRuns)
+            kernels.fill_live_box(layout.arrays, layout.bounds, layout.boxes, runs.all, low, high)
             return layout.restored(low), layout.restored(high)
 
         return Answer(
             value, value - below, value + above, self.name, stats, trace.peak_HD, trace.trough_HD, problem.truth.exact,
-            make_policy, live_box, noise_above=above, noise_below=below,
+            make_policy, live_box if isinstance(runs, KeptRuns) else None, noise_above=above, noise_below=below,
         )  # fmt: skip
 
 

@@ -9,74 +9,25 @@ with every amount that is neither doomed nor out of reach in one dense array. Se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.core.threads import run_by_states
 from solvent.solvers.accuracy import Extremes
-from solvent.solvers.arrays import read_only
-from solvent.solvers.bounds.kernels import fill_row_bounds
 from solvent.solvers.frontier.point_kernels import StepExtremes
 from solvent.solvers.grid import kernels
 from solvent.solvers.grid.arrays import RowRuns, StepRuns, SweepBuffers, SweptStep
 from solvent.solvers.grid.layout import MOST_CELLS, BoxLayout
+from solvent.solvers.grid.runs import KeptRuns, check_runs
+from solvent.solvers.grid.spilled import plan_parts, sweep_parts
+from solvent.solvers.grid.swept import Swept, last_rows
 from solvent.solvers.problem import Problem
 
 #: Evaluations of one step from which on it is swept on all threads.
 _PARALLEL_FROM = 1_000_000
 #: The largest number of evaluations, and of amounts, of several steps that are swept by one call.
 _WORK_OF_CALL, _CELLS_OF_CALL = 4e6, 2.0**19
-
-
-@dataclass(frozen=True)
-class Swept:
-    """Result of a sweep.
-
-    Attributes
-    ----------
-    layout : BoxLayout
-    value : ndarray of float64
-        Values of the boxes of the first step.
-    runs : StepRuns
-    extremes : Extremes
-    """
-
-    layout: BoxLayout
-    value: NDArray[np.float64]
-    runs: StepRuns
-    extremes: Extremes
-
-    def value_of(self, amounts_ND: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the values of amounts spent before the first step, in each possible first state.
-
-        Parameters
-        ----------
-        amounts_ND : ndarray of int64, shape (N, D)
-            Ticks, in the problem's order of resources, between those that the sweep began with.
-
-        Returns
-        -------
-        ndarray of float64, shape (N, number of first states)
-            Minus infinity where nothing is feasible.
-        """
-        layout, boxes = self.layout, self.layout.boxes
-        amounts_ND = amounts_ND[:, layout.order]
-        found = np.full((len(amounts_ND), len(layout.model.start_states)), -np.inf)
-        for k, s in enumerate(layout.model.start_states.tolist()):
-            low, width = boxes.low[0, s], boxes.width[0, s]
-            if not width[0]:
-                continue
-            high = np.minimum(layout.bounds.safe_high[0, s], low + width - 1)
-            doomed = (amounts_ND > layout.bounds.safe_high[0, s]) | (amounts_ND < layout.bounds.safe_low[0, s])
-            at = np.zeros(len(amounts_ND), np.int64)
-            for d in range(len(width)):
-                stride = 1 if d == len(width) - 1 else int(boxes.pitch_H[0]) * int(np.prod(width[d + 1 : -1]))
-                at += (np.clip(amounts_ND[:, d], low[d], high[d]) - low[d]) * stride
-            found[:, k] = np.where(doomed.any(1), -np.inf, self.value[boxes.offset[0, s] + at])
-        return found
 
 
 def sweep_starts(
@@ -90,22 +41,33 @@ def sweep_starts(
         If time or memory runs out, or a step has more amounts than can be numbered.
     """
     layout = BoxLayout.at_start(problem.model, problem.lattice, monitor, start=(low_D, high_D))
-    most = float(layout.sizes.cells_H.max())
-    if most > MOST_CELLS:
-        raise LimitReached(f"a step would have {most:.3g} amounts, more than {MOST_CELLS:.3g}")
     return sweep(layout, monitor)
 
 
-def sweep(layout: BoxLayout, monitor: ResourceMonitor) -> Swept:
+def sweep(layout: BoxLayout, monitor: ResourceMonitor, *, spill: bool = True) -> Swept:
     """Compute the values of all boxes, from the last step to the first.
 
     Memory for the runs of best rows stays reserved, and for the values of the first step.
 
+    Parameters
+    ----------
+    layout : BoxLayout
+    monitor : ResourceMonitor
+    spill : bool
+        Whether to keep values on disk if they do not fit into memory.
+
     Raises
     ------
     LimitReached
-        If time or memory runs out.
+        If time, memory or space on the disk runs out, or a step has more amounts than can be numbered.
     """
+    most = float(layout.sizes.cells_H.max())
+    if most > MOST_CELLS:
+        raise LimitReached(f"a step would have {most:.3g} amounts, more than {MOST_CELLS:.3g}")
+    if spill and not monitor.has_room_for(int(layout.peak_bytes)):
+        sets = plan_parts(layout, monitor.room)
+        if sets is not None:
+            return sweep_parts(layout, sets, monitor)
     return _Sweep(layout, monitor).run()
 
 
@@ -122,42 +84,94 @@ class _Sweep:
             np.empty(stored), np.empty(stored, np.uint16), np.zeros(n_states), np.zeros((2, n_states), bool)
         )
         self._buffers = SweepBuffers(swept, np.empty(int(sizes.arrivals_H.max())))
-        self._extremes = Extremes.none(layout.model, lambda: _last_rows(layout))
+        self._extremes = Extremes.none(layout.model, lambda: last_rows(layout))
         self._out_extremes = StepExtremes(self._extremes.top, self._extremes.bottom, self._extremes.reward)
         self._runs: list[RowRuns] = []
         self._first_H, self._end_H = np.zeros((2, layout.model.horizon), np.int64)
         self._made = 0
         last = layout.boxes.width[-1, :, 0] > 0
         swept.value[layout.boxes.offset[-1, :-1][last]] = layout.model.end_value[last]
+        self._section = monitor.section("grid", *layout.content) if monitor.checkpoint is not None else None
+        self._unsaved = 0
 
     def run(self) -> Swept:
         """Sweep all steps."""
         layout, monitor, horizon = self._layout, self._monitor, self._model.horizon
         work_H, cells_H = layout.sizes.work_H, layout.sizes.cells_H
-        h = horizon
-        while h > layout.begin:
+        h = self._resumed()
+        while h > 0:
+            if monitor.should_save:
+                self._save(h)
             monitor.check_time()
-            monitor.tell("backward", horizon - h, horizon - layout.begin, cells=int(cells_H[h - 1]))
+            monitor.tell("backward", horizon - h, horizon, cells=int(cells_H[h - 1]))
             if work_H[h - 1] >= _PARALLEL_FROM:
                 h -= 1
-                self._sweep_step(h)
+                with monitor.postponed():
+                    self._sweep_step(h)
                 continue
             stop, work, cells = h - 1, float(work_H[h - 1]), float(cells_H[h - 1])
-            while stop > layout.begin and work_H[stop - 1] < _PARALLEL_FROM:
+            while stop > 0 and work_H[stop - 1] < _PARALLEL_FROM:
                 work, cells = work + float(work_H[stop - 1]), cells + float(cells_H[stop - 1])
                 if work > _WORK_OF_CALL or cells > _CELLS_OF_CALL:
                     break
                 stop -= 1
-            self._sweep_steps(h, stop)
+            with monitor.postponed():
+                self._sweep_steps(h, stop)
             h = stop
+        if self._section is not None:
+            self._save(0)
         monitor.check_time()
-        value = self._buffers.swept.value[: int(layout.sizes.stored_H[layout.begin])]
+        value = self._buffers.swept.value[: int(layout.sizes.stored_H[0])]
         monitor.release(self._temporary)
         runs = StepRuns(
             np.concatenate([each.start for each in self._runs]), np.concatenate([each.row for each in self._runs]),
             self._first_H, self._end_H,
         )  # fmt: skip
-        return Swept(layout, value, runs, self._extremes)
+        return Swept(layout, value, KeptRuns(runs), self._extremes)
+
+    def _save(self, h: int) -> None:
+        """Save what was computed, down to step h; runs since the last time are added to those before."""
+        assert self._section is not None
+        swept, extremes = self._buffers.swept, self._extremes
+        new = self._runs[self._unsaved :]
+        saved = self._section.save(
+            {"step": h},
+            {
+                "value": swept.value[: int(self._layout.sizes.stored_H[h])],
+                "extremes": np.stack([extremes.top, extremes.bottom, extremes.reward]),
+                "ends": np.stack([self._first_H, self._end_H]),
+            },
+            {
+                "start": np.concatenate([each.start for each in new] or [np.empty(0, np.int32)]),
+                "row": np.concatenate([each.row for each in new] or [np.empty(0, np.uint16)]),
+            },
+        )
+        if saved:
+            self._unsaved = len(self._runs)
+
+    def _resumed(self) -> int:
+        """Return the step that was swept last, according to the checkpoint; the horizon if there is none."""
+        layout, section, horizon = self._layout, self._section, self._model.horizon
+        if section is None or not section.state:
+            return horizon
+        h = section.whole("step", 0, horizon)
+        stored = int(layout.sizes.stored_H[h])
+        value = section.array("value", np.float64, (stored,))
+        self._first_H[:], self._end_H[:] = section.array("ends", np.int64, (2, horizon))
+        tops = section.array("extremes", np.float64, (3, horizon))
+        self._extremes.top[:], self._extremes.bottom[:], self._extremes.reward[:] = tops
+        starts = section.pieces("start", np.int32, (None,))
+        rows = section.pieces("row", np.uint16, (None,))
+        if [len(each) for each in starts] != [len(each) for each in rows] or np.isnan(tops).any():
+            raise section.damaged("row", "a row for each run", "another number")
+        for start, row in zip(starts, rows, strict=True):
+            self._monitor.reserve(12 * len(start), "runs of best rows")
+            self._runs.append(RowRuns(start.copy(), row.copy()))
+            self._made += len(start)
+        check_runs(layout, section, self._runs, (h, self._first_H, self._end_H))
+        self._buffers.swept.value[:stored] = value
+        self._unsaved = len(self._runs)
+        return h
 
     def _sweep_steps(self, begin: int, stop: int) -> None:
         """Sweep the steps from `begin` - 1 down to `stop` by one call."""
@@ -208,19 +222,3 @@ class _Sweep:
         # twice, as they are concatenated at the end
         self._monitor.reserve(12 * count, "runs of best rows")
         self._runs.append(RowRuns(runs.start[:count].copy(), runs.row[:count].copy()))
-
-
-def _last_rows(layout: BoxLayout) -> NDArray[np.int64]:
-    """Return the rows that are safe for some amount of a box at the last step."""
-    model, boxes, bounds = layout.model, layout.boxes, layout.bounds
-    indptr = read_only(model.row_indptr_at(model.horizon - 1))
-    low_RD, high_RD = np.empty((2, int(indptr[-1] - indptr[0]), len(layout.order)), np.int64)
-    upper_D, lower_D = layout.limits.upper_HD[-1], layout.limits.lower_HD[-1]
-    fill_row_bounds(
-        indptr, layout.arrays, layout.costs, upper_D, lower_D, bounds.safe_low[-1], bounds.safe_high[-1], low_RD,
-        high_RD,
-    )  # fmt: skip
-    owner = np.repeat(np.arange(model.n_states), np.diff(indptr))
-    first, width = boxes.low[-2, owner], boxes.width[-2, owner]
-    safe = (np.maximum(low_RD, first) <= np.minimum(high_RD, first + width - 1)).all(1)
-    return np.flatnonzero(safe) + int(indptr[0])
