@@ -6,9 +6,11 @@ resolve budget -> transform.apply -> registry.choose -> solver.solve -> transfor
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from solvent.core.arguments import read_switch
+from solvent.core.checkpoint import EVERY, Checkpoint, digest, read_checkpoint
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.progress import ProgressLike, ProgressSink, open_progress
@@ -39,6 +41,8 @@ def solve(
     prune: bool = True,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = EVERY,
     progress: ProgressLike = False,
 ) -> Solution:
     """Find a policy of greatest expected reward that never exceeds the budget: at any step, under any outcome.
@@ -72,7 +76,14 @@ def solve(
         Seconds. When they are used up, the best policy so far is returned if there is one (`gap`, "labels"), otherwise
         the status is "limit". Compilation does not count.
     memory_limit : int or str, optional
-        Bytes, or text such as "8GB"; most of the free memory if not given. Checked before memory is allocated.
+        Bytes, or text such as "8GB"; most of the free memory if not given. Checked before memory is allocated. Values
+        of the method "grid" that do not fit are kept in temporary files (in TMPDIR), which is slower.
+    checkpoint : path, optional
+        Folder to which finished parts of the work are saved, so that they survive a crash. The same call goes on from
+        there and returns the same solution, bit for bit; a checkpoint of another model, budget or method is refused.
+        Ctrl-C and SIGTERM save once more. If saving fails, solving continues after a `CheckpointWarning`.
+    checkpoint_every : float
+        Seconds between two saves.
     progress : bool, "log", ProgressSink or callable
         If True, show progress on a terminal or in a notebook; if "log", log it under "solvent.progress". A callable is
         called with phase, done, total and facts.
@@ -112,7 +123,27 @@ def solve(
     began = time.perf_counter()
     request = read_request(model, method, approximation, epsilon, strict, gap, prune)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
-    return run_request(model, budget, spent, request, ResourceMonitor(seconds, memory, began=began), progress)
+    monitor = ResourceMonitor(seconds, memory, began=began)
+    if checkpoint is None:
+        return run_request(model, budget, spent, request, monitor, progress)
+    path, every = read_checkpoint(checkpoint, checkpoint_every)
+    assert path is not None
+    with Checkpoint(path, "solve", _identity(model, budget, spent, request), every) as monitor.checkpoint:
+        return run_request(model, budget, spent, request, monitor, progress)
+
+
+def _identity(
+    model: CMDP | DiscountedCMDP, budget: BudgetLike | None, spent: SpentLike | None, request: Request
+) -> dict[str, str]:
+    """Return what must be equal for a solve to go on from a checkpoint; a gap may differ, as rounds do not."""
+    if isinstance(model, DiscountedCMDP):
+        limits = quote(budget if budget is not None else model.budget)
+    else:
+        check_model(model)
+        found = resolve(model, budget, spent)
+        limits = digest((found.resources, found.upper, found.lower, found.initial))
+    options = (request.approximation, str(request.epsilon), request.strict, request.prune)
+    return {"model": model.fingerprint, "budget": limits, "method": request.method, "options": quote(options)}
 
 
 def run_request(
