@@ -231,7 +231,8 @@ class PartSweep:
             The positions of their blocks.
         """
         to = self.part.boxes.offset[h]
-        kernels.copy_blocks(read_only(value), read_only(offset), states, self._swept.value, to, halo + len(self.part.own))
+        places = read_only(halo + len(self.part.own))
+        kernels.copy_blocks(read_only(value), read_only(offset), read_only(states), self._swept.value, to, places)
 
     def sweep(self, h: int) -> tuple[RowRuns, NDArray[np.float64]]:
         """Sweep step h, given the values of its own states and of its halo at step h + 1.
@@ -245,6 +246,7 @@ class PartSweep:
         """
         part, swept, halt = self.part, self._swept, self._halt
         swept.same_2S[:] = False
+        swept.row[: int(part.stored_H[h])] = 0  # of terminal states, which are not swept again if nothing changes
         run_by_states(
             lambda begin, end: kernels.fill_arrivals(
                 begin, end, h + 1, part.costs, part.limits, part.bounds, part.boxes, swept.value, self._arrival, halt

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from solvent.core.array_files import temporary_folder
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.policy.nodes import run_lookup
 from solvent.policy.table import AugmentedPolicy
@@ -114,13 +115,14 @@ class GridSolver:
         check_value(value, trace.followed, below, above)
 
         def make_policy() -> AugmentedPolicy:
-            reached = (trace.layer(swept, h) for h in range(model.horizon))
+            reached = (trace.layer(layout, h) for h in range(model.horizon))
             layers = ((state, spent, model.row_action[row]) for state, spent, row in reached)
             ends = (layout.bounds.settled_low, layout.bounds.settled_high)
             settled = [(layout.restored(ends[0][h]), layout.restored(ends[1][h])) for h in range(model.horizon)]
             return AugmentedPolicy.from_nodes(
                 problem.origin, lattice, problem.limits, layers=layers, settled=settled,
                 lookup=run_lookup(problem.limits), counting=problem.counting,
+                folder=None if isinstance(runs, KeptRuns) else temporary_folder(),
             )  # fmt: skip
 
         def live_box() -> Interval:

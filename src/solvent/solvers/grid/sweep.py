@@ -170,6 +170,7 @@ class _Sweep:
             self._made += len(start)
         check_runs(layout, section, self._runs, (h, self._first_H, self._end_H))
         self._buffers.swept.value[:stored] = value
+        self._buffers.swept.row[:] = 0  # of terminal states, which are not swept again if nothing changes
         self._unsaved = len(self._runs)
         return h
 
