@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.array_files import ArrayFile, ArrayFolder
+from solvent.core.array_files import ArrayFile, ArrayFolder, temporary_folder
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.solvers.accuracy import Followed
@@ -45,6 +45,11 @@ class Trace:
     peak_HD: NDArray[np.int64]
     trough_HD: NDArray[np.int64]
     followed: Followed
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the cells are in files."""
+        return isinstance(self.cells, _StoredLayers)
 
     def layer(self, layout: BoxLayout, h: int) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
         """Return states, amounts in the problem's order of resources, and rows of the cells of a step that act."""
@@ -110,11 +115,11 @@ class _StoredLayers:
         return (self.folder.read(row) for _, _, row in self.files)
 
 
-def follow(problem: Problem, swept: Swept, monitor: ResourceMonitor) -> Trace:
+def follow(problem: Problem, swept: Swept, monitor: ResourceMonitor, *, spill: bool = True) -> Trace:
     """Follow the best rows from the start, with the extremes of true spending.
 
-    Memory for the cells that are reached stays reserved. If runs are stored in files, these cells are as well, and only
-    those of two steps are in memory.
+    Memory for the cells that are reached stays reserved. If they do not fit into memory, or runs are stored in files,
+    they are written to files (unless `spill` is False), and only those of two steps are in memory.
 
     Raises
     ------
@@ -122,7 +127,7 @@ def follow(problem: Problem, swept: Swept, monitor: ResourceMonitor) -> Trace:
         If time, memory or space on the disk runs out.
     """
     try:
-        return _Following(problem, swept, monitor).run()
+        return _Following(problem, swept, monitor, spill=spill).run()
     except OSError as error:
         raise LimitReached(f"cells could not be written to disk: {error.strerror or error}") from None
 
@@ -130,8 +135,9 @@ def follow(problem: Problem, swept: Swept, monitor: ResourceMonitor) -> Trace:
 class _Following:
     """The cells that are reached, and what is spent and earned there."""
 
-    def __init__(self, problem: Problem, swept: Swept, monitor: ResourceMonitor) -> None:
-        self._swept, self._monitor, self._model = swept, monitor, problem.model
+    def __init__(self, problem: Problem, swept: Swept, monitor: ResourceMonitor, *, spill: bool) -> None:
+        self._swept, self._monitor, self._model, self._spill = swept, monitor, problem.model, spill
+        self._stored: _StoredLayers | None = None
         layout, model = swept.layout, problem.model
         horizon, n_resources, starts = model.horizon, len(layout.order), model.start_states
         self._earned = Followed.begun(model)
@@ -161,43 +167,41 @@ class _Following:
         self._costs = OutcomeCosts(layout.costs, _ordered_truth(problem.truth, layout.order))
         self._most_cells = int(layout.sizes.cells_H[:-1].max())
         self._slots = _empty_slots(min(2 * room, self._most_cells), monitor)
+        self._indptr_H = np.zeros(horizon + 1, np.int64)
 
     def run(self) -> Trace:
         """Follow all steps."""
         layout, model, monitor, runs = self._swept.layout, self._model, self._monitor, self._swept.runs
-        horizon = model.horizon
-        indptr_H = np.zeros(horizon + 1, np.int64)
-        stored = _StoredLayers(runs.folder) if isinstance(runs, StoredRuns) else None
-        h = 0
+        horizon, h = model.horizon, 0
         while h < horizon:
             monitor.tell("following", h, horizon, cells=self._count)
             now, stop = runs.from_step(h)
-            reached, self._count = kernels.follow_steps(
-                h, stop, self._count, layout.arrays, self._costs, layout.boxes, now, self._slots, self._cells, indptr_H,
-                self._steps, monitor.halt,
+            h, self._count = kernels.follow_steps(
+                h, stop, self._count, layout.arrays, self._costs, layout.boxes, now, self._slots, self._cells,
+                self._indptr_H, self._steps, monitor.halt,
             )  # fmt: skip
             monitor.check_time()
-            if reached < stop:
-                self._enlarge()
-            elif stored is not None:
-                end = int(indptr_H[reached]) if reached < horizon else self._count
-                stored.write(self._cells, 0, end)
-                self._forget(end)
-                indptr_H[:] = 0
-            h = reached
+            self._indptr_H[horizon] = self._count
+            if isinstance(runs, StoredRuns):
+                self._write(h)
+            if h < stop:
+                self._enlarge(h)
         monitor.release(self._slots.nbytes)
-        indptr_H[horizon] = self._count
-        cells: ReachedLayers = _KeptLayers(self._cells, indptr_H)
-        if stored is not None:
+        cells: ReachedLayers = _KeptLayers(self._cells, self._indptr_H)
+        if self._stored is not None:
+            self._write(horizon)
             monitor.release(self._room * self._bytes_per_cell)
-            cells = stored
+            cells = self._stored
         back = layout.restored
         earned = self._earned.along(model, cells.rows)
         return Trace(cells, back(self._steps.peak_HD), back(self._steps.trough_HD), earned)
 
-    def _enlarge(self) -> None:
-        """Make room for twice as many cells."""
+    def _enlarge(self, h: int) -> None:
+        """Make room for twice as many cells, if necessary by writing those before step h to files."""
         monitor, room, size = self._monitor, self._room, self._bytes_per_cell
+        if self._spill and self._indptr_H[h] and not monitor.has_room_for(2 * room * size + 16 * room):
+            self._write(h)
+            return  # perhaps there is enough room now
         monitor.reserve(2 * room * size, "cells that the policy reaches")
         self._cells = ReachedCells(*(grown(each, 2 * room) for each in self._cells))
         monitor.release(room * size)
@@ -207,11 +211,20 @@ class _Following:
             monitor.release(self._slots.nbytes)
             self._slots = _empty_slots(wanted, monitor)
 
-    def _forget(self, count: int) -> None:
-        """Forget the first cells."""
-        for each in self._cells:
-            each[: self._count - count] = each[count : self._count].copy()
-        self._count -= count
+    def _write(self, h: int) -> None:
+        """Write the cells of all steps before step h to files."""
+        if self._stored is None:
+            runs = self._swept.runs
+            self._stored = _StoredLayers(runs.folder if isinstance(runs, StoredRuns) else temporary_folder())
+        indptr_H, cells = self._indptr_H, self._cells
+        for step in range(len(self._stored.files), h):
+            self._stored.write(cells, int(indptr_H[step]), int(indptr_H[step + 1]))
+        gone = int(indptr_H[h])
+        for each in cells:
+            each[: self._count - gone] = each[gone : self._count].copy()
+        self._count -= gone
+        indptr_H[:] = 0
+        indptr_H[-1] = self._count
 
 
 def _empty_slots(size: int, monitor: ResourceMonitor) -> NDArray[np.int32]:

@@ -105,7 +105,7 @@ class GridSolver:
         value, start_error = expected_value(model, values), expectation_error(model, values)
         if value == -np.inf:
             return Answer.infeasible(self.name, stats, problem)
-        trace, runs = follow(problem, swept, monitor), swept.runs
+        trace, runs = follow(problem, swept, monitor, spill=run.options.spill), swept.runs
         stats = replace(stats, peak_bytes=monitor.peak)
         if problem.is_exact:
             check_limits(lattice, trace.peak_HD, trace.trough_HD)
@@ -122,7 +122,7 @@ class GridSolver:
             return AugmentedPolicy.from_nodes(
                 problem.origin, lattice, problem.limits, layers=layers, settled=settled,
                 lookup=run_lookup(problem.limits), counting=problem.counting,
-                folder=None if isinstance(runs, KeptRuns) else temporary_folder(),
+                folder=temporary_folder() if trace.is_stored else None,
             )  # fmt: skip
 
         def live_box() -> Interval:
