@@ -64,7 +64,7 @@ _logger = get_logger(__name__)
 
 
 class LocalEngine:
-    """This process: tasks run one after the other, and their kernels on all its threads."""
+    """The current process: tasks run one after the other, and their kernels on all its threads."""
 
     name = "local"
     #: Number of tasks that run at the same time.
@@ -311,15 +311,17 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     folder = None
     if address == "local":
-        options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        options["include_dashboard"] = False
         folder = _make_folder()
         if folder is not None:
             options["_temp_dir"] = str(folder)
     before = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+    stack = contextlib.ExitStack()
     try:
         try:
             with _environment(), _signals_kept():
                 ray.init(address=address, **options)
+            stack.enter_context(_logged_messages())
         except Exception as error:
             first = str(error).strip().partition("\n")[0]
             what = "Ray did not start" if address == "local" else f"no Ray cluster found at {quote(address)}"
@@ -329,10 +331,26 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
     finally:
         with _signals_kept():
             ray.shutdown()
+        stack.close()
         for name in [name for name in os.environ if name.startswith("RAY_") and name not in before]:
             del os.environ[name]
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _logged_messages() -> Iterator[None]:
+    """Log what Ray reports about lost workers; it would write this to standard output."""
+    module = importlib.import_module("ray._private.worker")
+    before = getattr(module, "print_to_stdstream", None)
+    if before is None:
+        yield
+        return
+    module.print_to_stdstream = lambda data, *_, **__: _logger.info("Ray: %s", "\n".join(data.get("lines", ())))
+    try:
+        yield
+    finally:
+        module.print_to_stdstream = before
 
 
 def _make_folder() -> Path | None:
