@@ -76,13 +76,18 @@ class LocalEngine:
         items: Iterable[T],
         prepare: Callable[[], object] | None = None,
         jobs: int | None = None,
+        check: Callable[[], None] = check_interrupt,
     ) -> Generator[tuple[int, R]]:
         """Yield the position of each item and the result of the function for it; see `RayEngine.map`."""
         if prepare is not None:
             prepare()
         for index, item in enumerate(items):
-            check_interrupt()
+            check()
             yield index, function(item)
+
+    def call(self, function: Callable[[], R]) -> R:
+        """Return the result of a function."""
+        return function()
 
 
 class RayEngine:
@@ -112,6 +117,7 @@ class RayEngine:
         items: Iterable[T],
         prepare: Callable[[], object] | None = None,
         jobs: int | None = None,
+        check: Callable[[], None] = check_interrupt,
     ) -> Generator[tuple[int, R]]:
         """Yield the position of each item and the result of the function for it, in the order in which they finish.
 
@@ -124,6 +130,9 @@ class RayEngine:
             Called by each worker before its first item.
         jobs : int, optional
             The largest number of items at the same time. Default: as many as the cluster has CPUs.
+        check : callable, optional
+            Called again and again while tasks run. An exception that it raises, such as that of a time limit or of
+            Ctrl-C, ends them.
 
         Raises
         ------
@@ -147,7 +156,7 @@ class RayEngine:
                 if not pending:
                     break
                 ready, _ = ray.wait(list(pending), num_returns=1, timeout=_PAUSE)
-                check_interrupt()
+                check()
                 for task in ready:
                     index = pending.pop(task)
                     done, result = self._result(task)
@@ -164,6 +173,11 @@ class RayEngine:
         finally:
             self._cancel(pending)
 
+    def call(self, function: Callable[[], R]) -> R:
+        """Return the result of a function that runs on one worker."""
+        ((_, result),) = self.map(_call, [function])
+        return result
+
     def _result(self, task: Any) -> tuple[bool, Any]:
         """Return whether a task that has ended was successful, and its result or exception."""
         try:
@@ -179,10 +193,10 @@ class RayEngine:
         return done, result
 
     def _cancel(self, tasks: Iterable[Any]) -> None:
-        """End tasks; those that run are in compiled code, so that their processes are ended."""
+        """Interrupt tasks; those that run end like a computation after Ctrl-C, and their processes stay."""
         for task in tasks:
             with contextlib.suppress(Exception):  # finished meanwhile, or the cluster is gone
-                self.ray.cancel(task, force=True)
+                self.ray.cancel(task)
 
 
 Engine = LocalEngine | RayEngine
@@ -341,7 +355,7 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _logged_messages() -> Iterator[None]:
     """Log what Ray reports about lost workers; it would write this to standard output."""
-    module = importlib.import_module("ray._private.worker")
+    module: Any = importlib.import_module("ray._private.worker")
     before = getattr(module, "print_to_stdstream", None)
     if before is None:
         yield
@@ -390,6 +404,10 @@ def _loads(pickled: bytes) -> Any:
 
 #: The function that this worker process has loaded, and the call of `RayEngine.map` that it belongs to.
 _loaded: tuple[bytes, Callable[[Any], Any] | None] = b"", None
+
+
+def _call(function: Callable[[], R]) -> R:
+    return function()
 
 
 def _run(work: list[Any], key: bytes, version: str, item: bytes) -> bytes:
