@@ -213,12 +213,13 @@ class _WorkerTraceback(Exception):  # noqa: N818  # shown as the cause of an err
 
 
 @contextlib.contextmanager
-def open_engine(engine: str = "local", address: str | None = None) -> Iterator[Engine]:
+def open_engine(engine: str | Engine = "local", address: str | None = None) -> Iterator[Engine]:
     """Open an engine for the duration of this context.
 
     Parameters
     ----------
-    engine : {"local", "ray"}
+    engine : {"local", "ray"} or Engine
+        One that is open stays so.
     address : str, optional
         Address of a Ray cluster: "auto" for one that was started on this machine, "host:port", or "ray://host:port".
         Default: that of the environment variable RAY_ADDRESS or, if it is not set, a new instance on this machine,
@@ -239,6 +240,9 @@ def open_engine(engine: str = "local", address: str | None = None) -> Iterator[E
     ...     sorted(engine.map(abs, [-3, 4]))
     [(0, 3), (1, 4)]
     """
+    if isinstance(engine, LocalEngine | RayEngine):
+        yield engine
+        return
     check_engine(engine, address)
     if engine == "local":
         yield LOCAL
@@ -311,8 +315,18 @@ def _check_connection(ray: Any, address: str | None) -> None:
     if address is None or address in ("auto", "local") or "://" in address:
         return
     connected = ray.get_runtime_context().gcs_address
-    if address != connected:
+    if _place(address) != _place(connected):
         raise ModelError("address", f"that of the cluster this process is connected to, {connected}", quote(address))
+
+
+def _place(address: str) -> tuple[str, str]:
+    """Return the IP address and the port of an address."""
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(OSError):
+        host = socket.gethostbyname(host)
+        if host.startswith("127."):
+            host = socket.gethostbyname(socket.gethostname())
+    return host, port
 
 
 @contextlib.contextmanager

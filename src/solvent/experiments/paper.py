@@ -131,11 +131,11 @@ def reproduce(
     ['precision']
     """
     chosen = choose(names)
-    with open_engine(engine, address):  # for all figures, which then find this process connected
+    with open_engine(engine, address) as opened:
         for name in chosen:
             began = time.perf_counter()
             experiment = ALL[name].quick() if quick else ALL[name]()
-            rows = run(experiment.study(), folder, jobs, progress, fresh=fresh, engine=engine, address=address)
+            rows = run(experiment.study(), folder, jobs, progress, fresh=fresh, engine=opened)
             made = _write(experiment, experiment.results(rows), Path(folder), len(rows))
             yield replace(made, seconds=time.perf_counter() - began)
 

@@ -52,7 +52,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from solvent._version import __version__
-from solvent.core.engines import Engine, RayEngine, check_engine, open_engine
+from solvent.core.engines import Engine, RayEngine, open_engine
 from solvent.core.progress import open_progress
 from solvent.errors import ModelError, SolventError, quote
 
@@ -116,7 +116,7 @@ def run(
     progress: bool = False,
     *,
     fresh: bool = False,
-    engine: str = "local",
+    engine: str | Engine = "local",
     address: str | None = None,
 ) -> list[Row[C, R]]:
     """Measure every case that has no row yet and return the rows of all, in the order of the cases.
@@ -133,7 +133,7 @@ def run(
         If True, show progress on a terminal.
     fresh : bool
         If True, discard all rows of earlier runs first.
-    engine : {"local", "ray"}
+    engine : {"local", "ray"} or Engine
         Where cases are measured: by processes of this machine, or by workers of a Ray cluster.
     address : str, optional
         Address of the cluster, as for `solve`.
@@ -166,7 +166,6 @@ def run(
     """
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
         raise ModelError("jobs", "an integer of at least 1", quote(jobs))
-    check_engine(engine, address)
     if not study.cases:
         return []
     _check_folder(Path(folder))
