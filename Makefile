@@ -42,7 +42,7 @@ help:
 	@echo "make test-generic  the same tests, compiled for a generic processor"
 	@echo "make test-kernels  tests of kernels with array bounds checked, and without compilation"
 	@echo "make test-oldest  tests with the oldest supported version of every dependency"
-	@echo "make test-all  the test suite with slow tests and those that need the extras 'bench', 'rl' and 'envs'"
+	@echo "make test-all  the test suite with slow tests and those that need the extras 'bench', 'rl', 'envs' and 'ray'"
 	@echo "make lint    ruff, mypy, codespell and the list of banned phrases"
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make fuzz    compare every solver with oracles on random problems, and load hostile files; MINUTES=10 SEED=1 set"
@@ -67,7 +67,7 @@ $(READY): pyproject.toml constraints.txt
 # torch has several builds of one version, for CPUs and accelerators: install the build of this machine, unchecked
 $(EXTRAS): $(READY)
 	$(RUN) $(PIP_INSTALL) --no-deps $(shell grep -o '^torch==[^ ]*' constraints.txt)
-	$(call install,dev bench rl envs)
+	$(call install,dev bench rl envs ray)
 	@touch $(EXTRAS)
 
 $(DOCS): $(READY)

@@ -12,8 +12,10 @@ from solvent.cli.completion import complete_budget, complete_vary
 from solvent.cli.exits import finish
 from solvent.cli.models import read_model
 from solvent.cli.options import (
+    AddressOption,
     ApproximationOption,
     BudgetOption,
+    EngineOption,
     MemoryLimit,
     MethodOption,
     ModelArgument,
@@ -77,6 +79,8 @@ def solve(
     ] = None,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="POLICY", help="Write the policy.", show_default=False)
     ] = None,
@@ -104,7 +108,7 @@ def solve(
     solution = run(
         loaded, limited, spent=before, method=method or "auto", approximation=approximation,
         epsilon=read_epsilon_options(epsilon, loaded), strict=strict, gap=gap, time_limit=time_limit,
-        memory_limit=memory_limit, progress=session.progress,
+        memory_limit=memory_limit, engine=engine, address=address, progress=session.progress,
     )  # fmt: skip
     if session.interrupted:
         found = solution.status.has_policy
@@ -208,6 +212,8 @@ def frontier(
     ] = False,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
     plot: PlotOption = None,
     at: Annotated[
         list[str] | None,
@@ -243,7 +249,8 @@ def frontier(
     found = run(
         loaded, names or None, read_amount_options(max_budget if names else None, names, "--max-budget"), vary=vary,
         budget=read_budget_options(budget, loaded, limited), spent=read_spent_options(spent, loaded),
-        ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit, progress=session.progress,
+        ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit, engine=engine, address=address,
+        progress=session.progress,
     )  # fmt: skip
     output_files = OutputFiles()
     result = _surface_result if isinstance(found, Surface) else _curve_result

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.engines import LOCAL, Engine
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import SolventError
 from solvent.model.lattice import Lattice
@@ -116,10 +117,11 @@ class SolverOptions:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a solver: its time and memory limits, and its options."""
+    """One run of a solver: its time and memory limits, its options, and where it runs."""
 
     monitor: ResourceMonitor
     options: SolverOptions = field(default_factory=SolverOptions)
+    engine: Engine = LOCAL
 
 
 class Refusal(NamedTuple):

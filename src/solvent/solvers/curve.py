@@ -24,6 +24,7 @@ from solvent.model.budget import Budget
 from solvent.model.cmdp import CMDP
 from solvent.policy.nodes import run_lookup
 from solvent.policy.table import AugmentedPolicy
+from solvent.solvers.base import Run
 from solvent.solvers.frontier.bounds import FrontierBounds
 from solvent.solvers.frontier.build import build
 from solvent.solvers.frontier.following import follow_policy
@@ -244,7 +245,7 @@ def curve_of(
     vary: str,
     own: Mapping[str, Budget] | None,
     initial: Fraction,
-    monitor: ResourceMonitor,
+    run: Run,
 ) -> Curve:
     """Compute a curve; the arguments of `frontier` have been read.
 
@@ -260,13 +261,14 @@ def curve_of(
         The budget whose other limits are ignored, and of which a part remains.
     initial : Fraction
         What has been spent before the first step, if the limit varies.
-    monitor : ResourceMonitor
+    run : Run
 
     Raises
     ------
     LimitReached
         If time or memory runs out.
     """
+    monitor = run.monitor
     source: _OneSweep | _BySize
     if vary == "remaining":
         source, reach = _by_remaining(model, name, limit_of(own, name), given, monitor)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, overload
 
+from solvent.core.engines import open_engine
 from solvent.core.exact import Number, exact
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
@@ -14,6 +15,7 @@ from solvent.errors import BudgetError, LimitError, ModelError, did_you_mean, qu
 from solvent.model.budget import Budget, BudgetLike, SpentLike, read_budgets, read_spent
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
+from solvent.solvers.base import Run
 from solvent.solvers.curve import Curve, curve_of, ignored_limits
 from solvent.solvers.surface import Start, Surface, surface_of
 from solvent.solvers.varied import check_vary, is_limited, is_plain, limit_of, refuse_continuous
@@ -31,6 +33,8 @@ def frontier(
     ignore_limits: bool = False,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    engine: str = "local",
+    address: str | None = None,
     progress: ProgressLike = False,
 ) -> Curve: ...
 
@@ -47,6 +51,8 @@ def frontier(
     ignore_limits: bool = False,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    engine: str = "local",
+    address: str | None = None,
     progress: ProgressLike = False,
 ) -> Surface: ...
 
@@ -62,6 +68,8 @@ def frontier(
     ignore_limits: bool = False,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    engine: str = "local",
+    address: str | None = None,
     progress: ProgressLike = False,
 ) -> Curve | Surface:
     """Compute the optimal value and policy for every budget of one resource, or of several, at once.
@@ -89,7 +97,7 @@ def frontier(
         a resource that varies and, for a single resource, limits on other resources. By default such a model is
         rejected, because policies could violate these limits. With several resources, limits on other resources are
         kept unless this is True. `ignored_limits` of the result lists what is ignored.
-    time_limit, memory_limit, progress : optional
+    time_limit, memory_limit, engine, address, progress : optional
         As for `solve`.
 
     Returns
@@ -131,10 +139,16 @@ def frontier(
     largest = _read_largest(names, max_budget)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     try:
-        with held_back(), open_progress(progress) as bar, ResourceMonitor(seconds, memory, bar) as monitor:
+        with (
+            open_engine(engine, address) as opened,
+            held_back(),
+            open_progress(progress) as bar,
+            ResourceMonitor(seconds, memory, bar) as monitor,
+        ):
+            run = Run(monitor, engine=opened)
             if len(names) > 1:
-                return _surface(model, names, largest, vary, budget, spent, ignore_limits, monitor)
-            return _curve(model, names[0], largest, vary, budget, spent, ignore_limits, monitor)
+                return _surface(model, names, largest, vary, budget, spent, ignore_limits, run)
+            return _curve(model, names[0], largest, vary, budget, spent, ignore_limits, run)
     except LimitReached as reached:
         what, also = ("curve", "") if len(names) == 1 else ("surface", ", or round costs up to fewer digits")
         raise LimitError(f"the {what} was not finished: {reached}; raise the limit or lower max_budget{also}") from None
@@ -148,7 +162,7 @@ def _curve(
     budget: Any,
     spent: Any,
     ignore_limits: bool,
-    monitor: ResourceMonitor,
+    run: Run,
 ) -> Curve:
     if vary == "budget" and budget is not None:
         raise ModelError("budget", 'vary="remaining" with it', 'vary="budget"', "pass max_budget=... for the largest")
@@ -162,7 +176,7 @@ def _curve(
         )
     refuse_continuous(model, [name], "a curve")
     initial = Fraction(0) if vary == "remaining" else read_spent(model, spent)[name]
-    return curve_of(model, name, largest.get(name), vary, own, initial, monitor)
+    return curve_of(model, name, largest.get(name), vary, own, initial, run)
 
 
 def _surface(
@@ -173,7 +187,7 @@ def _surface(
     budget: Any,
     spent: Any,
     ignore_limits: bool,
-    monitor: ResourceMonitor,
+    run: Run,
 ) -> Surface:
     others = [name for name in model.resources if name not in names]
     own: Mapping[str, Budget] = model.budget or {}
@@ -194,7 +208,7 @@ def _surface(
     refuse_continuous(model, [*names, *fixed], "a surface")
     remaining = None if vary == "budget" else {name: limit_of(own or None, name) for name in names}
     start = Start(read_spent(model, spent), remaining, fixed)
-    return surface_of(model, names, largest, vary, start, tuple(ignored), monitor)
+    return surface_of(model, names, largest, vary, start, tuple(ignored), run)
 
 
 def _refuse(found: str, expected: str, what: str, also: str = "") -> None:

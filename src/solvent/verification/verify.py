@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, overload
 
+from solvent.core.engines import open_engine
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.logs import get_logger
 from solvent.errors import BudgetError, LimitError, quote
@@ -29,6 +31,8 @@ def verify(
     max_nodes: int = 20_000_000,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> VerifyReport: ...
 
 
@@ -42,6 +46,8 @@ def verify(
     max_nodes: int = 20_000_000,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> DiscountedVerifyReport: ...
 
 
@@ -54,6 +60,8 @@ def verify(
     max_nodes: int = 20_000_000,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> VerifyReport | DiscountedVerifyReport:
     """Return the exact worst case of a policy, its value, and how it breaks a limit or misses its goal if it can.
 
@@ -77,6 +85,10 @@ def verify(
     memory_limit : int or str, optional
         Memory limit in bytes, or text such as "8GB". If not given, most of the free memory. It is checked before memory
         is allocated.
+    engine : {"local", "ray"}
+        Where the verification runs: in this process, or on one worker of a Ray cluster (`pip install 'solvent[ray]'`).
+    address : str, optional
+        Address of the cluster, as for `solve`.
 
     Raises
     ------
@@ -125,6 +137,14 @@ def verify(
     │ 1    │ 0     │ 1      │    1 │   2 ! │  <= 1 │
     └──────┴───────┴────────┴──────┴───────┴───────┘
     """
+    if engine != "local" or address is not None:
+        # on one worker, which may have more memory than this machine
+        task = partial(
+            verify, model, policy_of(policy), budget, spent=spent, max_nodes=max_nodes, time_limit=time_limit,
+            memory_limit=memory_limit,
+        )  # fmt: skip
+        with open_engine(engine, address) as opened:
+            return opened.call(task)
     try:
         with ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit)) as monitor:
             policy = policy_of(policy)
