@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -201,7 +200,7 @@ def test_a_state_that_does_not_fit_is_a_limit():
     assert "memory limit" in solution.message
 
 
-class Stop(Exception):
+class Stop(Exception):  # noqa: N818
     """Ends a sweep."""
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from solvent.solvers.bounds.arrays import Bounds
 from solvent.solvers.grid import kernels
 from solvent.solvers.grid.arrays import Boxes, RowRuns
 from solvent.solvers.grid.layout import BoxLayout
-from solvent.solvers.grid.parts import Exchange, Part, PartBuffers, PartSweep
+from solvent.solvers.grid.parts import Part, PartBuffers, PartSweep
 from solvent.solvers.grid.record import PartedRecord
 from solvent.solvers.grid.spilled import plan_parts
 from solvent.solvers.grid.swept import Swept
@@ -58,10 +59,8 @@ class PartActor:
     def __init__(self, part: Part, sent: list[NDArray[np.int64]], received: list[NDArray[np.int64]]) -> None:
         set_thread_count(1)
         # Ray's arrays are read-only, and kernels are compiled for writable ones
-        part = Part(
-            part.own, part.halo, part.arrays, part.costs, part.limits, Bounds(*(np.array(each) for each in part.bounds)),
-            Boxes(*(np.array(each) for each in part.boxes)),
-        )  # fmt: skip
+        bounds, boxes = Bounds(*map(np.array, part.bounds)), Boxes(*map(np.array, part.boxes))
+        part = replace(part, bounds=bounds, boxes=boxes)
         self._part, self._sent, self._received = part, sent, received
         self._sweep = PartSweep(part, PartBuffers.of([part]), np.zeros(1, bool))
 
@@ -69,12 +68,12 @@ class PartActor:
         """Return True, once the actor is there."""
         return True
 
-    def restore(self, h: int, value: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    def restore(self, h: int, value: NDArray[np.float64]) -> Any:
         """Begin with the values of its own states at step h; return what other parts need of them."""
         self._sweep.own_values(h)[:] = value
-        return self._needed(h)
+        return _as_returns(self._needed(h))
 
-    def step(self, h: int, *blocks: NDArray[np.float64]) -> list[Any]:
+    def step(self, h: int, *blocks: NDArray[np.float64]) -> Any:
         """Sweep step h, given the values of its halo at step h + 1, one array for each part that they come from.
 
         Returns
@@ -91,7 +90,7 @@ class PartActor:
                 offset = np.concatenate([[0], np.cumsum(sizes[at])])
                 self._sweep.receive(after, at, block, offset, np.arange(len(at)))
         runs, extremes = self._sweep.sweep(h)
-        return [(runs.start, runs.row, extremes), *self._needed(h)]
+        return _as_returns([(runs.start, runs.row, extremes), *self._needed(h)])
 
     def _needed(self, h: int) -> list[NDArray[np.float64]]:
         """Return the values at step h that each other part needs."""
@@ -107,6 +106,11 @@ class PartActor:
     def values(self, h: int) -> NDArray[np.float64]:
         """Return the values of its own states at step h, which was swept last."""
         return self._sweep.own_values(h)
+
+
+def _as_returns(values: list[Any]) -> Any:
+    """Return values as Ray expects several of them: a single one is not in a list."""
+    return values[0] if len(values) == 1 else values
 
 
 def sweep_on_ray(layout: BoxLayout, engine: Any, monitor: ResourceMonitor) -> Swept:
@@ -143,7 +147,7 @@ class _RaySweep:
 
     def run(self) -> Swept:
         """Sweep all steps."""
-        record, monitor = self._record, self._monitor
+        record = self._record
         horizon, cells_H = record.layout.model.horizon, record.layout.sizes.cells_H
         errors = self._ray.exceptions
         lost = (errors.RayActorError, errors.ObjectLostError, errors.OwnerDiedError, errors.RaySystemError,
@@ -245,7 +249,7 @@ class _RaySweep:
     def _await(self, references: list[Any]) -> list[Any]:
         """Return the values of references; the clock and Ctrl-C are checked meanwhile."""
         while True:
-            ready, waiting = self._ray.wait(references, num_returns=len(references), timeout=_PAUSE, fetch_local=True)
+            _, waiting = self._ray.wait(references, num_returns=len(references), timeout=_PAUSE, fetch_local=True)
             self._monitor.check_time()
             if not waiting:
                 found: list[Any] = self._ray.get(references)

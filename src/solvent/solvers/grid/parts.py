@@ -101,12 +101,12 @@ class Part:
         return Boxes(*states, self.boxes.pitch_H, *offsets)
 
     @property
-    def stored_H(self) -> NDArray[np.int64]:
+    def stored_H(self) -> NDArray[np.int64]:  # noqa: N802
         """Number of values of its own states at each step, shape (H + 1,)."""
         return self.own_boxes.offset[:, -1]
 
     @property
-    def cells_H(self) -> NDArray[np.int64]:
+    def cells_H(self) -> NDArray[np.int64]:  # noqa: N802
         """Number of amounts of its own states at each step, shape (H + 1,)."""
         return self.own_boxes.cell[:, -1]
 
@@ -209,7 +209,7 @@ class PartSweep:
         value[boxes.offset[-1, :-1][last]] = self.part.arrays.end_value[last]
 
     def own_values(self, h: int) -> NDArray[np.float64]:
-        """The values of its own states at step h, which was swept last; a view."""
+        """Return the values of its own states at step h, which was swept last; a view."""
         return self._swept.value[: int(self.part.stored_H[h])]
 
     def receive(

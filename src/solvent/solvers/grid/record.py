@@ -166,9 +166,7 @@ class PartedRecord:
 class StepRecord:
     """The runs of one step, written part by part."""
 
-    def __init__(
-        self, h: int, firsts: list[int], starts: ArrayWriter, rows: ArrayWriter, extremes: Extremes
-    ) -> None:
+    def __init__(self, h: int, firsts: list[int], starts: ArrayWriter, rows: ArrayWriter, extremes: Extremes) -> None:
         self._h, self._firsts, self._starts, self._rows, self._extremes = h, firsts, starts, rows, extremes
 
     def add(self, p: int, runs: RowRuns, extremes: NDArray[np.float64]) -> None:
