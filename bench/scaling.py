@@ -1,9 +1,9 @@
 """Measure how time and memory grow with the size of a problem, on one machine, out of core and on a Ray cluster.
 
-    python -m bench.scaling growth               time of a sweep against states, horizon, resources and amounts
-    python -m bench.scaling spill                a problem of more than 10^9 nodes within 4 GB, and its verification
-    python -m bench.scaling ray                  one worker against two, on the same machine
-    python -m bench.scaling exchange             values that parts of a problem send to each other at a step
+python -m bench.scaling growth               time of a sweep against states, horizon, resources and amounts
+python -m bench.scaling spill                a problem of more than 10^9 nodes within 4 GB, and its verification
+python -m bench.scaling ray                  one worker against two, on the same machine
+python -m bench.scaling exchange             values that parts of a problem send to each other at a step
 """
 
 from __future__ import annotations
@@ -91,7 +91,16 @@ def growth() -> None:
             times.append(time.perf_counter() - began)
         took, work = float(np.median(times)), float(layout.sizes.work_H.sum())
         nodes = int(layout.sizes.cells_H.sum())
-        cells = [n * n, horizon, resources, budget, f"{nodes:,}", f"{work:,.0f}", f"{took:.3g}", f"{1e9 * took / work:.2f}"]
+        cells = [
+            n * n,
+            horizon,
+            resources,
+            budget,
+            f"{nodes:,}",
+            f"{work:,.0f}",
+            f"{took:.3g}",
+            f"{1e9 * took / work:.2f}",
+        ]
         print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
@@ -104,8 +113,13 @@ def spill(n: int, horizon: int, budget: int, memory: str) -> None:
           f"{layout.peak_bytes / 1e9:.1f} GB would be needed for a step in memory", flush=True)  # fmt: skip
     del layout
     began = time.perf_counter()
-    solution = solvent.solve(model, method="grid", memory_limit=memory, progress="log" if sys.stderr.isatty() else False)
-    print(f"solve: {time.perf_counter() - began:.0f} s, {solution}, peak resident {resident('VmHWM') / 1e9:.2f} GB", flush=True)
+    solution = solvent.solve(
+        model, method="grid", memory_limit=memory, progress="log" if sys.stderr.isatty() else False
+    )
+    print(
+        f"solve: {time.perf_counter() - began:.0f} s, {solution}, peak resident {resident('VmHWM') / 1e9:.2f} GB",
+        flush=True,
+    )
     began = time.perf_counter()
     policy = solution.policy
     print(f"policy: {time.perf_counter() - began:.0f} s, {policy}", flush=True)

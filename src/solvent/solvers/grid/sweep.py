@@ -16,6 +16,7 @@ from solvent.core.engines import LOCAL, Engine, RayEngine
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.core.threads import run_by_states
 from solvent.solvers.accuracy import Extremes
+from solvent.solvers.arrays import read_only
 from solvent.solvers.engines.ray_grid import sweep_on_ray
 from solvent.solvers.frontier.point_kernels import StepExtremes
 from solvent.solvers.grid import kernels
@@ -135,10 +136,8 @@ class _Sweep:
         monitor.check_time()
         value = self._buffers.swept.value[: int(layout.sizes.stored_H[0])]
         monitor.release(self._temporary)
-        runs = StepRuns(
-            np.concatenate([each.start for each in self._runs]), np.concatenate([each.row for each in self._runs]),
-            self._first_H, self._end_H,
-        )  # fmt: skip
+        start, row = (np.concatenate(each) for each in zip(*self._runs, strict=True))
+        runs = StepRuns(read_only(start), read_only(row), self._first_H, self._end_H)
         return Swept(layout, value, KeptRuns(runs), self._extremes)
 
     def _save(self, h: int) -> None:
