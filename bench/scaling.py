@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import solvent
+from bench.peers.workloads import random_model
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import resolve
 from solvent.solvers.grid.layout import BoxLayout
@@ -164,8 +165,8 @@ def exchange() -> None:
     """Print how many values parts send to each other at a step."""
     print("| problem | parts | values at a step | sent at a step | share |")
     print("| --- | ---: | ---: | ---: | ---: |")
-    dense = solvent.instances.random(400, 4, horizon=12, resources=2, branching=8, cost_range=(0, 4), budget=30)
-    for name, model in (("city(20), two resources", city(20, 40, 40, 2)), ("random, 8 successors a row", dense)):
+    dense = random_model(12, 400, 4, 8, 2, 30)
+    for name, model in (("city of 40 x 40 places", city(40, 40, 40, 2)), ("8 random successors of each action", dense)):
         layout = layout_of(model)
         for count in (2, 4, 8, 16):
             sets = plan_parts(layout, 2**62, least=count)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from solvent.core.threads import run_by_states, split
+from solvent.core.threads import run_by_states
 from solvent.model.cmdp import CMDP
 from solvent.solvers.arrays import ModelArrays, TickCosts, read_only
 from solvent.solvers.bounds.arrays import Bounds, LimitArrays
@@ -145,7 +145,8 @@ def _boxes_of(boxes: Boxes, states: NDArray[np.int64]) -> Boxes:
 def split_states(model: CMDP, weight_S: NDArray[np.float64], n_parts: int) -> list[NDArray[np.int64]]:
     """Divide states into at most `n_parts` sets of about equal weight with few transitions between them.
 
-    States are put into an order in which successors are close to each other (reverse Cuthill-McKee), which is then cut.
+    By recursive bisection: states are put into an order in which successors are close to each other (reverse
+    Cuthill-McKee), which is cut in two.
 
     Examples
     --------
@@ -155,12 +156,24 @@ def split_states(model: CMDP, weight_S: NDArray[np.float64], n_parts: int) -> li
     """
     owner = np.repeat(np.arange(len(model.row_indptr) - 1) % model.n_states, np.diff(model.row_indptr))
     state_O = np.repeat(owner, np.diff(model.outcome_indptr))
-    ones = np.ones(len(state_O), np.int8)
     shape = (model.n_states, model.n_states)
-    graph = csr_matrix((ones, (state_O, model.next_state)), shape)
-    graph.data[:] = 1
-    order = reverse_cuthill_mckee(csr_matrix(graph + graph.T), symmetric_mode=True)
-    return [np.sort(order[begin:end]).astype(np.int64) for begin, end in split(weight_S[order], n_parts)]
+    graph = csr_matrix((np.ones(len(state_O), np.int8), (state_O, model.next_state)), shape, dtype=bool)
+    graph = csr_matrix(graph + graph.T)
+    found: list[NDArray[np.int64]] = []
+    waiting = [(np.arange(model.n_states), min(n_parts, model.n_states))]
+    while waiting:
+        states, count = waiting.pop()
+        if count == 1:
+            found.append(np.sort(states))
+            continue
+        inner = graph[states][:, states] if len(states) < model.n_states else graph
+        ordered = states[reverse_cuthill_mckee(csr_matrix(inner), symmetric_mode=True)]
+        left = count // 2
+        total = np.cumsum(weight_S[ordered])
+        cut = int(np.searchsorted(total, total[-1] * left / count))
+        cut = min(max(cut + 1, left), len(states) - (count - left))  # each part has a state
+        waiting += [(ordered[cut:], count - left), (ordered[:cut], left)]
+    return found
 
 
 class PartBuffers(NamedTuple):
