@@ -163,7 +163,7 @@ TIMED = {
     "two resources": Call(solve, partial(near, 40, 60, resources=2, actions=64), partial(near, 5, 4, resources=2)),
     "reduction, real costs": Call(partial(solve, method="reduction"), _real, _tiny),
     "frontier, arrays": Call(
-        partial(solve, method="frontier"), partial(near, 1000, 1000, actions=32), partial(near, 30, 40)
+        partial(solve, method="frontier"), partial(near, 200, 3000, actions=8), partial(near, 30, 40)
     ),
     "frontier, points": Call(partial(solve, method="frontier"), _real, _tiny),
     "frontier, one state": Call(partial(solve, method="frontier"), partial(knapsack, 60), partial(knapsack, 8)),
@@ -171,7 +171,7 @@ TIMED = {
     "additive, continuous": Call(partial(solve, approximation="additive", epsilon="0.0001"), campaign, campaign),
     "relative, strict": Call(partial(solve, approximation="relative", epsilon=0.0005, strict=True), _real, _tiny),
     "gap": Call(partial(solve, gap=1e-9), partial(far, 30, 60, resources=2), partial(far, 4, 4, resources=2)),
-    "gap 0, no unit": Call(partial(solve, gap=0), partial(unitless, 400), partial(unitless, 4)),
+    "gap 0, no unit": Call(partial(solve, gap=0), partial(unitless, 1000), partial(unitless, 4)),
     "discounted, strict": Call(
         partial(solve, epsilon=0.1, strict=True), partial(forever, 60), partial(forever, 5, "0.5")
     ),
