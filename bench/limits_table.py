@@ -160,7 +160,7 @@ TIMED = {
         lambda: instances.paper(60, budget=30),
         lambda: instances.paper(8, budget=2),
     ),
-    "two resources": Call(solve, partial(near, 40, 60, resources=2, actions=64), partial(near, 5, 4, resources=2)),
+    "two resources": Call(solve, partial(near, 40, 100, resources=2, actions=64), partial(near, 5, 4, resources=2)),
     "reduction, real costs": Call(partial(solve, method="reduction"), _real, _tiny),
     "frontier, arrays": Call(
         partial(solve, method="frontier"), partial(near, 200, 3000, actions=8), partial(near, 30, 40)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 #: By default, tests draw one of this many problems, but not fewer than `LEAST`.
-SHARE, LEAST = 5, 8
+SHARE, LEAST = 5, 4
 #: Whether to draw all problems; set by `conftest.py` before tests are imported.
 everything = False
 

@@ -167,7 +167,7 @@ def test_running_out_of_time_is_not_taken_for_no_slack_would_help():
     """Widening these limits by 1 would do, but to find that out takes solving a knapsack of real weights."""
     horizon = 30
     budget = Budget(upper=[horizon / 4] * (horizon - 1) + [-1], lower=-100)
-    solution = solve(instances.paper(horizon, seed=0), budget, time_limit=0.1)
+    solution = solve(instances.paper(horizon, seed=0), budget, time_limit=0.5)
     assert solution.status == "infeasible"
     assert solution.diagnosis.shortfall.get("cost", 1) == 1
 
