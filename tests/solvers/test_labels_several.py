@@ -301,7 +301,7 @@ def test_bounds_hold_at_every_price(seed):
 
 
 def test_stopped_searches_have_a_path_and_a_bound():
-    model = knapsack(60, 5, 1)
+    model = knapsack(120, 5, 1)
     solve(knapsack(12, 2, 1), method="labels")  # what is compiled first does not count
     for limit, said in (({"time_limit": 0.5}, "time limit"), ({"memory_limit": "1MB"}, "labels")):
         stopped = solve(model, method="labels", **limit)
