@@ -8,6 +8,7 @@ DOCS := $(VENV)/.docs
 KATEX := docs/theme/katex/katex.min.js
 OLDEST := .venv-oldest
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+PYTEST := -m pytest -q -n auto --dist worksteal
 
 # install the requirements of some extras, each file checked against its hash in constraints.txt, then the package
 define install
@@ -78,24 +79,24 @@ demo: $(READY)
 	$(VENV)/bin/solvent demo
 
 test: $(READY)
-	$(RUN) -m pytest -q -n auto
+	$(RUN) $(PYTEST)
 
 # the same tests with code for a generic processor, which must give the same results
 test-generic: $(READY)
 	-NUMBA_CPU_NAME=generic $(RUN) -m solvent warmup
-	NUMBA_CPU_NAME=generic $(RUN) -m pytest -q -n auto
+	NUMBA_CPU_NAME=generic $(RUN) $(PYTEST)
 
 # kernels with array bounds checked, and as plain Python
 test-kernels: $(READY)
 	-NUMBA_BOUNDSCHECK=1 $(RUN) -m solvent warmup
-	NUMBA_BOUNDSCHECK=1 $(RUN) -m pytest -q -n auto $(KERNEL_TESTS)
-	NUMBA_DISABLE_JIT=1 $(RUN) -m pytest -q -n auto tests/fuzz/test_fuzzer.py -k \
+	NUMBA_BOUNDSCHECK=1 $(RUN) $(PYTEST) $(KERNEL_TESTS)
+	NUMBA_DISABLE_JIT=1 $(RUN) $(PYTEST) tests/fuzz/test_fuzzer.py -k \
 		"test_short_run and (general or one_sided or deterministic or product or steps or resources or continuous or accounts)"
 
 # tests with the oldest supported versions, whose kernels have a cache of their own; newer transitive dependencies may
 # warn that these versions are deprecated
 test-oldest: $(OLDEST)/.ready
-	NUMBA_CACHE_DIR="$(CURDIR)/$(OLDEST)/kernels" $(OLDEST)/bin/python -m pytest -q -n auto -W ignore::DeprecationWarning $(OLDEST_TESTS)
+	NUMBA_CACHE_DIR="$(CURDIR)/$(OLDEST)/kernels" $(OLDEST)/bin/python $(PYTEST) -W ignore::DeprecationWarning $(OLDEST_TESTS)
 
 $(OLDEST)/.ready: pyproject.toml oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
@@ -111,7 +112,7 @@ lock: $(READY)
 	mv constraints.new constraints.txt
 
 test-all: $(EXTRAS)
-	$(RUN) -m pytest -q -n auto -m "slow or not slow"
+	$(RUN) $(PYTEST) -m "slow or not slow"
 
 lint: $(READY)
 	$(RUN) -m ruff check .

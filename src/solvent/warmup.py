@@ -32,7 +32,7 @@ from solvent.solvers.frontier.following import follow_policy
 from solvent.solvers.frontier.following_kernels import follow_by_hash, follow_on_grid, follow_points, follow_runs
 from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.levels.levels import reach_levels, survival_levels
-from solvent.solvers.outcomes.merging_kernels import find_twins
+from solvent.solvers.outcomes.merging import merge_twins
 from solvent.solvers.problem import Problem
 from solvent.solvers.solve import solve
 
@@ -123,7 +123,7 @@ def _tasks() -> list[Callable[[], object]]:
     near, far = _trips(1), _trips(10**9 + 7)
     two, far_two = _trips(1, wear=1), _trips(10**9 + 7, wear=10**9 + 9)
     return [
-        lambda: find_twins(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros((0, 1), np.int64)),  # fast
+        lambda: merge_twins(grid, np.zeros((grid.n_outcomes, 1), np.int64)),  # fast
         lambda: solve(grid),
         lambda: solve(grid, method="reduction"),
         lambda: solve(grid, method="reduction", prune=False),

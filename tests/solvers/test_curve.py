@@ -11,6 +11,7 @@ import pytest
 from matplotlib.patches import StepPatch
 
 import solvent
+from effort import seeds
 from solvent import Budget, BudgetError, ModelError, SolventError, instances
 
 
@@ -144,7 +145,7 @@ def test_a_path_is_not_a_model(call):
         call("van.yaml")
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_every_tank_size_and_every_charge(seed):
     """Curves of a resource that saturates against a solve for each amount."""
     rng = np.random.default_rng(seed)

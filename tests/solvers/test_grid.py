@@ -10,6 +10,7 @@ import pytest
 
 import oracle
 import solvent
+from effort import some
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError
 from solvent.model.budget import Budget, resolve
@@ -96,10 +97,10 @@ def same(model: CMDP, budget: Any, **options: Any) -> bool:
 @pytest.mark.parametrize("n_resources", [1, 2, 3])
 def test_random_models(n_resources, features):
     feasible = 0
-    for seed in range(60):
+    for seed in range(some(60)):
         model, budget = random_model(1000 * n_resources + seed, n_resources, features=features)
         feasible += same(model, budget)
-    assert feasible >= 10
+    assert feasible >= some(60) // 6
 
 
 @pytest.mark.parametrize("n_resources", [1, 2])
@@ -130,13 +131,13 @@ def another_way(request, monkeypatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("another_way")
 def test_steps_are_swept_in_any_way():
-    for seed in range(25):
+    for seed in range(some(25)):
         same(*random_model(300 + seed, 2, features=True))
 
 
 def test_what_does_not_change_is_not_swept_again():
     """Stationary models with many steps, in which values stop changing; limits or actions that change at some step."""
-    for seed in range(40):
+    for seed in range(some(40)):
         rng = np.random.default_rng(seed)
         horizon, n_states = 40, int(rng.integers(2, 6))
         b = CMDP.builder(horizon=horizon, start=0, resources=["x", "y"], states=range(n_states), actions=range(4))
@@ -272,7 +273,7 @@ def test_memory_is_reserved_before_it_is_allocated():
 
 
 def test_time_limit():
-    solution = solvent.solve(grid_of(150), method="grid", time_limit=0.002)
+    solution = solvent.solve(grid_of(150), method="grid", time_limit=1e-6)
     assert solution.status == "limit"
     assert "time limit" in solution.message
 

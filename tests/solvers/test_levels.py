@@ -459,8 +459,8 @@ def test_free_loops_of_chance_take_no_time() -> None:
 
 
 def test_time_limits() -> None:
-    with pytest.raises(solvent.LimitError, match=r"the levels were not finished: the time limit of 0\.2 s was reached"):
-        solvent.reach_levels(creeping(), ["end"], capacity=10**8, time_limit=0.2)
+    with pytest.raises(solvent.LimitError, match=r"the levels were not finished: the time limit of 0\.1 s was reached"):
+        solvent.reach_levels(creeping(), ["end"], capacity=10**9, time_limit=0.1)
 
 
 def test_memory_limits_and_progress() -> None:

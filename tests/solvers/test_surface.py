@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 import oracle
 import solvent
 import strategies
+from effort import draws
 from solvent import Budget, BudgetError, LimitError, ModelError, SolventError, instances
 from strategies import Tiny
 
@@ -85,7 +86,7 @@ def _within(one: tuple[Fraction, ...], other: tuple[Fraction, ...]) -> bool:
     return all(a <= b for a, b in zip(one, other, strict=True))
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(data=st.data())
 def test_every_combination_of_limits(data):
     """Two or three limits that vary, a third that is fixed or not there, goals, ends, first states, amounts spent."""
@@ -110,7 +111,7 @@ def test_every_combination_of_limits(data):
         assert abs(done.value - Fraction(surface.value(least))) <= Fraction(surface.error)
 
 
-@settings(max_examples=40)
+@draws(40)
 @given(data=st.data())
 def test_every_combination_of_amounts_that_remain(data):
     """Saturating resources: the limits are fixed, and what remains of them varies."""

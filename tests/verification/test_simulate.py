@@ -7,10 +7,11 @@ from fractions import Fraction
 import histories
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvent
+from effort import draws
 from solvent.errors import PolicyError
 from solvent.model import instances
 from solvent.policy.markov import MarkovPolicy
@@ -44,7 +45,7 @@ def test_it_agrees_with_verify(make, seed):
         assert result.spent_quantiles[name].shape == (len(LEVELS), 5)
 
 
-@settings(max_examples=40, deadline=None)
+@draws(40)
 @given(histories.models(), st.integers(0, 10**6))
 def test_no_episode_exceeds_the_extremes(model, seed):
     case = histories.augmented_case(model, seed)
