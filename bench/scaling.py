@@ -29,7 +29,7 @@ MOVES = {"north": (0, -1), "south": (0, 1), "west": (-1, 0), "east": (1, 0)}
 NAMES = ("fuel", "hours", "risk")
 
 
-def city(n: int, horizon: int, budget: int, resources: int = 3, *, dearest: int = 8) -> solvent.CMDP:
+def city(n: int, horizon: int, budget: int, resources: int = 3, *, highest: int = 8) -> solvent.CMDP:
     """Return a courier in a city of n x n places: every street has its own costs, and traffic may double one of them.
 
     Parameters
@@ -39,7 +39,7 @@ def city(n: int, horizon: int, budget: int, resources: int = 3, *, dearest: int 
         Of each resource.
     resources : int
         1 to 3.
-    dearest : int
+    highest : int
         The largest cost of a street.
     """
     rng = np.random.default_rng(11)
@@ -53,7 +53,7 @@ def city(n: int, horizon: int, budget: int, resources: int = 3, *, dearest: int 
             b.add((x, y), "wait", outcomes=[(1, (x, y))])
             for name, (dx, dy) in MOVES.items():
                 after = (min(max(x + dx, 0), n - 1), min(max(y + dy, 0), n - 1))
-                cost = rng.integers(1, dearest // 2 + 1, resources)
+                cost = rng.integers(1, highest // 2 + 1, resources)
                 slow = cost * (1 + (np.arange(resources) == rng.integers(resources)))
                 outcomes = [(0.75, after, cost.tolist()), (0.25, after, slow.tolist())]
                 b.add((x, y), name, reward=float(rng.integers(1, 10)), outcomes=outcomes)

@@ -31,6 +31,8 @@ from solvent.solvers.frontier.build import build
 from solvent.solvers.frontier.following import follow_policy
 from solvent.solvers.frontier.following_kernels import follow_by_hash, follow_on_grid, follow_points, follow_runs
 from solvent.solvers.frontier.resource import SingleResource
+from solvent.solvers.grid.layout import BoxLayout
+from solvent.solvers.grid.spilled import sweep_parts
 from solvent.solvers.levels.levels import reach_levels, survival_levels
 from solvent.solvers.outcomes.merging import merge_twins
 from solvent.solvers.problem import Problem
@@ -136,6 +138,7 @@ def _tasks() -> list[Callable[[], object]]:
         lambda: solve(_errands(), method="labels"),
         lambda: solve(instances.partition([3, 1, 1, 2, 3, 2]), method="labels"),
         lambda: solve(two),
+        lambda: _sweep_in_parts(two),
         lambda: solve(far_two),
         lambda: solve(_without_unit(), gap=0.2),
         lambda: frontier(_wide(), max_budget=300_000),
@@ -159,6 +162,13 @@ def _follow(model: CMDP) -> None:
     found = build(FrontierBounds.at_start(problem.model, resource, monitor), monitor)
     for kernel in (follow_points, follow_runs, follow_on_grid, follow_by_hash):
         follow_policy(problem.model, resource, found, resource.initial_left, kernels=[kernel])
+
+
+def _sweep_in_parts(model: CMDP) -> None:
+    """Sweep the boxes of a model in two parts."""
+    problem, monitor = Problem.exact(model, resolve(model, None)), ResourceMonitor()
+    layout = BoxLayout.at_start(problem.model, problem.lattice, monitor)
+    sweep_parts(layout, [np.array([0]), np.array([1])], monitor)
 
 
 def _trips(fuel: int, wear: int = 0) -> CMDP:

@@ -289,7 +289,10 @@ def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, *,
             expected = f"{size:,} bytes, as its type and shape imply"
             raise ModelError(where, expected, f"{entry.file_size - at:,} in the directory of the file")
         if mapped and size > _SMALL and dtype.kind in "iuf" and not fortran:
-            return np.memmap(archive.fp, dtype, "r", _data_offset(archive, entry) + at, shape).view(np.ndarray)  # type: ignore[arg-type]
+            found_at = _data_offset(archive, entry) + at
+            whole: Any = archive.fp
+            mapped_array: NDArray[Any] = np.memmap(whole, dtype, "r", found_at, shape).view(np.ndarray)
+            return mapped_array
         flat = np.empty(size, np.uint8)
         found, at = len(begin) - at, 0
         flat[:found] = np.frombuffer(begin, np.uint8, found, first + length)

@@ -103,7 +103,7 @@ class Checkpoint:
     def __init__(self, path: Path, kind: str, problem: Mapping[str, str], every: float = EVERY) -> None:
         self.path, self._kind, self._problem, self.every = path, kind, dict(problem), every
         self._wait = every
-        self._terminable = terminable()
+        self._terminable, self._lock = terminable(), -1
         self._warned = False
         self._sections: dict[str, Section] = {}
         self._open()

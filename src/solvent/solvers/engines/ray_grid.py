@@ -2,7 +2,7 @@
 
 At each step, an actor sends the values that other parts need to Ray's object store, from where their actors take them;
 the calling process passes on references only. An actor begins a step as soon as the values of its halo are there, so
-that nobody waits for the slowest part of a step. Runs of best rows go to files of the calling process, step by step.
+that no actor waits for the slowest part of a step. Runs of best rows go to files of the calling process, step by step.
 
 From time to time the values of all parts are written to files as well. If an actor or its machine is lost, new actors
 begin with these values, and the steps since then are swept again. The result is the same, bit for bit.

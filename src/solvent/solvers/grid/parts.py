@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +82,7 @@ class Part:
         )  # fmt: skip
         costs = layout.costs._replace(cost_OD=np.ascontiguousarray(layout.costs.cost_OD[outcomes]))
         return cls(
-            own, halo, ModelArrays(*map(read_only, arrays)), costs._replace(cost_OD=read_only(costs.cost_OD)),
+            own, halo, ModelArrays(*(read_only(each) for each in arrays)), costs._replace(cost_OD=read_only(costs.cost_OD)),
             layout.limits, Bounds(*(np.ascontiguousarray(each[:, states]) for each in layout.bounds)),
             _boxes_of(boxes, states),
         )  # fmt: skip
@@ -96,9 +96,9 @@ class Part:
     def own_boxes(self) -> Boxes:
         """The boxes of its own states only."""
         n_own = len(self.own)
-        states = (np.ascontiguousarray(each[:, :n_own]) for each in self.boxes[:4])
-        offsets = (np.ascontiguousarray(each[:, : n_own + 1]) for each in self.boxes[5:])
-        return Boxes(*states, self.boxes.pitch_H, *offsets)
+        low, width, arrival_low, arrival_width = (np.ascontiguousarray(each[:, :n_own]) for each in self.boxes[:4])
+        offset, arrival_offset, cell = (np.ascontiguousarray(each[:, : n_own + 1]) for each in self.boxes[5:])
+        return Boxes(low, width, arrival_low, arrival_width, self.boxes.pitch_H, offset, arrival_offset, cell)
 
     @property
     def stored_H(self) -> NDArray[np.int64]:  # noqa: N802
@@ -157,7 +157,7 @@ def split_states(model: CMDP, weight_S: NDArray[np.float64], n_parts: int) -> li
     owner = np.repeat(np.arange(len(model.row_indptr) - 1) % model.n_states, np.diff(model.row_indptr))
     state_O = np.repeat(owner, np.diff(model.outcome_indptr))
     shape = (model.n_states, model.n_states)
-    graph = csr_matrix((np.ones(len(state_O), np.int8), (state_O, model.next_state)), shape, dtype=bool)
+    graph: Any = csr_matrix((np.ones(len(state_O), np.int8), (state_O, model.next_state)), shape)
     graph = csr_matrix(graph + graph.T)
     found: list[NDArray[np.int64]] = []
     waiting = [(np.arange(model.n_states), min(n_parts, model.n_states))]
