@@ -75,17 +75,15 @@ class Part:
         place[states] = np.arange(len(states), dtype=np.int32)
         counts_TS = np.zeros((n_tables, len(states)), np.int64)
         counts_TS[:, : len(own)] = row_counts.reshape(n_tables, len(own))
+        given = layout.arrays
         arrays = ModelArrays(
-            layout.arrays.table_of_step, _indptr(counts_TS.ravel()), layout.arrays.row_reward[rows],
-            _indptr(outcome_counts), layout.arrays.probability[outcomes], place[after],
-            layout.arrays.end_value[states],
+            given.table_of_step, read_only(_indptr(counts_TS.ravel())), read_only(given.row_reward[rows]),
+            read_only(_indptr(outcome_counts)), read_only(given.probability[outcomes]), read_only(place[after]),
+            read_only(given.end_value[states]),
         )  # fmt: skip
-        costs = layout.costs._replace(cost_OD=np.ascontiguousarray(layout.costs.cost_OD[outcomes]))
-        return cls(
-            own, halo, ModelArrays(*(read_only(each) for each in arrays)), costs._replace(cost_OD=read_only(costs.cost_OD)),
-            layout.limits, Bounds(*(np.ascontiguousarray(each[:, states]) for each in layout.bounds)),
-            _boxes_of(boxes, states),
-        )  # fmt: skip
+        costs = layout.costs._replace(cost_OD=read_only(np.ascontiguousarray(layout.costs.cost_OD[outcomes])))
+        bounds = Bounds(*(np.ascontiguousarray(each[:, states]) for each in layout.bounds))
+        return cls(own, halo, arrays, costs, layout.limits, bounds, _boxes_of(boxes, states))
 
     @property
     def n_states(self) -> int:
