@@ -114,7 +114,7 @@ def test_limits_that_are_kept_and_ignored_are_named():
     model = roads({"fuel": 5, "wear": 5, "hours": 4})
     assert solvent.frontier(model, ["fuel", "wear"]).plot().get_title(loc="left") == "with hours at most 4"
     axes = solvent.frontier(model, ["fuel", "wear"], ignore_limits=True).plot()
-    assert texts(axes)[-1] == "ignored limits, which policies can break: hours: Budget(4)"
+    assert texts(axes)[-1] == "ignored limits, which policies can break: hours: at most 4"
 
 
 def test_what_remains():
