@@ -752,7 +752,9 @@ def _find(case: Case, run: Run, ledger: Ledger, what: str, limits: dict[str, Any
 def _around(budgets: Any, moves: list[tuple[Any, ...]], most: int) -> list[tuple[Fraction, ...]]:
     """Return about `most` of the budgets at which a value rises, each also moved a little, and nothing at all."""
     points = [each if isinstance(each, tuple) else (each,) for each in budgets]
-    picked = points if len(points) <= most else [points[0], *points[1 : -1 : max(1, len(points) // (most - 2))], points[-1]]
+    picked = (
+        points if len(points) <= most else [points[0], *points[1 : -1 : max(1, len(points) // (most - 2))], points[-1]]
+    )
     moved = {tuple(a + x for a, x in zip(each, move, strict=True)) for each in picked for move in moves}
     return sorted(moved | {(Fraction(0),) * len(moves[0])})
 

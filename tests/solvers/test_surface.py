@@ -552,7 +552,7 @@ def both(model: solvent.CMDP, *given: Any, **options: Any) -> solvent.Surface:
         (lambda m: both(m, {"fuel": "lots"}), "max_budget, fuel: expected a finite number"),
         (
             lambda m: both(m, budget={"fuel": 3, "hours": 2}),
-            r"budget: expected resources that do not vary \('hours'\), found 'fuel'; pass max_budget=... for the largest",
+            r"budget: expected resources that do not vary \('hours'\), found 'fuel'; pass max_budget=",
         ),
         (lambda m: both(m, budget=3), "budget: expected limits by name, of 'hours', found 3; pass max_budget="),
         (
@@ -620,10 +620,10 @@ def test_limits_of_resources_that_saturate_do_not_vary_together():
     with pytest.raises(
         ModelError,
         match=r"frontier: expected resources without a floor or a ceiling if several limits vary, found 'fuel' with "
-        r"floor 0; use vary=\"remaining\" with budget=... to vary what remains of fixed limits, or solve\(model, budget\)",
+        r"floor 0; use vary=\"remaining\" with budget=... to vary what remains of fixed limits, or solve",
     ):
         solvent.frontier(model, ["fuel", "wear"])
-    with pytest.raises(ModelError, match="a floor or a ceiling if limits of other resources are kept, found 'fuel' with"):
+    with pytest.raises(ModelError, match="a floor or a ceiling if limits of other resources are kept, found 'fuel'"):
         solvent.frontier(model, "fuel", budget={"wear": 2})
     surface = solvent.frontier(model, ["fuel", "wear"], vary="remaining", budget={"fuel": 4, "wear": 9})
     assert surface.max_budget == {"fuel": 4, "wear": 3}

@@ -197,8 +197,8 @@ def frontier(
             "--budget",
             "-b",
             metavar="[NAME=]LIMIT",
-            help="Limit of a resource that does not vary; with --vary remaining, also the limit of which a part remains. "
-            "Default: the model's own.",
+            help="Limit of a resource that does not vary; with --vary remaining, also the limit of which a part "
+            "remains. Default: the model's own.",
             autocompletion=complete_budget,
             show_default=False,
         ),
@@ -244,7 +244,8 @@ def frontier(
     largest = read_amount_options(max_budget if names else None, names, "--max-budget", _VARIES)
     found = run(
         loaded, names or None, largest, vary=vary, budget=read_budget_options(budget, loaded, limited),
-        spent=read_spent_options(spent, loaded), ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit, progress=session.progress,
+        spent=read_spent_options(spent, loaded), ignore_limits=ignore_limits, time_limit=time_limit,
+        memory_limit=memory_limit, progress=session.progress,
     )  # fmt: skip
     output_files = OutputFiles()
     result = _surface_result if isinstance(found, Surface) else _curve_result

@@ -5,8 +5,8 @@ step (`vary="remaining"`: how full must the tank be?). If the resource does not 
 frontier has all values. If it does, what remains still takes one frontier, and each limit is a problem of its own
 (`solvent.solvers.frontier.sizes`).
 
-If limits of other resources are to be kept, values depend on what is spent of them too. Such a curve is a surface of one
-resource (`solvent.solvers.surface`).
+If limits of other resources are to be kept, values depend on what is spent of them too. Such a curve is a surface of
+one resource (`solvent.solvers.surface`).
 """
 
 from __future__ import annotations

@@ -82,7 +82,11 @@ def diagnose(model: CMDP, lattice: Lattice, limits: Limits, monitor: ResourceMon
         if model.may_end is None or not _feasible(anywhere, lattice, monitor):
             goal = goal if goal == "unreachable" else None
             stuck, is_first = stuck_step(anywhere, lattice, monitor)
-            at = _stuck_at(anywhere, lattice, stuck, monitor) if is_first and model.n_states > 1 and _is_path(model) else None
+            at = (
+                _stuck_at(anywhere, lattice, stuck, monitor)
+                if is_first and model.n_states > 1 and _is_path(model)
+                else None
+            )
     constraints = len(limits.resources) + (model.may_end is not None)
     blame = _blame(model, lattice, monitor)
     extra = _sufficient(model, lattice, limits, shortfall, monitor) if constraints > 1 else {}
@@ -207,7 +211,8 @@ def _stuck_at(
     policy = answer.make_policy()
 
     def after(row: int) -> NDArray[np.int64]:
-        return np.clip(spent_D + lattice.cost_OD[row], lattice.floor_D, lattice.ceiling_D)
+        spent: NDArray[np.int64] = np.clip(spent_D + lattice.cost_OD[row], lattice.floor_D, lattice.ceiling_D)
+        return spent
 
     for h in range(step):
         action = policy.action_index(h, state, spent_D[kept].tolist())
@@ -279,9 +284,7 @@ def _shortfall(
     return missing * unit - parts[at]
 
 
-def _least_widening(
-    model: CMDP, lattice: Lattice, d: int, monitor: ResourceMonitor, known: int = 0
-) -> int | None:
+def _least_widening(model: CMDP, lattice: Lattice, d: int, monitor: ResourceMonitor, known: int = 0) -> int | None:
     """Return by how many ticks the limits of one resource must be widened, on both sides, for a policy to be feasible.
 
     By bisection on exact solves, from `known` ticks on, which are not more than needed. None if no number is enough.

@@ -213,7 +213,9 @@ def _read_limits(model: CMDP, names: tuple[str, ...], vary: str, budget: Any, ig
 
 def _named(budget: Any, names: tuple[str, ...], others: list[str], vary: str) -> dict[str, Any]:
     """Return the given limits by resource: any of them with `vary="remaining"`, else of those that do not vary."""
-    hint = "pass max_budget=... for the largest budgets" if vary == "budget" else ""
+    hint = (
+        'pass max_budget=... for the largest budgets, or vary="remaining" to fix the limits' if vary == "budget" else ""
+    )
     allowed = others if vary == "budget" else [*names, *others]
     if vary == "remaining" and len(names) == 1 and not isinstance(budget, Mapping):
         return {names[0]: budget}
@@ -244,8 +246,8 @@ def _refuse_saturation(model: CMDP, names: tuple[str, ...]) -> None:
                 "frontier",
                 f"resources without a floor or a ceiling if {several}",
                 model.resource(name).text,
-                'use vary="remaining" with budget=... to vary what remains of fixed limits, or solve(model, budget) for '
-                "single budgets",
+                'use vary="remaining" with budget=... to vary what remains of fixed limits, or solve(model, budget) '
+                "for single budgets",
             )
 
 

@@ -159,7 +159,9 @@ class Diagnosis:
         if enough:
             parts.append(f"with everything else as it is, {' or '.join(enough)} is enough")
         elif self.sufficient_together:
-            amounts = " and ".join(f"{format_amount(each)} of {name}" for name, each in self.sufficient_together.items())
+            amounts = " and ".join(
+                f"{format_amount(each)} of {name}" for name, each in self.sufficient_together.items()
+            )
             parts.append(f"with everything else as it is, {amounts} together are enough, for example")
         elif self.blame and self.n_constraints > 1 and not self.sufficient_extra:
             removed = " and ".join("the goal" if name == GOAL else f"the limits of {name}" for name in self.blame)
