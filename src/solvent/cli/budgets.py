@@ -56,12 +56,8 @@ def read_budget_options(
 
     if not texts:
         return None
-    named: dict[str, Budget] = {}
-    for text in texts:
-        name, limits = _split(text, model.resources)
-        if name in named:
-            raise BudgetError(_OPTION, "each resource once", f"{quote(name)} twice")
-        named[name] = read_limits(limits, f"{_OPTION} {text}")
+    parts = _by_name(texts, model.resources, _OPTION, "its limit")
+    named = {name: read_limits(limits, f"{_OPTION} {text}") for name, (text, limits) in parts.items()}
     needed = model.resources if names is None else names
     missing = [name for name in needed if name not in named]
     if missing and model.budget is None:
@@ -115,10 +111,7 @@ def read_amount_options(
     if not texts:
         return None
     named: dict[str, Fraction] = {}
-    for text in texts:
-        name, amount = _split(text, names, option, "the amount", kind)
-        if name in named:
-            raise BudgetError(option, "each resource once", f"{quote(name)} twice")
+    for name, (text, amount) in _by_name(texts, names, option, "the amount", kind).items():
         try:
             named[name] = exact(amount.strip(), f"{option} {text}")
         except ModelError as error:
@@ -145,18 +138,23 @@ def read_epsilon_options(texts: Sequence[str] | None, model: CMDP) -> str | dict
         return None
     if len(texts) == 1 and "=" not in texts[0]:
         return texts[0]
-    named: dict[str, str] = {}
+    return {name: value for name, (_, value) in _by_name(texts, model.resources, "--epsilon", "its epsilon").items()}
+
+
+def _by_name(
+    texts: Sequence[str], resources: Sequence[str], option: str, what: str, kind: str = _OF_MODEL
+) -> dict[str, tuple[str, str]]:
+    """Return the texts of an option by resource, each whole and the part after its "="."""
+    named: dict[str, tuple[str, str]] = {}
     for text in texts:
-        name, value = _split(text, model.resources, "--epsilon")
+        name, value = _split(text, resources, option, what, kind)
         if name in named:
-            raise ModelError("--epsilon", "each resource once", f"{quote(name)} twice")
-        named[name] = value
+            raise BudgetError(option, "each resource once", f"{quote(name)} twice")
+        named[name] = text, value
     return named
 
 
-def _split(
-    text: str, resources: Sequence[str], option: str = _OPTION, what: str = "its limit", kind: str = _OF_MODEL
-) -> tuple[str, str]:
+def _split(text: str, resources: Sequence[str], option: str, what: str, kind: str) -> tuple[str, str]:
     """Return the resource (named, or the only one) and the text after its "="; a name may itself contain "="."""
     fitting = [name for name in resources if text.startswith(f"{name}=")]
     if fitting:
