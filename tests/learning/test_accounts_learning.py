@@ -154,7 +154,7 @@ def refusing(features: list[str]) -> Case:
         (
             ["saturation"],
             {"cost_support": "learned"},
-            r"resource 'r0': expected a resource that does not saturate with cost_support=\"learned\", found Resource",
+            r"resource 'r0': expected a resource that does not saturate with cost_support=\"learned\", found 'r0' with",
         ),
         (
             ["spent"],

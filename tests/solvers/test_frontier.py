@@ -52,7 +52,7 @@ def one_state(horizon, *actions):
 
 def test_it_refuses_lower_and_upper_limits():
     model = catalog.tenths(3, 1, None)
-    with pytest.raises(ModelError, match=r"both lower and upper limits of money.*use method=.reduction."):
+    with pytest.raises(ModelError, match=r"both lower and upper limits of money.*use method=.auto."):
         solve(model, Budget(upper=3, lower=0), method="frontier")
     with pytest.raises(ModelError, match="limits on one side"):
         solve(model, Budget(upper=[3, None, None], lower=[None, None, 0]), method="frontier")

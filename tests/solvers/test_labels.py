@@ -132,7 +132,7 @@ def test_room_for_labels_grows():
 
 
 def test_it_refuses_chance():
-    expected = r'method="labels": expected a model without randomness, found 6 outcomes of .*frontier'
+    expected = r'method="labels": expected a model without randomness, found 6 outcomes of .*; use method="auto"'
     with pytest.raises(ModelError, match=expected):
         solve(instances.fuel_grid(3), method="labels")
 

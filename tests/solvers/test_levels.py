@@ -573,9 +573,7 @@ def test_levels_of_several_first_states() -> None:
 def test_a_ceiling_is_refused() -> None:
     b = CMDP.builder(horizon=1, start="a", resources=[solvent.Resource("battery", floor=0, ceiling=9)])
     b.add("a", "rest", outcomes=[(1, "a", 0)])
-    with pytest.raises(
-        ModelError, match=r"model: expected no ceiling of 'battery', .*, found Resource\('battery', floor=0"
-    ):
+    with pytest.raises(ModelError, match=r"model: expected no ceiling of 'battery', .*, found 'battery' with floor 0"):
         solvent.survival_levels(b.build(), capacity=9)
 
 

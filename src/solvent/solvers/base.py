@@ -124,12 +124,17 @@ class Run:
     engine: Engine = LOCAL
 
 
+#: What to do instead if a solver does not accept a problem; and if that is because it has too many amounts.
+_OTHER = 'use method="auto", which chooses the fastest method that accepts the problem'
+FEWER_AMOUNTS = 'use method="auto", or gap=0.01 for a policy within 1 % of the optimum'
+
+
 class Refusal(NamedTuple):
     """Why a solver does not accept a problem: what it expects, what it found, and what to do instead."""
 
     expected: str
     found: str
-    hint: str = 'use method="reduction", which accepts every problem'
+    hint: str = _OTHER
 
     def __str__(self) -> str:
         return f"expected {self.expected}, found {self.found}"

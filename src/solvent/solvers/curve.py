@@ -4,6 +4,9 @@ Two amounts can vary: the limit (`vary="budget"`: how large should the tank be?)
 step (`vary="remaining"`: how full must the tank be?). If the resource does not saturate, these are the same, and one
 frontier has all values. If it does, what remains still takes one frontier, and each limit is a problem of its own
 (`solvent.solvers.frontier.sizes`).
+
+If limits of other resources are to be kept, values depend on what is spent of them too. Such a curve is a surface of
+one resource (`solvent.solvers.surface`).
 """
 
 from __future__ import annotations
@@ -34,8 +37,6 @@ from solvent.solvers.frontier.sizes import SizedProblem, SizeValues, values_by_s
 from solvent.solvers.problem import Problem
 from solvent.solvers.varied import (
     Reach,
-    is_limited,
-    is_plain,
     limit_of,
     most_spent,
     only,
@@ -148,7 +149,7 @@ class Curve:
     ignored_limits : tuple of str
         Limits of the model's own budget that the curve does not keep.
     fixed_limits : dict of Budget by resource
-        Limits on other resources that all policies of the curve keep; none unless it is a cut through a `Surface`.
+        Limits on other resources that all policies of the curve keep.
     """
 
     model: CMDP
@@ -244,10 +245,11 @@ def curve_of(
     given: Fraction | None,
     vary: str,
     own: Mapping[str, Budget] | None,
+    ignored: tuple[str, ...],
     initial: Fraction,
     run: Run,
 ) -> Curve:
-    """Compute a curve; the arguments of `frontier` have been read.
+    """Compute a curve along which no other limits are kept; the arguments of `frontier` have been read.
 
     Parameters
     ----------
@@ -258,7 +260,9 @@ def curve_of(
         The largest amount of interest.
     vary : {"budget", "remaining"}
     own : mapping of Budget by resource, or None
-        The budget whose other limits are ignored, and of which a part remains.
+        The budget of which a part remains, if that varies.
+    ignored : tuple of str
+        Limits that the curve does not keep, as text.
     initial : Fraction
         What has been spent before the first step, if the limit varies.
     run : Run
@@ -282,7 +286,7 @@ def curve_of(
         found = source.frontier
         needs, values, error = found.start_need - source.shift, found.start_value, _error(source.problem, found)
     budgets = tuple(int(need) * source.unit for need in needs)
-    return Curve(model, name, *reach, budgets, values, error, vary, ignored_limits(own, name), source)
+    return Curve(model, name, *reach, budgets, values, error, vary, ignored, source)
 
 
 def _by_budget(
@@ -330,15 +334,6 @@ def _by_remaining(
     # less than nothing remains only if the limit was exceeded before, which a curve need not show
     bounds = FrontierBounds(problem.model, resource, monitor, start_low=shift, start_high=resource.initial_left)
     return _OneSweep(problem, resource, build(bounds, monitor), shift, limit), reach
-
-
-def ignored_limits(budgets: Mapping[str, Budget] | None, name: str) -> tuple[str, ...]:
-    """Return the limits of a budget that a curve over the limit of one resource does not keep, as text."""
-    return tuple(
-        f"{other}: {budget!r}"
-        for other, budget in (budgets or {}).items()
-        if is_limited(budget) and not (other == name and is_plain(budget))
-    )
 
 
 def _error(problem: Problem, found: Frontier) -> float:

@@ -18,6 +18,7 @@ from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.progress import ProgressLike, ProgressSink, open_progress
 from solvent.errors import ModelError, quote
+from solvent.model.amounts import quote_amounts
 from solvent.model.budget import BudgetLike, SpentLike, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, check_model
@@ -174,7 +175,7 @@ def run_request(
     asked = None
     if isinstance(model, DiscountedCMDP):
         if spent is not None:
-            raise ModelError("spent", "none with a discounted model", quote(spent))
+            raise ModelError("spent", "none with a discounted model", quote_amounts(spent))
         with open_progress(progress) as bar, monitor:
             monitor.sink = bar
             solution = solve_discounted(model, budget, request, monitor)

@@ -1,4 +1,4 @@
-"""The values of all budgets of several resources, from one sweep.
+"""The values of all budgets of one or several resources, from one sweep.
 
 Let a problem have the limits M and no saturation. What matters is how much may still be spent, so that the optimum with
 limits b <= M, of which x has been spent before the first step, is the optimum with the limits M of which x + M - b has
@@ -133,7 +133,7 @@ def sweep_surface(
     monitor.reserve(8 * count, f"the values of {count:,} budgets")
     refusal = get("grid").accepts(problem)
     if refusal is not None:
-        raise LimitReached(f"a surface needs {refusal.expected}, found {refusal.found}")
+        raise LimitReached(f"its sweep needs {refusal.expected}, found {refusal.found}")
     found = sweep_starts(problem, low_D, high_D, monitor, run.engine)
     table, start_error = _expected(problem, order, [axis.size for axis in axes], high_D, found, monitor)
     for d in range(table.ndim):  # a larger budget is never worse, and rounding errors must not make it so

@@ -8,7 +8,8 @@ from typing import Any, overload
 from solvent.core.engines import open_engine
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.logs import get_logger
-from solvent.errors import BudgetError, LimitError, quote
+from solvent.errors import BudgetError, LimitError
+from solvent.model.amounts import quote_amounts
 from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, check_model
@@ -151,7 +152,7 @@ def verify(
             report: VerifyReport | DiscountedVerifyReport
             if isinstance(model, DiscountedCMDP):
                 if spent is not None:
-                    raise BudgetError("spent", "nothing for a discounted model", quote(spent))
+                    raise BudgetError("spent", "nothing for a discounted model", quote_amounts(spent))
                 report = verify_discounted(model, policy, budget, monitor, max_nodes=max_nodes)
             else:
                 check_model(model)
