@@ -110,8 +110,9 @@ lock: $(READY)
 		--python-version 3.11.5 --generate-hashes --no-header --no-annotate --quiet >> constraints.new
 	mv constraints.new constraints.txt
 
+# tests of one group run in one process: those with Ray share a cluster
 test-all: $(EXTRAS)
-	$(RUN) -m pytest -q -n auto -m "slow or not slow"
+	$(RUN) -m pytest -q -n auto --dist loadgroup -m "slow or not slow"
 
 lint: $(READY)
 	$(RUN) -m ruff check .

@@ -279,9 +279,8 @@ def _import_ray() -> Any:
         try:
             return importlib.import_module("ray")
         except ImportError:
-            raise SolventError(
-                "engine='ray': expected Ray, found no such package; pip install 'solvent[ray]'"
-            ) from None
+            hint = "pip install 'solvent[ray]'"
+            raise SolventError(f"engine='ray': expected the package ray, found no such package; {hint}") from None
 
 
 @contextlib.contextmanager
