@@ -110,9 +110,10 @@ lock: $(READY)
 		--python-version 3.11.5 --generate-hashes --no-header --no-annotate --quiet >> constraints.new
 	mv constraints.new constraints.txt
 
-# tests of one group run in one process: those with Ray share a cluster
+# tests with Ray share one cluster, in one process
 test-all: $(EXTRAS)
-	$(RUN) -m pytest -q -n auto --dist loadgroup -m "slow or not slow"
+	$(RUN) -m pytest -q -n auto -m "slow or not slow" --ignore tests/cluster
+	$(RUN) -m pytest -q -m "slow or not slow" tests/cluster
 
 lint: $(READY)
 	$(RUN) -m ruff check .

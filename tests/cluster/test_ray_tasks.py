@@ -1,4 +1,4 @@
-"""The engine "ray", on a cluster of several nodes on this machine: the same results as in this process."""
+"""Tasks on the engine "ray": the same results as in this process."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import os
 import re
 import signal
 import socket
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -32,40 +30,12 @@ from solvent.model import instances
 from solvent.verification import simulate as simulation
 
 ray = pytest.importorskip("ray")
-cluster_utils = pytest.importorskip("ray.cluster_utils")
 
-# one process for all tests, so that there is one cluster; Ray leaves files and processes to be collected
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray"), pytest.mark.filterwarnings("ignore")]
+# Ray leaves files and processes to be collected
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 MODEL = instances.markov_gap(prize=10)
 BOLD = solvent.MarkovPolicy(MODEL, [[0], [1]])
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
-    """A cluster of two nodes with one CPU each."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # workers import functions of tests
-        made = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-        made.add_node(num_cpus=1)
-        yield made
-        made.shutdown()
-
-
-@pytest.fixture
-def remote(cluster: Any) -> Iterator[dict[str, str]]:
-    """The arguments of functions for that cluster, to which the process is not connected before and after."""
-    assert not ray.is_initialized()
-    yield {"engine": "ray", "address": cluster.address}
-    assert not ray.is_initialized()
-
-
-@pytest.fixture
-def engine(remote: dict[str, str]) -> Iterator[RayEngine]:
-    with open_engine(**remote) as opened:
-        assert isinstance(opened, RayEngine)
-        yield opened
 
 
 def test_tasks_run_on_every_node_with_one_thread_each(engine: RayEngine) -> None:
