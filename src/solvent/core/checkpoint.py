@@ -80,7 +80,7 @@ class Checkpoint:
     problem : mapping of str to str
         What must be equal for a computation to go on: the model, the budget, and options.
     every : float
-        Seconds between two saves.
+        Seconds between two saves, or more if saving takes long; 0 to save at every opportunity.
 
     Raises
     ------
@@ -101,7 +101,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: Path, kind: str, problem: Mapping[str, str], every: float = EVERY) -> None:
-        self.path, self._kind, self._problem, self._every = path, kind, dict(problem), every
+        self.path, self._kind, self._problem, self.every = path, kind, dict(problem), every
         self._wait = every
         self._terminable = terminable()
         self._warned = False
@@ -235,7 +235,7 @@ class Checkpoint:
             return False
         self.error, self._listed = "", numbers
         self._saved = time.monotonic()
-        self._wait = max(self._every, (self._saved - began) / _SHARE)
+        self._wait = max(self.every, (self._saved - began) / _SHARE) if self.every else 0.0
         return True
 
     def discard(self, file: ArrayFile) -> None:

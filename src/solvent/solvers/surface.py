@@ -465,7 +465,7 @@ def surface_of(
     problem = Problem.exact(model, limits, monitor=monitor)
     remaining = start.limits_of_remaining
     origins = {name: start.spent[name] + most[name] if remaining is None else remaining[name] for name in names}
-    found = sweep_surface(problem, origins, monitor, from_zero=remaining is not None)
+    found = sweep_surface(problem, origins, run, from_zero=remaining is not None)
     found.table.flags.writeable = False
     return Surface(
         model, names, {name: reach.most for name, reach in reaches.items()},

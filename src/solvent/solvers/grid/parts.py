@@ -101,12 +101,12 @@ class Part:
         return Boxes(*states, self.boxes.pitch_H, *offsets)
 
     @property
-    def stored_H(self) -> NDArray[np.int64]:
+    def stored_H(self) -> NDArray[np.int64]:  # noqa: N802
         """Number of values of its own states at each step, shape (H + 1,)."""
         return self.own_boxes.offset[:, -1]
 
     @property
-    def cells_H(self) -> NDArray[np.int64]:
+    def cells_H(self) -> NDArray[np.int64]:  # noqa: N802
         """Number of amounts of its own states at each step, shape (H + 1,)."""
         return self.own_boxes.cell[:, -1]
 
@@ -209,7 +209,7 @@ class PartSweep:
         value[boxes.offset[-1, :-1][last]] = self.part.arrays.end_value[last]
 
     def own_values(self, h: int) -> NDArray[np.float64]:
-        """The values of its own states at step h, which was swept last; a view."""
+        """Return the values of its own states at step h, which was swept last; a view."""
         return self._swept.value[: int(self.part.stored_H[h])]
 
     def receive(
@@ -231,7 +231,8 @@ class PartSweep:
             The positions of their blocks.
         """
         to = self.part.boxes.offset[h]
-        kernels.copy_blocks(read_only(value), read_only(offset), states, self._swept.value, to, halo + len(self.part.own))
+        places = read_only(halo + len(self.part.own))
+        kernels.copy_blocks(read_only(value), read_only(offset), read_only(states), self._swept.value, to, places)
 
     def sweep(self, h: int) -> tuple[RowRuns, NDArray[np.float64]]:
         """Sweep step h, given the values of its own states and of its halo at step h + 1.
@@ -245,6 +246,7 @@ class PartSweep:
         """
         part, swept, halt = self.part, self._swept, self._halt
         swept.same_2S[:] = False
+        swept.row[: int(part.stored_H[h])] = 0  # of terminal states, which are not swept again if nothing changes
         run_by_states(
             lambda begin, end: kernels.fill_arrivals(
                 begin, end, h + 1, part.costs, part.limits, part.bounds, part.boxes, swept.value, self._arrival, halt
