@@ -40,6 +40,10 @@ FUNCTIONS = {
             {"engine": "ray", "address": 6379},
             "address: expected 'auto', 'host:port' or 'ray://host:port', found 6379",
         ),
+        (
+            {"engine": "ray", "address": "here"},
+            "address: expected 'auto', 'host:port' or 'ray://host:port', found 'here'",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(name: str, given: dict[str, Any], message: str) -> None:
