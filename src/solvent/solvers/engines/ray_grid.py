@@ -10,6 +10,7 @@ begin with these values, and the steps since then are swept again. The result is
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from dataclasses import replace
@@ -138,7 +139,7 @@ class _RaySweep:
         self._record, self._ray, self._monitor = record, ray, monitor
         exchange, count = record.exchange, len(record.parts)
         self._receivers = [[q for q in range(count) if p in exchange.senders[q]] for p in range(count)]
-        self._class = ray.remote(PartActor).options(num_cpus=1, scheduling_strategy="SPREAD")
+        self._class = ray.remote(PartActor)
         self._parts = [ray.put(part) for part in record.parts]
         self._actors: list[Any] = []
         self._needed: list[dict[int, Any]] = []
@@ -181,22 +182,43 @@ class _RaySweep:
 
     def _start(self, h: int) -> None:
         """Start an actor for each part, with the values of step h."""
-        record, exchange = self._record, self._record.exchange
-        self._actors = [
-            self._class.remote(
-                part, [exchange.sent[p, q] for q in self._receivers[p]],
-                [exchange.received[q, p] for q in exchange.senders[p]],
-            )
-            for p, part in enumerate(self._parts)
-        ]  # fmt: skip
+        record = self._record
+        while not self._place():
+            self._end()
         self._needed = [{} for _ in self._actors]
         if h == record.layout.model.horizon:
-            self._await([actor.ready.remote() for actor in self._actors])
             return
         for p, actor in enumerate(self._actors):
             value = np.array(record.folder.read(record.values[p]))
             given = actor.restore.options(num_returns=len(self._receivers[p])).remote(h, value)
             self._note_needed(p, given)
+
+    def _place(self) -> bool:
+        """Create an actor for each part; return whether the cluster has places for all of them.
+
+        If machines were lost, there may be fewer processors than parts, which then share them.
+        """
+        exchange, count = self._record.exchange, len(self._parts)
+        processors = self._processors()
+        share = 1.0 if processors >= count else math.floor(1000 * processors / count) / 1000
+        self._actors = [
+            self._class.options(num_cpus=share, scheduling_strategy="SPREAD").remote(
+                part, [exchange.sent[p, q] for q in self._receivers[p]],
+                [exchange.received[q, p] for q in exchange.senders[p]],
+            )
+            for p, part in enumerate(self._parts)
+        ]  # fmt: skip
+        ready = [actor.ready.remote() for actor in self._actors]
+        while ready:
+            _, ready = self._ray.wait(ready, num_returns=len(ready), timeout=_PAUSE)
+            self._monitor.check_time()
+            if ready and self._processors() < processors:
+                return False
+        self._ray.get([actor.ready.remote() for actor in self._actors])
+        return True
+
+    def _processors(self) -> float:
+        return max(float(self._ray.cluster_resources().get("CPU", 0)), 1.0)
 
     def _note_needed(self, p: int, references: Any) -> None:
         listed = references if isinstance(references, list) else [references] if self._receivers[p] else []
