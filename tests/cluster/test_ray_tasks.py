@@ -241,6 +241,16 @@ def test_solve_and_frontier(engine: RayEngine) -> None:
     assert curve.budgets == solvent.frontier(MODEL).budgets
 
 
+def test_the_size_of_a_tank(engine: RayEngine) -> None:
+    van = solvent.load_model(Path(__file__).parents[2] / "examples" / "delivery-van.yaml")
+    here, there = solvent.frontier(van, "fuel"), solvent.frontier(van, "fuel", engine="ray")
+    assert here.budgets == there.budgets
+    np.testing.assert_array_equal(here.values, there.values)
+    assert here.error == there.error
+    with pytest.raises(LimitError, match=r"the curve was not finished: the time limit of 0\.05 s was reached"):
+        solvent.frontier(van, "fuel", time_limit=0.05, engine="ray")
+
+
 def test_measurements(remote: dict[str, str], tmp_path: Path) -> None:
     cases = tuple(Case(size) for size in range(9))
     here = run(Study("sums", cases, measure, Measured), tmp_path / "here")

@@ -89,7 +89,7 @@ class LocalEngine:
             check()
             yield index, function(item)
 
-    def call(self, function: Callable[[], R]) -> R:
+    def call(self, function: Callable[[], R], check: Callable[[], None] = check_interrupt) -> R:
         """Return the result of a function."""
         return function()
 
@@ -177,9 +177,9 @@ class RayEngine:
         finally:
             self._cancel(pending)
 
-    def call(self, function: Callable[[], R]) -> R:
-        """Return the result of a function that runs on one worker."""
-        ((_, result),) = self.map(_call, [function])
+    def call(self, function: Callable[[], R], check: Callable[[], None] = check_interrupt) -> R:
+        """Return the result of a function that runs on one worker; several threads may call at the same time."""
+        ((_, result),) = self.map(_call, [function], check=check)
         return result
 
     def _result(self, task: Any) -> tuple[bool, Any]:
