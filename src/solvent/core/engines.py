@@ -101,7 +101,7 @@ class RayEngine:
     ----------
     ray : module
     workers : int
-        Number of CPUs of the cluster: so many tasks run at the same time, each on one thread.
+        Number of CPUs of the cluster. As many tasks run at the same time, each on one thread.
     """
 
     name = "ray"
