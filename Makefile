@@ -111,8 +111,10 @@ lock: $(READY)
 		--python-version 3.11.5 --generate-hashes --no-header --no-annotate --quiet >> constraints.new
 	mv constraints.new constraints.txt
 
+# tests with Ray share one cluster, in one process
 test-all: $(EXTRAS)
-	$(RUN) $(PYTEST) -m "slow or not slow"
+	$(RUN) $(PYTEST) -m "slow or not slow" --ignore tests/cluster
+	$(RUN) -m pytest -q -m "slow or not slow" tests/cluster
 
 lint: $(READY)
 	$(RUN) -m ruff check .

@@ -15,66 +15,13 @@ from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError
 from solvent.model.budget import Budget, resolve
 from solvent.model.cmdp import CMDP
-from solvent.model.resources import Resource
 from solvent.solvers import registry
 from solvent.solvers.base import Run, SolverOptions
 from solvent.solvers.choice import solve_problem
 from solvent.solvers.grid import choice, solver, sweep
 from solvent.solvers.grid.layout import BoxLayout
 from solvent.solvers.problem import Problem
-
-
-def random_model(seed: int, n_resources: int, *, features: bool = False) -> tuple[CMDP, dict[str, Any]]:
-    """Return a random model whose states have boxes of very different shapes, and limits of all kinds."""
-    rng = np.random.default_rng(seed)
-    horizon, n_states = int(rng.integers(2, 7)), int(rng.integers(1, 6))
-    names = [f"r{d}" for d in range(n_resources)]
-    resources: list[Any] = list(names)
-    options: dict[str, Any] = {}
-    if features:
-        for d, name in enumerate(names):
-            kind = rng.integers(4)
-            floor = int(rng.integers(-3, 1)) if kind in (1, 3) else None
-            ceiling = int(rng.integers(3, 12)) if kind in (2, 3) else None
-            resources[d] = Resource(name, floor=floor, ceiling=ceiling)
-        if n_states > 1 and rng.random() < 0.4:
-            options["start"] = {0: 0.25, 1: 0.75}
-        if rng.random() < 0.4:
-            options["end_reward"] = {s: float(rng.normal()) for s in range(n_states)}
-        if rng.random() < 0.3:
-            options["must_end_in"] = list(range(max(1, n_states - 1)))
-    b = CMDP.builder(
-        horizon=horizon, resources=resources, states=range(n_states), actions=range(4), **{"start": 0, **options}
-    )
-    scale = rng.integers(1, 6, size=(n_states, n_resources))
-    least = rng.choice([0, 0, -2], size=n_resources)
-    for s in range(n_states):
-        if rng.random() < 0.15 and s:
-            continue  # a terminal state
-        for a in range(int(rng.integers(1, 5))):
-            n = int(rng.choice([1, 1, 2, 2, 3, 4, 5]))
-            outcomes = []
-            weights = rng.integers(1, 5, size=n)
-            for w in weights:
-                cost = [int(rng.integers(least[d], 1 + scale[s, d])) for d in range(n_resources)]
-                outcomes.append((float(w) / float(weights.sum()), int(rng.integers(n_states)), cost))
-            steps = (
-                None if a == 0 or rng.random() < 0.7 else sorted(rng.choice(horizon, 1 + horizon // 2, False).tolist())
-            )
-            b.add(s, a, reward=float(rng.normal()), outcomes=outcomes, **({} if steps is None else {"steps": steps}))
-    budget: dict[str, Any] = {}
-    for name in names:
-        kind = rng.integers(4)
-        upper = [int(x) for x in rng.integers(2, 20, size=horizon)]
-        if kind == 0:
-            budget[name] = int(rng.integers(2, 20))
-        elif kind == 1:
-            budget[name] = Budget(lower=int(rng.integers(-8, 1)))
-        elif kind == 2:
-            budget[name] = Budget(upper=int(rng.integers(3, 20)), lower=int(rng.integers(-8, 1)))
-        else:
-            budget[name] = Budget(upper=upper)
-    return b.build(), budget
+from sweeps import random_model
 
 
 def same(model: CMDP, budget: Any, **options: Any) -> bool:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_grid import random_model
 
 import solvent
 from bench.peers.workloads import two_resource_grid
@@ -15,46 +13,11 @@ from solvent import instances
 from solvent.core import array_files
 from solvent.core.checkpoint import Checkpoint
 from solvent.core.limits import LimitReached, ResourceMonitor
-from solvent.model.budget import resolve
 from solvent.solvers.grid import spilled, sweep
-from solvent.solvers.grid.layout import BoxLayout
 from solvent.solvers.grid.parts import Exchange, Part, split_states
 from solvent.solvers.grid.runs import KeptRuns, StoredRuns
 from solvent.solvers.grid.spilled import plan_parts, sweep_parts
-from solvent.solvers.grid.swept import Swept
-from solvent.solvers.problem import Problem
-
-
-def layout_of(model, budget) -> BoxLayout:
-    problem = Problem.exact(model, resolve(model, budget))
-    return BoxLayout.at_start(problem.model, problem.lattice, ResourceMonitor())
-
-
-def rows_of(swept: Swept, h: int) -> list[int]:
-    """Return the best row of every amount of a step, state by state."""
-    boxes, runs = swept.layout.boxes, swept.runs
-    found, _ = runs.from_step(h)
-    start, row = (each[found.first_H[h] : found.end_H[h]] for each in found[:2])
-    rows: list[int] = []
-    for s in range(swept.layout.model.n_states):
-        count = int(np.prod(boxes.width[h, s]))
-        at = boxes.cell[h, s] + np.arange(count)
-        rows += row[np.searchsorted(start, at, side="right") - 1].tolist() if count else []
-    return rows
-
-
-def assert_same(found: Swept, expected: Swept) -> None:
-    """Check that two sweeps of a problem have the same result."""
-    boxes, last = expected.layout.boxes, expected.layout.boxes.width.shape[2] - 1
-    pitch = int(boxes.pitch_H[0])
-    for s in range(expected.layout.model.n_states):
-        for line in range(int(boxes.offset[0, s]), int(boxes.offset[0, s + 1]), pitch):
-            used = slice(line, line + int(boxes.width[0, s, last]))
-            assert found.value[used].tobytes() == expected.value[used].tobytes()
-    for h in range(expected.layout.model.horizon):
-        assert rows_of(found, h) == rows_of(expected, h)
-    for field in fields(expected.extremes):
-        np.testing.assert_array_equal(getattr(found.extremes, field.name), getattr(expected.extremes, field.name))
+from sweeps import Stop, assert_same, assert_same_solution, layout_of, line, little_memory, random_model
 
 
 @pytest.mark.parametrize("n_resources", [1, 2, 3])
@@ -85,36 +48,6 @@ def test_states_are_split_along_transitions():
     assert max(len(part.halo) for part in parts) <= 24
     exchange = Exchange.between(parts, model.n_states)
     assert max(map(len, exchange.senders)) <= 3
-
-
-def line(n_states: int = 16, horizon: int = 24) -> solvent.CMDP:
-    """Return a model of states in a line, each with many amounts."""
-    rng = np.random.default_rng(3)
-    b = solvent.CMDP.builder(horizon=horizon, start=0, resources=["fuel", "time"], budget={"fuel": 200, "time": 190})
-    for s in range(n_states):
-        for a in range(3):
-            after = [min(s + k, n_states - 1) for k in (0, 1)]
-            # the same costs wherever it leads to, so that few of the amounts are reached
-            cost = [int(c) for c in rng.integers(0, 1 + 8 * a, 2)]
-            outcomes = [(0.5, t, cost) for t in after]
-            b.add(s, a, reward=float(rng.random() + a), outcomes=outcomes)
-    return b.build()
-
-
-def little_memory(model, share: float) -> int:
-    """Return a memory limit that does not suffice for the values of a step."""
-    layout = layout_of(model, None)
-    return layout.bytes + int(share * layout.peak_bytes)
-
-
-def assert_same_solution(found: solvent.Solution, expected: solvent.Solution) -> None:
-    """Check that two solutions agree, bit for bit."""
-    assert found.status == expected.status
-    assert (found.value, found.value_lower, found.value_upper) == (
-        expected.value, expected.value_lower, expected.value_upper,
-    )  # fmt: skip
-    assert found.policy == expected.policy
-    assert found.worst_spent == expected.worst_spent
 
 
 @pytest.fixture
@@ -198,10 +131,6 @@ def test_a_state_that_does_not_fit_is_a_limit():
     solution = solvent.solve(model, method="grid", memory_limit=layout_of(model, None).bytes + 1000)
     assert solution.status == "limit"
     assert "memory limit" in solution.message
-
-
-class Stop(Exception):  # noqa: N818
-    """Ends a sweep."""
 
 
 @pytest.mark.parametrize("n_parts", [1, 3])

@@ -22,6 +22,7 @@ import itertools
 import logging
 import math
 import os
+import re
 import shutil
 import signal
 import socket
@@ -60,6 +61,9 @@ _SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # otherwise a warning, although no task asks for accelerators
 }
 
+#: An address: a word that Ray knows, a host and a port, or a protocol.
+_ADDRESS = re.compile(r"auto|local|\w+://.+|[^\s/]+:\d+")
+
 _logger = get_logger(__name__)
 
 
@@ -85,7 +89,7 @@ class LocalEngine:
             check()
             yield index, function(item)
 
-    def call(self, function: Callable[[], R]) -> R:
+    def call(self, function: Callable[[], R], check: Callable[[], None] = check_interrupt) -> R:
         """Return the result of a function."""
         return function()
 
@@ -97,7 +101,7 @@ class RayEngine:
     ----------
     ray : module
     workers : int
-        Number of CPUs of the cluster: the number of tasks that run at the same time, each on one thread.
+        Number of CPUs of the cluster. As many tasks run at the same time, each on one thread.
     """
 
     name = "ray"
@@ -173,9 +177,9 @@ class RayEngine:
         finally:
             self._cancel(pending)
 
-    def call(self, function: Callable[[], R]) -> R:
-        """Return the result of a function that runs on one worker."""
-        ((_, result),) = self.map(_call, [function])
+    def call(self, function: Callable[[], R], check: Callable[[], None] = check_interrupt) -> R:
+        """Return the result of a function that runs on one worker; several threads may call at the same time."""
+        ((_, result),) = self.map(_call, [function], check=check)
         return result
 
     def _result(self, task: Any) -> tuple[bool, Any]:
@@ -265,7 +269,7 @@ def check_engine(engine: Any, address: Any) -> None:
         return
     if engine == "local":
         raise ModelError("address", "none with engine='local'", quote(address), "add engine='ray'")
-    if not isinstance(address, str) or not address:
+    if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
         raise ModelError("address", "'auto', 'host:port' or 'ray://host:port'", quote(address))
 
 
@@ -279,9 +283,8 @@ def _import_ray() -> Any:
         try:
             return importlib.import_module("ray")
         except ImportError:
-            raise SolventError(
-                "engine='ray': expected Ray, found no such package; pip install 'solvent[ray]'"
-            ) from None
+            hint = "pip install 'solvent[ray]'"
+            raise SolventError(f"engine='ray': expected the package ray, found no such package; {hint}") from None
 
 
 @contextlib.contextmanager
@@ -315,7 +318,8 @@ def _check_connection(ray: Any, address: str | None) -> None:
     if address is None or address in ("auto", "local") or "://" in address:
         return
     connected = ray.get_runtime_context().gcs_address
-    if _place(address) != _place(connected):
+    (host, port), (other, other_port) = _place(address), _place(connected)
+    if port != other_port or (host != other and not host.startswith("127.")):
         raise ModelError("address", f"that of the cluster this process is connected to, {connected}", quote(address))
 
 
@@ -324,8 +328,6 @@ def _place(address: str) -> tuple[str, str]:
     host, _, port = address.rpartition(":")
     with contextlib.suppress(OSError):
         host = socket.gethostbyname(host)
-        if host.startswith("127."):
-            host = socket.gethostbyname(socket.gethostname())
     return host, port
 
 
@@ -351,9 +353,9 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
                 ray.init(address=address, **options)
             stack.enter_context(_logged_messages())
         except Exception as error:
-            first = str(error).strip().partition("\n")[0]
             what = "Ray did not start" if address == "local" else f"no Ray cluster found at {quote(address)}"
-            raise SolventError(f"engine='ray': {what}: {first}") from error
+            reasons = [str(each).strip().partition("\n")[0] for each in (error, error.__cause__) if each is not None]
+            raise SolventError(f"engine='ray': {what}: {': '.join(reasons)}") from error
         _logger.debug("connected to a Ray cluster: %s", ray.cluster_resources())
         yield
     finally:

@@ -277,7 +277,7 @@ def curve_of(
     if vary == "remaining":
         source, reach = _by_remaining(model, name, limit_of(own, name), given, monitor)
     elif model.resource(name).saturates:
-        source, reach = _by_size(model, name, initial, given, monitor)
+        source, reach = _by_size(model, name, initial, given, run)
     else:
         source, reach = _by_budget(model, name, initial, given, monitor)
     if isinstance(source, _BySize):
@@ -306,15 +306,14 @@ def _by_budget(
     return _OneSweep(problem, resource, build(bounds, monitor), -begun, None), Reach(most, most >= all_of_it)
 
 
-def _by_size(
-    model: CMDP, name: str, initial: Fraction, given: Fraction | None, monitor: ResourceMonitor
-) -> tuple[_BySize, Reach]:
+def _by_size(model: CMDP, name: str, initial: Fraction, given: Fraction | None, run: Run) -> tuple[_BySize, Reach]:
     """Return the values of all limits of a resource that saturates, and how far they go."""
+    monitor = run.monitor
     trial = SizedProblem(Problem.exact(model, only(model, name, initial, initial), monitor=monitor))
     all_of_it = trial.most_spent(monitor) * trial.problem.lattice.units[0]
     most = all_of_it if given is None else given
     sized = SizedProblem(Problem.exact(model, only(model, name, most, initial), monitor=monitor))
-    values = values_by_size(sized, int(most // sized.problem.lattice.units[0]), monitor)
+    values = values_by_size(sized, int(most // sized.problem.lattice.units[0]), monitor, run.engine)
     return _BySize(sized, values), Reach(most, most >= all_of_it)
 
 

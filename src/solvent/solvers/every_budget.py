@@ -117,8 +117,8 @@ def frontier(
     -----
     For a resource without a floor or a ceiling, the curve takes one solve. The same holds for `vary="remaining"`. For
     the limit of a resource that saturates, it takes one or two solves for most budgets at which the value rises; they
-    run on all cores. A surface takes one sweep over all combinations of budgets; so does a curve along which limits of
-    other resources are kept.
+    run on all cores, or on the workers of a Ray cluster. A surface takes one sweep over all combinations of budgets; so
+    does a curve along which limits of other resources are kept.
 
     Examples
     --------

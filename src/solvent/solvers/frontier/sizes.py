@@ -19,10 +19,12 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from solvent.core.engines import LOCAL, Engine, RayEngine
 from solvent.core.limits import ResourceMonitor
 from solvent.core.progress import NoProgress
 from solvent.core.threads import one_thread, thread_count
@@ -117,8 +119,8 @@ class SizeValues:
     solves: int
 
 
-def values_by_size(sized: SizedProblem, most: int, monitor: ResourceMonitor) -> SizeValues:
-    """Return the optimal value for every limit up to `most` ticks.
+def values_by_size(sized: SizedProblem, most: int, monitor: ResourceMonitor, engine: Engine = LOCAL) -> SizeValues:
+    """Return the optimal value for every limit up to `most` ticks; sizes are solved on the workers of an engine.
 
     Raises
     ------
@@ -128,7 +130,7 @@ def values_by_size(sized: SizedProblem, most: int, monitor: ResourceMonitor) -> 
     least = sized.least_feasible(most, monitor)
     if least is None:
         return SizeValues(np.empty(0, np.int64), np.empty(0), 0.0, 0)
-    found = _Search(sized, least, most, monitor)
+    found = _Search(sized, least, most, monitor, engine)
     found.run()
     needs = sorted(found.value)
     values = [found.value[need] for need in needs]
@@ -176,11 +178,15 @@ class _Search:
         Number of sizes solved.
     """
 
-    def __init__(self, sized: SizedProblem, least: int, most: int, monitor: ResourceMonitor) -> None:
+    def __init__(
+        self, sized: SizedProblem, least: int, most: int, monitor: ResourceMonitor, engine: Engine = LOCAL
+    ) -> None:
+        self._engine = engine
         self._sized, self._least, self._most, self._monitor = sized, least, most, monitor
         self.value: dict[int, float] = {}
         self.error, self.solves = 0.0, 0
-        self._workers = max(1, thread_count())
+        # with Ray, threads only wait for workers
+        self._workers = engine.workers if isinstance(engine, RayEngine) else max(1, thread_count())
         self._waiting: list[_Interval] = []
         self._flag = monitor.new_flag()
 
@@ -222,6 +228,8 @@ class _Search:
         """Solve one size with an equal share of the memory, of which `beside` solves run at the same time."""
         part = self._monitor.within(max(self._monitor.room // beside, 0), self._flag)
         part.sink = NoProgress()  # only the number of sizes is reported, by the thread that waits
+        if isinstance(self._engine, RayEngine):
+            return self._engine.call(partial(_answer, self._sized, ticks, part.bytes), part.check_time)
         return solve_problem(self._sized.at(ticks), AUTO, Run(part))
 
     def _take(self, ticks: int, answer: Answer) -> int:
@@ -232,6 +240,13 @@ class _Search:
         self.solves += 1
         self._monitor.tell("sizes", self.solves, self.solves + 1, levels=len(self.value))
         return begin
+
+
+def _answer(sized: SizedProblem, ticks: int, memory: int | None) -> Answer:
+    """Return the answer for one size, without what cannot be sent from a worker: its policy."""
+    with ResourceMonitor(None, memory) as monitor:
+        answer = solve_problem(sized.at(ticks), AUTO, Run(monitor))
+    return replace(answer, make_policy=None, live_box=None)
 
 
 def _same(value: float, other: float) -> bool:

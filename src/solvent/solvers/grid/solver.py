@@ -12,7 +12,7 @@ from solvent.core.engines import RayEngine
 from solvent.core.limits import LimitReached
 from solvent.policy.nodes import run_lookup
 from solvent.policy.table import AugmentedPolicy
-from solvent.solvers.base import Answer, Estimate, Refusal, Run, check_limits, check_value
+from solvent.solvers.base import FEWER_AMOUNTS, Answer, Estimate, Refusal, Run, check_limits, check_value
 from solvent.solvers.bounds.bounds import Interval
 from solvent.solvers.frontier.solver import refuse_cut_short
 from solvent.solvers.grid import kernels
@@ -55,7 +55,7 @@ class GridSolver:
             return Refusal(f"at most {MOST_ROWS:,} actions per state", f"{most:,}")
         amounts = float(np.prod(spans(problem.model, problem.lattice)))
         if amounts > _FAR_TOO_MANY:
-            return Refusal("amounts that are few enough for a grid", f"up to {amounts:.1g} of them")
+            return Refusal("amounts that are few enough for a grid", f"up to {amounts:.1g} of them", FEWER_AMOUNTS)
         return None
 
     def estimate(self, problem: Problem, run: Run) -> Estimate:

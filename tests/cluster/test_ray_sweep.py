@@ -8,32 +8,18 @@ import time
 
 import numpy as np
 import pytest
-from test_grid import random_model
-from test_grid_parts import Stop, assert_same, assert_same_solution, layout_of, line
 
 import solvent
 from solvent.core.checkpoint import Checkpoint
-from solvent.core.engines import RayEngine
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import SolventError
 from solvent.solvers.engines import ray_grid
 from solvent.solvers.engines.ray_grid import sweep_on_ray
 from solvent.solvers.grid import sweep
+from sweeps import Stop, assert_same, assert_same_solution, layout_of, line, random_model
 
 ray = pytest.importorskip("ray")
-
-
-@pytest.fixture(scope="module")
-def engine():
-    """A cluster of three workers."""
-    from solvent.core.engines import open_engine
-
-    ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False, configure_logging=False)
-    try:
-        with open_engine("ray") as opened:
-            yield opened
-    finally:
-        ray.shutdown()
+pytestmark = pytest.mark.slow
 
 
 def test_random_models(engine):
@@ -48,10 +34,10 @@ def test_a_solution(engine, monkeypatch):
     used = []
     monkeypatch.setattr(sweep, "sweep_on_ray", lambda *given: used.append(1) or sweep_on_ray(*given))
     model = line()
-    assert_same_solution(solvent.solve(model, method="grid", engine="ray"), solvent.solve(model, method="grid"))
+    assert_same_solution(solvent.solve(model, method="grid", engine=engine), solvent.solve(model, method="grid"))
     assert used
     names, most = ["fuel", "time"], {"fuel": 60, "time": 60}
-    found = solvent.frontier(model, names, max_budget=most, engine="ray")
+    found = solvent.frontier(model, names, max_budget=most, engine=engine)
     np.testing.assert_array_equal(found.table, solvent.frontier(model, names, max_budget=most).table)
     assert len(used) == 2
 
@@ -131,31 +117,22 @@ def test_a_time_limit_ends_the_actors(engine, monkeypatch):
         sweep_on_ray(layout_of(line(4, 3), None), engine, ResourceMonitor(1))
 
 
-def test_two_nodes_of_which_one_is_lost(monkeypatch):
-    from ray.cluster_utils import Cluster
+def test_a_node_is_lost(cluster, engine, monkeypatch):
+    other = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    monkeypatch.setattr(ray_grid, "_SAVE_EVERY", 0.05)
+    slow_steps(monkeypatch, 0.02)
+    layout = layout_of(line(), None)
+    removed: list[int] = []
+    usual = ray_grid._RaySweep._await
 
-    ray.shutdown()
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
-    try:
-        other = cluster.add_node(num_cpus=2)
-        cluster.wait_for_nodes()
-        ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
-        monkeypatch.setattr(ray_grid, "_SAVE_EVERY", 0.05)
-        slow_steps(monkeypatch, 0.02)
-        layout = layout_of(line(), None)
-        removed: list[int] = []
-        usual = ray_grid._RaySweep._await
+    def remove_node(self, references):
+        if not removed and self._record._start_H[10] is not None:
+            removed.append(len(self._actors))
+            cluster.remove_node(other, allow_graceful=False)
+        return usual(self, references)
 
-        def remove_node(self, references):
-            if not removed and self._record._start_H[10] is not None:
-                removed.append(1)
-                cluster.remove_node(other, allow_graceful=False)
-            return usual(self, references)
-
-        monkeypatch.setattr(ray_grid._RaySweep, "_await", remove_node)
-        found = sweep_on_ray(layout, RayEngine(ray), ResourceMonitor())
-        assert removed
-        assert_same(found, sweep.sweep(layout, ResourceMonitor()))
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
+    monkeypatch.setattr(ray_grid._RaySweep, "_await", remove_node)
+    found = sweep_on_ray(layout, engine, ResourceMonitor())
+    assert removed == [3]
+    assert_same(found, sweep.sweep(layout, ResourceMonitor()))
