@@ -199,10 +199,11 @@ class _RaySweep:
         If machines were lost, there may be fewer processors than parts, which then share them.
         """
         exchange, count = self._record.exchange, len(self._parts)
-        processors = self._processors()
-        share = 1.0 if processors >= count else math.floor(1000 * processors / count) / 1000
+        processors, together = self._processors(), 1
+        while sum(math.floor(together * each) for each in processors) < count:
+            together += 1  # actors that share a processor
         self._actors = [
-            self._class.options(num_cpus=share, scheduling_strategy="SPREAD").remote(
+            self._class.options(num_cpus=1 / together, scheduling_strategy="SPREAD").remote(
                 part, [exchange.sent[p, q] for q in self._receivers[p]],
                 [exchange.received[q, p] for q in exchange.senders[p]],
             )
@@ -212,13 +213,15 @@ class _RaySweep:
         while ready:
             _, ready = self._ray.wait(ready, num_returns=len(ready), timeout=_PAUSE)
             self._monitor.check_time()
-            if ready and self._processors() < processors:
+            if ready and sum(self._processors()) < sum(processors):
                 return False
         self._ray.get([actor.ready.remote() for actor in self._actors])
         return True
 
-    def _processors(self) -> float:
-        return max(float(self._ray.cluster_resources().get("CPU", 0)), 1.0)
+    def _processors(self) -> list[float]:
+        """Return the number of processors of each machine; at least one in total."""
+        found = [float(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
+        return found if sum(found) >= 1 else [1.0]
 
     def _note_needed(self, p: int, references: Any) -> None:
         listed = references if isinstance(references, list) else [references] if self._receivers[p] else []
