@@ -6,11 +6,12 @@ resolve budget -> transform.apply -> registry.choose -> solver.solve -> transfor
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from solvent.core.arguments import read_switch
-from solvent.core.checkpoint import EVERY, Checkpoint, digest, read_checkpoint
+from solvent.core.checkpoint import EVERY, digest, open_checkpoint
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.progress import ProgressLike, ProgressSink, open_progress
@@ -23,7 +24,7 @@ from solvent.solvers.registry import AUTO, check_method, names
 from solvent.solvers.solution import ROUND_HEADER, Round, Solution
 from solvent.solvers.transforms.approximation import APPROXIMATIONS, check_approximation
 from solvent.solvers.transforms.base import BudgetedModel
-from solvent.solvers.transforms.discounted import solve_discounted
+from solvent.solvers.transforms.discounted import read_limits, solve_discounted
 from solvent.solvers.transforms.gap import read_gap
 from solvent.solvers.transforms.rounding import EpsilonLike
 
@@ -124,11 +125,10 @@ def solve(
     request = read_request(model, method, approximation, epsilon, strict, gap, prune)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     monitor = ResourceMonitor(seconds, memory, began=began)
-    if checkpoint is None:
+    if checkpoint is None and checkpoint_every is EVERY:  # the most frequent; contexts take time
         return run_request(model, budget, spent, request, monitor, progress)
-    path, every = read_checkpoint(checkpoint, checkpoint_every)
-    assert path is not None
-    with Checkpoint(path, "solve", _identity(model, budget, spent, request), every) as monitor.checkpoint:
+    identity = partial(_identity, model, budget, spent, request)
+    with open_checkpoint(checkpoint, checkpoint_every, "solve", identity) as monitor.checkpoint:
         return run_request(model, budget, spent, request, monitor, progress)
 
 
@@ -137,13 +137,14 @@ def _identity(
 ) -> dict[str, str]:
     """Return what must be equal for a solve to go on from a checkpoint; a gap may differ, as rounds do not."""
     if isinstance(model, DiscountedCMDP):
-        limits = quote(budget if budget is not None else model.budget)
+        limits = digest(tuple(read_limits(model, budget).items()))
     else:
         check_model(model)
         found = resolve(model, budget, spent)
         limits = digest((found.resources, found.upper, found.lower, found.initial))
-    options = (request.approximation, str(request.epsilon), request.strict, request.prune)
-    return {"model": model.fingerprint, "budget": limits, "method": request.method, "options": quote(options)}
+    options = f"approximation={request.approximation}, epsilon={request.epsilon}, strict={request.strict}"
+    options += f", prune={request.prune}"
+    return {"model": model.fingerprint, "budget": limits, "method": request.method, "options": options}
 
 
 def run_request(

@@ -114,7 +114,7 @@ class _SpilledSweep:
         largest = sum(each.nbytes for each in buffers) + 6 * max(int(part.cells_H.max()) for part in self._parts)
         with monitor.borrowed(largest, "values of boxes of amounts"):
             while h > 0:
-                if monitor.should_save:
+                if monitor.should_save():
                     self._save(h)
                 monitor.check_time()
                 cells = int(layout.sizes.cells_H[h - 1])

@@ -100,7 +100,7 @@ class _Sweep:
         work_H, cells_H = layout.sizes.work_H, layout.sizes.cells_H
         h = self._resumed()
         while h > 0:
-            if monitor.should_save:
+            if monitor.should_save():
                 self._save(h)
             monitor.check_time()
             monitor.tell("backward", horizon - h, horizon, cells=int(cells_H[h - 1]))
