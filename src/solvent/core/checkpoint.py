@@ -22,7 +22,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -334,6 +334,7 @@ class Section:
         arrays: Mapping[str, NDArray[Any]] | None = None,
         added: Mapping[str, NDArray[Any]] | None = None,
         files: Mapping[str, list[ArrayFile]] | None = None,
+        dropped: Iterable[str] = (),
     ) -> bool:
         """Save the state; return whether that succeeded.
 
@@ -347,9 +348,11 @@ class Section:
             Are added to those of the same names. If saving fails, they are not.
         files : mapping of lists of ArrayFile, optional
             Arrays that are in the folder already; replace those of the same names.
+        dropped : iterable of str
+            Names of arrays that are no longer needed.
         """
         before = self.state, self._files
-        listed = {name: list(each) for name, each in {**self._files, **(files or {})}.items()}
+        listed = {name: list(each) for name, each in {**self._files, **(files or {})}.items() if name not in dropped}
         written: list[ArrayFile] = []
         folder, began = self._checkpoint.folder, time.monotonic()
         try:
@@ -362,7 +365,7 @@ class Section:
         except OSError as error:
             self._checkpoint.fail(error)
         else:
-            self.state, self._files = dict(state), {name: each for name, each in listed.items() if each}
+            self.state, self._files = dict(state), listed
             if self._checkpoint.commit(self, began):
                 return True
             self.state, self._files = before

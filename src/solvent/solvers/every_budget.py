@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, overload
 
+from solvent.core.checkpoint import EVERY, open_checkpoint
 from solvent.core.exact import Number, exact
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
@@ -31,6 +33,8 @@ def frontier(
     ignore_limits: bool = False,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = EVERY,
     progress: ProgressLike = False,
 ) -> Curve: ...
 
@@ -47,6 +51,8 @@ def frontier(
     ignore_limits: bool = False,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = EVERY,
     progress: ProgressLike = False,
 ) -> Surface: ...
 
@@ -62,6 +68,8 @@ def frontier(
     ignore_limits: bool = False,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = EVERY,
     progress: ProgressLike = False,
 ) -> Curve | Surface:
     """Compute the optimal value and policy for every budget of one resource, or of several, at once.
@@ -89,8 +97,8 @@ def frontier(
         a resource that varies and, for a single resource, limits on other resources. By default such a model is
         rejected, because policies could violate these limits. With several resources, limits on other resources are
         kept unless this is True. `ignored_limits` of the result lists what is ignored.
-    time_limit, memory_limit, progress : optional
-        As for `solve`.
+    time_limit, memory_limit, checkpoint, checkpoint_every, progress : optional
+        As for `solve`. If the limit of a resource that saturates varies, the solves that are finished are saved.
 
     Returns
     -------
@@ -130,8 +138,16 @@ def frontier(
     check_vary(vary)
     largest = _read_largest(names, max_budget)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
+    asked = f"{names}, max_budget={largest}, vary={vary}, budget={budget!r}, spent={spent!r}, {ignore_limits}"
     try:
-        with held_back(), open_progress(progress) as bar, ResourceMonitor(seconds, memory, bar) as monitor:
+        with (
+            open_checkpoint(
+                checkpoint, checkpoint_every, "frontier", lambda: {"model": model.fingerprint, "arguments": asked}
+            ) as saved,
+            held_back(),
+            open_progress(progress) as bar,
+            ResourceMonitor(seconds, memory, bar, checkpoint=saved) as monitor,
+        ):
             if len(names) > 1:
                 return _surface(model, names, largest, vary, budget, spent, ignore_limits, monitor)
             return _curve(model, names[0], largest, vary, budget, spent, ignore_limits, monitor)

@@ -112,17 +112,17 @@ class _SavedSweep:
         """Save the points of the steps from `step` on; those since the last time are added to those before."""
         if self._section is None or step == len(indptr_HS):
             return
-        arrays, files = {"indptr": indptr_HS[step:], "extremes": self._sweep.extremes.saved}, {}
+        arrays: dict[str, NDArray[Any]] = {"indptr": indptr_HS[step:], "extremes": self._sweep.extremes.saved}
         if step > 0:
             arrays |= self._sweep.arrays_of(step)
         else:
             arrays["first"] = value[: int(indptr_HS[0, -1] - indptr_HS[0, 0])]
-            files = dict.fromkeys(("value", "best", *_BY_STATE), [])
         new = parts[self._unsaved :]
         added = {}
         if new:
             added = {"need": np.concatenate([need for need, _ in new]), "row": np.concatenate([row for _, row in new])}
-        if self._section.save({"step": step}, arrays, added, files):
+        dropped = () if step > 0 else ("value", "best", *_BY_STATE)
+        if self._section.save({"step": step}, arrays, added, dropped=dropped):
             self._unsaved = len(parts)
 
     def load(

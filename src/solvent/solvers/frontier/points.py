@@ -8,6 +8,8 @@ known amounts, the value of each of them is computed, and nothing else.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -74,7 +76,12 @@ class _Reached:
         room = section.whole("amounts", max(len(left), 1024 + 16 * n_states), _NO_LIMIT)
         chained = ends[0, 0] == 0 and (ends[1:, 0] == ends[:-1, -1]).all() and ends[-1, -1] == len(left)
         increasing = (np.diff(left) > 0) | np.isin(np.arange(1, len(left)), ends)
-        if not chained or (np.diff(ends, axis=1) < 0).any() or not increasing.all() or (np.abs(left) >= _NO_LIMIT).any():
+        if (
+            not chained
+            or (np.diff(ends, axis=1) < 0).any()
+            or not increasing.all()
+            or (np.abs(left) >= _NO_LIMIT).any()
+        ):
             raise section.damaged("left", "amounts of each state that increase", "others")
         self._begin(room)
         self._indptr_HS[:known], self._left[: len(left)], self.known = ends, left, known
@@ -232,12 +239,12 @@ class _Merge:
             "extremes": self._extremes.saved,
             **self._reached.arrays,
         }
-        new, files = slice(self._saved, self._count), {}
-        added = {"need": self._points.need[new], "row": self._points.row[new]} if self._saved < self._count else {}
-        if self._step == 0:
-            files = dict.fromkeys(self._reached.arrays, [])
-            arrays = {name: array for name, array in arrays.items() if name not in files}
-        if self._section.save(state, arrays, added, files):
+        new, added = slice(self._saved, self._count), dict[str, NDArray[Any]]()
+        if self._saved < self._count:
+            added = {"need": self._points.need[new], "row": self._points.row[new]}
+        dropped = tuple(self._reached.arrays) if self._step == 0 else ()
+        arrays = {name: array for name, array in arrays.items() if name not in dropped}
+        if self._section.save(state, arrays, added, dropped=dropped):
             self._saved = self._count
 
     def _load(self) -> None:

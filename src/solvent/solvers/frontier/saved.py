@@ -80,4 +80,3 @@ def check_points(section: Section, bounds: FrontierBounds, points: Points, first
         least = least_HS[step[part][owner] + 1, model.next_state[outcome]]
         if (least > np.minimum(rest, resource.most_left)).any():
             raise section.damaged("need", "a point wherever an outcome leads", "none")
-

@@ -48,10 +48,10 @@ class Path:
 
 def check_path(section: Section, model: CMDP, row_T: NDArray[Any], value: float, end: float = 0.0) -> None:
     """Raise a `ModelError` unless rows from a checkpoint are a path from the start that is worth a value."""
-    inside = ((row_T >= 0) & (row_T < model.n_rows)).all()
+    inside = bool(((row_T >= 0) & (row_T < model.n_rows)).all())
     if inside and len(row_T):
         owner = (np.searchsorted(model.row_indptr, row_T, side="right") - 1) % model.n_states
-        inside = owner[0] == model.start_index and np.array_equal(owner[1:], model.next_state[row_T[:-1]])
+        inside = bool(owner[0] == model.start_index) and np.array_equal(owner[1:], model.next_state[row_T[:-1]])
     rewards = model.row_reward[row_T] if inside else np.zeros(0)
     size = float(np.abs(rewards).sum()) + abs(end)
     if not inside or not abs(math.fsum([*rewards.tolist(), end]) - value) <= AGREEMENT * size:

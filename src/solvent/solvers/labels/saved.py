@@ -6,7 +6,7 @@ are computed again.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,8 +145,7 @@ class SavedSearches:
             "rows": np.concatenate([each.row_T for each in self._found]).astype(np.int32),
             "size": size_L,
         }
-        files = dict.fromkeys((*_ADDED, *_REPLACED), [])
-        self._section.save({"searches": len(self._found)}, arrays, files=files)
+        self._section.save({"searches": len(self._found)}, arrays, dropped=(*_ADDED, *_REPLACED))
         self._added = 0
 
     def save_labels(self, labels: kernels.Labels, scratch: int) -> None:
@@ -181,7 +180,7 @@ class SavedSearches:
         newest = section.array("newest", np.int64, (places,))
         if not ((begin >= 0) & (begin <= end) & (end <= made)).all() or not ((newest >= -1) & (newest < made)).all():
             raise section.damaged("begin", "positions of labels", "others")
-        into = (labels.amount, labels.value, labels.bound, labels.parent, labels.row, labels.older)
+        into: tuple[NDArray[Any], ...] = (labels.amount, labels.value, labels.bound, labels.parent, labels.row, labels.older)
         for name, array in zip(_ADDED, into, strict=True):
             if len(array):
                 shape = (None, *array.shape[1:])
@@ -222,4 +221,3 @@ class SavedSearches:
             length, place = length + 1, int(prices.next_place_MV[price, place])
         if not fits or length > most:
             raise section.damaged("counts", "a path", "something else")
-

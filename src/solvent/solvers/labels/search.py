@@ -229,7 +229,7 @@ class _Search:
         if self._monitor.checkpoint is None:
             return
         content = (*self._arrays, *self._resource, self._model.start_index, self._drift, self.value)
-        self._section = section = self._monitor.section("path", *content)
+        self._section = section = self._monitor.checkpoint.section("path", *content)
         if not section.state:
             return
         self._width = section.whole("width", _WIDTH, _MOST)
@@ -237,7 +237,11 @@ class _Search:
         row_H = section.array("path", np.int64, (self._model.horizon,)).copy()
         size_H = section.array("size", np.int64, (self._model.horizon,)).copy()
         check_path(section, self._model, row_H[row_H >= 0], numbers[0])
-        if not _is_path(self._model, row_H) or any(map(math.isnan, numbers)) or not ((size_H >= 0) & (size_H < _MOST)).all():
+        if (
+            not _is_path(self._model, row_H)
+            or any(map(math.isnan, numbers))
+            or not ((size_H >= 0) & (size_H < _MOST)).all()
+        ):
             raise section.damaged("path", "the rows of a path, and numbers", "others")
         self.value, self.bound, self.tolerance, self._used = numbers
         self.row_H, self.size_H = row_H, size_H
@@ -300,7 +304,7 @@ class _Search:
         self.bound = max(cut, best + self._used) if self._used > 2 * self.tolerance else cut
         self._width *= _WIDER
         if self._section is not None:
-            self._save({}, {}, files=dict.fromkeys((*_LABELS, "parent", "row"), []))
+            self._save({}, {}, dropped=(*_LABELS, "parent", "row"))
         monitor.release(taken + 12 * stored)
 
     def _save_labels(self, labels: kernels.Labels, tree: kernels.LabelTree, saved: int) -> int:

@@ -51,7 +51,7 @@ class SavedPasses:
     def abandon(self) -> None:
         """Save that another method is less work, and no layers."""
         if self._section is not None:
-            self._section.save({"abandoned": 1}, files=dict.fromkeys(("indptr", "spent", "row"), []))
+            self._section.save({"abandoned": 1}, dropped=("indptr", "spent", "row", "value", "extremes"))
 
     def save(self, extremes: Extremes | None = None) -> None:
         """Save the layers and, from the backward pass, the rows and values; only what is new is written."""
@@ -77,9 +77,7 @@ class SavedPasses:
             return
         count = section.whole("layers", 1, model.horizon)
         step = section.whole("step", 0 if count == model.horizon else model.horizon, model.horizon)
-        indptrs = [
-            each for piece in section.pieces("indptr", np.int64, (None, model.n_states + 1)) for each in piece
-        ]
+        indptrs = [each for piece in section.pieces("indptr", np.int64, (None, model.n_states + 1)) for each in piece]
         if len(indptrs) != count - 1:
             raise section.damaged("indptr", f"the nodes of {count - 1} steps", f"{len(indptrs)}")
         for indptr in indptrs:
