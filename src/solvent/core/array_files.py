@@ -99,7 +99,11 @@ class ArrayWriter:
             raise TypeError(f"arrays of numbers or truth values only, not of {self._dtype}")
         self._crc, self.length = 0, 0
         self._file = path.open("xb", buffering=0)
-        self._write(bytes(_HEADER))
+        try:
+            self._write(bytes(_HEADER))
+        except BaseException:
+            self.discard()
+            raise
 
     def _write(self, content: bytes | memoryview) -> None:
         rest = memoryview(content)

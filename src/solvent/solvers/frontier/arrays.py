@@ -140,6 +140,8 @@ class _SavedSweep:
         value = np.empty(0)
         if step == 0:
             value = section.array("first", np.float64, (last.stop - last.start,)).copy()
+            if not (value < np.inf).all():
+                raise section.damaged("first", "numbers", "others")
         else:
             need, row = self._sweep.restore(section, step)
             if not (np.array_equal(need, points.need[last]) and np.array_equal(row, points.row[last])):

@@ -263,7 +263,7 @@ class _Merge:
         if room > self._room:
             self._lengthen(room, "the points of all steps")
         value = section.array("value", np.float64, (size,)).copy()
-        if np.isnan(value).any():
+        if not (value < np.inf).all():
             raise section.damaged("value", "numbers", "others")
         self._extremes.restore(section)
         self._reached.restore(section, step)

@@ -153,7 +153,9 @@ class SavedSearches:
         made = int(labels.counts[kernels.LABELS])
         if self._section is None or made == 1:
             return
-        replaced = (labels.begin, labels.end, labels.newest, labels.size_L, labels.counts, labels.best)
+        # a level for which there was too little room begins again
+        begin, end = np.minimum(labels.begin, made), np.minimum(labels.end, made)
+        replaced = (begin, end, labels.newest, labels.size_L, labels.counts, labels.best)
         each = (labels.amount, labels.value, labels.bound, labels.parent, labels.row, labels.older)
         added = dict(zip(_ADDED, (array[self._added : made] for array in each), strict=True))
         if self._added == made:

@@ -125,7 +125,7 @@ class SavedPasses:
                 raise section.damaged("row", f"rows of states at step {h}", "others")
             self.rows[h] = row
         self.value = section.array("value", np.float64, (sizes[-1],)).copy()
-        if np.isnan(self.value).any():
+        if not (self.value < np.inf).all():
             raise section.damaged("value", "numbers", "others")
 
     def restore(self, extremes: Extremes) -> None:
