@@ -67,6 +67,7 @@ add_command(
     "solvent solve drone.yaml -b battery=20 -b risk=0.1 --method reduction",
     "solvent solve van.yaml --approximation additive --epsilon 0.1 --strict",
     "solvent solve van.yaml --gap 0.01 --time-limit 60 --memory-limit 8GB",
+    "solvent solve van.yaml --checkpoint run.ckpt --checkpoint-every 10",
     "solvent solve van.yaml --spent fuel=5",
 )
 add_command(
@@ -97,6 +98,7 @@ add_command(
     checking.verify,
     "solvent verify van.yaml van.policy",
     "solvent verify van.yaml van.policy --budget fuel=25",
+    "solvent verify van.yaml van.policy --checkpoint run.ckpt",
 )
 add_command(
     app,

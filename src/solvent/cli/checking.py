@@ -11,6 +11,8 @@ from solvent.cli.exits import finish
 from solvent.cli.models import read_model
 from solvent.cli.options import (
     BudgetOption,
+    CheckpointEvery,
+    CheckpointOption,
     MemoryLimit,
     ModelArgument,
     PlotOption,
@@ -36,6 +38,8 @@ def verify(
     ] = 20_000_000,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
+    checkpoint: CheckpointOption = None,
+    checkpoint_every: CheckpointEvery = 60.0,
 ) -> int:
     """Check exactly whether a policy can exceed its budget.
 
@@ -47,10 +51,10 @@ def verify(
 
     loaded = read_model(session, model)
     limits = read_budget_options(budget, loaded)
-    with session.working("verifying"):
+    with session.working("verifying"), session.checkpoint_notes(checkpoint):
         report = run(
             loaded, load_policy(policy, loaded), limits, spent=read_spent_options(spent, loaded), max_nodes=max_nodes,
-            time_limit=time_limit, memory_limit=memory_limit,
+            time_limit=time_limit, memory_limit=memory_limit, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
         )  # fmt: skip
     session.print_result(results.report_text(report, verbose=session.verbose), records.report_record(loaded, report))
     return ExitCode.OK if report.feasible else ExitCode.INFEASIBLE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from solvent.cli.models import read_model
 from solvent.cli.options import BudgetOption, MemoryLimit, SeedOption, TimeLimit
 from solvent.cli.outputs import Output, OutputFiles, plan_output, refuse_duplicates
 from solvent.cli.session import ExitCode, Session
-from solvent.errors import CheckpointWarning, ModelError, SolventError, quote
+from solvent.errors import ModelError, SolventError, quote
 from solvent.formats.registry import suffixes_text
 
 if TYPE_CHECKING:
@@ -206,7 +205,7 @@ def learn(
         task = _task_of_env(session, model, budget, horizon, support, cost, cost_bound, env_arg, reward_range)
     if no_pool and task.support != "known":
         raise ModelError("--no-pool", "a known support", f"support {quote(task.support)}", "leave out --no-pool")
-    with _logs(outputs["--log"], tensorboard) as callback, _warnings(session):
+    with _logs(outputs["--log"], tensorboard) as callback, session.checkpoint_notes(None):
         learned = run(
             task.env, epsilon=epsilon, delta=delta, bonus=bonus, pool=not no_pool, replan=replan,  # type: ignore[arg-type]
             epsilon_cost=epsilon_cost, strict=strict, max_episodes=max_episodes, time_limit=time_limit,
@@ -280,22 +279,6 @@ def _task_of_env(
         return LearnTask(str(path), found.env, options, found.table, "known")
     return LearnTask(str(path), found.env, options, found.table, "learned")
 
-
-@contextmanager
-def _warnings(session: Session) -> Iterator[None]:
-    """Print warnings about checkpoints as notes."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", CheckpointWarning)
-        show = warnings.showwarning
-
-        def note(message: Warning | str, category: type[Warning], *place: Any) -> None:
-            if issubclass(category, CheckpointWarning):
-                session.note(str(message))
-            else:
-                show(message, category, *place)
-
-        warnings.showwarning = note  # type: ignore[assignment]
-        yield
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from solvent.cli.models import read_model
 from solvent.cli.options import (
     ApproximationOption,
     BudgetOption,
+    CheckpointEvery,
+    CheckpointOption,
     MemoryLimit,
     MethodOption,
     ModelArgument,
@@ -77,6 +79,8 @@ def solve(
     ] = None,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
+    checkpoint: CheckpointOption = None,
+    checkpoint_every: CheckpointEvery = 60.0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="POLICY", help="Write the policy.", show_default=False)
     ] = None,
@@ -101,11 +105,13 @@ def solve(
     if plain and _has_continuous_costs(loaded, limits):
         gap = _CONTINUOUS_GAP
         session.note(f"costs are continuous, so that the answer is within a gap, as with --gap {gap}")
-    solution = run(
-        loaded, limited, spent=before, method=method or "auto", approximation=approximation,
-        epsilon=read_epsilon_options(epsilon, loaded), strict=strict, gap=gap, time_limit=time_limit,
-        memory_limit=memory_limit, progress=session.progress,
-    )  # fmt: skip
+    with session.checkpoint_notes(checkpoint):
+        solution = run(
+            loaded, limited, spent=before, method=method or "auto", approximation=approximation,
+            epsilon=read_epsilon_options(epsilon, loaded), strict=strict, gap=gap, time_limit=time_limit,
+            memory_limit=memory_limit, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+            progress=session.progress,
+        )  # fmt: skip
     if session.interrupted:
         found = solution.status.has_policy
         session.note(f"interrupted: {'this is the best policy found so far' if found else 'no policy found yet'}")
@@ -208,6 +214,8 @@ def frontier(
     ] = False,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
+    checkpoint: CheckpointOption = None,
+    checkpoint_every: CheckpointEvery = 60.0,
     plot: PlotOption = None,
     at: Annotated[
         list[str] | None,
@@ -240,11 +248,13 @@ def frontier(
     fixed = _read_at(at, names, drawing)
     # in a surface over limits, only the others have a fixed limit
     limited = [name for name in loaded.resources if name not in names] if several and vary == "budget" else None
-    found = run(
-        loaded, names or None, read_amount_options(max_budget if names else None, names, "--max-budget"), vary=vary,
-        budget=read_budget_options(budget, loaded, limited), spent=read_spent_options(spent, loaded),
-        ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit, progress=session.progress,
-    )  # fmt: skip
+    with session.checkpoint_notes(checkpoint):
+        found = run(
+            loaded, names or None, read_amount_options(max_budget if names else None, names, "--max-budget"),
+            vary=vary, budget=read_budget_options(budget, loaded, limited), spent=read_spent_options(spent, loaded),
+            ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit, checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every, progress=session.progress,
+        )  # fmt: skip
     output_files = OutputFiles()
     result = _surface_result if isinstance(found, Surface) else _curve_result
     text, record, points = result(session, found)

@@ -84,7 +84,7 @@ def solve(
         there and returns the same solution, bit for bit; a checkpoint of another model, budget or method is refused.
         Ctrl-C and SIGTERM save once more. If saving fails, solving continues after a `CheckpointWarning`.
     checkpoint_every : float
-        Seconds between two saves.
+        Seconds between two saves; 0 saves as often as possible.
     progress : bool, "log", ProgressSink or callable
         If True, show progress on a terminal or in a notebook; if "log", log it under "solvent.progress". A callable is
         called with phase, done, total and facts.
@@ -120,6 +120,15 @@ def solve(
     'relaxed'
     >>> solve(hard, approximation="relative", epsilon=0.1, strict=True).status.value
     'feasible'
+
+    A run that is interrupted goes on from its checkpoint:
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     stopped = solve(hard, method="reduction", time_limit=1e-9, checkpoint=f"{folder}/run.ckpt")
+    ...     found = solve(hard, method="reduction", checkpoint=f"{folder}/run.ckpt")
+    >>> stopped.status.value, found.status.value
+    ('limit', 'optimal')
     """
     began = time.perf_counter()
     request = read_request(model, method, approximation, epsilon, strict, gap, prune)

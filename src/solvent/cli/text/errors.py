@@ -27,7 +27,7 @@ _ARGUMENTS = (
         "bonus",
         "replan",
     ),
-    *("max_episodes", "cost", "cost_bound", "epsilon_cost", "reward_range", "resume", "checkpoint"),
+    *("max_episodes", "cost", "cost_bound", "epsilon_cost", "reward_range", "resume", "checkpoint", "checkpoint_every"),
 )
 #: An argument in Python syntax: method="reduction", strict=True, gap=0.01, budget=...
 _ARGUMENT = re.compile(
