@@ -36,7 +36,13 @@ _EVERY = 0.05
 
 def _solution(solution: solvent.Solution) -> Any:
     bounds = (solution.value, solution.value_lower, solution.value_upper)
-    return solution.status.value, bounds, solution.worst_spent, [each[:4] for each in solution.rounds], to_bytes(solution.policy)
+    return (
+        solution.status.value,
+        bounds,
+        solution.worst_spent,
+        [each[:4] for each in solution.rounds],
+        to_bytes(solution.policy),
+    )
 
 
 def _exact(**options: Any) -> Any:

@@ -380,7 +380,15 @@ COMPUTATIONS: dict[str, Any] = {
 
 def _rolls(resources: int, horizon: int = 6, **options: Any) -> solvent.CMDP:
     return instances.random(
-        3, 2, horizon=horizon, resources=resources, cost_range=(0, 3), budget=2 * horizon, seed=3, branching=2, **options
+        3,
+        2,
+        horizon=horizon,
+        resources=resources,
+        cost_range=(0, 3),
+        budget=2 * horizon,
+        seed=3,
+        branching=2,
+        **options,
     )
 
 

@@ -81,7 +81,6 @@ def test_every_method_goes_on_from_every_save(tmp_path: Path, kind: str, method:
             break
 
 
-
 def certain(seed: int, horizon: int, *, resources: int = 1, real: bool = True) -> solvent.CMDP:
     """Return a random model without randomness."""
     rng = np.random.default_rng(seed)

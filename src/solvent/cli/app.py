@@ -114,7 +114,7 @@ add_command(
     "solvent learn van.yaml --support learned --budget fuel=20 --log van.csv",
     "solvent learn FrozenLake-v1 --horizon 40 --budget 10 --cost 0,1,1,1 --env-arg is_slippery=true",
     "solvent learn package.module:Env-v0 --horizon 20 --budget fuel=8 --cost-bound 2",
-    "solvent learn van.yaml --epsilon 0.01 --checkpoint run.npz --resume",
+    "solvent learn van.yaml --epsilon 0.01 --checkpoint run.ckpt --resume",
 )
 add_command(
     app,

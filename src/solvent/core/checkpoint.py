@@ -17,6 +17,7 @@ Checksums reveal damaged files. Whoever loads a section checks shapes and positi
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -176,7 +177,7 @@ class Checkpoint:
             self.folder = ArrayFolder(self.path)
             self._listed = self._numbers()
             if anew:
-                write_atomically(self.path / _MANIFEST, self._content())
+                self._begin()
             self.folder.keep_only(self._listed)
         except BaseException as error:
             self.close()
@@ -184,6 +185,15 @@ class Checkpoint:
                 raise
             found = "a file" if self.path.is_file() else getattr(error, "strerror", None) or str(error)
             raise ModelError(where, expected, found) from None
+
+    def _begin(self) -> None:
+        """Write a checkpoint without sections; a full disk is no error, as it may change."""
+        try:
+            write_atomically(self.path / _MANIFEST, self._content())
+        except ModelError as error:
+            if error.found not in map(os.strerror, (errno.ENOSPC, errno.EDQUOT)):
+                raise
+            self.fail(error)
 
     def _refuse_others(self) -> None:
         """Refuse a folder that is no checkpoint and contains other things, so that none of them is ever removed."""
