@@ -1,4 +1,4 @@
-"""Kill a computation at random moments and start it again, until it is finished: does the answer stay the same?
+"""Kill computations at random moments, start them again until they are finished, and compare their answers.
 
     python -m bench.kills --count 100
 
@@ -46,32 +46,32 @@ def _solution(solution: solvent.Solution) -> Any:
 
 
 def _exact(**options: Any) -> Any:
-    """Boxes of amounts of two resources."""
+    """Sweep boxes of amounts of two resources."""
     model = instances.random(60, 4, horizon=60, resources=2, cost_range=(0, 9), budget=430, seed=1)
     return _solution(solvent.solve(model, method="grid", **options))
 
 
 def _layers(**options: Any) -> Any:
-    """Layers of nodes, forward and backward."""
+    """Expand layers of nodes forward, and compute values backward."""
     model = instances.random(30, 3, horizon=14, resources=2, cost_range=(0, 50), budget=520, seed=2)
     return _solution(solvent.solve(model, method="reduction", **options))
 
 
 def _gap(**options: Any) -> Any:
-    """Rounds of closing a gap, with real costs of two resources."""
+    """Close a gap in rounds, with real costs of two resources."""
     model = instances.random(20, 3, horizon=30, resources=2, cost_range=(0, 9), real_costs=True, budget=190, seed=3)
     return _solution(solvent.solve(model, gap=0.000003, **options))
 
 
 def _curve(**options: Any) -> Any:
-    """All budgets of one resource."""
+    """Compute the values of all budgets of one resource."""
     model = instances.random(60, 4, horizon=60, cost_range=(0, 400), branching=4, seed=4, budget=1)
     curve = solvent.frontier(model, **options)
     return curve.budgets, curve.values.tobytes(), curve.error
 
 
 def _surface(**options: Any) -> Any:
-    """All combinations of the budgets of two resources."""
+    """Compute the values of all budgets of two resources."""
     model = instances.random(60, 4, horizon=90, resources=2, cost_range=(0, 9), budget=1, seed=1)
     surface = solvent.frontier(model, ["r0", "r1"], **options)
     return surface.table.tobytes(), surface.error, surface.budgets

@@ -379,7 +379,7 @@ def _follow_discounted(model: Any, policy: DiscountedPolicy, seed: int) -> str:
 
 
 def _load_checkpoint(each: Input) -> str:
-    """Put the arrays and the state into a checkpoint, so that its checksums are valid, and restore a learner from it."""
+    """Put arrays and state into a checkpoint, so that its checksums are valid, and restore a learner from it."""
     arrays, state = read_archive(each.content)
     learner = _learner(each.origin.name)
     with TemporaryDirectory() as folder, Checkpoint(Path(folder) / "c", "learn", {}) as checkpoint:

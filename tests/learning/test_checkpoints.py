@@ -111,7 +111,7 @@ def test_broken_checkpoints_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"count_K: expected int64 of shape \(4,\), found <i8 of shape \(1,\)"):
         solvent.learn(small(), checkpoint=file, resume=True)
     write_folder(file, arrays, {name: value for name, value in state.items() if name != "episodes"})
-    with pytest.raises(ModelError, match="episodes: expected a whole number from 0 to .*, found None; .*remove"):
+    with pytest.raises(ModelError, match=r"episodes: expected a whole number from 0 to .*, found None; .*remove"):
         solvent.learn(small(), checkpoint=file, resume=True)
 
 

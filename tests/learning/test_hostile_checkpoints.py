@@ -61,7 +61,7 @@ def test_outcomes_that_cannot_have_been_seen(at: int, value: Any, parts: Any) ->
 def test_headers_that_no_run_wrote(field: str, value: Any, parts: Any) -> None:
     file, arrays, header = parts
     write_folder(file, arrays, header | {field: value})
-    with pytest.raises(ModelError, match="run.ckpt"):
+    with pytest.raises(ModelError, match=r"run\.ckpt"):
         run(file, resume=True)
 
 
@@ -86,7 +86,7 @@ def test_arrays_that_no_run_wrote(parts: Any) -> None:
             continue  # a shorter history is valid
         changed = {key: value for key, value in {**arrays, name: array}.items() if value is not None}
         write_folder(file, changed, header)
-        with pytest.raises(ModelError, match="run.ckpt"):
+        with pytest.raises(ModelError, match=r"run\.ckpt"):
             run(file, resume=True)
 
 

@@ -248,7 +248,7 @@ def test_a_time_limit_leaves_progress(tmp_path: Path) -> None:
 def test_another_problem_is_refused(tmp_path: Path) -> None:
     model, path = rolls(5), tmp_path / "run.ckpt"
     solvent.solve(model, checkpoint=path)
-    with pytest.raises(SolventError, match="budget: expected the same as now.*remove the folder"):
+    with pytest.raises(SolventError, match=r"budget: expected the same as now.*remove the folder"):
         solvent.solve(model, 1, checkpoint=path)
     with pytest.raises(SolventError, match="model: expected the same as now"):
         solvent.solve(rolls(5, seed=9), checkpoint=path)

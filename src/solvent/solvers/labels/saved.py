@@ -182,7 +182,7 @@ class SavedSearches:
         newest = section.array("newest", np.int64, (places,))
         if not ((begin >= 0) & (begin <= end) & (end <= made)).all() or not ((newest >= -1) & (newest < made)).all():
             raise section.damaged("begin", "positions of labels", "others")
-        into: tuple[NDArray[Any], ...] = (labels.amount, labels.value, labels.bound, labels.parent, labels.row, labels.older)
+        into: list[NDArray[Any]] = [labels.amount, labels.value, labels.bound, labels.parent, labels.row, labels.older]
         for name, array in zip(_ADDED, into, strict=True):
             if len(array):
                 shape = (None, *array.shape[1:])
