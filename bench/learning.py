@@ -34,7 +34,7 @@ def episodes_to(model: CMDP, share: float, seed: int, **options: Any) -> int:
     """Return the number of episodes after which the policy is worth a share of the optimum, in steps of 25 %."""
     wanted, episodes = share * solvent.solve(model).value, 10
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "run.npz"
+        file = Path(folder) / "run.ckpt"
         while episodes < MOST:
             learned = solvent.learn(
                 model, epsilon=1e-9, max_episodes=episodes, seed=seed, checkpoint=file, resume=file.exists(), **options

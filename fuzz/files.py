@@ -25,10 +25,11 @@ from typing import Any
 
 import solvent
 from fuzz.mutate import Seed, flip, mutate
+from solvent.core.archives import read_archive, write_archive
+from solvent.core.checkpoint import Checkpoint
 from solvent.formats.files import parse_model
 from solvent.formats.registry import FORMATS
-from solvent.learning.checkpoint import restore
-from solvent.learning.checkpoint import to_bytes as checkpoint_bytes
+from solvent.learning.checkpoint import restore, section_of, state_of
 from solvent.learning.learner import Learner
 from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.files import from_bytes
@@ -197,7 +198,8 @@ def _checkpoints() -> list[Seed]:
     for name in ("pooled", "nodes", "learned"):
         learner = _learner(name)
         learner.run(20)
-        seeds.append(Seed.of_archive("checkpoint", name, checkpoint_bytes(learner)))
+        state, arrays = state_of(learner)
+        seeds.append(Seed.of_archive("checkpoint", name, write_archive(arrays, state)))
     return seeds
 
 
@@ -377,8 +379,15 @@ def _follow_discounted(model: Any, policy: DiscountedPolicy, seed: int) -> str:
 
 
 def _load_checkpoint(each: Input) -> str:
+    """Put arrays and state into a checkpoint, so that its checksums are valid, and restore a learner from it."""
+    arrays, state = read_archive(each.content)
     learner = _learner(each.origin.name)
-    restore(learner, each.content)
+    with TemporaryDirectory() as folder, Checkpoint(Path(folder) / "c", "learn", {}) as checkpoint:
+        try:
+            section_of(checkpoint).save(state, arrays)
+        except (TypeError, ValueError) as error:  # types that no checkpoint contains
+            raise solvent.ModelError("checkpoint", "a state and arrays of numbers", str(error)) from None
+        restore(learner, section_of(checkpoint))
     if learner.episodes < 10**6:
         learned = learner.run(learner.episodes + 2)
         repr(learned)

@@ -69,7 +69,7 @@ LINES = {
     "gap": "solve pairs.npz --gap 0.000001 --out out.policy",
     "gap by rounds": "solve paper.npz --gap 0.0000001 --out out.policy",
     "compare": "compare field.npz",
-    "learn": "learn field.npz --epsilon 0.001 --max-episodes 100000000 --out out.policy --checkpoint out.npz",
+    "learn": "learn field.npz --epsilon 0.001 --max-episodes 100000000 --out out.policy --checkpoint out.ckpt",
     "learn support": "learn field.npz --epsilon 0.001 --support learned --max-episodes 100000000 --log out.csv",
     "verify": "verify small.npz small.policy",
     "simulate": "simulate small.npz small.policy --episodes 2000000 --plot out.png",

@@ -30,15 +30,9 @@ def discounted() -> Any:
     return b.build()
 
 
-def learn(path: Path, **options: Any) -> Any:
-    return solvent.learn(model(), epsilon=0.01, seed=4, max_episodes=30, checkpoint=path, **options)
-
-
 def write(folder: Path) -> None:
     """Write all of them."""
     model().save(folder / "model.npz")
     discounted().save(folder / "discounted.npz")
     solvent.solve(model(), method="reduction").policy.save(folder / "van.policy")
     solvent.solve(discounted(), epsilon="1/2").policy.save(folder / "discounted.policy")
-    learn(folder / "known.checkpoint")
-    learn(folder / "learned.checkpoint", cost_support="learned")

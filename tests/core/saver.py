@@ -12,7 +12,7 @@ from solvent.learning.result import LearnProgress
 
 KINDS = {
     "yaml": "m.yaml", "json": "m.json", "npz": "m.npz", "policy": "p.policy", "discounted": "d.policy",
-    "checkpoint": "run.npz", "figure": "f.png", "log": "log.csv",
+    "figure": "f.png", "log": "log.csv",
 }  # fmt: skip
 
 
@@ -34,20 +34,6 @@ def savers(kind: str) -> list[Callable[[Path], None]]:
                 b.add(state, "a", reward=1, outcomes=[(0.5, (state + 1) % n, 1), (0.5, state, 0)])
                 b.add(state, "b", outcomes=[(1, state, 0)])
             found.append(solvent.solve(b.build(), epsilon="1/2").policy.save)
-        return found
-    if kind == "checkpoint":
-        from solvent.core.files import write_atomically
-        from solvent.learning.arguments import read_settings
-        from solvent.learning.checkpoint import to_bytes
-        from solvent.learning.setup import LearnSetup
-
-        found = []
-        for model in models():
-            settings = read_settings(reward_range=(0.0, 3.0))
-            learner = LearnSetup(env=model, settings=settings).learner()
-            learner.run(5)
-            content = to_bytes(learner)
-            found.append(lambda path, content=content: write_atomically(path, content))
         return found
     if kind == "figure":
         import matplotlib as mpl

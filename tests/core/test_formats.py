@@ -8,24 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from format_examples import FOLDERS, discounted, learn, model, write
+from format_examples import FOLDERS, discounted, model, write
 
 import solvent
 from solvent.core.archives import compress, read_archive, write_archive
 from solvent.formats import documents, npz
-from solvent.learning import checkpoint
 from solvent.policy import files as policy_files
 
-NAMES = ["model.npz", "discounted.npz", "van.policy", "discounted.policy", "known.checkpoint", "learned.checkpoint"]
+NAMES = ["model.npz", "discounted.npz", "van.policy", "discounted.policy"]
 
 
 def load(path: Path) -> object:
     if path.suffix == ".npz":
         return solvent.load_model(path, discounted=None)
-    if path.suffix == ".policy":
-        return solvent.load_policy(path, discounted() if path.stem == "discounted" else model())
-    support = {"cost_support": "learned"} if path.stem == "learned" else {}
-    return learn(path, resume=True, **support).history
+    return solvent.load_policy(path, discounted() if path.stem == "discounted" else model())
 
 
 @pytest.fixture(scope="module")
@@ -75,15 +71,14 @@ def test_files_have_a_checksum_and_need_it(name: str, now: Path, tmp_path: Path)
 
 def test_every_kind_of_file_has_a_table_of_readers() -> None:
     assert sorted(documents.READERS) == [1]
-    for module in (npz, policy_files, checkpoint):
+    for module in (npz, policy_files):
         assert sorted(module.READERS) == [1, 2, 3]
 
 
 def test_every_kind_of_file_has_a_reader_of_the_current_format() -> None:
     from solvent.core.archives import FORMAT
     from solvent.formats import npz
-    from solvent.learning import checkpoint
     from solvent.policy import files
 
-    for module in (npz, checkpoint, files):
+    for module in (npz, files):
         assert max(module.READERS) == FORMAT, module.__name__

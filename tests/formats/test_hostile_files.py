@@ -223,7 +223,7 @@ def test_limits_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert solvent.load_model(file, limits=LoadLimits()).horizon == 3
 
 
-@pytest.mark.parametrize("name", ["m.yaml", "m.json", "m.npz", "m.policy", "m.checkpoint"])
+@pytest.mark.parametrize("name", ["m.yaml", "m.json", "m.npz", "m.policy"])
 def test_only_regular_files_are_read(name: str, tmp_path: Path) -> None:
     pipe, device = tmp_path / name, tmp_path / f"zero-{name}"
     os.mkfifo(pipe)
@@ -232,8 +232,6 @@ def test_only_regular_files_are_read(name: str, tmp_path: Path) -> None:
     def read(path: Path) -> Any:
         if name.endswith(".policy"):
             return solvent.load_policy(path)
-        if name.endswith(".checkpoint"):
-            return solvent.learn(instances.markov_gap(), checkpoint=path, resume=True)
         return solvent.load_model(path)
 
     for path in (pipe, device):

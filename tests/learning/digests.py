@@ -22,9 +22,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script, it finds the helpers of all tests
+
 import solvent
+from checkpoint_folders import read_folder
 from solvent import CMDP, LearnResult, instances
-from solvent.core.archives import read_archive
 from solvent.gym import ModelEnv
 from solvent.learning import kernels
 from solvent.learning.bonus import Bonus
@@ -87,9 +89,9 @@ ENVIRONMENTS: dict[str, Callable[..., LearnResult]] = {
 def digest(run: Callable[..., LearnResult]) -> str:
     """Return a digest of the bounds, the episodes, the policy and everything in the checkpoint."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "run.npz"
+        file = Path(folder) / "run.ckpt"
         learned = run(checkpoint=file)
-        arrays, header = read_archive(file.read_bytes())
+        arrays, header = read_folder(file)
     found = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     policy = learned.policy
     arrays |= {"action": policy.action_N, "spent": policy.spent_ND, "states": policy.group_state}

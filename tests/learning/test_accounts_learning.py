@@ -118,11 +118,11 @@ def test_the_graph_follows_clamped_amounts() -> None:
 
 
 def test_a_checkpoint_is_for_its_initial_amounts(tmp_path: Path) -> None:
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.ckpt"
     case = next(c for c in (random_case(seed, ["saturation"]) for seed in range(50)) if c.optimum > -math.inf)
     learned(case, checkpoint=path, max_episodes=10)
     learned(case, checkpoint=path, max_episodes=20, resume=True)
-    with pytest.raises(ModelError, match="expected the same environment, horizon and budget, found another problem"):
+    with pytest.raises(ModelError, match="environment, horizon and budget: expected the same as now"):
         learned(case, checkpoint=path, max_episodes=30, resume=True, spent={"r0": "1/2"})
 
 

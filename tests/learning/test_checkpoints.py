@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ import pytest
 from walker import Walker
 
 import solvent
+from checkpoint_folders import read_folder, write_folder
 from solvent import CMDP, ModelError, instances
-from solvent.core.archives import read_archive, write_archive
 from solvent.errors import CheckpointWarning
 
 
@@ -49,7 +50,7 @@ RUNS = {
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("stop", [1, 37, 250])
 def test_resumed_runs_are_the_same(name: str, stop: int, tmp_path: Path) -> None:
-    run, file = RUNS[name], tmp_path / "run.npz"
+    run, file = RUNS[name], tmp_path / "run.ckpt"
     whole = run(max_episodes=400)
     run(max_episodes=stop, checkpoint=file)
     resumed = run(max_episodes=400, checkpoint=file, resume=True)
@@ -60,56 +61,69 @@ def test_resumed_runs_are_the_same(name: str, stop: int, tmp_path: Path) -> None
 
 
 def test_checkpoints_are_written_on_the_way(tmp_path: Path) -> None:
-    file, sizes = tmp_path / "run.npz", set()
+    file, sizes = tmp_path / "run.ckpt", set[int]()
 
     def look(_: Any) -> None:
+        nonlocal sizes
         if file.exists():
-            sizes.add(read_archive(file.read_bytes())[1]["episodes"])
+            sections = json.loads((file / "checkpoint.json").read_text())["sections"]
+            sizes |= {each["state"]["episodes"] for each in sections.values()}
 
     solvent.learn(small(), epsilon=1e-6, max_episodes=300, checkpoint=file, checkpoint_every=50, callback=look)
     assert len(sizes) >= 2
-    assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run.ckpt"]
 
 
 def test_other_problems_and_settings_are_refused(tmp_path: Path) -> None:
-    file = tmp_path / "run.npz"
+    file = tmp_path / "run.ckpt"
     solvent.learn(small(), max_episodes=10, checkpoint=file)
-    with pytest.raises(ModelError, match=r"run.npz: checkpoint: expected the same environment, horizon and budget"):
+    with pytest.raises(ModelError, match=r"run.ckpt, environment, horizon and budget: expected the same as now"):
         solvent.learn(instances.fuel_grid(2), max_episodes=20, checkpoint=file, resume=True)
-    with pytest.raises(ModelError, match=r"checkpoint, seed: expected 1, found 0"):
+    with pytest.raises(ModelError, match=r"run.ckpt, seed: expected the same as now, '1', found '0'"):
         solvent.learn(small(), max_episodes=20, checkpoint=file, resume=True, seed=1)
     assert solvent.learn(small(), epsilon=9, max_episodes=20, checkpoint=file, resume=True).episodes >= 10
 
 
 def test_other_bounds_are_another_problem(tmp_path: Path) -> None:
-    file, run = tmp_path / "run.npz", {"max_episodes": 10, "checkpoint": tmp_path / "run.npz"}
+    file, run = tmp_path / "run.ckpt", {"max_episodes": 10, "checkpoint": tmp_path / "run.ckpt"}
     solvent.learn(Walker(small()), 4, 9, cost_bound=2, **run)
     assert solvent.learn(Walker(small()), 4, 9, cost_bound=2, **run, resume=True).episodes == 10
     for bound in ({"cost_bound": [2, 3]}, {"cost_support": "learned"}):
-        with pytest.raises(ModelError, match=r"expected the same environment, horizon and budget"):
+        with pytest.raises(ModelError, match=r"environment, horizon and budget: expected the same as now"):
             solvent.learn(Walker(small()), 4, 9, **bound, **run, resume=True)
     assert file.exists()
 
 
-def test_broken_files_are_refused(tmp_path: Path) -> None:
-    file = tmp_path / "run.npz"
-    with pytest.raises(ModelError, match=r"run.npz: expected a checkpoint, found no such file"):
+def test_broken_checkpoints_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "run.ckpt"
+    with pytest.raises(ModelError, match=r"run.ckpt: expected a checkpoint, found no such folder"):
         solvent.learn(small(), checkpoint=file, resume=True)
     file.write_bytes(b"nothing")
-    with pytest.raises(ModelError, match="expected an NPZ of plain arrays"):
+    with pytest.raises(ModelError, match="expected a folder for a checkpoint, found a file"):
+        solvent.learn(small(), checkpoint=file, resume=True)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(ModelError, match="expected the state of a learner, found none"):
         solvent.learn(small(), checkpoint=file, resume=True)
     solvent.learn(small(), max_episodes=10, checkpoint=file)
-    arrays, header = read_archive(file.read_bytes())
-    file.write_bytes(write_archive({**arrays, "count_K": np.zeros(1, np.int64)}, header))
-    with pytest.raises(ModelError, match=r"count_K: expected int64 of shape \(4,\), found int64 of shape \(1,\)"):
+    arrays, state = read_folder(file)
+    write_folder(file, {**arrays, "count_K": np.zeros(1, np.int64)}, state)
+    with pytest.raises(ModelError, match=r"count_K: expected int64 of shape \(4,\), found <i8 of shape \(1,\)"):
         solvent.learn(small(), checkpoint=file, resume=True)
-    header.pop("episodes")
-    file.write_bytes(write_archive(arrays, header))
-    with pytest.raises(ModelError, match="header, episodes: expected a whole number of at least 0, found None"):
+    write_folder(file, arrays, {name: value for name, value in state.items() if name != "episodes"})
+    with pytest.raises(ModelError, match=r"episodes: expected a whole number from 0 to .*, found None; .*remove"):
         solvent.learn(small(), checkpoint=file, resume=True)
-    file.write_bytes(write_archive(arrays, {"solvent_learner": 99}))
-    with pytest.raises(ModelError, match="a checkpoint of format 1 or 2 or 3, found 99; it was written by a newer"):
-        solvent.learn(small(), checkpoint=file, resume=True)
+
+
+def test_a_checkpoint_of_learning_is_replaced_without_resume(tmp_path: Path) -> None:
+    file = tmp_path / "run.ckpt"
+    solvent.learn(small(), max_episodes=10, checkpoint=file)
+    solvent.learn(instances.fuel_grid(2), max_episodes=20, checkpoint=file)
+    assert read_folder(file)[1]["episodes"] == 20
+    solved = tmp_path / "solved"
+    solvent.solve(small(), checkpoint=solved)
+    with pytest.raises(ModelError, match="expected a checkpoint of learn, found one of 'solve'"):
+        solvent.learn(small(), max_episodes=10, checkpoint=solved)
 
 
 def full(*_: object) -> None:
@@ -121,13 +135,12 @@ def test_a_full_disk_does_not_end_learning(tmp_path: Path, monkeypatch: pytest.M
     expected = solvent.learn(small(), **options)
     monkeypatch.setattr(os, "replace", full)
     with pytest.warns(CheckpointWarning, match="No space left on device") as told:
-        learned = solvent.learn(small(), **options, checkpoint=tmp_path / "run.npz", checkpoint_every=50)
+        learned = solvent.learn(small(), **options, checkpoint=tmp_path / "run.ckpt", checkpoint_every=50)
     assert len(told) == 1
-    assert told[0].filename == __file__
     assert learned.history == expected.history
     assert learned.message == f"{expected.message}; the checkpoint could not be written: {learned.checkpoint_error}"
     assert learned.checkpoint_error.endswith("expected a place that can be written, found No space left on device")
-    assert not list(tmp_path.iterdir())
+    assert [each.name for each in (tmp_path / "run.ckpt").iterdir()] == ["lock"]
 
 
 def test_the_next_checkpoint_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +151,7 @@ def test_the_next_checkpoint_is_tried_again(tmp_path: Path, monkeypatch: pytest.
         (full if len(tries) < 3 else genuine)(*given)
 
     monkeypatch.setattr(os, "replace", full_at_first)
-    file = tmp_path / "run.npz"
+    file = tmp_path / "run.ckpt"
     with pytest.warns(CheckpointWarning) as told:
         learned = solvent.learn(small(), epsilon=1e-6, max_episodes=300, checkpoint=file, checkpoint_every=50)
     assert len(told) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ import numpy as np
 import pytest
 
 import solvent
+from checkpoint_folders import read_folder, write_folder
 from solvent import CMDP, LoadLimitError, LoadLimits, ModelError
-from solvent.core.archives import read_archive, write_archive
 
 
 def small() -> CMDP:
@@ -30,10 +29,9 @@ def run(file: Path, **options: Any) -> Any:
 
 @pytest.fixture
 def parts(tmp_path: Path) -> tuple[Path, dict[str, Any], dict[str, Any]]:
-    file = tmp_path / "run.npz"
+    file = tmp_path / "run.ckpt"
     run(file)
-    arrays, header = read_archive(file.read_bytes())
-    return file, arrays, json.loads(json.dumps(header, default=float))
+    return file, *read_folder(file)
 
 
 SEEN: list[tuple[int, Any]] = [
@@ -46,25 +44,24 @@ SEEN: list[tuple[int, Any]] = [
 def test_outcomes_that_cannot_have_been_seen(at: int, value: Any, parts: Any) -> None:
     file, arrays, header = parts
     header["seen"][0][at] = value
-    file.write_bytes(write_archive(arrays, header))
-    with pytest.raises(ModelError, match=r"run.npz: header, seen\[0\]"):
+    write_folder(file, arrays, header)
+    with pytest.raises(ModelError, match=r"run.ckpt: seen\[0\]"):
         run(file, resume=True)
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("seen", None), ("seen", [[]]), ("seen", [3]), ("settings", []), ("settings", None), ("settings", {}),
+        ("seen", None), ("seen", [[]]), ("seen", [3]), ("seen", {}),
         ("rng", "0x"), ("rng", 3), ("rng", "0x" + "f" * 17), ("rng", "-0x1"), ("episodes", -1), ("episodes", "3"),
-        ("episodes", True), ("episodes", 10**400), ("violations", 10**6), ("violations", None), ("due", 1),
-        ("due", None),
-        ("problem", None), ("problem", []), ("solvent_learner", "2"), ("version", "9.9.9"),
+        ("episodes", True), ("episodes", 10**400), ("violations", 10**6), ("violations", None), ("due", 2),
+        ("due", None), ("due", True),
     ],
 )  # fmt: skip
 def test_headers_that_no_run_wrote(field: str, value: Any, parts: Any) -> None:
     file, arrays, header = parts
-    file.write_bytes(write_archive(arrays, header | {field: value}))
-    with pytest.raises(ModelError, match=r"run\.npz: "):
+    write_folder(file, arrays, header | {field: value})
+    with pytest.raises(ModelError, match=r"run\.ckpt"):
         run(file, resume=True)
 
 
@@ -76,7 +73,7 @@ def wrong_arrays(arrays: dict[str, np.ndarray[Any, Any]]) -> list[tuple[str, Any
             changed = array.copy()
             changed.reshape(-1)[-1] = value
             found.append((name, changed))
-        found += [(name, array[:-1]), (name, array[None]), (name, array.astype("U9")), (name, array.astype(">f8"))]
+        found += [(name, array[:-1]), (name, array[None]), (name, array.astype(bool)), (name, array.astype("<f4"))]
     found.append(("history", arrays["history"][:, :-1]))
     found.append(("history", arrays["history"] + 0.5))
     return found
@@ -88,12 +85,12 @@ def test_arrays_that_no_run_wrote(parts: Any) -> None:
         if name == "history" and array is not None and array.shape == (len(arrays["history"]) - 1, 6):
             continue  # a shorter history is valid
         changed = {key: value for key, value in {**arrays, name: array}.items() if value is not None}
-        file.write_bytes(write_archive(changed, header))
-        with pytest.raises(ModelError, match=r"run\.npz: "):
+        write_folder(file, changed, header)
+        with pytest.raises(ModelError, match=r"run\.ckpt"):
             run(file, resume=True)
 
 
 def test_checkpoints_are_limited(parts: Any) -> None:
     file, _, _ = parts
-    with pytest.raises(LoadLimitError, match=r"run.npz: expected at most 100 bytes, found"):
+    with pytest.raises(LoadLimitError, match=r"expected at most 100 bytes, found"):
         run(file, resume=True, limits=LoadLimits(file_bytes=100))

@@ -57,7 +57,10 @@ def test_mistakes(env: Any, options: dict[str, Any], said: str) -> None:
         solvent.learn(env, 5, budget=1, **options)
 
 
-def test_a_checkpoint_that_is_a_folder(tmp_path: Any) -> None:
-    with pytest.raises(ModelError) as told:
+def test_a_checkpoint_that_is_a_file_or_another_folder(tmp_path: Any) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ModelError, match="expected a folder for a checkpoint, found a file"):
+        solvent.learn(solvent.instances.markov_gap(), checkpoint=tmp_path / "file")
+    with pytest.raises(ModelError, match="expected an empty folder or a checkpoint, found a folder with 'file'"):
         solvent.learn(solvent.instances.markov_gap(), checkpoint=tmp_path)
-    assert str(told.value).count("expected a place that can be written") == 1
+    assert (tmp_path / "file").read_text() == "mine"

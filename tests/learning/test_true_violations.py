@@ -167,12 +167,12 @@ def test_rounded_continuous_costs_are_judged_by_the_ends_of_their_bins() -> None
 
 def test_strict_policies_keep_the_budget_and_say_how_they_count(tmp_path: Any) -> None:
     model = instances.random(3, 2, horizon=4, real_costs=True, cost_range=(0, 3), budget=8, seed=3)
-    file = tmp_path / "run.npz"
+    file = tmp_path / "run.ckpt"
     learned = solvent.learn(model, epsilon=0.2, epsilon_cost=1, strict=True, max_episodes=500, checkpoint=file)
     assert learned.violations == 0
     assert learned.policy.counting == ("up",)
     assert solvent.verify(model, learned.policy).feasible
-    with pytest.raises(ModelError, match="expected the same environment, horizon and budget, found another problem"):
+    with pytest.raises(ModelError, match="environment, horizon and budget: expected the same as now"):
         solvent.learn(model, epsilon=0.2, epsilon_cost=1, max_episodes=600, checkpoint=file, resume=True)
     with pytest.raises(ModelError, match=r"strict: expected epsilon_cost=..., which says how costs are rounded"):
         solvent.learn(model, strict=True)

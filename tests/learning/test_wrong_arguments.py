@@ -101,7 +101,7 @@ FINE: dict[str, set[str]] = {
 }  # fmt: skip
 #: Text in the error if it does not contain the name of the argument.
 SAID = {
-    "env": "learn: ", "checkpoint": "a place that can be written", "time_limit": "the time limit of",
+    "env": "learn: ", "checkpoint": "a folder for a checkpoint", "time_limit": "the time limit of",
     "memory_limit": "the memory limit of",
 }  # fmt: skip
 #: Budgets and bounds that have no common unit with the costs are detected together with the costs.

@@ -67,6 +67,7 @@ add_command(
     "solvent solve drone.yaml -b battery=20 -b risk=0.1 --method reduction",
     "solvent solve van.yaml --approximation additive --epsilon 0.1 --strict",
     "solvent solve van.yaml --gap 0.01 --time-limit 60 --memory-limit 8GB",
+    "solvent solve van.yaml --checkpoint run.ckpt --checkpoint-every 10",
     "solvent solve van.yaml --spent fuel=5",
 )
 add_command(
@@ -97,6 +98,7 @@ add_command(
     checking.verify,
     "solvent verify van.yaml van.policy",
     "solvent verify van.yaml van.policy --budget fuel=25",
+    "solvent verify van.yaml van.policy --checkpoint run.ckpt",
 )
 add_command(
     app,
@@ -112,7 +114,7 @@ add_command(
     "solvent learn van.yaml --support learned --budget fuel=20 --log van.csv",
     "solvent learn FrozenLake-v1 --horizon 40 --budget 10 --cost 0,1,1,1 --env-arg is_slippery=true",
     "solvent learn package.module:Env-v0 --horizon 20 --budget fuel=8 --cost-bound 2",
-    "solvent learn van.yaml --epsilon 0.01 --checkpoint run.npz --resume",
+    "solvent learn van.yaml --epsilon 0.01 --checkpoint run.ckpt --resume",
 )
 add_command(
     app,

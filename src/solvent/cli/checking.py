@@ -12,6 +12,8 @@ from solvent.cli.models import read_model
 from solvent.cli.options import (
     AddressOption,
     BudgetOption,
+    CheckpointEvery,
+    CheckpointOption,
     EngineOption,
     MemoryLimit,
     ModelArgument,
@@ -38,6 +40,8 @@ def verify(
     ] = 20_000_000,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
+    checkpoint: CheckpointOption = None,
+    checkpoint_every: CheckpointEvery = 60.0,
     engine: EngineOption = "local",
     address: AddressOption = None,
 ) -> int:
@@ -51,10 +55,11 @@ def verify(
 
     loaded = read_model(session, model)
     limits = read_budget_options(budget, loaded)
-    with session.working("verifying"):
+    with session.working("verifying"), session.checkpoint_notes(checkpoint):
         report = run(
             loaded, load_policy(policy, loaded), limits, spent=read_spent_options(spent, loaded), max_nodes=max_nodes,
-            time_limit=time_limit, memory_limit=memory_limit, engine=engine, address=address,
+            time_limit=time_limit, memory_limit=memory_limit, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+            engine=engine, address=address,
         )  # fmt: skip
     session.print_result(results.report_text(report, verbose=session.verbose), records.report_record(loaded, report))
     return ExitCode.OK if report.feasible else ExitCode.INFEASIBLE

@@ -57,6 +57,8 @@ def stop(session: Session, message: str = "") -> int:
     names = ", ".join(f"{what} {file['path']}" for what, file in written.items())
     if not message and names:
         message = f"interrupted before the result was printed; written: {names}"
+    if not message and session.checkpoint is not None:
+        message = f"interrupted: no result yet; the same command goes on from the checkpoint {session.checkpoint}"
     session.err.print(message or "interrupted: no result yet, nothing was written", soft_wrap=True)
     error = {"kind": "Interrupted", "message": "interrupted"}
     return _end(session, session.interrupted_code, error, written=written, interrupted=True)

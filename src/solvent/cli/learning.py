@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from solvent.cli.models import read_model
 from solvent.cli.options import BudgetOption, MemoryLimit, SeedOption, TimeLimit
 from solvent.cli.outputs import Output, OutputFiles, plan_output, refuse_duplicates
 from solvent.cli.session import ExitCode, Session
-from solvent.errors import CheckpointWarning, ModelError, SolventError, quote
+from solvent.errors import ModelError, SolventError, quote
 from solvent.formats.registry import suffixes_text
 
 if TYPE_CHECKING:
@@ -180,7 +179,9 @@ def learn(
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option("--checkpoint", metavar="FILE", help="Save the state of learning to a file.", show_default=False),
+        typer.Option(
+            "--checkpoint", metavar="FOLDER", help="Save the state of learning to a folder.", show_default=False
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint.", show_default=False)] = False,
 ) -> int:
@@ -195,10 +196,9 @@ def learn(
     outputs = {
         "--out": plan_output("--out", out, inputs=inputs),
         "--log": plan_output("--log", log, inputs=inputs),
-        "--checkpoint": plan_output("--checkpoint", checkpoint, inputs=inputs),
     }
     refuse_duplicates(outputs)
-    session.plan_files(policy=outputs["--out"], log=outputs["--log"], checkpoint=outputs["--checkpoint"])
+    session.plan_files(policy=outputs["--out"], log=outputs["--log"])
     if is_model_file(model):
         given = {"--horizon": horizon, "--cost": cost, "--cost-bound": cost_bound, "--env-arg": env_arg or None}
         task = _task_of_file(session, model, budget, support, read_range(reward_range), given)
@@ -206,7 +206,7 @@ def learn(
         task = _task_of_env(session, model, budget, horizon, support, cost, cost_bound, env_arg, reward_range)
     if no_pool and task.support != "known":
         raise ModelError("--no-pool", "a known support", f"support {quote(task.support)}", "leave out --no-pool")
-    with _logs(outputs["--log"], tensorboard) as callback, _warnings(session):
+    with _logs(outputs["--log"], tensorboard) as callback, session.checkpoint_notes(checkpoint):
         learned = run(
             task.env, epsilon=epsilon, delta=delta, bonus=bonus, pool=not no_pool, replan=replan,  # type: ignore[arg-type]
             epsilon_cost=epsilon_cost, strict=strict, max_episodes=max_episodes, time_limit=time_limit,
@@ -282,23 +282,6 @@ def _task_of_env(
 
 
 @contextmanager
-def _warnings(session: Session) -> Iterator[None]:
-    """Print warnings about checkpoints as notes."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", CheckpointWarning)
-        show = warnings.showwarning
-
-        def note(message: Warning | str, category: type[Warning], *place: Any) -> None:
-            if issubclass(category, CheckpointWarning):
-                session.note(str(message))
-            else:
-                show(message, category, *place)
-
-        warnings.showwarning = note  # type: ignore[assignment]
-        yield
-
-
-@contextmanager
 def _logs(log: Output | None, tensorboard: Path | None) -> Iterator[Callback | None]:
     """Return a callback that writes the requested logs; None if there are none."""
     from solvent.learning.callbacks import CsvLog, TensorBoardLog
@@ -352,8 +335,6 @@ def _write(session: Session, learned: LearnResult, outputs: dict[str, Output | N
         elif outputs["--out"] is not None:
             session.note("no policy was written: there is none")
         output_files.write("log", outputs["--log"], write_log)
-        if not learned.checkpoint_error:
-            output_files.write("checkpoint", outputs["--checkpoint"], lambda path: None)
-        elif output_files.error is None:
+        if learned.checkpoint_error and output_files.error is None:
             output_files.error = SolventError(f"the checkpoint could not be written: {learned.checkpoint_error}")
     return output_files

@@ -101,4 +101,16 @@ PlotOption = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Write a plot: .png, .svg or .pdf.", show_default=False),
 ]
+CheckpointOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="Save finished work to a folder; the same command goes on from there.",
+        show_default=False,
+    ),
+]
+CheckpointEvery = Annotated[
+    float, typer.Option("--checkpoint-every", metavar="SECONDS", help="Time between two saves.")
+]
 SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.")]

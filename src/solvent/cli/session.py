@@ -19,6 +19,8 @@ from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console, RenderableType
 
     from solvent.cli.outputs import Output
@@ -73,6 +75,8 @@ class Session:
         Exit code if the run is interrupted before there is a result.
     planned : dict of str to Output
         Files that will be written, by content.
+    checkpoint : Path or None
+        The folder from which an interrupted run can go on.
     """
 
     command: str
@@ -83,6 +87,7 @@ class Session:
     interrupted: bool = False
     interrupted_code: ExitCode = ExitCode.INTERRUPTED
     planned: dict[str, Output] = field(default_factory=dict)
+    checkpoint: Path | None = None
 
     @cached_property
     def out(self) -> Console:
@@ -148,6 +153,27 @@ class Session:
     def written(self) -> dict[str, dict[str, str | int | bool]]:
         """Return records of the planned files that have been written, by content."""
         return {content: output.record() for content, output in self.planned.items() if output.is_written()}
+
+    @contextmanager
+    def checkpoint_notes(self, checkpoint: Path | None) -> Iterator[None]:
+        """Print warnings about checkpoints as notes; an interrupted run says where it can go on from."""
+        import warnings
+
+        from solvent.errors import CheckpointWarning
+
+        self.checkpoint = checkpoint
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", CheckpointWarning)
+            show = warnings.showwarning
+
+            def note(message: Warning | str, category: type[Warning], *place: Any) -> None:
+                if issubclass(category, CheckpointWarning):
+                    self.note(str(message))
+                else:
+                    show(message, category, *place)
+
+            warnings.showwarning = note  # type: ignore[assignment]
+            yield
 
     @contextmanager
     def handle_interrupts(self) -> Iterator[None]:

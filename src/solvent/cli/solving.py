@@ -15,6 +15,8 @@ from solvent.cli.options import (
     AddressOption,
     ApproximationOption,
     BudgetOption,
+    CheckpointEvery,
+    CheckpointOption,
     EngineOption,
     MemoryLimit,
     MethodOption,
@@ -81,6 +83,8 @@ def solve(
     ] = None,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
+    checkpoint: CheckpointOption = None,
+    checkpoint_every: CheckpointEvery = 60.0,
     engine: EngineOption = "local",
     address: AddressOption = None,
     out: Annotated[
@@ -107,11 +111,13 @@ def solve(
     if plain and _has_continuous_costs(loaded, limits):
         gap = _CONTINUOUS_GAP
         session.note(f"costs are continuous, so that the answer is within a gap, as with --gap {gap}")
-    solution = run(
-        loaded, limited, spent=before, method=method or "auto", approximation=approximation,
-        epsilon=read_epsilon_options(epsilon, loaded), strict=strict, gap=gap, time_limit=time_limit,
-        memory_limit=memory_limit, engine=engine, address=address, progress=session.progress,
-    )  # fmt: skip
+    with session.checkpoint_notes(checkpoint):
+        solution = run(
+            loaded, limited, spent=before, method=method or "auto", approximation=approximation,
+            epsilon=read_epsilon_options(epsilon, loaded), strict=strict, gap=gap, time_limit=time_limit,
+            memory_limit=memory_limit, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+            engine=engine, address=address, progress=session.progress,
+        )  # fmt: skip
     if session.interrupted:
         found = solution.status.has_policy
         session.note(f"interrupted: {'this is the best policy found so far' if found else 'no policy found yet'}")
@@ -214,6 +220,8 @@ def frontier(
     ] = False,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
+    checkpoint: CheckpointOption = None,
+    checkpoint_every: CheckpointEvery = 60.0,
     engine: EngineOption = "local",
     address: AddressOption = None,
     plot: PlotOption = None,
@@ -248,11 +256,13 @@ def frontier(
     # if limits vary, only the other resources have a fixed limit
     limited = [name for name in loaded.resources if vary != "budget" or name not in names]
     largest = read_amount_options(max_budget if names else None, names, "--max-budget", _VARIES)
-    found = run(
-        loaded, names or None, largest, vary=vary, budget=read_budget_options(budget, loaded, limited),
-        spent=read_spent_options(spent, loaded), ignore_limits=ignore_limits, time_limit=time_limit,
-        memory_limit=memory_limit, engine=engine, address=address, progress=session.progress,
-    )  # fmt: skip
+    with session.checkpoint_notes(checkpoint):
+        found = run(
+            loaded, names or None, largest, vary=vary, budget=read_budget_options(budget, loaded, limited),
+            spent=read_spent_options(spent, loaded), ignore_limits=ignore_limits, time_limit=time_limit,
+            memory_limit=memory_limit, checkpoint=checkpoint, checkpoint_every=checkpoint_every, engine=engine,
+            address=address, progress=session.progress,
+        )  # fmt: skip
     output_files = OutputFiles()
     result = _surface_result if isinstance(found, Surface) else _curve_result
     text, record, points = result(session, found)

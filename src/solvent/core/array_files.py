@@ -7,6 +7,7 @@ import io
 import os
 import re
 import shutil
+import stat
 import tempfile
 import weakref
 import zlib
@@ -98,7 +99,11 @@ class ArrayWriter:
             raise TypeError(f"arrays of numbers or truth values only, not of {self._dtype}")
         self._crc, self.length = 0, 0
         self._file = path.open("xb", buffering=0)
-        self._write(bytes(_HEADER))
+        try:
+            self._write(bytes(_HEADER))
+        except BaseException:
+            self.discard()
+            raise
 
     def _write(self, content: bytes | memoryview) -> None:
         rest = memoryview(content)
@@ -118,15 +123,8 @@ class ArrayWriter:
     def close(self, shape: tuple[int, ...] | None = None) -> ArrayFile:
         """Write the shape, by default all entries in one dimension, and return what was written."""
         shape = (self.length,) if shape is None else shape
-        header = io.BytesIO()
-        described = {"descr": self._dtype.str, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(header, described)
-        text = header.getvalue()
-        # longer padding, so that every header has the same length
-        begin, rest = text[:8], text[10:].rstrip(b"\n ")
-        rest = rest + b" " * (_HEADER - 11 - len(rest)) + b"\n"
         self._file.seek(0)
-        self._write(begin + len(rest).to_bytes(2, "little") + rest)
+        self._write(_header(self._dtype, shape))
         self._file.close()
         return ArrayFile(int(self._path.stem), self._dtype.str, shape, self._crc)
 
@@ -134,6 +132,17 @@ class ArrayWriter:
         """Remove the file."""
         self._file.close()
         self._path.unlink(missing_ok=True)
+
+
+def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return the first bytes of a file."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": dtype.str, "fortran_order": False, "shape": shape})
+    text = header.getvalue()
+    # longer padding, so that every header has the same length
+    begin, rest = text[:8], text[10:].rstrip(b"\n ")
+    rest = rest + b" " * (_HEADER - 11 - len(rest)) + b"\n"
+    return begin + len(rest).to_bytes(2, "little") + rest
 
 
 class ArrayFolder:
@@ -209,17 +218,21 @@ class ArrayFolder:
         ModelError
             If the file is missing or damaged.
         """
-        if not file.size:
-            return np.empty(file.shape, file.dtype)
-        where = str(self.path / file.name)
+        where, expected = str(self.path / file.name), f"{np.dtype(file.dtype)} of shape {file.shape}"
         try:
-            mapped = np.load(where, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise ModelError(where, "an array", getattr(error, "strerror", None) or str(error)) from None
+            # a device or a pipe of that name must not be waited for
+            descriptor = os.open(where, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+            with os.fdopen(descriptor, "rb", buffering=0) as opened:
+                state = os.fstat(descriptor)
+                whole = stat.S_ISREG(state.st_mode) and state.st_size == _HEADER + file.size
+                if not whole or opened.read(_HEADER) != _header(np.dtype(file.dtype), file.shape):
+                    raise ModelError(where, expected, "something else")
+                if not file.size:
+                    return np.empty(file.shape, file.dtype)
+                mapped = np.memmap(opened, np.dtype(file.dtype), "r", _HEADER, file.shape)
+        except (OSError, ValueError) as error:
+            raise ModelError(where, expected, getattr(error, "strerror", None) or str(error)) from None
         array: NDArray[Any] = mapped.view(np.ndarray)
-        if array.dtype.str != file.dtype or array.shape != file.shape or not array.flags.c_contiguous:
-            expected = f"{np.dtype(file.dtype)} of shape {file.shape}"
-            raise ModelError(where, expected, f"{array.dtype} of shape {array.shape}")
         if check:
             crc, data = 0, array.reshape(-1).view(np.uint8).data
             for begin in range(0, len(data), _PIECE):

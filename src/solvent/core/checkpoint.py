@@ -4,23 +4,26 @@
     run.ckpt/00000017.npy       one array each, written once and never changed
 
 Arrays are written to new files first. They belong to the checkpoint as soon as `checkpoint.json` has been replaced,
-atomically. Whenever the process ends, the folder therefore contains the last state that was saved; files that are not
-listed are removed.
+atomically. Whenever the process ends, the folder therefore contains the last state that was saved. Arrays that are not
+listed are removed; a folder without `checkpoint.json` that contains anything else is refused.
 
 A *section* is one part of a computation, such as a backward sweep. Its name contains a digest of everything that
 determines its result. A computation that finds its section goes on from there, any other begins anew. A checkpoint can
 thus change how much work is repeated, but not the result.
+
+Checksums reveal damaged files. Whoever loads a section checks shapes and positions as well, because kernels do not.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -31,9 +34,9 @@ from numpy.typing import NDArray
 
 from solvent._version import __version__
 from solvent.core.array_files import ArrayFile, ArrayFolder
-from solvent.core.files import lock_file, read_plain, write_atomically
-from solvent.core.interrupt import terminable
-from solvent.core.loading import loading
+from solvent.core.files import is_temporary, lock_file, read_plain, write_atomically
+from solvent.core.interrupt import held_back, terminable
+from solvent.core.loading import LoadLimits, loading
 from solvent.core.logs import get_logger
 from solvent.errors import CheckpointWarning, ModelError, SolventError, quote
 
@@ -49,27 +52,35 @@ _ANEW = "give another path, or remove the folder to begin anew"
 _logger = get_logger(__name__)
 
 
-def read_checkpoint(checkpoint: Any, every: Any) -> tuple[Path | None, float]:
-    """Return the arguments `checkpoint` and `checkpoint_every` after checking them.
-
-    Examples
-    --------
-    >>> read_checkpoint(None, 60)
-    (None, 60.0)
-    """
-    if isinstance(every, bool) or not isinstance(every, int | float) or not every >= 0:
-        raise ModelError("checkpoint_every", "seconds, at least 0", quote(every))
+def read_checkpoint_path(checkpoint: Any) -> Path | None:
+    """Return the argument `checkpoint` after checking it."""
     if checkpoint is None:
-        return None, float(every)
-    if not isinstance(checkpoint, str | os.PathLike) or not isinstance(os.fspath(checkpoint), str):
+        return None
+    path = os.fspath(checkpoint) if isinstance(checkpoint, str | os.PathLike) else None
+    if not isinstance(path, str) or not path or "\0" in path:
         raise ModelError("checkpoint", "a path", quote(checkpoint))
-    return Path(checkpoint), float(every)
+    return Path(path)
+
+
+def open_checkpoint(
+    checkpoint: Any, every: Any, kind: str, problem: Callable[[], Mapping[str, str]]
+) -> contextlib.AbstractContextManager[Checkpoint | None]:
+    """Return the checkpoint that the arguments `checkpoint` and `checkpoint_every` ask for; None if they do not.
+
+    `problem` is called only if there is one; see `Checkpoint`.
+    """
+    if isinstance(every, bool) or not isinstance(every, int | float) or not 0 <= every < float("inf"):
+        raise ModelError("checkpoint_every", "seconds, at least 0", quote(every))
+    path = read_checkpoint_path(checkpoint)
+    if path is None:
+        return contextlib.nullcontext()
+    return Checkpoint(path, kind, problem(), float(every))
 
 
 class Checkpoint:
     """A checkpoint that is being written, and what it contained when it was opened.
 
-    As a context, it makes SIGTERM an exception, so that the state can be saved, and unlocks the folder at the end.
+    As a context, it holds Ctrl-C and SIGTERM back until the state can be saved, and unlocks the folder at the end.
 
     Parameters
     ----------
@@ -80,7 +91,19 @@ class Checkpoint:
     problem : mapping of str to str
         What must be equal for a computation to go on: the model, the budget, and options.
     every : float
-        Seconds between two saves, or more if saving takes long; 0 to save at every opportunity.
+        Seconds between two saves; 0 to save at every opportunity.
+    anew : bool
+        Whether to begin anew, whatever a checkpoint that is in the folder contains.
+    limits : LoadLimits, optional
+        Limits on reading `checkpoint.json`.
+
+    Attributes
+    ----------
+    path : Path
+    error : str
+        Why the last save failed; empty if it did not.
+    saving_time : float
+        Seconds that the last save took.
 
     Raises
     ------
@@ -100,24 +123,34 @@ class Checkpoint:
     (2, [1.0, 1.0])
     """
 
-    def __init__(self, path: Path, kind: str, problem: Mapping[str, str], every: float = EVERY) -> None:
+    def __init__(
+        self,
+        path: Path,
+        kind: str,
+        problem: Mapping[str, str],
+        every: float = EVERY,
+        *,
+        anew: bool = False,
+        limits: LoadLimits | None = None,
+    ) -> None:
         self.path, self._kind, self._problem, self.every = path, kind, dict(problem), every
         self._wait = every
-        self._terminable, self._lock = terminable(), -1
+        self._contexts = contextlib.ExitStack()
         self._warned = False
         self._sections: dict[str, Section] = {}
-        self._open()
+        self._lock = -1
+        self.error, self.saving_time = "", 0.0
+        self._open(limits, anew=anew)
         self._saved = time.monotonic()
-        #: Why the last save failed; empty if it did not.
-        self.error = ""
 
     def __enter__(self) -> Self:
-        self._terminable.__enter__()
+        self._contexts.enter_context(terminable())
+        self._contexts.callback(self.close)
+        self._contexts.enter_context(held_back())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-        self._terminable.__exit__(kind, error, at)
+        self._contexts.__exit__(kind, error, at)
 
     def close(self) -> None:
         """Unlock the folder."""
@@ -125,38 +158,51 @@ class Checkpoint:
             os.close(self._lock)
             self._lock = -1
 
-    def _open(self) -> None:
-        where = str(self.path)
+    def _open(self, limits: LoadLimits | None, *, anew: bool) -> None:
+        where, expected = str(self.path), "a folder for a checkpoint"
         try:
+            self._refuse_others()
             self.path.mkdir(exist_ok=True)
             self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
-        except OSError as error:
-            found = "a file" if self.path.is_file() else error.strerror or str(error)
-            raise ModelError(where, "a folder for a checkpoint", found) from None
-        try:
             if not lock_file(self._lock):
                 raise ModelError(where, "a checkpoint that no other process uses", "one in use")
+            self._refuse_others()  # another process may have been faster
             try:
-                with loading(None):
+                with loading(limits):
                     content = read_plain(self.path / _MANIFEST, "text_bytes")
             except FileNotFoundError:
-                self._refuse_others()
+                anew = True
             else:
-                self._restore(content)
+                self._restore(content, anew=anew)
             self.folder = ArrayFolder(self.path)
             self._listed = self._numbers()
+            if anew:
+                self._begin()
             self.folder.keep_only(self._listed)
-        except BaseException:
+        except BaseException as error:
             self.close()
-            raise
+            if not isinstance(error, OSError | ValueError):
+                raise
+            found = "a file" if self.path.is_file() else getattr(error, "strerror", None) or str(error)
+            raise ModelError(where, expected, found) from None
+
+    def _begin(self) -> None:
+        """Write a checkpoint without sections; a full disk is no error, as it may change."""
+        try:
+            write_atomically(self.path / _MANIFEST, self._content())
+        except ModelError as error:
+            if error.found not in map(os.strerror, (errno.ENOSPC, errno.EDQUOT)):
+                raise
+            self.fail(error)
 
     def _refuse_others(self) -> None:
-        """Refuse a folder that contains other things, so that none of them is ever removed."""
-        others = [entry.name for entry in self.path.iterdir() if entry.name != _LOCK]
-        if others and not all(name.endswith((".npy", ".tmp")) for name in others):
+        """Refuse a folder that is no checkpoint and contains other things, so that none of them is ever removed."""
+        names = {entry.name for entry in self.path.iterdir()} if self.path.exists() else set()
+        others = sorted(name for name in names if name != _LOCK and not is_temporary(name))
+        if others and _MANIFEST not in names:
             raise ModelError(str(self.path), "an empty folder or a checkpoint", f"a folder with {quote(others[0])}")
 
-    def _restore(self, content: bytes) -> None:
+    def _restore(self, content: bytes, *, anew: bool) -> None:
         where = str(self.path / _MANIFEST)
         try:
             found = json.loads(content)
@@ -166,12 +212,14 @@ class Checkpoint:
             whole = False
         if not whole:
             raise ModelError(where, "a checkpoint with a valid checksum", "something else", _ANEW)
-        if found.get("solvent_checkpoint") != FORMAT or found.get("version") != __version__:
-            expected = f"a checkpoint of Solvent {__version__}"
-            raise ModelError(where, expected, f"one of {quote(found.get('version'))}", _ANEW)
         if found.get("kind") != self._kind:
             expected = f"a checkpoint of {self._kind}"
             raise ModelError(str(self.path), expected, f"one of {quote(found.get('kind'))}", _ANEW)
+        if anew:
+            return
+        if found.get("solvent_checkpoint") != FORMAT or found.get("version") != __version__:
+            expected = f"a checkpoint of Solvent {__version__}"
+            raise ModelError(where, expected, f"one of {quote(found.get('version'))}", _ANEW)
         problem = found.get("problem")
         for name, value in self._problem.items():
             other = problem.get(name) if isinstance(problem, dict) else None
@@ -215,7 +263,29 @@ class Checkpoint:
         If it fails, for example because the disk is full, a `CheckpointWarning` is given once, and the computation goes
         on.
         """
+        before = self._sections.get(section.name)
         self._sections[section.name] = section
+        numbers = self._numbers()
+        try:
+            self.folder.flush(file for file in section.files if file.number not in self._listed)
+            write_atomically(self.path / _MANIFEST, self._content())
+        except (ModelError, OSError) as error:
+            if before is None:
+                del self._sections[section.name]
+            self.fail(error)
+            return False
+        unused, self._listed = self._listed - numbers, numbers
+        for number in unused:
+            with contextlib.suppress(OSError):  # what is not listed does no harm
+                self.folder.remove(number)
+        self.error = ""
+        self._saved = time.monotonic()
+        self.saving_time = self._saved - began
+        self._wait = max(self.every, self.saving_time / _SHARE) if self.every else 0.0
+        return True
+
+    def _content(self) -> bytes:
+        """Return the content of `checkpoint.json`."""
         content: dict[str, Any] = {
             "solvent_checkpoint": FORMAT,
             "version": __version__,
@@ -224,19 +294,7 @@ class Checkpoint:
             "sections": {name: each.to_json() for name, each in self._sections.items()},
         }
         content["checksum"] = _checksum(content)
-        numbers = self._numbers()
-        try:
-            self.folder.flush(file for file in section.files if file.number not in self._listed)
-            write_atomically(self.path / _MANIFEST, json.dumps(content).encode())
-            for number in self._listed - numbers:
-                self.folder.remove(number)
-        except (ModelError, OSError) as error:
-            self.fail(error)
-            return False
-        self.error, self._listed = "", numbers
-        self._saved = time.monotonic()
-        self._wait = max(self.every, (self._saved - began) / _SHARE) if self.every else 0.0
-        return True
+        return json.dumps(content).encode()
 
     def discard(self, file: ArrayFile) -> None:
         """Remove an array, unless the checkpoint as saved last needs it."""
@@ -269,7 +327,7 @@ class Section:
         self._checkpoint, self.name, self.state, self._files = checkpoint, name, state, files
 
     @property
-    def files(self) -> Iterable[ArrayFile]:
+    def files(self) -> list[ArrayFile]:
         """The files of all arrays."""
         return [file for files in self._files.values() for file in files]
 
@@ -286,6 +344,7 @@ class Section:
         arrays: Mapping[str, NDArray[Any]] | None = None,
         added: Mapping[str, NDArray[Any]] | None = None,
         files: Mapping[str, list[ArrayFile]] | None = None,
+        dropped: Iterable[str] = (),
     ) -> bool:
         """Save the state; return whether that succeeded.
 
@@ -299,9 +358,11 @@ class Section:
             Are added to those of the same names. If saving fails, they are not.
         files : mapping of lists of ArrayFile, optional
             Arrays that are in the folder already; replace those of the same names.
+        dropped : iterable of str
+            Names of arrays that are no longer needed.
         """
         before = self.state, self._files
-        listed = {name: list(each) for name, each in {**self._files, **(files or {})}.items()}
+        listed = {name: list(each) for name, each in {**self._files, **(files or {})}.items() if name not in dropped}
         written: list[ArrayFile] = []
         folder, began = self._checkpoint.folder, time.monotonic()
         try:
@@ -329,6 +390,13 @@ class Section:
         if type(value) is not int or not low <= value <= high:
             raise self.damaged(name, f"a whole number from {low} to {high}", quote(value))
         return value
+
+    def number(self, name: str) -> float:
+        """Return a number of the state that was saved as `float.hex`, so that infinities can be stored."""
+        try:
+            return float.fromhex(self.state[name])
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise self.damaged(name, "a number in hexadecimal digits", quote(self.state.get(name))) from None
 
     def array(self, name: str, dtype: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:
         """Return an array, which must have this type and shape; None stands for any length."""

@@ -115,6 +115,11 @@ def lock_file(descriptor: int) -> bool:
     return True
 
 
+def is_temporary(name: str) -> bool:
+    """Return whether a file has the name of a temporary file of this module."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
 def _sync_folder(folder: Path) -> None:
     """Flush a folder to disk, if the system can do that."""
     with suppress(OSError):

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.checkpoint import Checkpoint, Section
-from solvent.core.interrupt import HELD, check_interrupt, is_interruptible
+from solvent.core.interrupt import HELD, check_interrupt, held_back, is_interruptible
 from solvent.core.logs import get_logger
 from solvent.core.memory import LOADING, free_memory, hard_memory, process_memory, trim_memory
 from solvent.core.preparation import PreparationClock, preparation_clock
@@ -187,7 +187,8 @@ class ResourceMonitor:
     clock: PreparationClock = field(default_factory=preparation_clock, repr=False)
     prepared: float = -1.0
     checkpoint: Checkpoint | None = field(default=None, repr=False)
-    _postponed: bool = False
+    _asked: float | None = None
+    _longest: float = 0.0
     _flag: NDArray[np.bool_] | None = field(default=None, repr=False)
     _alarm: _Alarm | None = field(default=None, repr=False)
     _free: int | None = None
@@ -282,29 +283,33 @@ class ResourceMonitor:
         """Return the section of the checkpoint for a computation that `content` determines; None without checkpoint."""
         return None if self.checkpoint is None else self.checkpoint.section(name, *content)
 
-    @property
     def should_save(self) -> bool:
-        """Whether to save a section now: it is due, or the computation is about to be interrupted."""
+        """Return whether to save a section now: it is due, or the computation is about to end.
+
+        Called between two pieces of work. A time limit ends a piece halfway, with a state that cannot be saved.
+        Therefore it is saved as soon as another piece like the longest one so far might not be finished in time.
+        """
         if self.checkpoint is None:
             return False
-        return self.checkpoint.due or HELD.error is not None or (self.left is not None and self.left <= 0)
+        now = time.monotonic()
+        if self._asked is not None:
+            self._longest = max(self._longest, now - self._asked)
+        self._asked = now
+        if self.checkpoint.due or HELD.error is not None:
+            return True
+        return self.left is not None and self.left <= 2 * (self._longest + self.checkpoint.saving_time)
 
-    @contextlib.contextmanager
-    def postponed(self) -> Iterator[None]:
-        """Postpone interrupts to the end of this context, where a section is in a state that can be saved.
+    def postponed(self) -> contextlib.AbstractContextManager[Any]:
+        """Return a context that holds interrupts back until its end, where a section can be saved.
 
-        A time limit is not postponed, because kernels that are halted leave incomplete results. Without a checkpoint,
-        interrupts are not postponed either.
+        A time limit is not held back, because kernels that are halted leave incomplete results. Without a checkpoint,
+        interrupts are not held back either.
         """
-        before, self._postponed = self._postponed, self.checkpoint is not None
-        try:
-            yield
-        finally:
-            self._postponed = before
+        return contextlib.nullcontext() if self.checkpoint is None else held_back(polled=True)
 
     def check_time(self) -> None:
         """Raise `LimitReached` if the time is up, or an interrupt that was held back."""
-        if HELD.error is not None and not self._postponed:
+        if HELD.error is not None:
             check_interrupt()
         if self.seconds is not None and (self.elapsed > self.seconds or (self._flag is not None and self._flag[0])):
             raise LimitReached(f"the time limit of {self.seconds:g} s was reached")

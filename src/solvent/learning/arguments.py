@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import math
-import os
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal, TypeGuard
 
 import numpy as np
@@ -155,31 +151,6 @@ def check_run(max_episodes: object, checkpoint: object, checkpoint_every: object
     read_whole("checkpoint_every", checkpoint_every, 1)
     if read_switch("resume", resume) and checkpoint is None:
         raise ModelError("resume", "checkpoint=... to go on from", "none")
-
-
-def read_path(checkpoint: str | os.PathLike[str] | None) -> Path | None:
-    """Return the path of the checkpoint, or None if none was given."""
-    if checkpoint is None:
-        return None
-    if not isinstance(checkpoint, str | os.PathLike) or not isinstance(os.fspath(checkpoint), str):
-        raise ModelError("checkpoint", "a path", quote(checkpoint))
-    return Path(checkpoint)
-
-
-def check_writable(path: Path) -> None:
-    """Raise a `ModelError` if a file cannot be written at a path; a full disk is no error, as it may change."""
-    expected = "a place that can be written"
-    try:
-        target = path.resolve()
-        if target.exists() and not target.is_file():
-            raise ModelError(str(path), expected, "a folder" if target.is_dir() else "no plain file")
-        with tempfile.TemporaryFile(dir=target.parent, prefix=".solvent-"):
-            pass
-    except ModelError:
-        raise
-    except (OSError, ValueError) as error:
-        if getattr(error, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
-            raise ModelError(str(path), expected, getattr(error, "strerror", None) or str(error)) from None
 
 
 def check_callback(callback: object) -> None:

@@ -1,4 +1,4 @@
-"""Learners as files: counts and the last plan in an NPZ archive, the rest in a JSON header, without pickle.
+"""Learners in checkpoints: counts and the last plan as arrays, the rest as numbers and text.
 
 A resumed run gives the same result, bit for bit, as one that was never interrupted.
 """
@@ -6,7 +6,6 @@ A resumed run gives the same result, bit for bit, as one that was never interrup
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -15,22 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent._version import __version__
-from solvent.core.archives import (
-    FORMAT,
-    Arrays,
-    Header,
-    check_array,
-    check_names_of_arrays,
-    check_positions,
-    choose_reader,
-    read_archive,
-    write_archive,
-)
+from solvent.core.archives import check_positions
+from solvent.core.checkpoint import Checkpoint, Section, digest
 from solvent.core.exact import exact
-from solvent.core.files import read_plain, write_atomically
-from solvent.core.loading import LoadLimits, check_time, loading
-from solvent.errors import ModelError, SolventError, quote
+from solvent.core.loading import LoadLimits, check_limit, check_time, loading
+from solvent.errors import LoadLimitError, ModelError, quote
 from solvent.learning.counts import Counts
 from solvent.learning.graph import SafeGraph
 from solvent.learning.result import LearnProgress
@@ -40,104 +28,89 @@ if TYPE_CHECKING:
 
 _RNG = re.compile(r"0x[0-9a-f]{1,16}")
 _ARRAYS = ("count_K", "count_O", "reward_sum_O", "square_sum_K", "planned_K")
+#: More episodes than can be counted.
+_MOST = 2**53 - 1
 
 
-def save(learner: Learner, path: Path) -> None:
-    """Write a learner to a file, atomically."""
-    write_atomically(path, to_bytes(learner))
-
-
-def to_bytes(learner: Learner) -> bytes:
-    """Return the content of a learner's file."""
-    header = {
-        "solvent_learner": FORMAT,
-        "version": __version__,
-        "problem": _problem(learner),
-        "settings": _settings(learner),
-        "rng": hex(int(learner.rng[0])),
-        "episodes": learner.episodes,
-        "violations": learner.violations,
-        "due": learner.due,
-        "seen": _outcomes_seen(learner),
-    }
-    arrays: Arrays = {name: getattr(learner.counts, name) for name in _ARRAYS}
-    arrays["row_N"] = learner.row_N
-    arrays["history"] = np.array(learner.history, np.float64).reshape(-1, len(LearnProgress._fields))
-    return write_archive(arrays, header)
-
-
-def resume(learner: Learner, path: Path, limits: LoadLimits | None = None) -> None:
-    """Restore a new learner to the state in a file.
+def open_checkpoint(
+    learner: Learner, path: Path, *, resume: bool = False, limits: LoadLimits | None = None
+) -> Checkpoint:
+    """Return the checkpoint of a new learner; with `resume`, restore the learner from it.
 
     Raises
     ------
     ModelError
-        If there is no such file, or it does not hold a learner of the same problem and settings.
+        If the folder cannot be used or, with `resume`, does not contain a learner of the same problem and settings.
     """
-    with loading(limits):
+    if resume and not path.exists():
+        raise ModelError(str(path), "a checkpoint", "no such folder")
+    checkpoint = Checkpoint(path, "learn", _identity(learner), anew=not resume, limits=limits)
+    if resume:
         try:
-            content = read_plain(path)
-        except FileNotFoundError:
-            raise ModelError(str(path), "a checkpoint", "no such file") from None
-        except SolventError:
+            with loading(limits):
+                restore(learner, section_of(checkpoint))
+        except BaseException as error:
+            checkpoint.close()
+            if isinstance(error, ModelError) and not isinstance(error, LoadLimitError):
+                raise error.within(str(path)) from None
             raise
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise ModelError(str(path), "a checkpoint that can be read", reason) from None
-        except MemoryError:
-            raise ModelError(str(path), "a checkpoint that fits into memory", "one that does not") from None
-        try:
-            restore(learner, content)
-        except ModelError as error:
-            raise error.within(str(path)) from None
+    return checkpoint
 
 
-def restore(learner: Learner, content: bytes) -> None:
-    """Restore a new learner to the state in the content of a file; raises as `resume`.
+def section_of(checkpoint: Checkpoint) -> Section:
+    """Return the only section of a learner's checkpoint."""
+    return checkpoint.section("learner")
+
+
+def state_of(learner: Learner) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the numbers and texts, and the arrays, from which a learner can be restored."""
+    state = {
+        "rng": hex(int(learner.rng[0])),
+        "episodes": learner.episodes,
+        "violations": learner.violations,
+        "due": int(learner.due),
+        "seen": _outcomes_seen(learner),
+    }
+    arrays: dict[str, NDArray[Any]] = {name: getattr(learner.counts, name) for name in _ARRAYS}
+    arrays["row_N"] = learner.row_N
+    arrays["history"] = np.array(learner.history, np.float64).reshape(-1, len(LearnProgress._fields))
+    return state, arrays
+
+
+def restore(learner: Learner, section: Section) -> None:
+    """Restore a new learner to the state in a section.
 
     After an error the learner must not be used.
+
+    Raises
+    ------
+    ModelError
+        If no learner of this problem can have this state.
     """
-    arrays, header = read_archive(content)
-    try:
-        choose_reader(header, "solvent_learner", READERS, "a checkpoint")(learner, arrays, header)
-    except RecursionError:
-        raise ModelError("file", "a checkpoint", "a structure nested too deeply") from None
-    except MemoryError:
-        raise ModelError("file", "a checkpoint that fits into memory", "one that does not") from None
-
-
-def _restore(learner: Learner, arrays: Arrays, header: Header) -> None:
-    if header.get("problem") != _problem(learner):
-        raise ModelError("checkpoint", "the same environment, horizon and budget", "another problem")
-    settings = _field(header, "settings", dict)
-    for name, value in _settings(learner).items():
-        if name not in settings or settings[name] != value or type(settings[name]) is not type(value):
-            raise ModelError(f"checkpoint, {name}", quote(value), quote(settings.get(name)))
-    check_names_of_arrays(arrays, {*_ARRAYS, "row_N", "history"})
-    entries = _field(header, "seen", list)
-    if learner.settings.pool and len(entries) > len(check_array(arrays, "count_O", np.int64)):
-        raise ModelError("header, seen", "no more outcomes than were counted", f"{len(entries):,}")
+    if not section.state:
+        raise ModelError("checkpoint", "the state of a learner", "none")
+    check_limit("file_bytes", sum(file.size for file in section.files), "bytes", "checkpoint")
+    entries = section.state.get("seen")
+    if not isinstance(entries, list):
+        raise section.damaged("seen", "a list of outcomes", quote(entries))
+    if learner.settings.pool and len(entries) > len(section.array("count_O", np.int64, (None,))):
+        raise section.damaged("seen", "no more outcomes than were counted", f"{len(entries):,}")
     _restore_support(learner, entries)
     learner.counts = counts = Counts.of(learner.graph, pool=learner.settings.pool)
     for name in _ARRAYS:
-        _fill(getattr(counts, name), arrays, name)
-    learner.episodes, learner.violations = _whole(header, "episodes"), _whole(header, "violations")
-    if learner.violations > learner.episodes:
-        raise ModelError("header, violations", f"at most {learner.episodes}", str(learner.violations))
+        array = getattr(counts, name)
+        array[:] = section.array(name, array.dtype, array.shape)
+    learner.episodes = section.whole("episodes", 0, _MOST)
+    learner.violations = section.whole("violations", 0, learner.episodes)
     _check_counts(counts, learner)
-    learner.due = _field(header, "due", bool)
-    learner.row_N = np.zeros(learner.graph.mdp.n_nodes, np.int64)
-    _fill(learner.row_N, arrays, "row_N")
+    learner.due = bool(section.whole("due", 0, 1))
+    learner.row_N = section.array("row_N", np.int64, (learner.graph.mdp.n_nodes,)).copy()
     _check_rows(learner)
-    rng = _field(header, "rng", str)
-    if not _RNG.fullmatch(rng):
-        raise ModelError("header, rng", "a 64-bit number in hexadecimal digits", quote(rng))
+    rng = section.state.get("rng")
+    if not isinstance(rng, str) or not _RNG.fullmatch(rng):
+        raise section.damaged("rng", "a 64-bit number in hexadecimal digits", quote(rng))
     learner.rng = np.array([int(rng, 16)], np.uint64)
-    learner.history = _read_history(check_array(arrays, "history", np.float64, 2), learner)
-
-
-#: Readers by format. Format 2 is format 1 with a checksum.
-READERS: dict[int, Callable[[Learner, Arrays, Header], None]] = {1: _restore, 2: _restore, 3: _restore}
+    learner.history = _read_history(section.array("history", np.float64, (None, len(LearnProgress._fields))), learner)
 
 
 def _restore_support(learner: Learner, entries: list[Any]) -> None:
@@ -145,12 +118,12 @@ def _restore_support(learner: Learner, entries: list[Any]) -> None:
     support = learner.learned_support
     if support is None:
         if entries:
-            raise ModelError("header, seen", "nothing, as the support is known", quote(entries))
+            raise ModelError("seen", "nothing, as the support is known", quote(entries))
         return
     n_rows, n_states, n_resources = len(support.row_action), len(support.states) + 2, len(support.limits.resources)
     known: set[tuple[int, int, tuple[Fraction, ...]]] = set()
     for i, entry in enumerate(entries):
-        where = f"header, seen[{i}]"
+        where = f"seen[{i}]"
         if not isinstance(entry, list) or len(entry) != 3:
             raise ModelError(where, "a row, a state and costs", quote(entry))
         row, after, costs = entry
@@ -202,8 +175,6 @@ def _check_rows(learner: Learner) -> None:
 
 
 def _read_history(array: NDArray[np.float64], learner: Learner) -> list[LearnProgress]:
-    if array.shape[1] != len(LearnProgress._fields):
-        raise ModelError("history", f"{len(LearnProgress._fields)} columns", f"shape {array.shape}")
     whole = [LearnProgress._fields.index(name) for name in ("episodes", "violations", "nodes")]
     numbers = array[:, whole]
     if not np.isfinite(array).all() or not ((numbers >= 0) & (numbers < 2**53) & (numbers % 1 == 0)).all():
@@ -215,27 +186,6 @@ def _read_history(array: NDArray[np.float64], learner: Learner) -> list[LearnPro
     if not len(array) and not learner.due and learner.graph.feasible:
         raise ModelError("history", "the last plan", "none")
     return [LearnProgress(*(int(x) if i in whole else x for i, x in enumerate(row))) for row in array.tolist()]
-
-
-def _field(header: Header, name: str, kind: type) -> Any:
-    value = header.get(name)
-    if not isinstance(value, kind):
-        raise ModelError(f"header, {name}", f"a {kind.__name__}", quote(value) if name in header else "none")
-    return value
-
-
-def _whole(header: Header, name: str) -> int:
-    value = header.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
-        raise ModelError(f"header, {name}", "a whole number of at least 0", quote(value))
-    return value
-
-
-def _fill(array: NDArray[Any], arrays: Arrays, name: str) -> None:
-    found = check_array(arrays, name, array.dtype)
-    if found.dtype != array.dtype or found.shape != array.shape:
-        raise ModelError(name, f"{array.dtype} of shape {array.shape}", f"{found.dtype} of shape {found.shape}")
-    array[:] = found
 
 
 def _problem(learner: Learner) -> list[Any]:
@@ -253,12 +203,10 @@ def _problem(learner: Learner) -> list[Any]:
     return ["learned", *rows, [str(unit) for unit in support.units or ()], limits, *known, *strict]
 
 
-def _settings(learner: Learner) -> dict[str, Any]:
-    """Return the settings as JSON represents them, without epsilon, which may differ."""
-    settings = {name: value for name, value in asdict(learner.settings).items() if name != "epsilon"}
-    low, high = settings.pop("reward_range")
-    settings |= {"reward_low": low, "reward_high": high}
-    return {name: repr(value) if isinstance(value, float) else value for name, value in settings.items()}
+def _identity(learner: Learner) -> dict[str, str]:
+    """Return what must be equal in a resumed run: the problem and the settings, except for epsilon."""
+    settings = {name: repr(value) for name, value in asdict(learner.settings).items() if name != "epsilon"}
+    return {"environment, horizon and budget": digest(_problem(learner)), **settings}
 
 
 def _outcomes_seen(learner: Learner) -> list[Any]:

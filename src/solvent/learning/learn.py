@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from solvent.core.arguments import read_switch
+from solvent.core.checkpoint import read_checkpoint_path
 from solvent.core.exact import Number
 from solvent.core.limits import ResourceMonitor, read_memory, read_seconds
 from solvent.core.loading import LoadLimits
@@ -15,8 +16,6 @@ from solvent.learning.arguments import (
     SupportSource,
     check_callback,
     check_run,
-    check_writable,
-    read_path,
     read_settings,
 )
 from solvent.learning.bonus import BonusName
@@ -139,11 +138,11 @@ def learn(
         Called with a `LearnProgress` after each plan. Learning stops if it returns True, as it does on Ctrl-C, and
         returns what was learned so far. `solvent.learning` has callbacks that write logs.
     checkpoint : path, optional
-        File to which the learner is written every `checkpoint_every` episodes and at the end. If writing fails, for
-        example because the disk is full, learning continues after a `CheckpointWarning`, the next checkpoint is tried
-        again, and the result reports the failure.
+        Folder to which the learner is saved every `checkpoint_every` episodes and at the end. If saving fails, for
+        example because the disk is full, learning continues after a `CheckpointWarning`, the next save is tried again,
+        and the result reports the failure. Without `resume`, a checkpoint of learning that is there is replaced.
     checkpoint_every : int
-        Number of episodes between two checkpoints.
+        Number of episodes between two saves.
     resume : bool
         If True, continue from the checkpoint exactly as if the run had not been interrupted.
     limits : LoadLimits, optional
@@ -185,11 +184,9 @@ def learn(
     )  # fmt: skip
     check_run(max_episodes, checkpoint, checkpoint_every, resume=resume)
     check_callback(callback)
-    path = read_path(checkpoint)
+    path = read_checkpoint_path(checkpoint)
     if limits is not None and not isinstance(limits, LoadLimits):
         raise ModelError("limits", "a LoadLimits, or None", quote(limits))
-    if path is not None and not resume:  # with resume, errors of reading the file come first
-        check_writable(path)
     setup = LearnSetup(
         env=env,
         settings=settings,
@@ -206,12 +203,11 @@ def learn(
     )
     with ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit)) as monitor:
         learner = setup.learner(monitor)
-        if resume:
-            from solvent.learning.checkpoint import resume as restore
+        if path is None:
+            return learner.run(max_episodes, callback=callback, progress=progress)
+        from solvent.learning.checkpoint import open_checkpoint
 
-            assert path is not None
-            restore(learner, path, limits)
-            check_writable(path)
-        return learner.run(
-            max_episodes, callback=callback, progress=progress, checkpoint=path, checkpoint_every=checkpoint_every
-        )
+        with open_checkpoint(learner, path, resume=resume, limits=limits) as saved:
+            return learner.run(
+                max_episodes, callback=callback, progress=progress, checkpoint=saved, checkpoint_every=checkpoint_every
+            )

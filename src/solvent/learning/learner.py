@@ -1,24 +1,23 @@
 """The loop of learning: plan optimistically, play until a count has doubled, and repeat until the gap closes.
 
-The state of a learner is its counts, its generator and its last plan. Written to a file and read back, it continues
+The state of a learner is its counts, its generator and its last plan. Saved in a checkpoint and read back, it continues
 exactly where it stopped.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.checkpoint import Checkpoint
 from solvent.core.interrupt import HELD, held_back, take_interrupt
 from solvent.core.limits import ResourceMonitor
 from solvent.core.progress import ProgressLike, open_progress
-from solvent.errors import CheckpointWarning, LimitError, ModelError
+from solvent.errors import LimitError
 from solvent.learning.bonus import Bonus, BonusName
 from solvent.learning.counts import Counts
 from solvent.learning.graph import SafeGraph
@@ -133,7 +132,7 @@ class Learner:
         *,
         callback: Callback | None = None,
         progress: ProgressLike = False,
-        checkpoint: Path | None = None,
+        checkpoint: Checkpoint | None = None,
         checkpoint_every: int = 100_000,
     ) -> LearnResult:
         """Learn until the gap is at most epsilon, a limit is reached, or the callback or Ctrl-C stops the run.
@@ -152,6 +151,8 @@ class Learner:
                     if callback is not None and callback(plan) is True:
                         stopped = "stopped by the callback"
                 bar.report("learning", self.episodes, max_episodes, {"gap": self.history[-1].gap}, unit="episode")
+                if checkpoint is not None and HELD.error is not None:
+                    self._save(checkpoint)  # SIGTERM ends the process
                 if take_interrupt():
                     stopped = "interrupted"
                 if self.monitor.left is not None and self.monitor.left <= 0:
@@ -165,10 +166,11 @@ class Learner:
                     stopped, limited, checkpoint = str(error), str(error), None
                     break
                 if checkpoint is not None and self.episodes - saved >= checkpoint_every:
-                    unsaved = self._save(checkpoint, warned=bool(unsaved))
+                    self._save(checkpoint)
                     saved = self.episodes
         if checkpoint is not None:
-            unsaved = self._save(checkpoint, warned=bool(unsaved))
+            self._save(checkpoint)
+            unsaved = checkpoint.error
         if self.graph.feasible:
             result = self._result(closed=closed, stopped=stopped)
             result = replace(result, limit_reached=bool(limited) and not closed)
@@ -187,18 +189,10 @@ class Learner:
             return chunk
         return min(chunk, max(1, chunk * _CHUNK_STEPS // self.graph.problem.model.horizon))
 
-    def _save(self, path: Path, *, warned: bool) -> str:
-        """Write a checkpoint and return an empty text; if that fails, warn unless `warned`, and return the reason."""
-        from solvent.learning.checkpoint import save
+    def _save(self, checkpoint: Checkpoint) -> None:
+        from solvent.learning.checkpoint import section_of, state_of
 
-        try:
-            save(self, path)
-        except ModelError as error:
-            if not warned:
-                reason = f"the checkpoint could not be written, and learning continues without it: {error}"
-                warnings.warn(CheckpointWarning(reason), stacklevel=4)
-            return str(error)
-        return ""
+        section_of(checkpoint).save(*state_of(self))
 
     def _plan(self) -> LearnProgress:
         """Plan with all that was counted so far; return the progress."""

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.checkpoint import Section
 from solvent.model.cmdp import CMDP
 from solvent.solvers.bounds.kernels import SMALLEST_FLOAT
 from solvent.solvers.outcomes.pooling_kernels import ROUNDING
@@ -155,6 +156,18 @@ class Extremes:
         self.top[step] = max(self.top[step], found[0])
         self.bottom[step] = min(self.bottom[step], found[1])
         self.reward[step] = max(self.reward[step], found[2])
+
+    @property
+    def saved(self) -> NDArray[np.float64]:
+        """All of them in one array, shape (3, H), for a checkpoint."""
+        return np.stack([self.top, self.bottom, self.reward])
+
+    def restore(self, section: Section) -> None:
+        """Restore what `saved` returned from the array "extremes" of a section."""
+        found = section.array("extremes", np.float64, (3, len(self.top)))
+        if not np.isfinite(found).all():
+            raise section.damaged("extremes", "finite numbers", "others")
+        self.top[:], self.bottom[:], self.reward[:] = found
 
     def above(self, value: float, rounding: Rounding, *, same: float = 0.0, resolution: float = 0.0) -> float:
         """Return an upper bound on the optimum minus a value computed for the start.

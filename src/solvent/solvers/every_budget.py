@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple, overload
 
+from solvent.core.checkpoint import EVERY, open_checkpoint
 from solvent.core.engines import open_engine
 from solvent.core.exact import Number, exact
 from solvent.core.interrupt import held_back
@@ -33,6 +35,8 @@ def frontier(
     ignore_limits: bool = False,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = EVERY,
     engine: str = "local",
     address: str | None = None,
     progress: ProgressLike = False,
@@ -51,6 +55,8 @@ def frontier(
     ignore_limits: bool = False,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = EVERY,
     engine: str = "local",
     address: str | None = None,
     progress: ProgressLike = False,
@@ -68,6 +74,8 @@ def frontier(
     ignore_limits: bool = False,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = EVERY,
     engine: str = "local",
     address: str | None = None,
     progress: ProgressLike = False,
@@ -97,8 +105,8 @@ def frontier(
         If True, ignore lower, final or step-dependent limits on a resource that varies, and limits of the model's own
         budget on resources that do not vary. By default the latter are kept, and the former are an error, because
         policies could violate them. `ignored_limits` of the result lists what is ignored.
-    time_limit, memory_limit, engine, address, progress : optional
-        As for `solve`.
+    time_limit, memory_limit, checkpoint, checkpoint_every, engine, address, progress : optional
+        As for `solve`. If the limit of a resource that saturates varies, the solves that are finished are saved.
 
     Returns
     -------
@@ -140,12 +148,16 @@ def frontier(
     largest = _read_largest(names, max_budget)
     limits = _read_limits(model, names, vary, budget, ignore_limits)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
+    asked = f"{names}, max_budget={largest}, vary={vary}, budget={budget!r}, spent={spent!r}, {ignore_limits}"
     try:
         with (
+            open_checkpoint(
+                checkpoint, checkpoint_every, "frontier", lambda: {"model": model.fingerprint, "arguments": asked}
+            ) as saved,
             open_engine(engine, address) as opened,
             held_back(),
             open_progress(progress) as bar,
-            ResourceMonitor(seconds, memory, bar) as monitor,
+            ResourceMonitor(seconds, memory, bar, checkpoint=saved) as monitor,
         ):
             run = Run(monitor, engine=opened)
             return _compute(model, names, largest, vary, limits, spent, run)

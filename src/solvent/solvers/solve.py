@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from solvent.core.arguments import read_switch
-from solvent.core.checkpoint import EVERY, Checkpoint, digest, read_checkpoint
+from solvent.core.checkpoint import EVERY, digest, open_checkpoint
 from solvent.core.engines import open_engine
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
@@ -27,7 +28,7 @@ from solvent.solvers.registry import AUTO, check_method, names
 from solvent.solvers.solution import ROUND_HEADER, Round, Solution
 from solvent.solvers.transforms.approximation import APPROXIMATIONS, check_approximation
 from solvent.solvers.transforms.base import BudgetedModel
-from solvent.solvers.transforms.discounted import solve_discounted
+from solvent.solvers.transforms.discounted import read_limits, solve_discounted
 from solvent.solvers.transforms.gap import read_gap
 from solvent.solvers.transforms.rounding import EpsilonLike
 
@@ -89,7 +90,7 @@ def solve(
         there and returns the same solution, bit for bit; a checkpoint of another model, budget or method is refused.
         Ctrl-C and SIGTERM save once more. If saving fails, solving continues after a `CheckpointWarning`.
     checkpoint_every : float
-        Seconds between two saves.
+        Seconds between two saves; 0 saves as often as possible.
     engine : {"local", "ray"}
         Where the solve runs: on the threads of this process, or on a Ray cluster (`pip install 'solvent[ray]'`). The
         solution is the same, bit for bit. A connection to a cluster (`ray.init`) is used if there is one.
@@ -131,20 +132,28 @@ def solve(
     'relaxed'
     >>> solve(hard, approximation="relative", epsilon=0.1, strict=True).status.value
     'feasible'
+
+    A run that is interrupted goes on from its checkpoint:
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     stopped = solve(hard, method="reduction", time_limit=1e-9, checkpoint=f"{folder}/run.ckpt")
+    ...     found = solve(hard, method="reduction", checkpoint=f"{folder}/run.ckpt")
+    >>> stopped.status.value, found.status.value
+    ('limit', 'optimal')
     """
     began = time.perf_counter()
     request = read_request(model, method, approximation, epsilon, strict, gap, prune)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     monitor = ResourceMonitor(seconds, memory, began=began)
-    if checkpoint is None and engine == "local" and address is None:  # the most frequent; contexts take time
+    plain = checkpoint is None and checkpoint_every is EVERY and engine == "local" and address is None
+    if plain:  # the most frequent; contexts take time
         return run_request(model, budget, spent, request, monitor, progress)
+    identity = partial(_identity, model, budget, spent, request)
     with ExitStack() as stack:
-        if checkpoint is not None:
-            path, every = read_checkpoint(checkpoint, checkpoint_every)
-            assert path is not None
-            save = Checkpoint(path, "solve", _identity(model, budget, spent, request), every)
-            monitor.checkpoint = stack.enter_context(save)
+        saved = stack.enter_context(open_checkpoint(checkpoint, checkpoint_every, "solve", identity))
         request = replace(request, engine=stack.enter_context(open_engine(engine, address)))
+        monitor.checkpoint = saved
         monitor.began = time.perf_counter()  # without the time in which an engine starts
         return run_request(model, budget, spent, request, monitor, progress)
 
@@ -154,13 +163,14 @@ def _identity(
 ) -> dict[str, str]:
     """Return what must be equal for a solve to go on from a checkpoint; a gap may differ, as rounds do not."""
     if isinstance(model, DiscountedCMDP):
-        limits = quote(budget if budget is not None else model.budget)
+        limits = digest(tuple(read_limits(model, budget).items()))
     else:
         check_model(model)
         found = resolve(model, budget, spent)
         limits = digest((found.resources, found.upper, found.lower, found.initial))
-    options = (request.approximation, str(request.epsilon), request.strict, request.prune)
-    return {"model": model.fingerprint, "budget": limits, "method": request.method, "options": quote(options)}
+    options = f"approximation={request.approximation}, epsilon={request.epsilon}, strict={request.strict}"
+    options += f", prune={request.prune}"
+    return {"model": model.fingerprint, "budget": limits, "method": request.method, "options": options}
 
 
 def run_request(

@@ -2,89 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.limits import ResourceMonitor
-from solvent.errors import NodeLimitError, PolicyError
-from solvent.policy.choices import Choices
+from solvent.errors import PolicyError
 from solvent.policy.nodes import NodeTable
+from solvent.verification.findings import Findings
 from solvent.verification.layers import PolicyLayer, SettledSplitError, Walk
-
-#: Number of rewards that are added up between two checks of the time limit.
-_PIECE = 1 << 16
-
-
-@dataclass
-class Findings:
-    """What one pass found.
-
-    Attributes
-    ----------
-    earned : list of float
-        Expected reward of each step, and of ending.
-    worst, least : list of tuples
-        The most and the least spent after each step, one number of ticks per ledger.
-    broken : set of int
-        Positions of the resources whose limits were broken.
-    astray : bool
-        Whether a history ended in a state in which it must not end.
-    nodes : int
-        Nodes visited.
-    complete : bool
-        False if the pass ended where the policy has no decision.
-    """
-
-    earned: list[float] = field(default_factory=list)
-    worst: list[tuple[Any, ...]] = field(default_factory=list)
-    least: list[tuple[Any, ...]] = field(default_factory=list)
-    broken: set[int] = field(default_factory=set)
-    astray: bool = False
-    nodes: int = 0
-    complete: bool = True
-
-    def take(self, walk: Walk, layer: PolicyLayer, max_nodes: int) -> None:
-        """Record the extremes of a layer."""
-        self.nodes += len(layer)
-        if self.nodes > max_nodes:
-            raise NodeLimitError(
-                f"verify, step {layer.step - 1}", f"at most {max_nodes:,} nodes", "more", "raise max_nodes="
-            )
-        self.worst.append(tuple(high.max() for high in layer.high))
-        self.least.append(tuple(low.min() for low in layer.low))
-        for r, ledger in enumerate(walk.ledgers):
-            high, low = np.array([self.worst[-1][r]], object), np.array([self.least[-1][r]], object)
-            if ledger.excess(layer.step - 1, high, low)[0] > 0:
-                self.broken.add(r)
-        self.end(walk, layer)
-
-    def end(self, walk: Walk, layer: PolicyLayer) -> None:
-        """Record the histories that end in a layer: what that is worth, and whether they may end there."""
-        if not walk.model.has_end_values:
-            return
-        self.astray |= bool(walk.goes_astray(layer.state).any())
-        if walk.model.end_reward is not None:
-            now, where = walk.ending(layer.state)
-            self._add(walk, layer.probability[now] * walk.model.end_reward[where])
-
-    def earn(self, walk: Walk, layer: PolicyLayer, choices: Choices, rows: NDArray[np.int64]) -> None:
-        """Record the expected reward of a step."""
-        self._add(walk, layer.probability[choices.node] * choices.probability * walk.model.row_reward[rows])
-
-    def _add(self, walk: Walk, gains: NDArray[np.float64]) -> None:
-        self.earned.append(math.fsum(itertools.chain.from_iterable(_in_pieces(gains, walk.monitor))))
-
-
-def _in_pieces(values: NDArray[np.float64], monitor: ResourceMonitor) -> Iterator[list[float]]:
-    for first in range(0, len(values), _PIECE):
-        monitor.check_time()
-        yield values[first : first + _PIECE].tolist()
+from solvent.verification.saved import Reached, SavedPass
 
 
 @dataclass(frozen=True)
@@ -105,27 +33,43 @@ class ExtremesPass:
 
     def run(self) -> Findings:
         """Go to the horizon, or to a step without a decision after a limit may have been broken."""
-        walk, result = self.walk, Findings()
-        layer = walk.start(traced=False)
-        result.end(walk, layer)
-        for _ in range(walk.model.horizon):
+        walk = self.walk
+        saved = SavedPass(walk, "extremes", self.settled, self.max_nodes)
+        reached = saved.load(traced=False)
+        if reached is None:
+            reached = Reached(walk.start(traced=False), Findings())
+            reached.findings.end(walk, reached.layer)
+        while not reached.done:
+            if walk.monitor.should_save():
+                saved.save(reached)
             walk.monitor.check_time()
-            choices, rows, missing = walk.choices(layer)
-            walk.monitor.check_time()
-            if len(missing):
-                if not result.broken:
-                    raise no_decision(walk, layer, int(missing[0]))
-                result.complete = False
-                return result
-            result.earn(walk, layer, choices, rows)
-            walk.monitor.check_time()
-            before, layer = layer, walk.advance(layer, choices, rows, self._identity, missing)
-            if before.step:
-                walk.forget(before)
-            result.take(walk, layer, self.max_nodes)
+            with walk.monitor.postponed():
+                self._advance(reached)
+        saved.save(reached)
+        walk.monitor.check_time()
+        if reached.layer.step:
+            walk.forget(reached.layer)
+        return reached.findings
+
+    def _advance(self, reached: Reached) -> None:
+        """Go one step ahead."""
+        walk, layer, found = self.walk, reached.layer, reached.findings
+        if layer.step == walk.model.horizon:
+            reached.done = True
+            return
+        choices, rows, missing = walk.choices(layer)
+        walk.monitor.check_time()
+        if len(missing):
+            if not found.broken:
+                raise no_decision(walk, layer, int(missing[0]))
+            found.complete, reached.done = False, True
+            return
+        found.earn(walk, layer, choices, rows)
+        walk.monitor.check_time()
+        reached.layer = walk.advance(layer, choices, rows, self._identity, missing)
         if layer.step:
             walk.forget(layer)
-        return result
+        found.take(walk, reached.layer, self.max_nodes)
 
     def _identity(self, layer: PolicyLayer) -> list[NDArray[Any]]:
         walk = self.walk

@@ -20,7 +20,8 @@ from solvent.core.logs import get_logger
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.policy.holders import policy_of
-from solvent.verification.extremes import ExtremesPass, Findings
+from solvent.verification.extremes import ExtremesPass
+from solvent.verification.findings import Findings
 from solvent.verification.layers import SettledSplitError, Walk
 from solvent.verification.policies import PolicyLike, prepare
 from solvent.verification.report import PerStep, VerifyReport

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any, overload
 
+import numpy as np
+
+from solvent.core.checkpoint import EVERY, digest, open_checkpoint
 from solvent.core.engines import open_engine
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.logs import get_logger
-from solvent.errors import BudgetError, LimitError
+from solvent.errors import BudgetError, LimitError, ModelError, quote
 from solvent.model.amounts import quote_amounts
 from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, check_model
+from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.holders import policy_of
+from solvent.policy.markov import MarkovPolicy
 from solvent.verification.discounted import DiscountedVerifyReport, verify_discounted
 from solvent.verification.finite import verify_within
 from solvent.verification.policies import PolicyLike, limits_of, spent_before
 from solvent.verification.report import VerifyReport
+from solvent.verification.saved import policy_content
 
 _logger = get_logger(__name__)
 
@@ -32,6 +39,8 @@ def verify(
     max_nodes: int = 20_000_000,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = EVERY,
     engine: str = "local",
     address: str | None = None,
 ) -> VerifyReport: ...
@@ -47,6 +56,8 @@ def verify(
     max_nodes: int = 20_000_000,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = EVERY,
     engine: str = "local",
     address: str | None = None,
 ) -> DiscountedVerifyReport: ...
@@ -61,6 +72,8 @@ def verify(
     max_nodes: int = 20_000_000,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = EVERY,
     engine: str = "local",
     address: str | None = None,
 ) -> VerifyReport | DiscountedVerifyReport:
@@ -86,6 +99,11 @@ def verify(
     memory_limit : int or str, optional
         Memory limit in bytes, or text such as "8GB". If not given, most of the free memory. It is checked before memory
         is allocated.
+    checkpoint : path, optional
+        Folder to which the last layer of nodes is saved, so that the same call goes on from there after a crash; as
+        for `solve`. A function cannot be verified with a checkpoint, because two functions cannot be compared.
+    checkpoint_every : float
+        Seconds between two saves.
     engine : {"local", "ray"}
         Where the verification runs: in this process, or on one worker of a Ray cluster (`pip install 'solvent[ray]'`).
     address : str, optional
@@ -138,17 +156,23 @@ def verify(
     │ 1    │ 0     │ 1      │    1 │   2 ! │  <= 1 │
     └──────┴───────┴────────┴──────┴───────┴───────┘
     """
+    policy = policy_of(policy)
     if engine != "local" or address is not None:
+        if checkpoint is not None:
+            raise ModelError("checkpoint", 'engine="local" with it', f"engine={quote(engine)}")
         # on one worker, which may have more memory than this machine
         task = partial(
-            verify, model, policy_of(policy), budget, spent=spent, max_nodes=max_nodes, time_limit=time_limit,
+            verify, model, policy, budget, spent=spent, max_nodes=max_nodes, time_limit=time_limit,
             memory_limit=memory_limit,
         )  # fmt: skip
         with open_engine(engine, address) as opened:
             return opened.call(task)
+    identity = partial(_identity, model, policy, budget, spent)
     try:
-        with ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit)) as monitor:
-            policy = policy_of(policy)
+        with (
+            open_checkpoint(checkpoint, checkpoint_every, "verify", identity) as saved,
+            ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit), checkpoint=saved) as monitor,
+        ):
             report: VerifyReport | DiscountedVerifyReport
             if isinstance(model, DiscountedCMDP):
                 if spent is not None:
@@ -163,3 +187,18 @@ def verify(
             return report
     except LimitReached as reached:
         raise LimitError(f"verify stopped: {reached}; raise the limit") from None
+
+
+def _identity(
+    model: CMDP | DiscountedCMDP, policy: Any, budget: BudgetLike | None, spent: SpentLike | None
+) -> dict[str, str]:
+    """Return what must be equal for a verification to go on from a checkpoint."""
+    if isinstance(model, DiscountedCMDP):
+        own = policy_content(policy.finite) if isinstance(policy, DiscountedPolicy) else ()
+        return {"model": model.fingerprint, "policy": digest(own)}
+    check_model(model)
+    if isinstance(policy, np.ndarray):
+        policy = MarkovPolicy(model, policy)
+    limits = limits_of(model, policy, budget, spent_before(model, policy, spent))
+    checked = digest((limits.resources, limits.upper, limits.lower, limits.initial))
+    return {"model": model.fingerprint, "policy": digest(policy_content(policy)), "budget": checked}

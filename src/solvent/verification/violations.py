@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from solvent.core.exact import nearest_float
 from solvent.errors import ModelError
 from solvent.model.distributions import CostDistribution
-from solvent.verification.extremes import Findings, no_decision
+from solvent.verification.extremes import no_decision
+from solvent.verification.findings import Findings
 from solvent.verification.layers import NO_OUTCOME, PolicyLayer, Walk
 from solvent.verification.report import CostPart, Witness, WitnessStep
+from solvent.verification.saved import Reached, SavedPass
 
 
 @dataclass(frozen=True)
@@ -64,44 +66,64 @@ class ViolationPass:
 
     def run(self) -> ViolationFindings:
         """Go to the horizon or, if it depends on continuous costs, to the first broken limit."""
-        walk = self.walk
-        found = Findings(nodes=self.before.nodes)
-        layer = walk.start(traced=True)
-        found.end(walk, layer)
-        trail = [layer]
-        witness = self._find_witness(trail)
-        for _ in range(walk.model.horizon):
+        walk, before = self.walk, self.before
+        saved = SavedPass(walk, "violations", self.suspects, self.max_nodes, before.nodes, before.complete)
+        reached = saved.load(traced=True)
+        if reached is None:
+            reached = Reached(walk.start(traced=True), Findings(nodes=before.nodes))
+            reached.findings.end(walk, reached.layer)
+            reached.trail.append(reached.layer)
+            self._look_for_witness(reached)
+        while not reached.done:
+            if walk.monitor.should_save():
+                saved.save(reached)
             walk.monitor.check_time()
-            choices, rows, missing = walk.choices(layer)
-            stopped = self._may_stop(layer, missing)
-            found.earn(walk, layer, choices, rows)
-            before, layer = layer, walk.advance(layer, choices, rows, self._identity, stopped)
-            if before.step and not trail:
-                walk.forget(before)
-            found.take(walk, layer, self.max_nodes)
-            if witness is None:
-                trail.append(layer)
-                witness = self._find_witness(trail)
-            if any(walk.ledgers[r].continuous for r in self.suspects) and _is_broken(layer).any():
-                assert witness is not None
-                return self._undecided(witness)
+            with walk.monitor.postponed():
+                self._advance(reached)
+        saved.save(reached)
+        walk.monitor.check_time()
+        layer = reached.layer
+        witness = None if reached.record is None else self._witness(reached.record)
+        if self._is_undecided(layer):
+            assert witness is not None
+            return self._undecided(witness)
         violated = _is_violated(layer)
         # the probability of a history may underflow; it is then the smallest positive float
         probability = min(max(math.fsum(layer.probability[violated].tolist()), math.ulp(0.0)), 1.0)
         excess: dict[int, float | None] = {r: self._expectation(layer, r) for r in self.suspects}
-        return ViolationFindings(found, probability if witness is not None else 0.0, excess, witness)
+        return ViolationFindings(reached.findings, probability if witness is not None else 0.0, excess, witness)
 
-    def _find_witness(self, trail: list[PolicyLayer]) -> Witness | None:
-        """Return a history to a violation in the last layer, and clear the trail; None if there is none."""
-        layer = trail[-1]
+    def _advance(self, reached: Reached) -> None:
+        """Go one step ahead."""
+        walk, layer, found = self.walk, reached.layer, reached.findings
+        if layer.step == walk.model.horizon or (layer.step and self._is_undecided(layer)):
+            reached.done = True
+            return
+        choices, rows, missing = walk.choices(layer)
+        stopped = self._may_stop(layer, missing)
+        found.earn(walk, layer, choices, rows)
+        reached.layer = walk.advance(layer, choices, rows, self._identity, stopped)
+        if layer.step and not reached.trail:
+            walk.forget(layer)
+        found.take(walk, reached.layer, self.max_nodes)
+        if reached.record is None:
+            reached.trail.append(reached.layer)
+            self._look_for_witness(reached)
+
+    def _is_undecided(self, layer: PolicyLayer) -> bool:
+        """Return whether a limit is broken, and probabilities depend on continuous costs."""
+        return any(self.walk.ledgers[r].continuous for r in self.suspects) and bool(_is_broken(layer).any())
+
+    def _look_for_witness(self, reached: Reached) -> None:
+        """Record a history to a violation in the last layer, and clear the trail, if there is one."""
+        layer, trail = reached.layer, reached.trail
         violated = np.flatnonzero(_is_violated(layer))
         if not len(violated):
-            return None
-        witness = self._witness(trail, int(violated[np.argmax(layer.probability[violated])]))
+            return
+        reached.record = self._record(trail, int(violated[np.argmax(layer.probability[violated])]))
         for each in trail[1:-1]:
             self.walk.forget(each)
         trail.clear()
-        return witness
 
     def _identity(self, layer: PolicyLayer) -> list[NDArray[Any]]:
         over = layer.state >= self.walk.ended
@@ -134,19 +156,25 @@ class ViolationPass:
         except OverflowError:  # the sum of finite numbers is not finite
             return math.inf
 
-    def _witness(self, trail: list[PolicyLayer], node: int) -> Witness:
-        """Follow a node back to the first step, and keep the account of that history."""
-        model, ledgers, last = self.walk.model, self.walk.ledgers, trail[-1]
-        broken = [ledger.name for ledger, excess in zip(ledgers, last.excess, strict=True) if excess[node] > 0]
+    def _record(self, trail: list[PolicyLayer], node: int) -> dict[str, Any]:
+        """Follow a node back to the first step; return the outcomes, the first state, and what is violated."""
+        last = trail[-1]
+        broken = [r for r, excess in enumerate(last.excess) if excess[node] > 0]
         astray = last.astray is not None and bool(last.astray[node])
         outcomes: list[int] = []
         for layer in trail[:0:-1]:
             outcomes.append(int(layer.outcome[node]))
             node = int(layer.parent[node])
-        first = state = int(model.start_states[node])
+        return {"outcomes": outcomes[::-1], "first": node, "broken": broken, "astray": int(astray)}
+
+    def _witness(self, record: dict[str, Any]) -> Witness:
+        """Keep the account of a history."""
+        model, ledgers, astray = self.walk.model, self.walk.ledgers, bool(record["astray"])
+        broken = [ledgers[r].name for r in record["broken"]]
+        first = state = int(model.start_states[record["first"]])
         high, low = [ledger.initial for ledger in ledgers], [ledger.initial for ledger in ledgers]
         steps = []
-        for step, outcome in enumerate(reversed(outcomes)):
+        for step, outcome in enumerate(record["outcomes"]):
             if outcome != NO_OUTCOME:
                 high = [ledger.add(total, ledger.high_O[outcome]) for total, ledger in zip(high, ledgers, strict=True)]
                 low = [ledger.add(total, ledger.low_O[outcome]) for total, ledger in zip(low, ledgers, strict=True)]

@@ -27,7 +27,7 @@ _ARGUMENTS = (
         "bonus",
         "replan",
     ),
-    *("max_episodes", "cost", "cost_bound", "epsilon_cost", "reward_range", "resume", "checkpoint"),
+    *("max_episodes", "cost", "cost_bound", "epsilon_cost", "reward_range", "resume", "checkpoint", "checkpoint_every"),
 )
 #: An argument in Python syntax: method="reduction", strict=True, gap=0.01, budget=...
 _ARGUMENT = re.compile(
@@ -45,7 +45,7 @@ _PHRASES = {
     "pass cost=...: another key, a number, or a function of (observation, action, next_observation)": (
         "pass --cost: another key, or a number"
     ),
-    "checkpoint=... to go on from": "--checkpoint FILE to go on from",
+    "checkpoint=... to go on from": "--checkpoint FOLDER to go on from",
     "as cost_bound says": "as --cost-bound says",
     '"practical" with a learned support': "practical with a learned support",
     "lower max_budget": "lower --max-budget",

@@ -233,7 +233,7 @@ class _RaySweep:
         asked: deque[list[Any]] = deque()
         next_step = h
         while True:
-            stop = self._is_due() or monitor.should_save
+            stop = self._is_due() or monitor.should_save()
             while next_step > 0 and len(asked) < _AHEAD and not (stop and next_step < h):
                 next_step -= 1
                 results, after = [], self._needed

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.checkpoint import Section
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.core.threads import run_by_states
@@ -20,6 +23,7 @@ from solvent.solvers.frontier.array_kernels import (
 from solvent.solvers.frontier.bounds import FrontierBounds
 from solvent.solvers.frontier.frontier import Frontier
 from solvent.solvers.frontier.point_kernels import Points, StepExtremes
+from solvent.solvers.frontier.saved import check_points, load_points, open_section
 from solvent.solvers.outcomes.pooling import pool
 
 #: Steps with at least this many amounts are swept on all cores; smaller ones are swept together in one call,
@@ -45,8 +49,12 @@ def sweep_arrays(bounds: FrontierBounds, monitor: ResourceMonitor) -> Frontier:
     monitor.reserve(8 * horizon * (model.n_states + 1), "the points of all steps")
     indptr_HS = np.zeros((horizon, model.n_states + 1), np.int64)
     parts: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
-    count, value, step = 0, np.empty(0), horizon
+    saved = _SavedSweep(bounds, sweep, monitor)
+    step, value = saved.load(indptr_HS, parts)
+    count = sum(len(need) for need, _ in parts)
     while step > 0:
+        if monitor.should_save():
+            saved.save(step, indptr_HS, parts, value)
         monitor.check_time()
         monitor.tell("backward", horizon - step, horizon, points=count)
         stop = sweep.last_step_of_call(step, watched=monitor.watched)
@@ -54,14 +62,17 @@ def sweep_arrays(bounds: FrontierBounds, monitor: ResourceMonitor) -> Frontier:
         what = f"of step {stop}" if step - stop == 1 else f"of steps {stop} to {step - 1}"
         monitor.reserve(room, f"the values {what}")
         monitor.expect(float(sweep.evaluations_H[stop:step].sum()), f"the sweep {what}")
-        need, row, value = sweep.run(stop, step, indptr_HS)
-        monitor.check_time()
-        indptr_HS[stop:step] += count
-        count += len(need)
-        parts.append((need, row))
-        monitor.release(room)
-        monitor.reserve(12 * len(need), f"the points {what}")
-        step = stop
+        with monitor.postponed():
+            need, row, value = sweep.run(stop, step, indptr_HS)
+            monitor.check_time()
+            indptr_HS[stop:step] += count
+            count += len(need)
+            parts.append((need, row))
+            monitor.release(room)
+            monitor.reserve(12 * len(need), f"the points {what}")
+            step = stop
+    saved.save(0, indptr_HS, parts, value)
+    monitor.check_time()
     extremes, pooled, kept = sweep.extremes, sweep.is_pooled, sweep.bytes
     del sweep  # and the values of the last step that was swept
     monitor.reserve(12 * count, "the points of all steps")
@@ -77,6 +88,69 @@ def _range_of_steps(bounds: FrontierBounds) -> tuple[NDArray[np.int64], NDArray[
     first = np.where(live, bounds.need_HS, PLUS_INFINITY).min(1)
     last = np.where(live, bounds.top_HS, MINUS_INFINITY).max(1)
     return np.where(live.any(1), first, 0), np.where(live.any(1), last, 0)
+
+
+#: Arrays of `SweepArrays` with one entry for each state.
+_BY_STATE = ("flat_S", "count_S", "reward_S", "whole_S", "same_S")
+
+
+class _SavedSweep:
+    """The section of a sweep in the checkpoint, if there is one."""
+
+    def __init__(self, bounds: FrontierBounds, sweep: _Sweep, monitor: ResourceMonitor) -> None:
+        self._bounds, self._sweep, self._monitor = bounds, sweep, monitor
+        self._section = open_section("arrays", bounds, monitor)
+        self._unsaved = 0
+
+    def save(
+        self,
+        step: int,
+        indptr_HS: NDArray[np.int64],
+        parts: list[tuple[NDArray[np.int64], NDArray[np.int32]]],
+        value: NDArray[np.float64],
+    ) -> None:
+        """Save the points of the steps from `step` on; those since the last time are added to those before."""
+        if self._section is None or step == len(indptr_HS):
+            return
+        arrays: dict[str, NDArray[Any]] = {"indptr": indptr_HS[step:], "extremes": self._sweep.extremes.saved}
+        if step > 0:
+            arrays |= self._sweep.arrays_of(step)
+        else:
+            arrays["first"] = value[: int(indptr_HS[0, -1] - indptr_HS[0, 0])]
+        new = parts[self._unsaved :]
+        added = {}
+        if new:
+            added = {"need": np.concatenate([need for need, _ in new]), "row": np.concatenate([row for _, row in new])}
+        dropped = () if step > 0 else ("value", "best", *_BY_STATE)
+        if self._section.save({"step": step}, arrays, added, dropped=dropped):
+            self._unsaved = len(parts)
+
+    def load(
+        self, indptr_HS: NDArray[np.int64], parts: list[tuple[NDArray[np.int64], NDArray[np.int32]]]
+    ) -> tuple[int, NDArray[np.float64]]:
+        """Restore points; return the step that was swept last, or the horizon, and the values of the first step."""
+        section, horizon = self._section, len(indptr_HS)
+        if section is None or not section.state:
+            return horizon, np.empty(0)
+        step = section.whole("step", 0, horizon - 1)
+        points = load_points(section, self._bounds.model, step)
+        self._monitor.reserve(12 * len(points.need), "the points of all steps")
+        check_points(section, self._bounds, points, step)
+        last = slice(int(points.indptr_HS[0, 0]), int(points.indptr_HS[0, -1]))
+        value = np.empty(0)
+        if step == 0:
+            value = section.array("first", np.float64, (last.stop - last.start,)).copy()
+            if not (value < np.inf).all():
+                raise section.damaged("first", "numbers", "others")
+        else:
+            need, row = self._sweep.restore(section, step)
+            if not (np.array_equal(need, points.need[last]) and np.array_equal(row, points.row[last])):
+                raise section.damaged("value", f"the values of the points of step {step}", "others")
+        self._sweep.extremes.restore(section)
+        indptr_HS[step:] = points.indptr_HS
+        parts.append((points.need, points.row))
+        self._unsaved = 1
+        return step, value
 
 
 class _Sweep:
@@ -123,6 +197,40 @@ class _Sweep:
         self._after = self._room_for(0)._replace(value_L=np.empty((0, 0)))
         self.extremes = Extremes.none(model, bounds.last_rows)
         self._out_extremes = StepExtremes(self.extremes.top, self.extremes.bottom, self.extremes.reward)
+
+    def arrays_of(self, step: int) -> dict[str, NDArray[Any]]:
+        """Return the values of the step that was swept last as arrays by name."""
+        size, after = int(self._sizes[step]), self._after
+        found = {"value": after.value_L[:, :size], "best": after.row[:size]}
+        return found | {name: getattr(after, name) for name in _BY_STATE}
+
+    def restore(self, section: Section, step: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Restore the values of a step from arrays by name; return its points."""
+        size, model, layout = int(self._sizes[step]), self._model, self._layout
+        after = self._room_for(size)
+        after.value_L[:] = section.array("value", np.float64, after.value_L.shape)
+        after.row[:] = section.array("best", self._row_type, (size,))
+        for name in _BY_STATE:
+            into = getattr(after, name)
+            into[:] = section.array(name, into.dtype, into.shape)
+        need_S, width_S = layout.need_HS[step], np.maximum(layout.top_HS[step] - layout.need_HS[step] + 1, 0)
+        live, position = width_S > 0, after.flat_S - need_S
+        if ((after.count_S < 0) | (after.count_S > width_S)).any() or np.isnan(after.reward_S).any():
+            raise section.damaged("count_S", "numbers of amounts of each state", "others")
+        if ((position < 0) | (position >= width_S))[live].any():
+            raise section.damaged("flat_S", "amounts of each state", "others")
+        rows_S = np.diff(model.row_indptr_at(step))
+        state = np.repeat(np.arange(model.n_states), after.count_S)
+        at = np.arange(len(state)) + np.repeat(
+            layout.offset_HS[step, :-1] - (np.cumsum(after.count_S) - after.count_S), after.count_S
+        )
+        if (after.row[at] >= np.maximum(rows_S, 1)[state]).any() or (after.row < 0).any():
+            raise section.damaged("best", "rows of each state", "others")
+        self._after = after
+        points = Points(np.zeros_like(layout.offset_HS), np.empty(size, np.int64), np.empty(size, np.int32))
+        spare = StepExtremes(*np.zeros((3, model.horizon)))
+        count = collect_points(step, self._arrays, layout, after, 0, points, np.empty(size), spare, self._halt)
+        return points.need[:count], points.row[:count]
 
     def last_step_of_call(self, begin: int, *, watched: bool) -> int:
         """Return the last of the steps before `begin`, in backward order, that are swept in one call."""

@@ -8,14 +8,19 @@ known amounts, the value of each of them is computed, and nothing else.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.core.checkpoint import Section
 from solvent.core.exact import MINUS_INFINITY
 from solvent.core.limits import ResourceMonitor
 from solvent.solvers.accuracy import Extremes
 from solvent.solvers.frontier.bounds import FrontierBounds
 from solvent.solvers.frontier.frontier import Frontier
 from solvent.solvers.frontier.point_kernels import Points, Precision, StepExtremes, Wanted, merge, spread
+from solvent.solvers.frontier.saved import check_points, load_points, open_section
 from solvent.solvers.reduction.kernels import TERMINAL
 from solvent.solvers.reduction.layers import grown
 
@@ -48,13 +53,51 @@ class _Reached:
         ranges = self._bounds.ranges
         return Wanted(ranges.need, ranges.highest, self.known, self._indptr_HS, self._left, self.enough)
 
+    @property
+    def state(self) -> dict[str, int]:
+        """Numbers for a checkpoint."""
+        return {"known": self.known, "enough": self.enough, "amounts": len(self._left)}
+
+    @property
+    def arrays(self) -> dict[str, NDArray[np.int64]]:
+        """Arrays for a checkpoint."""
+        ends = self._indptr_HS[: self.known]
+        return {"known": ends, "left": self._left[: int(ends[-1, -1])]} if self.known else {}
+
+    def restore(self, section: Section, step: int) -> None:
+        """Restore what was saved before the points of `step` were extended."""
+        n_states, least = self._bounds.model.n_states, self.enough
+        known = section.whole("known", 0, self._bounds.model.horizon)
+        self.enough = section.whole("enough", least, _NO_LIMIT)
+        if not known or not step:
+            return
+        ends = section.array("known", np.int64, (known, n_states + 1))
+        left = section.array("left", np.int64, (None,))
+        room = section.whole("amounts", max(len(left), 1024 + 16 * n_states), _NO_LIMIT)
+        chained = ends[0, 0] == 0 and (ends[1:, 0] == ends[:-1, -1]).all() and ends[-1, -1] == len(left)
+        increasing = (np.diff(left) > 0) | np.isin(np.arange(1, len(left)), ends)
+        if (
+            not chained
+            or (np.diff(ends, axis=1) < 0).any()
+            or not increasing.all()
+            or (np.abs(left) >= _NO_LIMIT).any()
+        ):
+            raise section.damaged("left", "amounts of each state that increase", "others")
+        self._begin(room)
+        self._indptr_HS[:known], self._left[: len(left)], self.known = ends, left, known
+
+    def _begin(self, room: int) -> None:
+        """Make room for the first amounts."""
+        model = self._bounds.model
+        self._monitor.reserve(8 * model.horizon * (model.n_states + 1), "the amounts of all steps")
+        self._indptr_HS = np.zeros((model.horizon, model.n_states + 1), np.int64)
+        self._resize(room)
+
     def extend(self, stop: int, size: int) -> None:
         """Enumerate amounts before step `stop` until a step has at least `size` of them."""
         bounds, monitor = self._bounds, self._monitor
         if self.known == 0:
-            monitor.reserve(8 * bounds.ranges.need.shape[0] * (bounds.model.n_states + 1), "the amounts of all steps")
-            self._indptr_HS = np.zeros((bounds.model.horizon, bounds.model.n_states + 1), np.int64)
-            self._resize(1024 + 16 * bounds.model.n_states)
+            self._begin(1024 + 16 * bounds.model.n_states)
             starts = np.flatnonzero(bounds.top_HS[0] >= bounds.need_HS[0])
             self._left[: len(starts)] = bounds.top_HS[0, starts]
             self._indptr_HS[0, 1:] = np.cumsum(bounds.top_HS[0] >= bounds.need_HS[0])
@@ -91,51 +134,142 @@ def merge_points(bounds: FrontierBounds, precision: Precision, monitor: Resource
     LimitReached
         If the points do not fit into the memory limit, or the time limit is reached.
     """
-    model, horizon, n_states = bounds.model, bounds.model.horizon, bounds.model.n_states
-    indptr_HS = np.zeros((horizon + 1, n_states + 1), np.int64)
-    # after the last step the value is that of ending in a state, with any amount left
-    may_end = model.end_value > -np.inf
-    indptr_HS[horizon, 1:] = np.cumsum(may_end)
-    room = wide = 4096 + 16 * n_states
-    # the values of a step, those of the step after it, and a copy of them
-    monitor.reserve(12 * room + 8 * indptr_HS.size + 24 * room, "the points of all steps")
-    points = Points(indptr_HS, np.empty(room, np.int64), np.empty(room, np.int32))
-    points.need[:n_states], points.row[:n_states] = MINUS_INFINITY, TERMINAL
-    step, value, extremes = horizon, model.end_value[may_end], Extremes.none(model, bounds.last_rows)
-    out_extremes = StepExtremes(extremes.top, extremes.bottom, extremes.reward)
-    reached = _Reached(bounds, monitor)
-    while step > 0:
+    return _Merge(bounds, precision, monitor).run()
+
+
+class _Merge:
+    """Points of the steps from `_step` on, and the values of those of `_step`."""
+
+    def __init__(self, bounds: FrontierBounds, precision: Precision, monitor: ResourceMonitor) -> None:
+        self._bounds, self._precision, self._monitor = bounds, precision, monitor
+        model, horizon, n_states = bounds.model, bounds.model.horizon, bounds.model.n_states
+        indptr_HS = np.zeros((horizon + 1, n_states + 1), np.int64)
+        # after the last step the value is that of ending in a state, with any amount left
+        may_end = model.end_value > -np.inf
+        indptr_HS[horizon, 1:] = np.cumsum(may_end)
+        self._room = self._wide = 4096 + 16 * n_states
+        # the values of a step, those of the step after it, and a copy of them
+        monitor.reserve(12 * self._room + 8 * indptr_HS.size + 24 * self._wide, "the points of all steps")
+        self._points = Points(indptr_HS, np.empty(self._room, np.int64), np.empty(self._room, np.int32))
+        self._points.need[:n_states], self._points.row[:n_states] = MINUS_INFINITY, TERMINAL
+        self._step, self._value = horizon, model.end_value[may_end]
+        self._extremes = Extremes.none(model, bounds.last_rows)
+        self._reached = _Reached(bounds, monitor)
+        self._section = open_section("points", bounds, monitor, *precision)
+        self._saved = self._count
+
+    @property
+    def _count(self) -> int:
+        """Number of points, counting those after the last step."""
+        return int(self._points.indptr_HS[self._step, -1])
+
+    def run(self) -> Frontier:
+        """Merge the points of all steps."""
+        monitor, horizon, precision = self._monitor, self._bounds.model.horizon, self._precision
+        self._load()
+        while self._step > 0:
+            if monitor.should_save():
+                self._save()
+            monitor.check_time()
+            monitor.tell("backward", horizon - self._step, horizon, points=self._count)
+            with monitor.postponed():
+                self._merge()
+        self._save()
         monitor.check_time()
-        monitor.tell("backward", horizon - step, horizon, points=int(indptr_HS[step, -1]))
-        stop = max(0, step - _WATCHED_STEPS) if monitor.watched and room > _MANY_POINTS else 0
-        step, value = merge(
-            bounds.arrays, bounds.resource, reached.wanted(), precision, step, stop, value, points, np.empty(wide),
-            out_extremes, monitor.halt,
+        self._reached.release()
+        monitor.release(24 * self._wide - 8 * len(self._value))
+        indptr_HS, need, row = self._points
+        points = Points(indptr_HS[:horizon], need[: self._count], row[: self._count])
+        return Frontier.of(
+            self._bounds.model, points, self._value, self._extremes, resolution=precision.resolution, up=precision.up
+        )
+
+    def _merge(self) -> None:
+        """Merge the points of some steps, or enlarge what is too short for one of them."""
+        bounds, monitor, reached = self._bounds, self._monitor, self._reached
+        many = self._room > _MANY_POINTS or self._section is not None
+        stop = max(0, self._step - _WATCHED_STEPS) if monitor.watched and many else 0
+        extremes = StepExtremes(self._extremes.top, self._extremes.bottom, self._extremes.reward)
+        self._step, self._value = merge(
+            bounds.arrays, bounds.resource, reached.wanted(), self._precision, self._step, stop, self._value,
+            self._points, np.empty(self._wide), extremes, monitor.halt,
         )  # fmt: skip
         monitor.check_time()
-        free, new_wide = room - int(indptr_HS[step, -1]), wide
-        if step > reached.known and len(value) > reached.enough:
-            reached.extend(step, len(value))
-            new_wide = max(wide, 8 * len(value))  # a guess, so that the next step is not begun in vain
-        elif step == stop:
-            continue
+        free, wide = self._room - self._count, self._wide
+        if self._step > reached.known and len(self._value) > reached.enough:
+            reached.extend(self._step, len(self._value))
+            wide = max(wide, 8 * len(self._value))  # a guess, so that the next step is not begun in vain
+        elif self._step == stop:
+            return
         elif wide < 2 * free:
-            new_wide = _larger(wide)
+            wide = _larger(wide)
         # enlarge what is too short: the array for the values of one step, those for the points of all steps, or both
-        what = f"the points of step {step - 1}"
-        monitor.reserve(24 * (new_wide - wide), what)
-        wide = new_wide
+        self._widen(wide, f"the points of step {self._step - 1}")
         if free < wide:
-            longer = max(_larger(room), room - free + wide)
-            monitor.reserve(12 * longer, what)
-            points = Points(indptr_HS, grown(points.need, longer), grown(points.row, longer))
-            monitor.release(12 * room)
-            room = longer
-    reached.release()
-    monitor.release(24 * wide - 8 * len(value))
-    count = int(indptr_HS[0, -1])
-    points = Points(indptr_HS[:horizon], points.need[:count], points.row[:count])
-    return Frontier.of(model, points, value, extremes, resolution=precision.resolution, up=precision.up)
+            longer = max(_larger(self._room), self._room - free + wide)
+            self._lengthen(longer, f"the points of step {self._step - 1}")
+
+    def _widen(self, wide: int, what: str) -> None:
+        """Make room for the values of a step."""
+        self._monitor.reserve(24 * (wide - self._wide), what)
+        self._wide = wide
+
+    def _lengthen(self, room: int, what: str) -> None:
+        """Make room for points."""
+        self._monitor.reserve(12 * room, what)
+        indptr_HS, need, row = self._points
+        self._points = Points(indptr_HS, grown(need, room), grown(row, room))
+        self._monitor.release(12 * self._room)
+        self._room = room
+
+    @property
+    def _base(self) -> int:
+        """Number of points after the last step."""
+        return int(self._points.indptr_HS[-1, -1])
+
+    def _save(self) -> None:
+        """Save the points of the steps so far; those since the last time are added to those before."""
+        horizon, indptr_HS = self._bounds.model.horizon, self._points.indptr_HS
+        if self._section is None or self._step == horizon:
+            return
+        state = {"step": self._step, "room": self._room, "wide": self._wide, **self._reached.state}
+        arrays = {
+            "indptr": indptr_HS[self._step : horizon] - self._base,
+            "value": self._value,
+            "extremes": self._extremes.saved,
+            **self._reached.arrays,
+        }
+        new, added = slice(self._saved, self._count), dict[str, NDArray[Any]]()
+        if self._saved < self._count:
+            added = {"need": self._points.need[new], "row": self._points.row[new]}
+        dropped = tuple(self._reached.arrays) if self._step == 0 else ()
+        arrays = {name: array for name, array in arrays.items() if name not in dropped}
+        if self._section.save(state, arrays, added, dropped=dropped):
+            self._saved = self._count
+
+    def _load(self) -> None:
+        """Restore what was saved, with as much memory reserved as if it had just been computed."""
+        section, model, base = self._section, self._bounds.model, self._base
+        if section is None or not section.state:
+            return
+        step = section.whole("step", 0, model.horizon - 1)
+        found = load_points(section, model, step)
+        check_points(section, self._bounds, found, step)
+        count = base + len(found.need)
+        room = section.whole("room", max(count, self._room), _NO_LIMIT)
+        size = int(found.indptr_HS[0, -1] - found.indptr_HS[0, 0])
+        wide = section.whole("wide", max(size, self._wide), _NO_LIMIT)
+        self._widen(wide, "the points of all steps")
+        if room > self._room:
+            self._lengthen(room, "the points of all steps")
+        value = section.array("value", np.float64, (size,)).copy()
+        if not (value < np.inf).all():
+            raise section.damaged("value", "numbers", "others")
+        self._extremes.restore(section)
+        self._reached.restore(section, step)
+        self._points.indptr_HS[step:-1] = found.indptr_HS + base
+        self._points.need[base:count], self._points.row[base:count] = found.need, found.row
+        self._step, self._value, self._saved = step, value, count
 
 
 def _larger(size: int) -> int:

@@ -29,7 +29,7 @@ from solvent.core.limits import ResourceMonitor
 from solvent.core.progress import NoProgress
 from solvent.core.threads import one_thread, thread_count
 from solvent.solvers.accuracy import SAME_POINT
-from solvent.solvers.arrays import TickCosts
+from solvent.solvers.arrays import ModelArrays, TickCosts
 from solvent.solvers.base import Answer, Run
 from solvent.solvers.bounds.bounds import Bounds, look_ahead
 from solvent.solvers.choice import solve_problem
@@ -165,6 +165,22 @@ class _Interval(NamedTuple):
         return (self.low + self.high) // 2 if self.bisect else self.high - 1
 
 
+class _Solved(NamedTuple):
+    """The answer for one size.
+
+    Attributes
+    ----------
+    begin : int
+        The least limit that its policy keeps.
+    value, error : float
+        The optimal value, and a bound on its error.
+    """
+
+    begin: int
+    value: float
+    error: float
+
+
 class _Search:
     """Solves sizes until the value of every size is known.
 
@@ -189,13 +205,21 @@ class _Search:
         self._workers = engine.workers if isinstance(engine, RayEngine) else max(1, thread_count())
         self._waiting: list[_Interval] = []
         self._flag = monitor.new_flag()
+        self._solved: dict[int, _Solved] = {}
+        self._section = None
+        if monitor.checkpoint is not None:
+            problem = sized.problem
+            arrays = (*ModelArrays.of(problem.model), *TickCosts.of(problem.lattice), problem.lattice.initial_D)
+            content = (*arrays, problem.model.start_states, problem.model.start_probability, least, most)
+            self._section = monitor.section("sizes", *content)
+            self._load()
 
     def run(self) -> None:
         """Solve until the value of every size is known."""
         begins = [self._take(ticks, self._solve(ticks, 1)) for ticks in (self._least, self._most)]
         # from the middle first, so that there is work for every thread
         self._divide(*begins, bisect=True)
-        running: dict[Future[Answer], _Interval] = {}
+        running: dict[Future[_Solved], _Interval] = {}
         with one_thread(), ThreadPoolExecutor(self._workers, thread_name_prefix="solvent-sizes") as pool:
             try:
                 while self._waiting or running:
@@ -203,7 +227,6 @@ class _Search:
                         interval = self._waiting.pop()
                         running[pool.submit(self._solve, interval.next, self._workers)] = interval
                     done, _ = wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
-                    self._monitor.check_time()
                     for future in done:
                         interval = running.pop(future)
                         begin = self._take(interval.next, future.result())
@@ -212,11 +235,16 @@ class _Search:
                             self.value.setdefault(interval.next, self.value[begin])
                             self._divide(interval.next, interval.high, bisect=interval.bisect)
                         self._divide(interval.low, begin, bisect=tied)
+                    if self._monitor.should_save():
+                        self._save()
+                    self._monitor.check_time()
             except BaseException:
                 self._flag[0] = True  # ends the solves that are running
                 raise
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
+        self._save()
+        self._monitor.check_time()
 
     def _divide(self, low: int, high: int, *, bisect: bool) -> None:
         """Note the sizes between two that have been solved, if their values are not known yet."""
@@ -224,19 +252,44 @@ class _Search:
         if high - low > 1 and not _same(below, above):
             self._waiting.append(_Interval(low, high, below, above, bisect))
 
-    def _solve(self, ticks: int, beside: int) -> Answer:
+    def _solve(self, ticks: int, beside: int) -> _Solved:
         """Solve one size with an equal share of the memory, of which `beside` solves run at the same time."""
+        if ticks in self._solved:
+            return self._solved[ticks]
         part = self._monitor.within(max(self._monitor.room // beside, 0), self._flag)
         part.sink = NoProgress()  # only the number of sizes is reported, by the thread that waits
+        part.checkpoint = None  # only finished solves are saved, by the same thread
         if isinstance(self._engine, RayEngine):
-            return self._engine.call(partial(_answer, self._sized, ticks, part.bytes), part.check_time)
-        return solve_problem(self._sized.at(ticks), AUTO, Run(part))
-
-    def _take(self, ticks: int, answer: Answer) -> int:
-        """Record an answer; return the least limit that its policy keeps."""
+            answer = self._engine.call(partial(_answer, self._sized, ticks, part.bytes), part.check_time)
+        else:
+            answer = solve_problem(self._sized.at(ticks), AUTO, Run(part))
         begin = max(min(int(answer.peak_HD.max()), ticks), self._least) if answer.worst_is_exact else ticks
+        return _Solved(begin, answer.value, max(answer.upper - answer.value, answer.value - answer.lower))
+
+    def _save(self) -> None:
+        """Save the answers so far."""
+        if self._section is not None:
+            ticks = np.array([(ticks, each.begin) for ticks, each in self._solved.items()], np.int64).reshape(-1, 2)
+            value = np.array([(each.value, each.error) for each in self._solved.values()]).reshape(-1, 2)
+            self._section.save({"solves": len(ticks)}, {"ticks": ticks, "value": value})
+
+    def _load(self) -> None:
+        section = self._section
+        if section is None or not section.state:
+            return
+        count = section.whole("solves", 0, 2**31)
+        ticks, value = section.array("ticks", np.int64, (count, 2)), section.array("value", np.float64, (count, 2))
+        inside = (ticks >= self._least) & (ticks <= self._most)
+        if not inside.all() or (ticks[:, 1] > ticks[:, 0]).any() or not np.isfinite(value).all():
+            raise section.damaged("ticks", f"limits from {self._least} to {self._most} and their values", "others")
+        for (size, begin), (worth, error) in zip(ticks.tolist(), value.tolist(), strict=True):
+            self._solved[size] = _Solved(begin, worth, error)
+
+    def _take(self, ticks: int, answer: _Solved) -> int:
+        """Record an answer; return the least limit that its policy keeps."""
+        self._solved[ticks], begin = answer, answer.begin
         self.value[begin] = answer.value
-        self.error = max(self.error, answer.upper - answer.value, answer.value - answer.lower)
+        self.error = max(self.error, answer.error)
         self.solves += 1
         self._monitor.tell("sizes", self.solves, self.solves + 1, levels=len(self.value))
         return begin

@@ -18,6 +18,7 @@ from solvent.solvers.problem import Problem
 from solvent.solvers.reduction.forward import next_layer
 from solvent.solvers.reduction.layers import Grid
 from solvent.solvers.reduction.reduce import Reduction, finish
+from solvent.solvers.reduction.saved import SavedPasses
 from solvent.solvers.reduction.steps import StepArrays
 
 #: Time of the reduction for one outcome of a node, relative to that of a sweep for one outcome of an amount.
@@ -49,22 +50,27 @@ def reduce_if_cheaper(problem: Problem, run: Run, layout: BoxLayout) -> Reductio
         monitor.release(monitor.used - used)
         return None
     steps = StepArrays(model, problem.lattice, bounds, monitor)
-    layers, done = [steps.first_layer()], 0.0
+    passes, done = SavedPasses(steps, monitor), 0.0
+    layers = passes.layers
     evaluations = np.concatenate([[0], np.cumsum(_evaluations(steps))])
     for h in range(model.horizon):
+        if monitor.should_save():
+            passes.save()
         monitor.check_time()
-        monitor.tell("forward", h, model.horizon, nodes=len(layers[-1]))
+        monitor.tell("forward", h, model.horizon, nodes=len(layers[h]))
         evaluations_S = np.diff(evaluations[model.row_indptr_at(h)])
-        work = _NODE_WORK * float((np.diff(layers[-1].indptr) * evaluations_S).sum())
+        work = _NODE_WORK * float((np.diff(layers[h].indptr) * evaluations_S).sum())
         done += work
-        if box_work <= max(done, work * (model.horizon - h)):
+        if passes.abandoned or box_work <= max(done, work * (model.horizon - h)):
+            passes.abandon()
             steps.release()
-            del steps, bounds, layers
+            del steps, bounds, layers, passes
             monitor.release(monitor.used - used)
             return None
-        if h + 1 < model.horizon:
-            layers.append(next_layer(steps, h, layers[-1], monitor))
-    return finish(steps, layers, monitor)
+        if h + 1 == len(layers) < model.horizon:
+            with monitor.postponed():
+                layers.append(next_layer(steps, h, layers[h], monitor))
+    return finish(steps, passes, monitor)
 
 
 def _evaluations(steps: StepArrays) -> NDArray[np.int64]:

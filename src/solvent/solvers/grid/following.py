@@ -214,8 +214,7 @@ class _Following:
     def _write(self, h: int) -> None:
         """Write the cells of all steps before step h to files."""
         if self._stored is None:
-            runs = self._swept.runs
-            self._stored = _StoredLayers(runs.folder if isinstance(runs, StoredRuns) else temporary_folder())
+            self._stored = _StoredLayers(temporary_folder())
         indptr_H, cells = self._indptr_H, self._cells
         for step in range(len(self._stored.files), h):
             self._stored.write(cells, int(indptr_H[step]), int(indptr_H[step + 1]))

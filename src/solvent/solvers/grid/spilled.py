@@ -88,7 +88,7 @@ def _sweep(record: PartedRecord, monitor: ResourceMonitor) -> Swept:
     largest = sum(each.nbytes for each in buffers) + 6 * max(int(part.cells_H.max()) for part in parts)
     with monitor.borrowed(largest, "values of boxes of amounts"):
         while h > 0:
-            if monitor.should_save:
+            if monitor.should_save():
                 record.save(h)
             monitor.check_time()
             monitor.tell("backward", horizon - h, horizon, cells=int(cells_H[h - 1]), parts=len(parts))

@@ -113,7 +113,7 @@ class _Sweep:
         work_H, cells_H = layout.sizes.work_H, layout.sizes.cells_H
         h = self._resumed()
         while h > 0:
-            if monitor.should_save:
+            if monitor.should_save():
                 self._save(h)
             monitor.check_time()
             monitor.tell("backward", horizon - h, horizon, cells=int(cells_H[h - 1]))
@@ -143,13 +143,13 @@ class _Sweep:
     def _save(self, h: int) -> None:
         """Save what was computed, down to step h; runs since the last time are added to those before."""
         assert self._section is not None
-        swept, extremes = self._buffers.swept, self._extremes
+        swept = self._buffers.swept
         new = self._runs[self._unsaved :]
         saved = self._section.save(
             {"step": h},
             {
                 "value": swept.value[: int(self._layout.sizes.stored_H[h])],
-                "extremes": np.stack([extremes.top, extremes.bottom, extremes.reward]),
+                "extremes": self._extremes.saved,
                 "ends": np.stack([self._first_H, self._end_H]),
             },
             {
@@ -169,11 +169,12 @@ class _Sweep:
         stored = int(layout.sizes.stored_H[h])
         value = section.array("value", np.float64, (stored,))
         self._first_H[:], self._end_H[:] = section.array("ends", np.int64, (2, horizon))
-        tops = section.array("extremes", np.float64, (3, horizon))
-        self._extremes.top[:], self._extremes.bottom[:], self._extremes.reward[:] = tops
+        self._extremes.restore(section)
+        if not (value < np.inf).all():
+            raise section.damaged("value", "numbers", "others")
         starts = section.pieces("start", np.int32, (None,))
         rows = section.pieces("row", np.uint16, (None,))
-        if [len(each) for each in starts] != [len(each) for each in rows] or np.isnan(tops).any():
+        if [len(each) for each in starts] != [len(each) for each in rows]:
             raise section.damaged("row", "a row for each run", "another number")
         for start, row in zip(starts, rows, strict=True):
             self._monitor.reserve(12 * len(start), "runs of best rows")

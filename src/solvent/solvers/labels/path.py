@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.checkpoint import Section
 from solvent.errors import SolventError
 from solvent.model.cmdp import CMDP
 from solvent.solvers.accuracy import AGREEMENT, ROUNDOFF
@@ -112,3 +114,15 @@ def conclude(
         upper += searched.tolerance + 4 * ROUNDOFF * abs(upper)
     sizes = tuple(np.maximum(size_H, row_H >= 0).tolist())
     return Path(value, row_H, sizes, lower, upper, stopped)
+
+
+def check_path(section: Section, model: CMDP, row_T: NDArray[Any], value: float, end: float = 0.0) -> None:
+    """Raise a `ModelError` unless rows from a checkpoint are a path from the start that is worth a value."""
+    inside = bool(((row_T >= 0) & (row_T < model.n_rows)).all())
+    if inside and len(row_T):
+        owner = (np.searchsorted(model.row_indptr, row_T, side="right") - 1) % model.n_states
+        inside = bool(owner[0] == model.start_index) and np.array_equal(owner[1:], model.next_state[row_T[:-1]])
+    rewards = model.row_reward[row_T] if inside else np.zeros(0)
+    size = float(np.abs(rewards).sum()) + abs(end)
+    if not inside or not abs(math.fsum([*rewards.tolist(), end]) - value) <= AGREEMENT * size:
+        raise section.damaged("path", f"a path that is worth {value!r}", "another one")

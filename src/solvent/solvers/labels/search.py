@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.checkpoint import Section
 from solvent.core.exact import MINUS_INFINITY
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.model.cmdp import CMDP
@@ -37,7 +38,7 @@ from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.labels import kernels
 from solvent.solvers.labels.knapsack import best_choice
 from solvent.solvers.labels.knapsack_kernels import reward_unit
-from solvent.solvers.labels.path import Path, Searched, conclude
+from solvent.solvers.labels.path import Path, Searched, check_path, conclude
 from solvent.solvers.reduction.layers import grown
 
 #: The largest number of prices tried.
@@ -48,6 +49,8 @@ _WIDTH, _WIDER = 64, 16
 _ROOM = 1 << 20
 #: The largest number of labels made between two checks of the time.
 _STRETCH = 1 << 20
+#: More labels than any search makes.
+_MOST = 2**40
 
 
 def best_path(model: CMDP, resource: SingleResource, monitor: ResourceMonitor, drift: float = 0.0) -> Path:
@@ -87,14 +90,27 @@ def best_path(model: CMDP, resource: SingleResource, monitor: ResourceMonitor, d
         return Path.none(model.horizon)
     if known is not None and known.value > search.value:
         search.begin_with(known)
-    width, stopped = _WIDTH, ""
+    stopped = ""
     try:
+        search.restore()
         while search.bound > search.value + search.tolerance:
-            search.run(width)
-            width *= _WIDER
+            search.run()
     except LimitReached as reached:
         stopped = str(reached)
     return search.conclude(stopped)
+
+
+#: Arrays of `kernels.Labels`, as named in a checkpoint.
+_LABELS = ("indptr", "left", "worth", "label", "place", "best")
+
+
+def _is_path(model: CMDP, row_H: NDArray[np.int64]) -> bool:
+    """Return whether rows are those of their steps; none follows where the episode is over."""
+    taken = int((row_H >= 0).sum())
+    if (row_H[:taken] < 0).any() or (row_H < -1).any():
+        return False
+    table = np.searchsorted(model.row_indptr[:: model.n_states], row_H[:taken], side="right") - 1
+    return np.array_equal(table, model.table_of_step[:taken])
 
 
 class _Search:
@@ -140,7 +156,8 @@ class _Search:
         self._same = SAME_POINT + 16 * ROUNDOFF * (model.horizon + 4)
         self._unit = reward_unit(self._arrays.row_reward, model.horizon) if drift == 0 else 0.0
         self.row_H, self.size_H = np.full(model.horizon, -1), np.zeros(model.horizon, np.int64)
-        self._used = 0.0
+        self._used, self._width = 0.0, _WIDTH
+        self._section: Section | None = None
         self._prepare()
 
     def _prepare(self) -> None:
@@ -192,13 +209,46 @@ class _Search:
         )  # fmt: skip
         return conclude(self._model, self.row_H, self.size_H, searched, stopped)
 
-    def run(self, width: int) -> None:
-        """Search with at most `width` labels at each step; improve the best path and the bound."""
-        model, monitor, horizon = self._model, self._monitor, self._model.horizon
+    def restore(self) -> None:
+        """Continue from the checkpoint, if there is one; bounds and prices have been computed anew."""
+        if self._monitor.checkpoint is None:
+            return
+        content = (*self._arrays, *self._resource, self._model.start_index, self._drift, self.value)
+        self._section = section = self._monitor.checkpoint.section("path", *content)
+        if not section.state:
+            return
+        self._width = section.whole("width", _WIDTH, _MOST)
+        numbers = [section.number(name) for name in ("value", "bound", "tolerance", "used")]
+        row_H = section.array("path", np.int64, (self._model.horizon,)).copy()
+        size_H = section.array("size", np.int64, (self._model.horizon,)).copy()
+        check_path(section, self._model, row_H[row_H >= 0], numbers[0])
+        if (
+            not _is_path(self._model, row_H)
+            or any(map(math.isnan, numbers))
+            or not ((size_H >= 0) & (size_H < _MOST)).all()
+        ):
+            raise section.damaged("path", "the rows of a path, and numbers", "others")
+        self.value, self.bound, self.tolerance, self._used = numbers
+        self.row_H, self.size_H = row_H, size_H
+
+    def _save(self, state: dict[str, int], arrays: dict[str, NDArray[Any]], **parts: Any) -> bool:
+        """Save the best path and bounds, and more."""
+        assert self._section is not None
+        numbers = {"value": self.value, "bound": self.bound, "tolerance": self.tolerance, "used": self._used}
+        hexadecimal = {name: float(number).hex() for name, number in numbers.items()}
+        path = {"path": self.row_H, "size": self.size_H}
+        return self._section.save({"width": self._width, **hexadecimal, **state}, {**path, **arrays}, **parts)
+
+    def run(self) -> None:
+        """Search with more labels at each step than before; improve the best path and the bound."""
+        model, monitor, horizon, width = self._model, self._monitor, self._model.horizon, self._width
         room = width * int(np.diff(model.row_indptr).max(initial=1))
         taken = 24 * width + 101 * room
         monitor.reserve(taken, f"{width:,} labels at each step")
-        stored = max(width, min(width * horizon, _ROOM))
+        stored, section = max(width, min(width * horizon, _ROOM)), self._section
+        running = section is not None and "room" in section.state
+        if section is not None and running:
+            stored = section.whole("room", stored, _MOST)
         monitor.reserve(12 * stored, "labels")
         tree = kernels.LabelTree(np.empty(stored, np.int64), np.empty(stored, np.int32), self.size_H)
         indptr_S, place = np.zeros(model.n_states + 1, np.int64), np.array([0, 0, -1, -1, -1])
@@ -208,21 +258,27 @@ class _Search:
             np.array([self.value, -np.inf]),
         )  # fmt: skip
         arrivals = kernels.Arrivals(*model.arrivals)
+        if running:
+            self._load_labels(labels, tree)
+        saved = int(place[kernels.LABELS])
         while place[kernels.STEP] < horizon:
+            if section is not None and monitor.should_save() and place[kernels.STEP] > 0:
+                saved = self._save_labels(labels, tree, saved)
             monitor.check_time()
             begin = int(place[kernels.STEP])
             monitor.tell("forward", begin, horizon, labels=int(place[kernels.LABELS]))
             stop = min(begin + max(_STRETCH // room, 1), horizon) if monitor.watched else horizon
-            kernels.search(
-                self._arrays, self._resource, self.bounds, self.prices, self.tolerance, room, stop, arrivals, labels,
-                tree, monitor.halt,
-            )  # fmt: skip
-            monitor.check_time()
-            if place[kernels.STEP] < stop:
-                monitor.reserve(24 * stored, "labels")
-                tree = kernels.LabelTree(grown(tree.parent, 2 * stored), grown(tree.row, 2 * stored), self.size_H)
-                monitor.release(12 * stored)
-                stored *= 2
+            with monitor.postponed():
+                kernels.search(
+                    self._arrays, self._resource, self.bounds, self.prices, self.tolerance, room, stop, arrivals,
+                    labels, tree, monitor.halt,
+                )  # fmt: skip
+                monitor.check_time()
+                if place[kernels.STEP] < stop:
+                    monitor.reserve(24 * stored, "labels")
+                    tree = kernels.LabelTree(grown(tree.parent, 2 * stored), grown(tree.row, 2 * stored), self.size_H)
+                    monitor.release(12 * stored)
+                    stored *= 2
         best, cut = labels.best.tolist()
         self._used = self.tolerance
         if best > self.value:
@@ -231,7 +287,54 @@ class _Search:
             self.tolerance = self._tolerance()
         # labels that were dropped for a tolerance that has since become much smaller must be looked at again
         self.bound = max(cut, best + self._used) if self._used > 2 * self.tolerance else cut
+        self._width *= _WIDER
+        if self._section is not None:
+            self._save({}, {}, dropped=(*_LABELS, "parent", "row"))
         monitor.release(taken + 12 * stored)
+
+    def _save_labels(self, labels: kernels.Labels, tree: kernels.LabelTree, saved: int) -> int:
+        """Save a search that is not finished; return how many labels of the tree are saved."""
+        made, count = int(labels.place[kernels.LABELS]), int(labels.indptr_S[-1])
+        arrays = dict(zip(_LABELS, labels, strict=True))
+        arrays |= {name: arrays[name][:count] for name in ("left", "worth", "label")}
+        added = {"parent": tree.parent[saved:made], "row": tree.row[saved:made]} if saved < made else {}
+        return made if self._save({"room": len(tree.parent)}, arrays, added=added) else saved
+
+    def _load_labels(self, labels: kernels.Labels, tree: kernels.LabelTree) -> None:
+        """Restore a search that was not finished."""
+        section, model = self._section, self._model
+        assert section is not None
+        place = section.array("place", np.int64, (5,))
+        step, made, best, then, price = place.tolist()
+        parent = np.concatenate([np.empty(0, np.int64), *section.pieces("parent", np.int64, (None,))])
+        row = np.concatenate([np.empty(0, np.int32), *section.pieces("row", np.int32, (None,))])
+        fits = 0 <= step <= model.horizon and made == len(parent) == len(row) <= len(tree.parent)
+        ends = np.concatenate([[-1, 0], np.cumsum(self.size_H[:step])]) if fits else np.zeros(2, np.int64)
+        if not fits or ends[-1] != made or not ((row >= 0) & (row < model.n_rows)).all():
+            raise section.damaged("place", "a search up to a step", "something else")
+        # the parent of a label is one of the step before, of which there is one at the start
+        level = np.repeat(np.arange(step), self.size_H[:step])
+        if not ((parent >= ends[level]) & (parent < ends[level + 1])).all():
+            raise section.damaged("parent", "labels of the step before", "others")
+        depth = 0 if best < 0 else int(np.searchsorted(ends[1:], best, side="right"))
+        if not -1 <= best < made or not -1 <= then < model.n_rows or depth + (then >= 0) > model.horizon:
+            raise section.damaged("place", "a label and a row", "others")
+        if not -1 <= price < len(self.prices.price_K) or (price >= 0 and then < 0):
+            raise section.damaged("place", "a price", "another number")
+        indptr = section.array("indptr", np.int64, (model.n_states + 1,))
+        count = int(indptr[-1])
+        if indptr[0] != 0 or (np.diff(indptr) < 0).any() or count > len(labels.left):
+            raise section.damaged("indptr", "positions of labels", "others")
+        label = section.array("label", np.int64, (count,))
+        if not ((label >= ends[step] if step else label == -1) & (label < max(ends[step + 1], 0))).all():
+            raise section.damaged("label", "labels of the last step", "others")
+        labels.indptr_S[:], labels.place[:] = indptr, place
+        labels.left[:count] = section.array("left", np.int64, (count,))
+        labels.value[:count], labels.label[:count] = section.array("worth", np.float64, (count,)), label
+        labels.best[:] = section.array("best", np.float64, (2,))
+        if np.isnan(labels.value[:count]).any() or np.isnan(labels.best).any():
+            raise section.damaged("worth", "numbers", "others")
+        tree.parent[:made], tree.row[:made] = parent, row
 
     def _retrace(self, tree: kernels.LabelTree, label: int, then: int, price: int) -> None:
         """Write the rows that lead to a label, one row after it, and the best rows at a price from there on."""

@@ -30,6 +30,7 @@ from solvent.solvers.labels.knapsack_kernels import reward_unit
 from solvent.solvers.labels.network import PathNetwork
 from solvent.solvers.labels.network_kernels import Amounts
 from solvent.solvers.labels.path import Path, Searched, conclude
+from solvent.solvers.labels.saved import Found, SavedSearches
 from solvent.solvers.problem import Problem
 from solvent.solvers.reduction.layers import grown
 
@@ -78,6 +79,7 @@ class SeveralSearch:
         self._made, self._width, self._dropped = 0, 0, -math.inf
         self._row_T: NDArray[np.int32] = np.zeros(0, np.int32)
         self._held = 0
+        self._saved = SavedSearches(problem, monitor, _ROOM)
         self._begin()
 
     @property
@@ -220,14 +222,18 @@ class SeveralSearch:
 
     def _search(self, width: int) -> None:
         """Search with at most `width` labels at each level; improve the best path and the bound."""
+        found = self._saved.next_search(self.value, self._longest + 1)
+        if found is not None:
+            self._note(found)
+            self.bound, self._size_L = min(self.bound, found.cut), self._saved.size_L
+            return
         net, monitor = self._net, self._monitor
         sides, levels = len(net.sides.final_K), self._longest + 1
         counts = np.array([1, 1, 0, 0, -1, -1, -1, -1])
         per_label, per_candidate, room, scratch_room = (
             28 + 8 * (sides + net.network.is_cyclic),
             36 + 8 * sides,
-            _ROOM,
-            _ROOM,
+            *self._saved.rooms,
         )
         monitor.reserve(per_label * room + per_candidate * scratch_room, "labels")
         labels = kernels.Labels(
@@ -239,38 +245,50 @@ class SeveralSearch:
         labels.end[0, 0] = 1
         labels.amount[0] = net.sides.initial_K
         scratch = _candidates(scratch_room, sides)
+        self._saved.load_labels(labels, self._prices)
         try:
             while counts[kernels.LEVEL] < levels:
+                if monitor.should_save():
+                    self._saved.save_labels(labels, scratch_room)
+                monitor.check_time()
                 begin = int(counts[kernels.LEVEL])
                 monitor.tell("forward", begin, levels, labels=int(counts[kernels.LABELS]))
                 stop = min(begin + _STRETCH, levels) if monitor.watched else levels
-                kernels.search(
-                    net.network, net.sides, self._amounts, self._prices, self.tolerance, width, stop, scratch, labels,
-                    monitor.halt,
-                )  # fmt: skip
-                monitor.check_time()
-                if counts[kernels.SHORT] == kernels.NO_ROOM:
-                    monitor.reserve(2 * per_label * room, "labels")
-                    labels = _grown(labels, 2 * room)
-                    monitor.release(per_label * room)
-                    room *= 2
-                elif counts[kernels.SHORT] == kernels.NO_SCRATCH:
-                    monitor.release(per_candidate * scratch_room)
-                    scratch_room *= 4
-                    scratch = _candidates(0, sides)
-                    monitor.reserve(per_candidate * scratch_room, "labels that arrive at one place")
-                    scratch = _candidates(scratch_room, sides)
+                with monitor.postponed():
+                    kernels.search(
+                        net.network, net.sides, self._amounts, self._prices, self.tolerance, width, stop, scratch,
+                        labels, monitor.halt,
+                    )  # fmt: skip
+                    monitor.check_time()
+                    if counts[kernels.SHORT] == kernels.NO_ROOM:
+                        monitor.reserve(2 * per_label * room, "labels")
+                        labels = _grown(labels, 2 * room)
+                        monitor.release(per_label * room)
+                        room *= 2
+                    elif counts[kernels.SHORT] == kernels.NO_SCRATCH:
+                        monitor.release(per_candidate * scratch_room)
+                        scratch_room *= 4
+                        scratch = _candidates(0, sides)
+                        monitor.reserve(per_candidate * scratch_room, "labels that arrive at one place")
+                        scratch = _candidates(scratch_room, sides)
         finally:
-            self._made = int(counts[kernels.MADE])
-            self._dropped = max(self._dropped, self.value + self.tolerance)
             best, cut = labels.best.tolist()
-            if best > self.value:
-                row_L = np.empty(levels - 1, np.int32)
-                self._improve(best, row_L[: kernels.retrace(labels, self._prices, row_L)])
-                self._dropped = max(self._dropped, self.value + self.tolerance)
+            row_L = np.empty(levels - 1, np.int32)
+            length = kernels.retrace(labels, self._prices, row_L) if best > self.value else 0
+            found = Found(best, cut, int(counts[kernels.MADE]), row_L[:length])
+            self._note(found)
             monitor.release(per_label * room + per_candidate * scratch_room)
         self.bound = min(self.bound, cut)
         self._size_L = labels.size_L
+        self._saved.save_search(found, self._size_L)
+
+    def _note(self, found: Found) -> None:
+        """Note what a search has found, which may not be finished."""
+        self._made = found.made
+        self._dropped = max(self._dropped, self.value + self.tolerance)
+        if found.best > self.value:
+            self._improve(found.best, found.row_T)
+            self._dropped = max(self._dropped, self.value + self.tolerance)
 
     def conclude(self) -> Path:
         """Return the best path with bounds on its value and on that of any other path.

@@ -8,16 +8,20 @@ from solvent.core.limits import ResourceMonitor
 from solvent.solvers.reduction import kernels
 from solvent.solvers.reduction.arrays import LayerNodes
 from solvent.solvers.reduction.layers import NodeLayer, grown, power_of_two
+from solvent.solvers.reduction.saved import SavedPasses
 from solvent.solvers.reduction.steps import StepArrays
 
 
-def forward(steps: StepArrays, monitor: ResourceMonitor) -> list[NodeLayer]:
-    """Return the layers of safe nodes at each of the H steps."""
-    layers = [steps.first_layer()]
-    for h in range(steps.model.horizon - 1):
+def forward(steps: StepArrays, monitor: ResourceMonitor, passes: SavedPasses | None = None) -> list[NodeLayer]:
+    """Return the layers of safe nodes at each of the H steps; `passes` are added to, if given."""
+    layers = [steps.first_layer()] if passes is None else passes.layers
+    for h in range(len(layers) - 1, steps.model.horizon - 1):
+        if passes is not None and monitor.should_save():
+            passes.save()
         monitor.check_time()
         monitor.tell("forward", h + 1, steps.model.horizon, nodes=len(layers[-1]))
-        layers.append(next_layer(steps, h, layers[-1], monitor))
+        with monitor.postponed():
+            layers.append(next_layer(steps, h, layers[-1], monitor))
     return layers
 
 

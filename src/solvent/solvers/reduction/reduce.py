@@ -30,6 +30,7 @@ from solvent.solvers.reduction.backward import backward
 from solvent.solvers.reduction.forward import forward, next_layer
 from solvent.solvers.reduction.kernels import DEAD_END
 from solvent.solvers.reduction.layers import NodeLayer
+from solvent.solvers.reduction.saved import SavedPasses
 from solvent.solvers.reduction.steps import StepArrays
 from solvent.solvers.starts import expectation_error, expected_value
 
@@ -108,10 +109,12 @@ def reduce(
     """
     bounds = bounds_of(model, lattice, monitor, prune=prune, truncation=truncation, within=within)
     steps = StepArrays(model, lattice, bounds, monitor)
-    return finish(steps, forward(steps, monitor), monitor, prune=prune)
+    passes = SavedPasses(steps, monitor)
+    forward(steps, monitor, passes)
+    return finish(steps, passes, monitor, prune=prune)
 
 
-def finish(steps: StepArrays, layers: list[NodeLayer], monitor: ResourceMonitor, *, prune: bool = True) -> Reduction:
+def finish(steps: StepArrays, passes: SavedPasses, monitor: ResourceMonitor, *, prune: bool = True) -> Reduction:
     """Solve a problem whose layers are known by a backward pass over values.
 
     Raises
@@ -119,8 +122,8 @@ def finish(steps: StepArrays, layers: list[NodeLayer], monitor: ResourceMonitor,
     LimitReached
         If time or memory runs out.
     """
-    model = steps.model
-    values, rows, extremes = backward(steps, layers, monitor)
+    model, layers = steps.model, passes.layers
+    values, rows, extremes = backward(steps, passes, monitor)
     diversity = None
     if not prune:
         # the paper counts the amounts after the last step too

@@ -48,7 +48,7 @@ class StepArrays:
     def __init__(self, model: CMDP, lattice: Lattice, bounds: Bounds, monitor: ResourceMonitor) -> None:
         self.model, self.lattice, self.bounds, self.monitor = model, lattice, bounds, monitor
         self.arrays, self.costs = ModelArrays.of(model), TickCosts.of(lattice)
-        self._limits = LimitArrays(read_only(lattice.upper_HD), read_only(lattice.lower_HD))
+        self.limits = LimitArrays(read_only(lattice.upper_HD), read_only(lattice.lower_HD))
         self.grid = Grid.over(bounds, lattice, model.n_states)
         self.bytes_per_node = 8 * len(lattice.resources) + 4
         used = monitor.used
@@ -86,7 +86,7 @@ class StepArrays:
         row_low, row_high = np.empty(shape, np.int64), np.empty(shape, np.int64)
         safe_low, safe_high = self.bounds.safe_low, self.bounds.safe_high
         fill_row_bounds(
-            row_indptr, self.arrays, self.costs, self._limits.upper_HD[h], self._limits.lower_HD[h], safe_low[h + 1],
+            row_indptr, self.arrays, self.costs, self.limits.upper_HD[h], self.limits.lower_HD[h], safe_low[h + 1],
             safe_high[h + 1], row_low, row_high,
         )  # fmt: skip
         found = LayerBounds(row_indptr, row_low, row_high, safe_low[h], safe_high[h])
