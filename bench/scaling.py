@@ -9,14 +9,13 @@ python -m bench.scaling exchange             values that parts of a problem send
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
 import solvent
+from bench.limits_table import resident
 from bench.peers.workloads import random_model
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import resolve
@@ -64,13 +63,6 @@ def layout_of(model: solvent.CMDP) -> BoxLayout:
     """Return the boxes of a model."""
     problem = Problem.exact(model, resolve(model, None))
     return BoxLayout.at_start(problem.model, problem.lattice, ResourceMonitor())
-
-
-def resident(name: str) -> int:
-    """Return a size of this process in bytes: VmRSS, or VmHWM for its peak."""
-    found = re.search(rf"{name}:\s+(\d+)", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found[1]) * 1024
 
 
 def growth() -> None:
