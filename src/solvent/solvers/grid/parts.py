@@ -63,27 +63,23 @@ class Part:
     @classmethod
     def of(cls, layout: BoxLayout, own: NDArray[np.int64]) -> Part:
         """Return the part with the given states of its own."""
-        model, boxes = layout.model, layout.boxes
-        n_states, n_tables = model.n_states, (len(model.row_indptr) - 1) // model.n_states
-        keys = (np.arange(n_tables)[:, None] * n_states + own).ravel()
-        rows, row_counts = _ranges(model.row_indptr, keys)
-        outcomes, outcome_counts = _ranges(model.outcome_indptr, rows)
-        after = layout.arrays.next_state[outcomes]
-        halo = np.setdiff1d(after, own).astype(np.int64)
+        given, found = layout.arrays, rows_of(layout, own)
+        halo = np.setdiff1d(found.after, own).astype(np.int64)
         states = np.concatenate([own, halo])
-        place = np.empty(n_states, np.int32)
+        place = np.empty(layout.model.n_states, np.int32)
         place[states] = np.arange(len(states), dtype=np.int32)
-        counts_TS = np.zeros((n_tables, len(states)), np.int64)
-        counts_TS[:, : len(own)] = row_counts.reshape(n_tables, len(own))
-        given = layout.arrays
+        counts_TS = np.zeros((len(found.row_counts_TS), len(states)), np.int64)
+        counts_TS[:, : len(own)] = found.row_counts_TS
+        outcomes = found.outcomes
         arrays = ModelArrays(
-            given.table_of_step, read_only(_indptr(counts_TS.ravel())), read_only(given.row_reward[rows]),
-            read_only(_indptr(outcome_counts)), read_only(given.probability[outcomes]), read_only(place[after]),
+            given.table_of_step, read_only(_indptr(counts_TS.ravel())), read_only(given.row_reward[found.rows]),
+            read_only(_indptr(found.outcome_counts)), read_only(given.probability[outcomes]),
+            read_only(place[found.after]),
             read_only(given.end_value[states]),
         )  # fmt: skip
         costs = layout.costs._replace(cost_OD=read_only(np.ascontiguousarray(layout.costs.cost_OD[outcomes])))
         bounds = Bounds(*(np.ascontiguousarray(each[:, states]) for each in layout.bounds))
-        return cls(own, halo, arrays, costs, layout.limits, bounds, _boxes_of(boxes, states))
+        return cls(own, halo, arrays, costs, layout.limits, bounds, _boxes_of(layout.boxes, states))
 
     @property
     def n_states(self) -> int:
@@ -113,6 +109,39 @@ class Part:
         """Memory for the part itself."""
         fields = (self.arrays, self.costs[:3], self.bounds, self.boxes)
         return sum(int(array.nbytes) for each in fields for array in each)
+
+
+class OwnRows(NamedTuple):
+    """The rows of some states at all steps, and their outcomes.
+
+    Attributes
+    ----------
+    rows : ndarray of int64, shape (R,)
+    row_counts_TS : ndarray of int64, shape (T, S)
+        Number of rows of each state in each table.
+    outcomes : ndarray of int64, shape (O,)
+    outcome_counts : ndarray of int64, shape (R,)
+        Number of outcomes of each row.
+    after : ndarray of int32, shape (O,)
+        The next state of each outcome.
+    """
+
+    rows: NDArray[np.int64]
+    row_counts_TS: NDArray[np.int64]
+    outcomes: NDArray[np.int64]
+    outcome_counts: NDArray[np.int64]
+    after: NDArray[np.int32]
+
+
+def rows_of(layout: BoxLayout, states: NDArray[np.int64]) -> OwnRows:
+    """Return the rows of some states and their outcomes."""
+    model, arrays = layout.model, layout.arrays
+    n_tables = (len(model.row_indptr) - 1) // model.n_states
+    keys = (np.arange(n_tables)[:, None] * model.n_states + states).ravel()
+    rows, row_counts = _ranges(model.row_indptr, keys)
+    outcomes, outcome_counts = _ranges(model.outcome_indptr, rows)
+    shape = (n_tables, len(states))
+    return OwnRows(rows, row_counts.reshape(shape), outcomes, outcome_counts, arrays.next_state[outcomes])
 
 
 def _ranges(indptr: NDArray[np.int64], keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

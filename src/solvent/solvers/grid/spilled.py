@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from solvent.core.array_files import ArrayFile
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.solvers.grid.layout import BoxLayout
-from solvent.solvers.grid.parts import PartBuffers, PartSweep, split_states
+from solvent.solvers.grid.parts import PartBuffers, PartSweep, rows_of, split_states
 from solvent.solvers.grid.record import PartedRecord
 from solvent.solvers.grid.swept import Swept
 
@@ -43,7 +43,7 @@ def plan_parts(layout: BoxLayout, room: int, least: int = 1) -> list[NDArray[np.
         sets = split_states(model, weight_S, n_parts)
         left, most = room, 0
         for own in sets:
-            states = _with_successors(layout, own)
+            states = np.union1d(own, rows_of(layout, own).after)
             left -= per_state * len(states)
             size = 8 * int(stored_HS[:, states].sum(1).max()) + 8 * int(arrivals_HS[:, states].sum(1).max())
             most = max(most, size + 2 * int(stored_HS[:, own].sum(1).max()) + 6 * int(cells_HS[:, own].sum(1).max()))
@@ -52,18 +52,6 @@ def plan_parts(layout: BoxLayout, room: int, least: int = 1) -> list[NDArray[np.
         if n_parts == model.n_states:
             return None
         n_parts = min(2 * n_parts, model.n_states)
-
-
-def _with_successors(layout: BoxLayout, own: NDArray[np.int64]) -> NDArray[np.int64]:
-    model = layout.model
-    n_tables = (len(model.row_indptr) - 1) // model.n_states
-    marked = np.zeros(model.n_states, bool)
-    marked[own] = True
-    for table in range(n_tables):
-        keys = table * model.n_states + own
-        for first, last in zip(model.row_indptr[keys].tolist(), model.row_indptr[keys + 1].tolist(), strict=True):
-            marked[model.next_state[model.outcome_indptr[first] : model.outcome_indptr[last]]] = True
-    return np.flatnonzero(marked)
 
 
 def sweep_parts(layout: BoxLayout, sets: list[NDArray[np.int64]], monitor: ResourceMonitor) -> Swept:
