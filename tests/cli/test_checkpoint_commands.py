@@ -71,7 +71,7 @@ def test_a_signal_saves_once_more(tmp_path: Path, number: int) -> None:
         return [each["state"]["step"] for each in sections]
 
     process = subprocess.Popen([*line, "0.01"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not steps():
+    while not steps() or steps()[0] == 60:
         time.sleep(0.02)
         assert process.poll() is None
     process.send_signal(number)
