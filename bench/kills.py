@@ -29,7 +29,7 @@ from solvent.model import instances
 from solvent.policy.writing import to_bytes
 
 #: Share of the duration of a computation, and seconds, after which a process is killed at the latest.
-_LATEST, _LEAST = 0.6, 0.5
+_LATEST, _LEAST = 1.1, 0.5
 #: Seconds between two saves.
 _EVERY = 0.05
 
