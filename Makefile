@@ -8,6 +8,7 @@ DOCS := $(VENV)/.docs
 KATEX := docs/theme/katex/katex.min.js
 OLDEST := .venv-oldest
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+PYTEST := -m pytest -q -n auto --dist worksteal
 
 # install the requirements of some extras, each file checked against its hash in constraints.txt, then the package
 define install
@@ -42,7 +43,7 @@ help:
 	@echo "make test-generic  the same tests, compiled for a generic processor"
 	@echo "make test-kernels  tests of kernels with array bounds checked, and without compilation"
 	@echo "make test-oldest  tests with the oldest supported version of every dependency"
-	@echo "make test-all  the test suite with slow tests and those that need the extras 'bench', 'rl' and 'envs'"
+	@echo "make test-all  the test suite with slow tests and those that need the extras 'bench', 'rl', 'envs' and 'ray'"
 	@echo "make lint    ruff, mypy, codespell and the list of banned phrases"
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make fuzz    compare every solver with oracles on random problems, and load hostile files; MINUTES=10 SEED=1 set"
@@ -67,7 +68,7 @@ $(READY): pyproject.toml constraints.txt
 # torch has several builds of one version, for CPUs and accelerators: install the build of this machine, unchecked
 $(EXTRAS): $(READY)
 	$(RUN) $(PIP_INSTALL) --no-deps $(shell grep -o '^torch==[^ ]*' constraints.txt)
-	$(call install,dev bench rl envs)
+	$(call install,dev bench rl envs ray)
 	@touch $(EXTRAS)
 
 $(DOCS): $(READY)
@@ -78,24 +79,24 @@ demo: $(READY)
 	$(VENV)/bin/solvent demo
 
 test: $(READY)
-	$(RUN) -m pytest -q -n auto
+	$(RUN) $(PYTEST)
 
 # the same tests with code for a generic processor, which must give the same results
 test-generic: $(READY)
 	-NUMBA_CPU_NAME=generic $(RUN) -m solvent warmup
-	NUMBA_CPU_NAME=generic $(RUN) -m pytest -q -n auto
+	NUMBA_CPU_NAME=generic $(RUN) $(PYTEST)
 
 # kernels with array bounds checked, and as plain Python
 test-kernels: $(READY)
 	-NUMBA_BOUNDSCHECK=1 $(RUN) -m solvent warmup
-	NUMBA_BOUNDSCHECK=1 $(RUN) -m pytest -q -n auto $(KERNEL_TESTS)
-	NUMBA_DISABLE_JIT=1 $(RUN) -m pytest -q -n auto tests/fuzz/test_fuzzer.py -k \
+	NUMBA_BOUNDSCHECK=1 $(RUN) $(PYTEST) $(KERNEL_TESTS)
+	NUMBA_DISABLE_JIT=1 $(RUN) $(PYTEST) tests/fuzz/test_fuzzer.py -k \
 		"test_short_run and (general or one_sided or deterministic or product or steps or resources or continuous or accounts)"
 
 # tests with the oldest supported versions, whose kernels have a cache of their own; newer transitive dependencies may
 # warn that these versions are deprecated
 test-oldest: $(OLDEST)/.ready
-	NUMBA_CACHE_DIR="$(CURDIR)/$(OLDEST)/kernels" $(OLDEST)/bin/python -m pytest -q -n auto -W ignore::DeprecationWarning $(OLDEST_TESTS)
+	NUMBA_CACHE_DIR="$(CURDIR)/$(OLDEST)/kernels" $(OLDEST)/bin/python $(PYTEST) -W ignore::DeprecationWarning $(OLDEST_TESTS)
 
 $(OLDEST)/.ready: pyproject.toml oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
@@ -110,8 +111,10 @@ lock: $(READY)
 		--python-version 3.11.5 --generate-hashes --no-header --no-annotate --quiet >> constraints.new
 	mv constraints.new constraints.txt
 
+# tests with Ray share one cluster, in one process
 test-all: $(EXTRAS)
-	$(RUN) -m pytest -q -n auto -m "slow or not slow"
+	$(RUN) $(PYTEST) -m "slow or not slow" --ignore tests/cluster
+	$(RUN) -m pytest -q -m "slow or not slow" tests/cluster
 
 lint: $(READY)
 	$(RUN) -m ruff check .

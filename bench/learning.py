@@ -10,6 +10,7 @@ import argparse
 import statistics
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from rich.markdown import Markdown
 import solvent
 from bench.peers.report import PAGE, fill
 from solvent import CMDP, instances
+from solvent.core.engines import Engine, open_engine
 from solvent.core.files import write_atomically
 
 #: Ratio of the numbers of episodes after which a run is evaluated.
@@ -54,8 +56,8 @@ def speed(model: CMDP, episodes: int, **options: Any) -> float:
     return statistics.median(rates)
 
 
-def measure(seeds: range) -> str:
-    """Return the results as two tables."""
+def measure(seeds: range, engine: Engine) -> str:
+    """Return the results as two tables; seeds are learned with by the workers of an engine."""
     lines = [
         f"Episodes until the policy is worth 95 % of the optimum, median of {len(seeds)} seeds:",
         "",
@@ -64,7 +66,8 @@ def measure(seeds: range) -> str:
     ]
     for model in (instances.fuel_grid(3), instances.fuel_grid(5)):
         pooled, by_node = (
-            statistics.median(episodes_to(model, 0.95, seed, pool=pool) for seed in seeds) for pool in (True, False)
+            statistics.median(dict(engine.map(partial(episodes_to, model, 0.95, pool=pool), seeds)).values())
+            for pool in (True, False)
         )
         lines.append(f"| {model.name} | {pooled:,.0f} | {by_node:,.0f} | {by_node / pooled:.1f} |")
     grid = instances.fuel_grid(5, horizon=20)
@@ -87,8 +90,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.learning", description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--page", action="store_true", help="also rewrite docs/benchmarks.md")
+    parser.add_argument("--engine", default="local", help="where to learn with all seeds: local or ray")
+    parser.add_argument("--address", help="address of a Ray cluster")
     given = parser.parse_args()
-    text = measure(range(given.seeds))
+    with open_engine(given.engine, given.address) as engine:
+        text = measure(range(given.seeds), engine)
     Console(width=110).print(Markdown(text))
     if given.page:
         write_atomically(PAGE, fill(PAGE.read_text(encoding="utf-8"), {"learning": text}).encode())

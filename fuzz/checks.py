@@ -17,11 +17,11 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,8 +56,8 @@ UNDERFLOW = Fraction(2) ** -960
 METAMORPHIC_SHARE = 0.3
 #: Tolerance for numbers that are only accurate to doubles, such as values in reports.
 CLOSE = Fraction(1, 10**9)
-#: Memory and time for a surface; costs of many digits have too many amounts.
-SURFACE_BYTES, SURFACE_SECONDS = 50_000_000, 2.0
+#: Limits for a surface; costs of many digits have too many amounts.
+_SURFACE = {"memory_limit": 50_000_000, "time_limit": 2.0}
 
 
 @dataclass(frozen=True)
@@ -243,6 +243,7 @@ def _runs(case: Case, rng: Random) -> Iterator[Run]:
         name = rng.choice(case.problem.resources)
         yield Run("frontier curve", "frontier", {"resource": name})
         if len(case.problem.resources) > 1:
+            yield Run("curve, other limits kept", "frontier", {"resource": name, "kept": True})
             yield Run("surface", "surface", {"resources": rng.sample(list(case.problem.resources), 2)})
         limit = case.problem.limits.get(name, Limit())
         if case.problem.features and limit.upper is not None and not isinstance(limit.upper, tuple):
@@ -654,59 +655,41 @@ def _check_agent(case: Case, run: Run, policy: Any, done: Walk, ledger: Ledger) 
 # everything else
 
 
+class _Asked(NamedTuple):
+    """Amounts at which a curve or a surface is compared with the optimum.
+
+    Attributes
+    ----------
+    at : Fraction or tuple of Fraction
+        What `value` and `policy` are asked for.
+    limits : dict of limits by resource
+        Those of the problem that this stands for.
+    spent : dict of Fraction by resource, or None
+        What has been spent before its first step.
+    """
+
+    at: Any
+    limits: dict[str, Any]
+    spent: dict[str, Any] | None
+
+
 def _check_curve(case: Case, run: Run, ledger: Ledger) -> None:
-    """Compare a curve with the optimum at and around every budget where it rises."""
+    """Compare a curve with the optimum at and around budgets where it rises; limits of others are ignored, or kept."""
     name = run.options["resource"]
-    free: dict[str, Any] = dict.fromkeys(case.model.resources)
-    curve = None
-    with ledger.no_exception(run):
-        try:
-            curve = solvent.frontier(case.model, name, ignore_limits=True, **case.problem.given)
-        except LatticeOverflowError as error:
-            # the limit of a curve is the most that can be spent
-            ledger.check("LatticeOverflowError has a reason", run, case.overflows({**free, name: 0}),
-                         "a curve", error)  # fmt: skip
-        except ModelError as error:
-            if not _refuses(case, run, error, ledger):
-                ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "a curve", error)
-    if curve is None:
-        return
-    ledger.answer(run.label, case.problem.features)
-    points = list(curve.budgets)
-    picked = points if len(points) <= 6 else [points[0], *points[1 : -1 : max(1, len(points) // 4)], points[-1]]
-    budgets = {b + move for b in picked for move in (0, Fraction(-1, 1000), Fraction(1, 3))} | {Fraction(0)}
-    values = []
-    for budget in sorted(budgets):
-        if budget > curve.max_budget and not curve.flat_beyond:
-            continue
-        try:
-            best = exact_optimum(case.model, {**free, name: budget}, 3000, case.spent)
-        except TooLarge:
-            ledger.skip("curve too large")
-            return
-        here = replace(run, options={**run.options, "budget": budget})
-        value = None
-        with ledger.no_exception(here, "curve value"):
-            value = curve.value(budget)
-        if value is None:
-            continue
-        values.append(value)
-        if best.value is None:
-            ledger.check("curve: infeasible", here, value == -math.inf, f"minus infinity at {budget}", value)
-            continue
-        near = math.isfinite(value) and abs(Fraction(value) - best.value) <= CLOSE * best.scale
-        ledger.check("curve: value", here, near, f"{show(best.value)} at {budget}", value)
-        done = None
-        with ledger.no_exception(here, "curve policy"):
-            try:
-                done = case.walk(curve.policy(budget), {**free, name: budget})
-            except TooLarge:
-                ledger.skip("policy too large to walk")
-        if done is not None:
-            ledger.check("curve: budget kept", here, not done.broken, "no limit broken", done.most)
-            fits = done.value >= best.value - CLOSE * best.scale
-            ledger.check("curve: policy value", here, fits, best.value, done.value)
-    ledger.check("curve: monotone", run, values == sorted(values), "non-decreasing values", values)
+    kept = {other: case.budget[other] for other in case.model.resources if other != name}
+    fixed = kept if run.options.get("kept") else dict.fromkeys(case.model.resources)
+    options = {"budget": kept, **_SURFACE} if run.options.get("kept") else {"ignore_limits": True}
+    # the limit of a curve is the most that can be spent
+    curve = _find(case, run, ledger, "curve", {**fixed, name: 0}, name, **options, **case.problem.given)
+    if curve is not None:
+        budgets = _around(curve.budgets, [(0,), (Fraction(-1, 1000),), (Fraction(1, 3),)], 6)
+        asked = [
+            _Asked(budget, {**fixed, name: budget}, case.spent)
+            for (budget,) in budgets
+            if budget <= curve.max_budget or curve.flat_beyond
+        ]
+        values = _compare_values(case, run, ledger, "curve", curve, asked)
+        ledger.check("curve: monotone", run, values == sorted(values), "non-decreasing values", values)
 
 
 def _check_surface(case: Case, run: Run, ledger: Ledger) -> None:
@@ -715,58 +698,17 @@ def _check_surface(case: Case, run: Run, ledger: Ledger) -> None:
     if not set(names) <= set(case.model.resources):  # a smaller problem
         return
     free: dict[str, Any] = dict.fromkeys(case.model.resources)
-    surface = None
-    with ledger.no_exception(run):
-        try:
-            surface = solvent.frontier(
-                case.model, names, ignore_limits=True, memory_limit=SURFACE_BYTES, time_limit=SURFACE_SECONDS,
-                **case.problem.given,
-            )  # fmt: skip
-        except LimitError:
-            ledger.skip("surface too large")
-        except LatticeOverflowError as error:
-            zero = {**free, **dict.fromkeys(names, 0)}
-            ledger.check("LatticeOverflowError has a reason", run, case.overflows(zero), "a surface", error)
-        except ModelError as error:
-            if not _refuses(case, run, error, ledger):
-                ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "a surface", error)
+    zero, options = {**free, **dict.fromkeys(names, 0)}, {"ignore_limits": True, **_SURFACE}
+    surface = _find(case, run, ledger, "surface", zero, names, **options, **case.problem.given)
     if surface is None:
         return
-    ledger.answer(run.label, case.problem.features)
-    points = list(surface.budgets)
-    picked = points if len(points) <= 5 else [points[0], *points[1 : -1 : max(1, len(points) // 3)], points[-1]]
     moves = [(0, 0), (Fraction(-1, 1000), 0), (0, Fraction(-1, 1000)), (Fraction(1, 3), Fraction(1, 7))]
-    budgets = {(a + x, b + y) for a, b in picked for x, y in moves} | {(Fraction(0), Fraction(0))}
-    for pair in sorted(budgets):
-        if any(b > surface.max_budget[n] and not surface.flat_beyond[n] for n, b in zip(names, pair, strict=True)):
-            continue
-        limits = {**free, **dict(zip(names, pair, strict=True))}
-        try:
-            best = exact_optimum(case.model, limits, 3000, case.spent)
-        except TooLarge:
-            ledger.skip("surface too large")
-            return
-        here = replace(run, options={**run.options, "budget": pair})
-        value = None
-        with ledger.no_exception(here, "surface value"):
-            value = surface.value(pair)
-        if value is None:
-            continue
-        if best.value is None:
-            ledger.check("surface: infeasible", here, value == -math.inf, f"minus infinity at {pair}", value)
-            continue
-        near = math.isfinite(value) and abs(Fraction(value) - best.value) <= Fraction(surface.error)
-        ledger.check("surface: value", here, near, f"{show(best.value)} within {surface.error} at {pair}", value)
-        done = None
-        with ledger.no_exception(here, "surface policy"):
-            try:
-                done = case.walk(surface.policy(pair), limits)
-            except TooLarge:
-                ledger.skip("policy too large to walk")
-        if done is not None:
-            ledger.check("surface: budget kept", here, not done.broken, "no limit broken", done.most)
-            fits = done.value >= best.value - CLOSE * best.scale
-            ledger.check("surface: policy value", here, fits, best.value, done.value)
+    asked = [
+        _Asked(pair, {**free, **dict(zip(names, pair, strict=True))}, case.spent)
+        for pair in _around(surface.budgets, moves, 5)
+        if all(b <= surface.max_budget[n] or surface.flat_beyond[n] for n, b in zip(names, pair, strict=True))
+    ]
+    _compare_values(case, run, ledger, "surface", surface, asked)
     table = surface.table
     rising = all(
         (table.take(range(1, table.shape[d]), d) >= table.take(range(table.shape[d] - 1), d)).all() for d in (0, 1)
@@ -778,58 +720,82 @@ def _check_remaining(case: Case, run: Run, ledger: Ledger) -> None:
     """Compare a curve over what remains before the first step with the optimum from that amount on."""
     name, limit = run.options["resource"], Fraction(run.options["limit"])
     budget = {**dict.fromkeys(case.model.resources), name: limit}
-    curve = None
-    with ledger.no_exception(run):
-        try:
-            curve = solvent.frontier(case.model, name, vary="remaining", budget=budget)
-        except LatticeOverflowError as error:
-            ledger.check("LatticeOverflowError has a reason", run, case.overflows(budget), "a curve", error)
-        except ModelError as error:
-            if not _refuses(case, run, error, ledger):
-                ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, "a curve", error)
+    curve = _find(case, run, ledger, "curve", budget, name, vary="remaining", budget=budget)
     if curve is None:
         return
-    ledger.answer(run.label, case.problem.features)
-    resource, points = case.model.resource(name), list(curve.budgets)
-    picked = points if len(points) <= 6 else [points[0], *points[1 : -1 : max(1, len(points) // 4)], points[-1]]
-    values = []
-    for left in sorted({b + move for b in picked for move in (0, Fraction(-1, 1000), Fraction(1, 3))} | {Fraction(0)}):
-        before = limit - left
+    asked, resource = [], case.model.resource(name)
+    for (left,) in _around(curve.budgets, [(0,), (Fraction(-1, 1000),), (Fraction(1, 3),)], 6):
         beyond = left < 0 or (left > curve.max_budget and not curve.flat_beyond)
-        if resource.clamp(before) != before or beyond:
-            continue
-        spent = {**(case.spent or {}), name: before}
+        if resource.clamp(limit - left) == limit - left and not beyond:
+            asked.append(_Asked(left, budget, {**(case.spent or {}), name: limit - left}))
+    values = _compare_values(case, run, ledger, "remaining", curve, asked)
+    ledger.check("remaining: monotone", run, values == sorted(values), "non-decreasing values", values)
+
+
+def _find(case: Case, run: Run, ledger: Ledger, what: str, limits: dict[str, Any], *given: Any, **options: Any) -> Any:
+    """Return a curve or a surface; None if it is refused for a reason, of which `limits` may be one, or too large."""
+    with ledger.no_exception(run):
         try:
-            best = exact_optimum(case.model, budget, 3000, spent)
+            found = solvent.frontier(case.model, *given, **options)
+            ledger.answer(run.label, case.problem.features)
+            return found
+        except LimitError:
+            ledger.skip(f"{what} too large")
+        except LatticeOverflowError as error:
+            ledger.check("LatticeOverflowError has a reason", run, case.overflows(limits), f"a {what}", error)
+        except ModelError as error:
+            if not _refuses(case, run, error, ledger):
+                ledger.check("ModelError has a reason", run, case.reward_reach > 1e306, f"a {what}", error)
+    return None
+
+
+def _around(budgets: Any, moves: list[tuple[Any, ...]], most: int) -> list[tuple[Fraction, ...]]:
+    """Return about `most` of the budgets at which a value rises, each also moved a little, and nothing at all."""
+    points = [each if isinstance(each, tuple) else (each,) for each in budgets]
+    picked = (
+        points if len(points) <= most else [points[0], *points[1 : -1 : max(1, len(points) // (most - 2))], points[-1]]
+    )
+    moved = {tuple(a + x for a, x in zip(each, move, strict=True)) for each in picked for move in moves}
+    return sorted(moved | {(Fraction(0),) * len(moves[0])})
+
+
+def _compare_values(
+    case: Case, run: Run, ledger: Ledger, what: str, found: Any, asked: Iterable[_Asked]
+) -> list[float]:
+    """Compare values and policies of a curve or a surface with the optimum; return the values."""
+    values: list[float] = []
+    for at, limits, spent in asked:
+        try:
+            best = exact_optimum(case.model, limits, 3000, spent)
         except TooLarge:
-            ledger.skip("curve too large")
-            return
-        here = replace(run, options={**run.options, "remaining": left})
+            ledger.skip(f"{what} too large")
+            return values
+        here = replace(run, options={**run.options, "remaining" if what == "remaining" else "budget": at})
         value = None
-        with ledger.no_exception(here, "curve value"):
-            value = curve.value(left)
+        with ledger.no_exception(here, f"{what} value"):
+            value = found.value(at)
         if value is None:
             continue
         values.append(value)
         if best.value is None:
-            ledger.check("remaining: infeasible", here, value == -math.inf, f"minus infinity at {left}", value)
+            ledger.check(f"{what}: infeasible", here, value == -math.inf, f"minus infinity at {at}", value)
             continue
-        near = math.isfinite(value) and abs(Fraction(value) - best.value) <= CLOSE * best.scale
-        ledger.check("remaining: value", here, near, f"{show(best.value)} at {left}", value)
+        near = math.isfinite(value) and abs(Fraction(value) - best.value) <= Fraction(found.error)
+        ledger.check(f"{what}: value", here, near, f"{show(best.value)} within {found.error} at {at}", value)
         done = None
-        with ledger.no_exception(here, "curve policy"):
-            policy = curve.policy(left)
+        with ledger.no_exception(here, f"{what} policy"):
+            policy = found.policy(at)
             try:
                 # what remains may be finer than all other amounts; the policy is then for slightly less
-                if not overflows(case.model, budget, spent=spent):
-                    done = walk(case.model, budget, policy, case.walk_cap, spent)
+                if what != "remaining" or not overflows(case.model, limits, spent=spent):
+                    done = walk(case.model, limits, policy, case.walk_cap, spent)
             except TooLarge:
                 ledger.skip("policy too large to walk")
         if done is not None:
-            ledger.check("remaining: budget kept", here, not done.broken, "no limit broken", done.most)
+            ledger.check(f"{what}: budget kept", here, not done.broken, "no limit broken", done.most)
             fits = done.value >= best.value - CLOSE * best.scale
-            ledger.check("remaining: policy value", here, fits, best.value, done.value)
-    ledger.check("remaining: monotone", run, values == sorted(values), "non-decreasing values", values)
+            ledger.check(f"{what}: policy value", here, fits, best.value, done.value)
+    return values
 
 
 def _check_augment(case: Case, run: Run, ledger: Ledger) -> None:

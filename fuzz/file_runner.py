@@ -116,8 +116,8 @@ class FileFuzzer:
     def run(self) -> int:
         """Run until the time is over, print a summary, and return the exit code."""
         began = time.monotonic()
-        deadline = began + 60 * self.minutes
         workers = [self._start() for _ in range(self.jobs)]
+        deadline = time.monotonic() + 60 * self.minutes
         try:
             while True:
                 for i, worker in enumerate(workers):

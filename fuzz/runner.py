@@ -257,7 +257,7 @@ class Fuzzer:
 
     def _run(self) -> None:
         workers = [self._start() for _ in range(self.options.jobs)]
-        deadline = self.began + 60 * self.options.minutes
+        deadline = time.monotonic() + 60 * self.options.minutes
         try:
             while True:
                 for i, worker in enumerate(workers):

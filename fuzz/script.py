@@ -254,12 +254,15 @@ def _print_curve(call: str, name: str = "curve") -> list[str]:
 
 def _curve_lines(run: Run) -> list[str]:
     name, at = run.options["resource"], run.options.get("budget")
-    lines = _print_curve(f"solvent.frontier(model, {name!r}, ignore_limits=True)")
+    kept = run.options.get("kept")
+    others = "fixed = {name: limit for name, limit in budget.items() if name != " + repr(name) + "}"
+    call = f"solvent.frontier(model, {name!r}, {'budget=fixed' if kept else 'ignore_limits=True'})"
     budgets = "curve.budgets" if at is None else f"[{at!r}]"
     return [
-        *_forced(run, lines),
+        others if kept else "fixed = dict.fromkeys(model.resources)",
+        *_forced(run, _print_curve(call)),
         f"for x in {budgets}:",
-        f"    free = {{**dict.fromkeys(model.resources), {name!r}: x}}",
+        f"    free = {{**fixed, {name!r}: x}}",
         "    print(x, curve.value(x), solvent.solve(model, free, method='reduction'))",
         "    if curve.value(x) > float('-inf'):",
         "        print(repr(solvent.verify(model, curve.policy(x), free)))",

@@ -13,15 +13,22 @@ from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import effort  # found in this folder
+
 # a shell starts background jobs with Ctrl-C ignored, and tests of interrupts need Python's own handler
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
-settings.register_profile("default", deadline=None, suppress_health_check=_QUIET)
-settings.register_profile("hunt", parent=settings.get_profile("default"), max_examples=5000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose how many random problems are drawn: all of them if slow tests are selected too."""
+    effort.everything = config.option.markexpr != "not slow"
+    settings.register_profile("default", deadline=None, suppress_health_check=_QUIET, max_examples=effort.some(100))
+    settings.register_profile("hunt", parent=settings.get_profile("default"), max_examples=5000)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 @pytest.fixture

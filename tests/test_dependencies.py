@@ -34,6 +34,12 @@ def test_every_dependency_is_pinned_with_hashes() -> None:
         assert "://" not in entry
 
 
+def test_the_extras_of_users_are_documented() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for extra in set(PROJECT["optional-dependencies"]) - {"bench", "docs", "dev"}:
+        assert f"`solvent[{extra}]`" in text, extra
+
+
 def test_the_oldest_versions_are_the_lower_bounds() -> None:
     oldest = pins("oldest.txt")
     requirements = needed()

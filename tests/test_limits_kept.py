@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import gymnasium
@@ -18,20 +19,12 @@ from solvent.core.limits import ResourceMonitor
 from solvent.core.preparation import preparation_seconds, preparing
 from solvent.solvers.diagnosis import relaxed_value
 
+#: Time limit in seconds: every call would take more than thirty times as long on a fast machine.
+LIMIT = 0.1
 #: Seconds beyond the limit that are accepted, on a busy machine.
-SPARE = 4.0
+SPARE = 10.0
 SLOW = ("reduction, real costs", "additive, continuous", "relative, strict", "gap 0, no unit", "augment, stationary",
         "simulate")  # fmt: skip
-
-
-def ends(call, model, **limits):
-    """Return how a call ended, as text."""
-    try:
-        found = call.function(model, **limits)
-    except LimitError as error:
-        return str(error)
-    told = [getattr(found, "message", ""), getattr(found, "stopped", "")]
-    return "; ".join([*told, *(row.message for row in getattr(found, "rows", []))])
 
 
 @pytest.mark.parametrize(
@@ -42,18 +35,18 @@ def test_time(name):
     call.warm_up()
     model = call.model()
     began, prepared = time.perf_counter(), preparation_seconds()
-    assert "time limit of 0.4 s" in ends(call, model, time_limit=0.4)
-    assert time.perf_counter() - began - (preparation_seconds() - prepared) < 0.4 + SPARE
+    _, said = call.run(model, time_limit=LIMIT)
+    assert f"time limit of {LIMIT:g} s" in said
+    assert time.perf_counter() - began - (preparation_seconds() - prepared) < LIMIT + SPARE
 
 
 @pytest.mark.parametrize(
     "name",
     [
         "discounted",
-        "60,000 states",
         *(
             pytest.param(each, marks=pytest.mark.slow)
-            for each in ("gap", "labels", "augment", "verify, table", "compare")
+            for each in ("60,000 states", "gap", "labels", "augment", "verify, table", "compare")
         ),
     ],
 )
@@ -156,17 +149,21 @@ def test_kernels_see_the_flag_while_they_run():
 
 
 def test_time_spent_on_kernels_does_not_raise_the_flag():
-    with ResourceMonitor(0.1) as monitor:
+    with preparing(), ResourceMonitor(0.1) as monitor:
         flag = monitor.halt
-        with preparing():
-            time.sleep(0.3)
-            assert not flag[0]
+        time.sleep(0.3)
+        assert not flag[0]
 
 
 def test_a_stopped_clock_raises_no_flag():
-    with ResourceMonitor(0.05) as monitor:
+    before = set(threading.enumerate())
+    with ResourceMonitor(1000) as monitor:
         flag = monitor.halt
-    time.sleep(0.15)
+        clocks = set(threading.enumerate()) - before
+    assert len(clocks) == 1
+    for clock in clocks:
+        clock.join(60)
+        assert not clock.is_alive()
     assert not flag[0]
     assert not ResourceMonitor().halt[0]
     assert ResourceMonitor().halt is ResourceMonitor(float("inf")).halt

@@ -31,8 +31,10 @@ from solvent.solvers.frontier.build import build
 from solvent.solvers.frontier.following import follow_policy
 from solvent.solvers.frontier.following_kernels import follow_by_hash, follow_on_grid, follow_points, follow_runs
 from solvent.solvers.frontier.resource import SingleResource
+from solvent.solvers.grid.layout import BoxLayout
+from solvent.solvers.grid.spilled import sweep_parts
 from solvent.solvers.levels.levels import reach_levels, survival_levels
-from solvent.solvers.outcomes.merging_kernels import find_twins
+from solvent.solvers.outcomes.merging import merge_twins
 from solvent.solvers.problem import Problem
 from solvent.solvers.solve import solve
 
@@ -123,7 +125,7 @@ def _tasks() -> list[Callable[[], object]]:
     near, far = _trips(1), _trips(10**9 + 7)
     two, far_two = _trips(1, wear=1), _trips(10**9 + 7, wear=10**9 + 9)
     return [
-        lambda: find_twins(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros((0, 1), np.int64)),  # fast
+        lambda: merge_twins(grid, np.zeros((grid.n_outcomes, 1), np.int64)),  # fast
         lambda: solve(grid),
         lambda: solve(grid, method="reduction"),
         lambda: solve(grid, method="reduction", prune=False),
@@ -136,6 +138,7 @@ def _tasks() -> list[Callable[[], object]]:
         lambda: solve(_errands(), method="labels"),
         lambda: solve(instances.partition([3, 1, 1, 2, 3, 2]), method="labels"),
         lambda: solve(two),
+        lambda: _sweep_in_parts(two),
         lambda: solve(far_two),
         lambda: solve(_without_unit(), gap=0.2),
         lambda: frontier(_wide(), max_budget=300_000),
@@ -159,6 +162,13 @@ def _follow(model: CMDP) -> None:
     found = build(FrontierBounds.at_start(problem.model, resource, monitor), monitor)
     for kernel in (follow_points, follow_runs, follow_on_grid, follow_by_hash):
         follow_policy(problem.model, resource, found, resource.initial_left, kernels=[kernel])
+
+
+def _sweep_in_parts(model: CMDP) -> None:
+    """Sweep the boxes of a model in two parts."""
+    problem, monitor = Problem.exact(model, resolve(model, None)), ResourceMonitor()
+    layout = BoxLayout.at_start(problem.model, problem.lattice, monitor)
+    sweep_parts(layout, [np.array([0]), np.array([1])], monitor)
 
 
 def _trips(fuel: int, wear: int = 0) -> CMDP:

@@ -12,6 +12,7 @@ import pytest
 
 import solvent
 from accounts import BREACH, FEATURES, Case, encode, random_case
+from effort import seeds
 from solvent.baselines import Baseline, chance, compare, expectation, knapsack_style, smaller_budget, unconstrained
 from solvent.baselines.compare import METHODS
 from solvent.solvers.solution import Status
@@ -26,7 +27,7 @@ def verified(case: Case, found: Baseline) -> VerifyReport:
 
 
 @pytest.mark.parametrize(("n_resources", "lower"), SIZES)
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_unconstrained(seed: int, n_resources: int, lower: bool) -> None:
     case = random_case(seed, n_resources=n_resources, lower=lower)
     found = unconstrained(case.model, case.budget, spent=case.spent)
@@ -54,7 +55,7 @@ def test_chance(seed: int, n_resources: int, lower: bool, delta: float) -> None:
 
 
 @pytest.mark.parametrize(("n_resources", "lower"), SIZES)
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_knapsack(seed: int, n_resources: int, lower: bool) -> None:
     case = random_case(seed, n_resources=n_resources, lower=lower)
     found = knapsack_style(case.model, case.budget, spent=case.spent, stops=True)
@@ -81,7 +82,7 @@ def encoded_budget(case: Case, *, every_step: bool) -> dict[str, Any]:
 
 @pytest.mark.parametrize("every_step", [False, True])
 @pytest.mark.parametrize(("n_resources", "lower"), SIZES)
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_expectation(seed: int, n_resources: int, lower: bool, every_step: bool) -> None:
     case = random_case(seed, PLAIN, n_resources=n_resources, lower=lower)
     found = expectation(case.model, case.budget, spent=case.spent, every_step=every_step)
@@ -106,7 +107,7 @@ def test_expectation_always_reaches_the_goal() -> None:
 
 
 @pytest.mark.parametrize("of", ["expectation", "chance"])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_smaller_budgets(seed: int, of: Any) -> None:
     case = random_case(seed, FEATURES if of == "chance" else PLAIN)
     found = smaller_budget(case.model, case.budget, of, 0.2, spent=case.spent)

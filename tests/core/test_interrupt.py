@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import effort
 import solvent
 from solvent.core import interrupt, threads
 from solvent.core.interrupt import Interrupted, check_interrupt, held_back, run_aside, settle, take_interrupt
@@ -198,7 +199,7 @@ def test_work_on_several_threads_is_interrupted(count: int, monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012
         later(0.1)
         threads.run_by_states(kernel, np.full(1000, 1e9))
-    assert len(done) < 100
+    assert len(done) < 1000  # that many would take 10 seconds or more
 
 
 def test_an_interrupt_ends_the_wait_for_a_function_that_runs_aside() -> None:
@@ -207,7 +208,7 @@ def test_an_interrupt_ends_the_wait_for_a_function_that_runs_aside() -> None:
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012
         later(0.1)
         run_aside(release.wait)
-    assert time.perf_counter() - began < 5
+    assert time.perf_counter() - began < 60
     release.set()
 
 
@@ -215,28 +216,30 @@ ASIDE = """
 import os, signal, sys, threading, time
 from solvent.core.interrupt import run_aside
 
+release = threading.Event()
+
 def work():
-    time.sleep(float(sys.argv[1]))
+    release.wait()
+    time.sleep(0.3)
     print("finished", flush=True)
 
 threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     run_aside(work)
 except KeyboardInterrupt:
-    if sys.argv[2] == "uncaught":
+    if sys.argv[1] == "uncaught":
         raise
 print("interrupted", flush=True)
+release.set()
 sys.exit(7)
 """
 
 
-@pytest.mark.parametrize(
-    ("seconds", "how", "code", "said"), [(1, "caught", 7, "interrupted\nfinished\n"), (30, "uncaught", -2, "")]
-)
-def test_a_process_ends_cleanly_while_a_function_runs_aside(seconds: float, how: str, code: int, said: str) -> None:
+@pytest.mark.parametrize(("how", "code", "said"), [("caught", 7, "interrupted\nfinished\n"), ("uncaught", -2, "")])
+def test_a_process_ends_cleanly_while_a_function_runs_aside(how: str, code: int, said: str) -> None:
     """If Python ended the thread while it runs compiled code, the process would abort."""
-    line = [sys.executable, "-c", ASIDE, str(seconds), how]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=20, check=False)
+    line = [sys.executable, "-c", ASIDE, how]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (code, said)
 
 
@@ -271,6 +274,8 @@ def test_a_swallowed_interrupt_is_raised_again() -> None:
     assert lost == ["in a finalizer"]
 
 
+#: Seconds after which a call is interrupted.
+MOMENTS = np.geomspace(0.002, 0.3, 8) if effort.everything else np.array([0.002, 0.03, 0.2])
 LARGE = instances.fuel_grid(8, horizon=150, tank=400)
 PAIRED = instances.paper(400, seed=1, budget=100, digits=6)
 CALLS: dict[str, Callable[[CMDP], Any]] = {
@@ -325,7 +330,7 @@ def test_calls_of_the_library_are_interrupted(name: str) -> None:
     gc.collect()
     gc.disable()  # an interrupt in a callback of the garbage collector, which Hypothesis has, would be lost
     try:
-        for moment in np.geomspace(0.002, 0.3, 8):
+        for moment in MOMENTS:
             began = time.perf_counter()
             try:
                 later(float(moment))
@@ -333,10 +338,10 @@ def test_calls_of_the_library_are_interrupted(name: str) -> None:
                     CALLS[name](PAIRED if name in ("points", "additive", "labels") else LARGE)
             except KeyboardInterrupt:
                 interrupted += 1
-            assert time.perf_counter() - began < moment + 10
+            assert time.perf_counter() - began < moment + 30
     finally:
         gc.enable()
-    assert interrupted == 8
+    assert interrupted == len(MOMENTS)
 
 
 COLD = """

@@ -42,7 +42,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch, quick: None) -> Terminal:
 
 
 def wait_for(text: str, shown: Callable[[], str]) -> None:
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while text not in shown():
         assert time.monotonic() < until, f"{text!r} did not come: {shown()!r}"
         time.sleep(0.01)

@@ -87,29 +87,27 @@ def test_no_noise_is_tried_that_would_take_too_much() -> None:
     assert all(min(bound(case.horizon, case.halvings), 2.0**case.horizon) <= 6e7 for case in cases)
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return {each.name: each for each in reproduce(PAST, tmp_path_factory.mktemp("quick"), quick=True)}
-
-
-def test_deterministic_families_grow_more_slowly(made: dict[str, Any]) -> None:
-    facts = made["average"].facts
+@pytest.mark.slow
+def test_deterministic_families_grow_more_slowly(tmp_path: Path) -> None:
+    (made,) = reproduce(["average"], tmp_path, quick=True)
+    facts = made.facts
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
     for family in ("uniform", "pareto", "lognormal", "states"):
         assert facts["without"][family]["means"]["10"] < facts["with"][family]["means"]["10"]
     assert facts["without"]["subset-sum"]["means"]["10"] == 2**10
     assert describe(facts["without"]["subset-sum"]) == "$2.00^H$ (2.00 to 2.00)"
-    assert made["average"].finding.startswith("in deterministic models, points grow like H^")
-    assert made["average"].files["figure"].stat().st_size > 50_000
+    assert made.finding.startswith("in deterministic models, points grow like H^")
+    assert made.files["figure"].stat().st_size > 50_000
 
 
-def test_noise_helps_deterministic_instances_only(made: dict[str, Any]) -> None:
-    facts = made["smoothed"].facts
+def test_noise_helps_deterministic_instances_only(tmp_path: Path) -> None:
+    (made,) = reproduce(["smoothed"], tmp_path, quick=True)
+    facts = made.facts
     means = list(facts["plain"]["12"]["means"].values())
     assert means[0] < 100
     assert means[-1] > 2**11
     assert facts["prize"] == {"least": 2**7 + 1, "most": 2**7 + 1}
-    finding = made["smoothed"].finding
+    finding = made.finding
     assert "has 129 at every level of noise tried, of density H / noise on its costs (H = 8)" in finding
     assert facts["plain"]["8"]["exponent"] is None  # too little between its ends
     lines = Smoothed.quick().table(facts)

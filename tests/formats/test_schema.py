@@ -9,8 +9,9 @@ import jsonschema
 import pytest
 import yaml
 from bad_files import BAD_STRUCTURES, BASE
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 
+from effort import draws
 from make_models import models
 from solvent import CMDP
 from solvent.formats.documents import to_document
@@ -38,7 +39,7 @@ def test_the_base_model_is_valid(validator: Any) -> None:
     validator.validate(yaml.safe_load(BASE))
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@draws(40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(model=models(wide=True))
 def test_saved_models_are_valid(validator: Any, model: CMDP) -> None:
     entries = json.loads(json.dumps(to_document(model)))

@@ -107,9 +107,9 @@ def crash(pipe: Any, target: str, at: Any) -> None:
 
 
 def test_a_crash_is_reported_with_its_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    fuzzer = file_runner.FileFuzzer("flips", minutes=0.2, seed=500, jobs=1, out=tmp_path)
+    fuzzer = file_runner.FileFuzzer("flips", minutes=0.02, seed=500, jobs=1, out=tmp_path)
     with mock.patch.object(file_runner, "work", crash), mock.patch.object(file_runner, "BATCH", 2):
-        assert fuzzer.run() == 1
+        assert fuzzer.run() == 1  # every worker gets a task, and an answer is waited for
     assert any("crash with exit code -6" in why for why in fuzzer.causes)
     assert fuzzer.saved[0].read_bytes() == make_input("flips", 501).content
     assert "crash with exit code -6" in capsys.readouterr().out
@@ -119,7 +119,7 @@ def test_the_command_line_runs_targets(tmp_path: Path, capsys: pytest.CaptureFix
     from fuzz.runner import main
 
     counts = tmp_path / "counts.json"
-    arguments = ["--target", "flips", "--minutes", "0.05", "--seed", "7", "--jobs", "1", "--out", str(tmp_path)]
+    arguments = ["--target", "flips", "--minutes", "0.01", "--seed", "7", "--jobs", "1", "--out", str(tmp_path)]
     assert main([*arguments, "--json", str(counts)]) == 0
     assert "flips" in capsys.readouterr().out
     assert counts.exists()

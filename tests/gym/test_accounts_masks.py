@@ -12,6 +12,7 @@ import pytest
 
 import solvent
 from accounts import FEATURES, Case, random_case
+from effort import seeds
 from solvent.errors import BudgetError, ModelError, PolicyError, SolventError, UnmodeledOutcome
 from solvent.gym import BudgetWrapper, ModelEnv
 from solvent.gym.exact_masks import NodeRule, ThresholdRule, choose_rule
@@ -47,7 +48,7 @@ def play(env: BudgetWrapper, inner: ModelEnv, case: Case, seed: int) -> int:
     return steps
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 @pytest.mark.parametrize(("n_resources", "lower"), [(1, False), (1, True), (2, True)])
 def test_masks_are_as_defined(seed: int, n_resources: int, lower: bool) -> None:
     case = random_case(seed, n_resources=n_resources, lower=lower)
@@ -57,7 +58,7 @@ def test_masks_are_as_defined(seed: int, n_resources: int, lower: bool) -> None:
     play(BudgetWrapper(inner, model=mdp, dead_start="end"), inner, case, seed)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_thresholds_of_an_account_that_saturates(seed: int) -> None:
     case = random_case(seed, [f for f in FEATURES if f != "goal"])
     assert isinstance(choose_rule(case.model, case.limits, case.budget, None, case.spent), ThresholdRule)

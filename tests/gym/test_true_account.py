@@ -23,6 +23,7 @@ from gymnasium.wrappers import (
 )
 
 import solvent
+from effort import seeds
 from ledgered import Eager, Heir, Ledgered, Quiet, Shifted, Twice
 from solvent import ModelError, PolicyError, SolventError
 from solvent.gym import BudgetWrapper, CostMeter, EmpiricalCostBound, ModelEnv
@@ -67,7 +68,7 @@ def play(env: BudgetWrapper, rng: Random, episodes: int) -> None:
             pass
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds(150))
 def test_reported_violations_are_those_of_the_environment(seed: int) -> None:
     rng = Random(seed)
     limit = Fraction(rng.randint(2, 12), rng.choice([1, 3, 10]))

@@ -13,6 +13,7 @@ import pytest
 
 import solvent
 from accounts import Case, random_case
+from effort import seeds
 from solvent.errors import ModelError
 from solvent.gym import ModelEnv
 from solvent.learning.graph import SafeGraph
@@ -29,7 +30,7 @@ def learned(case: Case, env: Any = None, **options: Any) -> solvent.LearnResult:
 
 
 @pytest.mark.parametrize(("n_resources", "lower"), [(1, False), (2, True)])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_no_episode_breaks_anything(seed: int, n_resources: int, lower: bool) -> None:
     case = random_case(seed, HONORED, n_resources=n_resources, lower=lower)
     found = learned(case, spent=case.spent, seed=seed)
@@ -42,7 +43,7 @@ def test_no_episode_breaks_anything(seed: int, n_resources: int, lower: bool) ->
 
 
 @pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_rounded_costs(seed: int, strict: bool) -> None:
     case = random_case(seed, HONORED)
     found = learned(case, spent=case.spent, seed=seed, epsilon_cost="5/7", strict=strict)
@@ -92,7 +93,7 @@ def numbered(case: Case) -> CMDP:
     return replace(case.model, actions=tuple(range(case.model.n_actions)))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_the_support_of_an_environment_may_have_accounts(seed: int) -> None:
     case = random_case(seed, HONORED, terminal=False)
     model = numbered(case)
@@ -153,7 +154,7 @@ def refusing(features: list[str]) -> Case:
         (
             ["saturation"],
             {"cost_support": "learned"},
-            r"resource 'r0': expected a resource that does not saturate with cost_support=\"learned\", found Resource",
+            r"resource 'r0': expected a resource that does not saturate with cost_support=\"learned\", found 'r0' with",
         ),
         (
             ["spent"],

@@ -9,11 +9,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from walker import Account, Walker
 
 import solvent
+from effort import draws
 from solvent import CMDP, Budget, ModelError, Status, UnmodeledOutcome, instances
 from solvent.learning.graph import SafeGraph
 from solvent.learning.support import LearnedSupport
@@ -64,7 +65,7 @@ def problems(draw: Any) -> tuple[Any, Limits]:
     return bounds, limits_of(read_budgets(budget, names, horizon), horizon)
 
 
-@settings(max_examples=150)
+@draws(150)
 @given(problem=problems(), data=st.data())
 def test_exactly_the_safe_actions_are_offered(problem: Any, data: Any) -> None:
     bounds, limits = problem
@@ -107,7 +108,7 @@ def most_by_row(model: CMDP) -> list[list[Any]]:
     return table
 
 
-@settings(max_examples=40)
+@draws(40)
 @given(seed=st.integers(0, 10**6), budget=st.integers(-2, 8), horizon=st.integers(1, 5), slack=st.integers(0, 1))
 def test_no_episode_is_ever_over(seed: int, budget: int, horizon: int, slack: int) -> None:
     model = instances.random(3, 3, horizon=horizon, branching=2, cost_range=(-1, 3), seed=seed)
@@ -122,7 +123,7 @@ def test_no_episode_is_ever_over(seed: int, budget: int, horizon: int, slack: in
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@draws(400)
 @given(seed=st.integers(0, 10**6), budget=st.integers(-2, 12), horizon=st.integers(1, 7))
 def test_no_episode_is_ever_over_in_many_environments(seed: int, budget: int, horizon: int) -> None:
     test_no_episode_is_ever_over.hypothesis.inner_test(seed, budget, horizon, 0)

@@ -8,11 +8,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from walker import Walker
 
 import solvent
+from effort import draws
 from solvent import CMDP, Status, instances
 
 
@@ -62,7 +63,7 @@ def small(seed: int, resources: int = 1, **options: Any) -> CMDP:
     return instances.random(3, 2, horizon=3, branching=2, resources=resources, seed=seed, **options)
 
 
-@settings(max_examples=25, deadline=None)
+@draws(25)
 @given(seed=st.integers(0, 10**6), resources=st.integers(0, 2), budget=st.integers(-3, 6), stationary=st.booleans())
 def test_no_violation_with_a_known_support(seed: int, resources: int, budget: int, stationary: bool) -> None:
     model = small(seed, resources, budget=budget, stationary=stationary)
@@ -77,7 +78,7 @@ def test_no_violation_with_a_known_support(seed: int, resources: int, budget: in
         assert learned.value_upper >= best.value - 0.05
 
 
-@settings(max_examples=15, deadline=None)
+@draws(15)
 @given(seed=st.integers(0, 10**6), pool=st.booleans(), stationary=st.sampled_from([None, False]))
 def test_bounds_of_theory_hold_at_every_plan(seed: int, pool: bool, stationary: bool | None) -> None:
     model = small(seed)

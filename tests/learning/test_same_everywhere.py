@@ -98,6 +98,7 @@ def baseline() -> dict[str, str]:
     return variables
 
 
+@pytest.mark.slow
 def test_kernels_compiled_for_a_generic_cpu_do_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweeps: list[Any] = []
 

@@ -12,6 +12,7 @@ import pytest
 from gymnasium.wrappers import OrderEnforcing, RecordEpisodeStatistics, RepeatAction, StickyAction
 
 import solvent
+from effort import seeds
 from ledgered import Eager, Ledgered, Quiet, Twice
 from solvent import CMDP, ModelError, UnmodeledOutcome, instances
 from solvent.gym import CostMeter, ModelEnv, RandomStart
@@ -26,7 +27,7 @@ PASSING = {"order": OrderEnforcing, "statistics": RecordEpisodeStatistics, "quie
 ALTERING = {"sticky": lambda env: StickyAction(env, 0.5), "repeat": lambda env: RepeatAction(env, 2), "twice": Twice}
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", seeds(120))
 def test_reported_violations_are_those_of_the_environment(seed: int) -> None:
     rng = Random(seed)
     horizon = rng.randint(1, 4)

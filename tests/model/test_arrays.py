@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from effort import draws
 from solvent import CMDP, ModelError, instances
 
 S, A, H = 3, 2, 4
@@ -74,7 +75,7 @@ def test_dense_and_sparse_arrays_give_the_model_of_the_builder(kind: str, steps:
     assert model.probability.dtype == np.float64
 
 
-@settings(max_examples=40)
+@draws(40)
 @given(
     st.integers(0, 2**32),
     st.sampled_from(["sa", "hsa", "san", "hsan", "1sa", "1san"]),

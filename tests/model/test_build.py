@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 import solvent
+from effort import draws
 from solvent import CMDP, Budget, BudgetError, ModelError
 from solvent.core.exact import exact
 from solvent.model.cmdp import NO_DISTRIBUTION
@@ -48,7 +49,7 @@ def statements(draw: Any) -> tuple[int, list[tuple[Any, ...]]]:
     return horizon, draw(st.permutations(rows))
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(statements())
 def test_the_layout_holds_the_rows_that_were_added(statement: tuple[int, list[tuple[Any, ...]]]) -> None:
     horizon, rows = statement
@@ -510,7 +511,7 @@ def test_rows_can_be_added_after_a_build() -> None:
     assert first.n_rows == 2
 
 
-@settings(max_examples=30)
+@draws(30)
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=6))
 def test_float_costs_are_read_together(costs: list[float]) -> None:
     model = one_row([(Fraction(1, len(costs)), "end", c) for c in costs])

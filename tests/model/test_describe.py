@@ -77,10 +77,10 @@ def test_the_table() -> None:
         (30, "30"),
         ("1/3", "1/3"),
         (None, "-"),
-        ({"x": None}, "None"),
-        (Budget.final(3), ".final(3)"),
-        (Budget(upper=[1, 2, 3, 4]), "(upper=[1, 2, 3, 4])"),
-        (Budget(upper=[10**9] * 4), "(upper=[1000000000, 1000000..."),
+        ({"x": None}, "no limit"),
+        (Budget.final(3), "3 at the end"),
+        (Budget(upper=20, lower=0), "between 0 and 20"),
+        (Budget(upper=[10**9, 2, 3, 4]), "at most 1000000000 after st..."),
     ],
 )
 def test_budgets_are_shown(budget: Any, shown: str) -> None:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 import solvent
 from discounted_models import discounted, tail_sums
+from effort import draws
 from solvent import CMDP, Budget, BudgetError, DiscountedCMDP, ModelError
 from solvent.formats.documents import to_document
 from solvent.formats.files import parse_model
@@ -27,7 +28,7 @@ def two_state(**options: Any) -> DiscountedCMDP:
 
 
 @given(discounted(discounts=("1/2", "2/3", 0.9), rest=False), st.integers(1, 6))
-@settings(max_examples=40)
+@draws(40)
 def test_unrolled_steps_have_scaled_costs_and_rewards(model: DiscountedCMDP, horizon: int) -> None:
     base, first = model.base, model.unrolled(horizon)
     assert (first.horizon, first.states, first.actions, first.start) == (horizon, base.states, base.actions, base.start)
@@ -118,7 +119,7 @@ def test_distributions_too_narrow_for_floats_are_refused() -> None:
 
 
 @given(discounted(rest=False, discounts=("1/2", "3/4")), st.integers(0, 4))
-@settings(max_examples=40)
+@draws(40)
 def test_no_history_leaves_the_tail_range(model: DiscountedCMDP, steps: int) -> None:
     scale = model.discount**steps
     for d, name in enumerate(model.resources):

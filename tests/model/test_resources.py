@@ -124,7 +124,7 @@ def test_discounted_models_have_none() -> None:
     b.add(0, 0, outcomes=[(1, 0, [0, 1])])
     with pytest.raises(
         ModelError,
-        match=r"^resource 'x': expected no floor and no ceiling, .* found Resource\('x', floor=0\); solvent\.",
+        match=r"^resource 'x': expected no floor and no ceiling, .* found 'x' with floor 0; solvent\.",
     ):
         b.build()
     assert solvent.Resource is Resource

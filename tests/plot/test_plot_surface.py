@@ -49,6 +49,18 @@ def test_cells_are_the_table():
     assert axes.figure.axes[1].get_ylabel() == "optimal value"
 
 
+def test_nothing_is_drawn_beyond_the_largest_budget():
+    """Values beyond it are not known; the largest budget itself is a narrow strip."""
+    surface = solvent.frontier(roads(), ["fuel", "wear"], {"fuel": 4, "wear": "3.5"})
+    assert surface.flat_beyond == {"fuel": False, "wear": False}
+    axes = surface.plot()
+    corners = mesh_of(axes).get_coordinates()
+    assert corners[0, :-1, 0].tolist() == [*map(float, surface.amounts("fuel"))]
+    assert 4 < corners[0, -1, 0] < 4.1
+    assert corners[-1, 0, 1] == 3.5
+    assert (axes.get_xlim()[1], axes.get_ylim()[1]) == (corners[0, -1, 0], 3.5)
+
+
 def test_the_front_goes_through_the_least_budgets():
     surface = solvent.frontier(roads(), ["fuel", "wear"])
     assert surface.least_budgets == ((2, 4), (4, 3), (6, 2))
@@ -114,7 +126,7 @@ def test_limits_that_are_kept_and_ignored_are_named():
     model = roads({"fuel": 5, "wear": 5, "hours": 4})
     assert solvent.frontier(model, ["fuel", "wear"]).plot().get_title(loc="left") == "with hours at most 4"
     axes = solvent.frontier(model, ["fuel", "wear"], ignore_limits=True).plot()
-    assert texts(axes)[-1] == "ignored limits, which policies can break: hours: Budget(4)"
+    assert texts(axes)[-1] == "ignored limits, which policies can break: hours: at most 4"
 
 
 def test_what_remains():

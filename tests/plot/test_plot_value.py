@@ -190,4 +190,4 @@ def test_ignored_limits_are_named():
     model = tank(budget=solvent.Budget(upper=6, lower=1))
     axes = plot.frontier(solvent.frontier(model, max_budget=9, ignore_limits=True))
     (caption,) = (text.get_text() for text in axes.texts if "ignored limits" in text.get_text())
-    assert caption == "ignored limits, which policies can break: fuel: Budget(upper=6, lower=1)"
+    assert caption == "ignored limits, which policies can break: fuel: between 1 and 6"

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import random_accounts as accounts
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvent
+from effort import draws
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.errors import PolicyError
 from solvent.learning.result import restate
@@ -113,7 +114,7 @@ def tables(draw: Any) -> Any:
     return policy, oracle, queries
 
 
-@settings(max_examples=400, deadline=None)
+@draws(400)
 @given(tables())
 def test_look_ups_against_brute_force(case: Any) -> None:
     policy, oracle, queries = case
@@ -130,7 +131,7 @@ def test_look_ups_against_brute_force(case: Any) -> None:
         assert policy.action_indices(step, states, collapsed).tolist() == expected
 
 
-@settings(max_examples=200, deadline=None)
+@draws(200)
 @given(tables())
 def test_each_node_that_is_kept_is_needed(case: Any) -> None:
     policy, oracle, _ = case
@@ -139,7 +140,7 @@ def test_each_node_that_is_kept_is_needed(case: Any) -> None:
     assert len(policy) == needed
 
 
-@settings(max_examples=200, deadline=None)
+@draws(200)
 @given(tables())
 def test_runs_are_saved_and_restated(case: Any) -> None:
     policy, _, _ = case
@@ -147,7 +148,7 @@ def test_runs_are_saved_and_restated(case: Any) -> None:
     assert restate(policy, plain_model(policy.horizon)) == policy
 
 
-@settings(max_examples=200, deadline=None)
+@draws(200)
 @given(tables())
 def test_bounds_of_runs(case: Any) -> None:
     """A node applies to an amount if and only if it lies within the node's bounds, where settled amounts are an end."""

@@ -10,6 +10,7 @@ import pytest
 import random_accounts as accounts
 
 import solvent
+from effort import seeds
 from solvent.model import instances
 from solvent.policy.plan import range_text
 from solvent.policy.table import AugmentedPolicy
@@ -74,7 +75,7 @@ def check_merged(policy: Any, rows: list[Any], along: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["exact", "rounded", "randomized"])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_rows_cover_exactly_the_decisions(kind: str, seed: int) -> None:
     case = accounts.random_case(seed)
     policy: Any = accounts.KINDS[kind](case, seed)
@@ -115,7 +116,7 @@ def values_of(case: Any, policy: AugmentedPolicy) -> dict[Any, Fraction]:
 
 
 @pytest.mark.parametrize("method", ["auto", "reduction"])
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_values_and_ranges_of_optimal_policies(method: str, seed: int) -> None:
     case = accounts.random_case(seed)
     initial = dict(zip(case.model.resources, case.initial, strict=True))

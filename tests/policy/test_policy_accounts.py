@@ -24,6 +24,7 @@ from random_accounts import (
 )
 
 import solvent
+from effort import seeds
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.errors import PolicyError
 from solvent.model.budget import resolve
@@ -85,7 +86,7 @@ def test_a_tank_takes_no_more_than_it_holds() -> None:
 
 
 @pytest.mark.parametrize("kind", ["exact", "rounded"])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_agents_add_up_as_plain_fractions_do(seed: int, kind: str) -> None:
     case, rng = random_case(seed), random.Random(seed)
     policy = KINDS[kind](case, seed)
@@ -143,7 +144,7 @@ def best_value(case: Case, policy: Any, step: int, state: int, spent: tuple[Frac
     return max(values)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_derandomized_policies_are_the_best_within_the_policy(seed: int) -> None:
     case = random_case(seed)
     model = case.model
@@ -160,7 +161,7 @@ def test_derandomized_policies_are_the_best_within_the_policy(seed: int) -> None
             assert best_value(case, fixed, 0, state, case.initial) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 @pytest.mark.parametrize("kind", KINDS)
 def test_policies_are_copied_and_pickled(seed: int, kind: str) -> None:
     policy = KINDS[kind](random_case(seed), seed)

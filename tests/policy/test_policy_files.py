@@ -7,11 +7,12 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_accounts import KINDS, random_case
 
 import solvent
+from effort import draws, seeds
 from solvent.core.archives import read_archive, write_archive
 from solvent.errors import PolicyError, SolventError
 from solvent.model import instances
@@ -164,14 +165,14 @@ def test_wrong_arrays_are_refused(name, array):
         from_bytes(rebuilt(arrays, header))
 
 
-@settings(max_examples=150, deadline=None)
+@draws(150)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_an_error(content):
     with pytest.raises(SolventError):
         from_bytes(content)
 
 
-@settings(max_examples=300, deadline=None)
+@draws(300)
 @given(st.data())
 def test_damaged_files_are_policies_or_errors(data):
     content = bytearray(to_bytes(CASES[data.draw(st.integers(0, 3))][1]))
@@ -202,7 +203,7 @@ def test_archives_that_expand_too_much_are_refused():
         from_bytes(bytes(content))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 @pytest.mark.parametrize("kind", ["exact", "rounded"])
 def test_policies_with_accounts_are_loaded(kind, seed, tmp_path):
     case = random_case(seed)

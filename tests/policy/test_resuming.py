@@ -12,6 +12,7 @@ import pytest
 from random_accounts import KINDS, draw, exact_policy, first_state, random_case, rounded_policy, until_violation_policy
 
 import solvent
+from effort import seeds, some
 from solvent.errors import ModelError, PolicyError, SolventError
 from solvent.model import instances
 from solvent.policy.markov import MarkovPolicy
@@ -28,7 +29,7 @@ def assert_same(one: Any, other: Any) -> None:
     assert one.snapshot() == other.snapshot()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 @pytest.mark.parametrize("kind", KINDS)
 def test_resuming_equals_continuing(kind: str, seed: int) -> None:
     case, rng = random_case(seed), random.Random(seed)
@@ -49,7 +50,7 @@ def test_resuming_equals_continuing(kind: str, seed: int) -> None:
     assert_same(policy.agent(snapshot=carried(agent.snapshot())), agent)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_resuming_with_amounts_equals_continuing(seed: int) -> None:
     case, rng = random_case(seed), random.Random(seed)
     policy = exact_policy(case, seed)
@@ -322,7 +323,7 @@ def test_random_snapshots_are_agents_or_errors() -> None:
     for _ in range(5000):
         deep = [deep]
     hostile.append(deep)
-    for _ in range(600):
+    for _ in range(some(600)):
         case = random_case(rng.randrange(30))
         policy = rng.choice(list(KINDS.values()))(case, 1)
         snapshot = policy.agent(state=first_state(case, rng)).snapshot()

@@ -7,10 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvent
+from effort import draws
 from solvent.errors import PolicyError, SolventError
 from solvent.model import instances
 from solvent.model.budget import Limits, resolve
@@ -63,7 +64,7 @@ def both_ways(policy, step, queries, n_tracked):
     return many
 
 
-@settings(max_examples=120, deadline=None)
+@draws(120)
 @given(tables())
 def test_equal_lookups(case):
     model, n_tracked, layers, order, queries = case
@@ -81,7 +82,7 @@ def test_equal_lookups(case):
     }
 
 
-@settings(max_examples=100, deadline=None)
+@draws(100)
 @given(tables(), st.integers(0, 10**6))
 def test_settled_lookups(case, seed):
     model, n_tracked, layers, order, queries = case
@@ -112,7 +113,7 @@ def test_settled_lookups(case, seed):
     assert sum(None in d.spent.values() for d in policy) == sum(None in k[1] for layer in oracle for k in layer)
 
 
-@settings(max_examples=100, deadline=None)
+@draws(100)
 @given(tables(), st.sampled_from(["at_most", "at_least"]), st.lists(st.integers(-6, 6), min_size=1))
 def test_nearest_lookups(case, lookup, amounts):
     model, _, layers, _, _ = case

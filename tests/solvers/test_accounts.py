@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 import catalog
@@ -17,6 +17,7 @@ import oracle
 import promises
 import solvent
 import strategies
+from effort import draws
 from solvent.errors import ModelError
 from solvent.model.budget import resolve
 from solvent.solvers import registry
@@ -89,7 +90,7 @@ def check_exact(tiny: Tiny) -> Counter[str]:
 
 
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=20)
+@draws(20)
 @given(data=st.data())
 def test_brute_force_agrees_with_itself(features, data):
     tiny = data.draw(strategies.problems(features=features, max_resources=2, max_horizon=3))
@@ -99,21 +100,21 @@ def test_brute_force_agrees_with_itself(features, data):
 
 
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=25)
+@draws(25)
 @given(data=st.data())
 def test_every_method(features, data):
     check_exact(data.draw(strategies.problems(features=features, max_resources=2)))
 
 
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=25)
+@draws(25)
 @given(data=st.data())
 def test_every_method_on_one_side(features, data):
     check_exact(data.draw(strategies.one_sided_problems(features=features)))
 
 
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=25)
+@draws(25)
 @given(data=st.data())
 def test_every_method_without_chance(features, data):
     check_exact(data.draw(strategies.one_sided_problems(features=features, certain=True)))
@@ -122,7 +123,7 @@ def test_every_method_without_chance(features, data):
 @pytest.mark.parametrize("strict", [False, True], ids=["relaxed", "strict"])
 @pytest.mark.parametrize("approximation", ["additive", "relative"])
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=10)
+@draws(10)
 @given(data=st.data())
 def test_rounded_costs(features, approximation, strict, data):
     tiny = data.draw(strategies.problems(features=features, max_resources=2))
@@ -151,7 +152,7 @@ def test_rounded_costs(features, approximation, strict, data):
 
 
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=10)
+@draws(10)
 @given(data=st.data())
 def test_gap(features, data):
     tiny = data.draw(strategies.problems(features=features, max_resources=2))
@@ -172,7 +173,7 @@ def test_gap(features, data):
 
 
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=10)
+@draws(10)
 @given(data=st.data())
 def test_episodes_end_in_goals_within_limits(features, data):
     tiny = data.draw(strategies.problems(features=features, max_resources=2))
@@ -210,7 +211,7 @@ def _costs(tiny: Tiny, step: int, state: Any, action: Any, choice: int) -> dict[
 
 @pytest.mark.parametrize("prune", [True, False], ids=["pruned", "plain"])
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=10)
+@draws(10)
 @given(data=st.data())
 def test_augmented_models(features, prune, data):
     from fuzz.oracles import backward_value
@@ -224,7 +225,7 @@ def test_augmented_models(features, prune, data):
 
 
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=10)
+@draws(10)
 @given(data=st.data())
 def test_curves_over_budgets(features, data):
     """The value at each tank size is that of a solve at that size."""
@@ -244,7 +245,7 @@ def test_curves_over_budgets(features, data):
 
 
 @pytest.mark.parametrize("features", SETS)
-@settings(max_examples=10)
+@draws(10)
 @given(data=st.data())
 def test_curves_over_what_remains(features, data):
     """The value of each amount that remains of a limit is that of a solve that begins with the rest spent."""

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_methods import run
 
+import effort
 import oracle
 import solvent
 from catalog import CASES
+from effort import draws, seeds
 from solvent import CMDP, ModelError, Status
 from solvent.model import instances
 from solvent.solvers.accuracy import Extremes, Followed, Rounding
@@ -66,7 +68,7 @@ def test_bounds_of_frontiers_and_gaps_enclose_the_optimum_exactly(tiny: Tiny, ga
             assert Fraction(solution.value_lower) <= exact <= Fraction(solution.value_upper)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 @pytest.mark.parametrize("enormous", [-1e12, -1e290])
 def test_a_row_that_is_never_taken_changes_nothing(seed: int, enormous: float) -> None:
     """Tolerances scale with what is attained, not with the largest reward in the model."""
@@ -163,13 +165,13 @@ def test_sums_that_are_exact_have_no_error() -> None:
 def test_the_curve_states_its_error() -> None:
     model = instances.fuel_grid(3)
     curve = solvent.frontier(model)
-    for budget in curve.budgets:
+    for budget in curve.budgets if effort.everything else curve.budgets[::4]:
         exact = oracle.optimum(model, budget)
         assert abs(Fraction(curve.value(budget)) - exact) <= Fraction(curve.error)
     assert 0 < curve.error <= 1e-9 * curve.values[-1]
 
 
-@settings(max_examples=30)
+@draws(30)
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=8), st.integers(1, 6))
 def test_the_formula_against_sums_in_fractions(rewards: list[float], n: int) -> None:
     """One row per step whose outcomes all lead on: the true value is within the error of the computed one."""

@@ -7,11 +7,12 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvent
 from catalog import CASES, Case
+from effort import draws, seeds
 from oracle import optimum
 from promises import NOISE, check_worst
 from solvent import Budget, ModelError, Status, instances
@@ -68,14 +69,14 @@ def test_promises_on_the_catalog(case: Case, method: str) -> None:
 
 
 @given(problems(min_resources=1, max_resources=2), st.sampled_from(EPSILONS), st.booleans())
-@settings(max_examples=250, deadline=None)
+@draws(250)
 def test_additive_promises(tiny: Tiny, epsilon: Fraction, prune: bool) -> None:
     exact = float(optimum(tiny.model, tiny.budget))
     check_all(tiny.model, tiny.budget, exact, "additive", epsilon, prune=prune)
 
 
 @given(problems(min_resources=1, max_resources=2), st.sampled_from(EPSILONS))
-@settings(max_examples=250, deadline=None)
+@draws(250)
 def test_relative_promises(tiny: Tiny, epsilon: Fraction) -> None:
     limits = resolve(tiny.model, tiny.budget)
     if any(0 in limits.distinct(d) for d in range(len(limits.resources))):
@@ -84,7 +85,7 @@ def test_relative_promises(tiny: Tiny, epsilon: Fraction) -> None:
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["1/5", "1", "4"]))
-@settings(max_examples=60, deadline=None)
+@draws(60)
 def test_promises_on_real_costs(seed: int, epsilon: str) -> None:
     model = instances.random(
         3, 2, horizon=5, resources=1 + seed % 2, real_costs=True, cost_range=(-1 - seed % 3, 3), budget=4, seed=seed
@@ -95,7 +96,7 @@ def test_promises_on_real_costs(seed: int, epsilon: str) -> None:
 
 
 @given(problems(min_resources=1, max_resources=2), st.sampled_from(EPSILONS))
-@settings(max_examples=100, deadline=None)
+@draws(100)
 def test_rounding_up_is_never_worse_than_the_smaller_budget(tiny: Tiny, epsilon: Fraction) -> None:
     limits = resolve(tiny.model, tiny.budget)
     lengths = additive_lengths((epsilon,) * len(limits.resources), limits, tiny.model.horizon)
@@ -140,7 +141,7 @@ def test_a_smaller_budget_can_win_as_its_length_is_finer() -> None:
     assert solution.message == "feasible: never over budget, found with a smaller budget"
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_the_better_scheme_is_returned_and_named(seed: int) -> None:
     model = instances.paper(8, seed=seed, budget=1)
     epsilon = Fraction(1, 2)

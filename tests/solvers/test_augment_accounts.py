@@ -9,6 +9,7 @@ import pytest
 
 import solvent
 from accounts import FEATURES, Case, random_case
+from effort import seeds
 from solvent.errors import ModelError, PolicyError
 from solvent.model.cmdp import CMDP
 from solvent.solvers.augmentation.mdp import AugmentedMDP
@@ -64,7 +65,7 @@ def check(case: Case, prune: bool) -> bool:
 
 @pytest.mark.parametrize("prune", [True, False])
 @pytest.mark.parametrize(("n_resources", "lower"), SIZES)
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(25))
 def test_values_are_as_defined(seed: int, n_resources: int, lower: bool, prune: bool) -> None:
     check(random_case(seed, n_resources=n_resources, lower=lower), prune)
 
@@ -75,7 +76,7 @@ def test_one_feature_at_a_time(feature: str) -> None:
     assert 5 < feasible < 40
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_the_export_to_gymnasium(seed: int) -> None:
     case = random_case(seed)
     mdp = solvent.augment(case.model, case.budget, spent=case.spent, prune=seed % 2 == 0)
@@ -92,7 +93,7 @@ def test_the_export_to_gymnasium(seed: int) -> None:
     assert start_value(mdp, value) == pytest.approx(case.optimum, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_the_export_to_quantecon(seed: int) -> None:
     markov = pytest.importorskip("quantecon.markov")
     case = random_case(seed)
@@ -104,7 +105,7 @@ def test_the_export_to_quantecon(seed: int) -> None:
         assert solvent.verify(case.model, policy, case.budget, spent=case.spent).value == pytest.approx(case.optimum)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_the_stationary_form(seed: int) -> None:
     case = random_case(seed, ["saturation", "spent", "start"], terminal=seed % 2 == 0)
     budget = {"r0": 2}

@@ -7,11 +7,12 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvent
 from catalog import CASES, Case
+from effort import draws, seeds
 from oracle import optimum
 from solvent import ModelError, Status, instances
 from solvent.core.limits import ResourceMonitor
@@ -71,13 +72,13 @@ def test_the_catalog_in_rounds(case: Case) -> None:
 
 
 @given(problems(min_resources=1, max_resources=2), st.sampled_from([0.0, 0.01, 0.5]))
-@settings(max_examples=100, deadline=None)
+@draws(100)
 def test_random_problems(tiny: Tiny, gap: float) -> None:
     check(tiny.model, tiny.budget, float(optimum(tiny.model, tiny.budget)), gap)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.2, 0.01]))
-@settings(max_examples=40, deadline=None)
+@draws(40)
 def test_real_costs_by_lengths(seed: int, gap: float) -> None:
     n_resources = 1 + seed % 2
     model = instances.random(
@@ -92,7 +93,7 @@ def test_real_costs_by_lengths(seed: int, gap: float) -> None:
 
 
 @given(one_sided_problems(rest=True), st.sampled_from([0.3, 0.02, 0.0]))
-@settings(max_examples=60, deadline=None)
+@draws(60)
 def test_by_resolution(tiny: Tiny, gap: float) -> None:
     problem = Problem.exact(tiny.model, resolve(tiny.model, tiny.budget))
     exact = float(optimum(tiny.model, tiny.budget))
@@ -236,7 +237,7 @@ def test_a_gap_chooses_its_own_method() -> None:
         solve(instances.paper(3), 1, gap=0.1, method="frontier")
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_what_a_coarser_round_proved_prunes_the_next(seed: int) -> None:
     model = instances.random(
         5, 3, horizon=6, resources=2, real_costs=True, cost_range=(-1, 3), budget=11 + seed % 4, seed=seed

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 import solvent
 from densities import Dense, dense_problems, enclosure
+from effort import draws
 from promises import NOISE, check_worst
 from solvent import CMDP, Budget, ModelError, Status
 from solvent.model.budget import resolve
@@ -23,7 +24,6 @@ from solvent.solvers.solve import solve
 from solvent.solvers.transforms.rounding import project
 
 EPSILONS = [Fraction(1, 2), Fraction(1), Fraction(3)]
-slowly = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def solve_both(model: CMDP, budget: Any, method: str, epsilon: Fraction, **options: Any) -> tuple[Any, Any]:
@@ -42,13 +42,13 @@ def solve_both(model: CMDP, budget: Any, method: str, epsilon: Fraction, **optio
 
 
 @given(dense_problems, st.sampled_from(EPSILONS), st.booleans())
-@settings(slowly, max_examples=200)
+@draws(200)
 def test_additive_promises(problem: Dense, epsilon: Fraction, prune: bool) -> None:
     solve_both(problem.model(), problem.budget, "additive", epsilon, prune=prune)
 
 
 @given(dense_problems, st.sampled_from(EPSILONS))
-@settings(slowly, max_examples=60)
+@draws(60)
 def test_relative_promises(problem: Dense, epsilon: Fraction) -> None:
     model = problem.model()
     limits = resolve(model, problem.budget)
@@ -58,7 +58,7 @@ def test_relative_promises(problem: Dense, epsilon: Fraction) -> None:
 
 
 @given(dense_problems, st.sampled_from([Fraction(1, 4), Fraction(1), Fraction(3)]))
-@settings(slowly, max_examples=120)
+@draws(120)
 def test_the_optimum_is_where_a_hand_made_enclosure_says(problem: Dense, epsilon: Fraction) -> None:
     model = problem.model()
     lower, upper = enclosure(problem, resolve(model, problem.budget))

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvent
 from discounted_models import discounted, tail_sums, walk
+from effort import draws
 from solvent import CMDP, Budget, BudgetError, DiscountedCMDP, DiscountedPolicy, ModelError, Status
 from solvent.solvers.finite import Request
 from solvent.solvers.transforms.base import Transform
@@ -67,7 +68,7 @@ def reference(model: DiscountedCMDP, budget: dict[str, Any]) -> tuple[float, flo
 
 
 @given(problems(), st.booleans(), st.sampled_from(["auto", "reduction"]), st.integers(0, 1000))
-@settings(max_examples=60)
+@draws(60)
 def test_the_guarantee_holds_for_ever(
     problem: tuple[DiscountedCMDP, dict[str, Any], Fraction], strict: bool, method: str, seed: int
 ) -> None:
@@ -114,7 +115,7 @@ def test_the_guarantee_holds_for_ever(
 
 
 @given(discounted(discounts=("1/2", "3/4"), rest=False), st.sampled_from(["upper", "lower", "both"]))
-@settings(max_examples=40)
+@draws(40)
 def test_rules_for_ever_say_what_they_can_spend(model: DiscountedCMDP, sides: str) -> None:
     upper, lower = (Fraction(1) if sides != "lower" else None), (Fraction(-1) if sides != "upper" else None)
     for rule in make_rules(model, dict.fromkeys(model.resources, (upper, lower))).rules:
@@ -132,7 +133,7 @@ def test_rules_for_ever_say_what_they_can_spend(model: DiscountedCMDP, sides: st
 
 
 @given(discounted(rest=False))
-@settings(max_examples=40)
+@draws(40)
 def test_the_first_rule_earns_most(model: DiscountedCMDP) -> None:
     rules = make_rules(model, dict.fromkeys(model.resources, (Fraction(1), None)))
     value = np.zeros(model.n_states)
@@ -431,7 +432,7 @@ def test_what_the_tail_leaves_is_for_rounding() -> None:
 
 
 @given(problems())
-@settings(max_examples=40)
+@draws(40)
 def test_the_transform_leads_to_a_finite_model_and_back(
     problem: tuple[DiscountedCMDP, dict[str, Any], Fraction],
 ) -> None:

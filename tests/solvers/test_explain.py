@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import solvent
+from effort import seeds
 from solvent.model import instances
 from solvent.model.budget import resolve
 from solvent.solvers.explain import infeasible_history
@@ -274,7 +275,7 @@ def check_cause(case: Case, step: int, spent: Any, row: Any, cause: Any) -> None
     check_history(case, (step + 1, cause.next_state, then), cause.history)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_explanations_are_those_of_brute_force(seed: int) -> None:
     case = random_case(seed)
     solution = solvent.solve(case.model, case.budget, spent=case.initial)
@@ -308,7 +309,7 @@ def test_explanations_are_those_of_brute_force(seed: int) -> None:
         assert len(found.to_dict()["options"]) == len(found.options)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_the_history_of_an_infeasible_problem_is_real(seed: int) -> None:
     case = random_case(seed)
     starts = case.model.start if isinstance(case.model.start, dict) else [case.model.start]
@@ -458,5 +459,5 @@ def test_frames():
 
 def test_frames_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(solvent.SolventError, match="to_frame: expected pandas, found no such package"):
+    with pytest.raises(solvent.SolventError, match=r"expected pandas, found no such package; .*'solvent\[pandas\]'"):
         solvent.solve(robot()).explain(0, "dock").to_frame()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import solvent
+from effort import seeds
 from solvent.core.limits import ResourceMonitor
 from solvent.model import instances
 from solvent.model.budget import resolve
@@ -40,7 +41,7 @@ def random_model(rng: np.random.Generator) -> solvent.CMDP:
     return b.build()
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds(150))
 def test_bounds_without_following_hold(seed: int) -> None:
     model = random_model(np.random.default_rng(seed))
     problem = Problem.exact(model, resolve(model, None))
@@ -74,7 +75,7 @@ def check_same(one: following.Following, other: following.Following) -> None:
 
 
 @pytest.mark.parametrize("arrays", [False, True])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_all_ways_of_following_agree(seed: int, arrays: bool) -> None:
     """Point by point, with tables for exact and for rounded costs, and with a hash table."""
     rng = np.random.default_rng(seed)
@@ -97,7 +98,7 @@ def test_all_ways_of_following_agree(seed: int, arrays: bool) -> None:
             check_same(followed(found, problem, truth, following.follow_points), hashed)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_a_resource_that_saturates_is_followed_alike(seed: int) -> None:
     rng = np.random.default_rng(seed)
     tank = solvent.Resource("x", floor=0)

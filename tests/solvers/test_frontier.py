@@ -10,13 +10,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 from test_methods import check, run
 
 import catalog
 import oracle
 import strategies
+from effort import draws, seeds
 from solvent.core.limits import ResourceMonitor
 from solvent.core.progress import CallbackProgress
 from solvent.errors import ModelError
@@ -51,7 +52,7 @@ def one_state(horizon, *actions):
 
 def test_it_refuses_lower_and_upper_limits():
     model = catalog.tenths(3, 1, None)
-    with pytest.raises(ModelError, match=r"both lower and upper limits of money.*use method=.reduction."):
+    with pytest.raises(ModelError, match=r"both lower and upper limits of money.*use method=.auto."):
         solve(model, Budget(upper=3, lower=0), method="frontier")
     with pytest.raises(ModelError, match="limits on one side"):
         solve(model, Budget(upper=[3, None, None], lower=[None, None, 0]), method="frontier")
@@ -82,7 +83,7 @@ def test_auto_takes_what_fits():
 
 
 @given(strategies.models(min_resources=1, max_resources=1), st.data())
-@settings(max_examples=60)
+@draws(60)
 def test_lower_limits_are_upper_limits_of_the_mirrored_problem(model, data):
     lower = data.draw(st.one_of(strategies.side(model.horizon), strategies.limits))
     upper = [None if x is None else -x for x in lower] if isinstance(lower, list) else -lower
@@ -100,7 +101,7 @@ def test_lower_limits_are_upper_limits_of_the_mirrored_problem(model, data):
 @pytest.mark.parametrize("kind", ["number", "upper", "lower", "final", "final_lower"])
 def test_each_kind_of_limit(kind, method):
     @given(strategies.one_sided_problems(kind))
-    @settings(max_examples=25)
+    @draws(25)
     def agree(tiny):
         check(tiny.model, tiny.budget, run(method, tiny.model, tiny.budget), oracle.optimum(tiny.model, tiny.budget))
 
@@ -271,7 +272,7 @@ def random_grid(rng, horizon=9):
     return b.build()
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", seeds(120))
 def test_arrays_leave_out_nothing_that_changes(seed, monkeypatch):
     """Amounts beyond the last change, states whose values repeat, and reads beyond an array, against brute force."""
     model = random_grid(np.random.default_rng(seed))
@@ -316,7 +317,7 @@ def test_a_row_that_only_one_of_two_steps_can_afford():
 
 
 @pytest.mark.parametrize("meet_from", [0, 1, 3])
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", seeds(80))
 def test_amounts_that_are_enumerated_forward_have_their_values(seed, meet_from, monkeypatch):
     """Points meet enumerated amounts at any step; the policy attains the value and its worst case is exact."""
     monkeypatch.setattr(points, "MEET_FROM", meet_from)

@@ -8,10 +8,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 from test_methods import close
 
+from effort import draws, seeds
 from solvent.core.limits import ResourceMonitor
 from solvent.model import instances
 from solvent.model.budget import Budget, resolve
@@ -82,7 +83,7 @@ def best_of_all(model, budget):
 
 
 @given(knapsacks(), st.sampled_from([4, 16, 1 << 13]))
-@settings(max_examples=600, deadline=None)
+@draws(600)
 def test_the_best_of_all_choices(problem, room):
     model, budget = problem
     known = best_of_all(model, budget)
@@ -108,7 +109,7 @@ def test_the_best_of_all_choices(problem, room):
 
 
 @given(knapsacks(), st.sampled_from([4, 1 << 13]), st.booleans())
-@settings(max_examples=300, deadline=None)
+@draws(300)
 def test_what_is_proved_about_a_choice(problem, room, halted):
     """The kernel's bounds hold also where it has no room for all combinations or is stopped."""
     model, budget = problem
@@ -134,7 +135,7 @@ def test_what_is_proved_about_a_choice(problem, room, halted):
     assert known <= value + (tolerance if result == kernels.BEST else above + tolerance) + noise
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_larger_problems_as_frontiers(seed):
     rng = np.random.default_rng(seed)
     horizon, kind = int(rng.integers(20, 60)), seed % 4

@@ -7,12 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 from test_methods import check, close
 
 import oracle
 import strategies
+from effort import draws, seeds
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import ModelError
 from solvent.model import instances
@@ -38,7 +39,7 @@ def certain_model(seed: int, *, n_states: int = 6, horizon: int = 12, real: bool
 
 
 @given(strategies.one_sided_problems(certain=True), st.sampled_from([1, 2, 64]), st.sampled_from([1, 16]))
-@settings(max_examples=300)
+@draws(300)
 def test_random_problems_with_any_number_of_labels(tiny, width, prices):
     value = oracle.optimum(tiny.model, tiny.budget)
     event("infeasible" if value == -math.inf else "feasible")
@@ -49,7 +50,7 @@ def test_random_problems_with_any_number_of_labels(tiny, width, prices):
         check(tiny.model, tiny.budget, solve(tiny.model, tiny.budget, method="labels"), value)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_the_same_as_frontiers_on_larger_models(seed):
     model = certain_model(seed, real=seed % 2 == 0)
     for budget in (1, 3, Budget.final(2), Budget(upper=[4, None] * 6), Budget(lower=[-6] * 12)):
@@ -75,7 +76,7 @@ def test_the_papers_family_with_few_labels():
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=60)
+@draws(60)
 def test_bounds_hold_at_every_price(seed):
     """The bound of a price at a (step, state) with some amount left is at least what can be earned from there."""
     model = certain_model(seed, n_states=4, horizon=5, real=False)
@@ -131,7 +132,7 @@ def test_room_for_labels_grows():
 
 
 def test_it_refuses_chance():
-    expected = r'method="labels": expected a model without randomness, found 6 outcomes of .*frontier'
+    expected = r'method="labels": expected a model without randomness, found 6 outcomes of .*; use method="auto"'
     with pytest.raises(ModelError, match=expected):
         solve(instances.fuel_grid(3), method="labels")
 
@@ -155,7 +156,7 @@ def test_limits_of_time_and_memory():
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=40)
+@draws(40)
 def test_bounds_of_a_stopped_search_hold(seed):
     model = certain_model(seed)
     known = solve(model, 3, method="frontier")

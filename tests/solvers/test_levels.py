@@ -459,8 +459,8 @@ def test_free_loops_of_chance_take_no_time() -> None:
 
 
 def test_time_limits() -> None:
-    with pytest.raises(solvent.LimitError, match=r"the levels were not finished: the time limit of 0\.2 s was reached"):
-        solvent.reach_levels(creeping(), ["end"], capacity=10**8, time_limit=0.2)
+    with pytest.raises(solvent.LimitError, match=r"the levels were not finished: the time limit of 0\.1 s was reached"):
+        solvent.reach_levels(creeping(), ["end"], capacity=10**9, time_limit=0.1)
 
 
 def test_memory_limits_and_progress() -> None:
@@ -573,9 +573,7 @@ def test_levels_of_several_first_states() -> None:
 def test_a_ceiling_is_refused() -> None:
     b = CMDP.builder(horizon=1, start="a", resources=[solvent.Resource("battery", floor=0, ceiling=9)])
     b.add("a", "rest", outcomes=[(1, "a", 0)])
-    with pytest.raises(
-        ModelError, match=r"model: expected no ceiling of 'battery', .*, found Resource\('battery', floor=0"
-    ):
+    with pytest.raises(ModelError, match=r"model: expected no ceiling of 'battery', .*, found 'battery' with floor 0"):
         solvent.survival_levels(b.build(), capacity=9)
 
 

@@ -8,13 +8,14 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from test_methods import run
 
 import catalog
 import oracle
 import solvent
 import strategies
+from effort import draws
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory
 from solvent.errors import BudgetError, ModelError, SolventError
 from solvent.model import instances
@@ -55,7 +56,7 @@ def test_the_bound_holds(name, limit):
 
 
 @given(strategies.problems())
-@settings(max_examples=30)
+@draws(30)
 def test_the_bound_holds_on_random_problems(tiny):
     solution = solve(tiny.model, tiny.budget, time_limit=1e-9)
     if solution.status == "limit":

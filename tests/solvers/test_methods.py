@@ -12,6 +12,7 @@ import catalog
 import oracle
 import strategies
 from catalog import CASES, INFEASIBLE, run
+from effort import draws
 from solvent.errors import SolventError
 from solvent.model.budget import resolve
 from solvent.solvers.solve import solve
@@ -113,7 +114,7 @@ def test_a_penalty_is_no_substitute_for_minus_infinity():
 
 
 @given(strategies.problems())
-@settings(max_examples=150)
+@draws(150)
 def test_random_problems(tiny):
     value = oracle.optimum(tiny.model, tiny.budget)
     event("infeasible" if value == INFEASIBLE else "feasible")
@@ -123,7 +124,7 @@ def test_random_problems(tiny):
 
 
 @given(strategies.one_sided_problems())
-@settings(max_examples=150)
+@draws(150)
 def test_random_problems_of_one_resource(tiny):
     value = oracle.optimum(tiny.model, tiny.budget)
     event("infeasible" if value == INFEASIBLE else "feasible")
@@ -133,7 +134,7 @@ def test_random_problems_of_one_resource(tiny):
 
 
 @given(strategies.problems(max_horizon=3))
-@settings(max_examples=60)
+@draws(60)
 def test_nodes_are_enough(tiny):
     """What happened before a node does not matter (`lem: value`): the optimum over all histories is the same."""
     value = oracle.optimum_over_histories(tiny.model, tiny.budget)

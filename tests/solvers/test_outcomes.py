@@ -10,6 +10,7 @@ import pytest
 
 import oracle
 import solvent
+from effort import seeds
 from solvent import CMDP
 from solvent.model.budget import resolve
 from solvent.solvers.outcomes.merging import merge_twins
@@ -72,7 +73,7 @@ def test_models_without_twins_stay_as_they_are() -> None:
     assert problem.model is model
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_repeated_and_scrambled_products_against_brute_force(seed: int) -> None:
     rng = random.Random(seed)
     n_states, n_costs = rng.randint(2, 4), rng.randint(2, 4)

@@ -9,13 +9,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_methods import run
 
 import catalog
 import oracle
 import strategies
+from effort import draws, seeds
 from solvent.model import instances
 from solvent.solvers.solve import solve
 
@@ -55,7 +56,7 @@ def test_the_optimum_remembers():
 
 
 @given(strategies.problems(), st.sampled_from([1e-9, 1e-3, 1.0]), st.data())
-@settings(max_examples=60)
+@draws(60)
 def test_the_optimum_is_continuous_in_the_rewards(tiny, size, data):
     """The first half of Proposition 2 (`prop: cost-sensitivity`), with its constant: H times the change."""
     model = tiny.model
@@ -104,7 +105,7 @@ def random_knapsack(seed):
 
 
 @METHODS
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_knapsacks(seed, method):
     """Theorem 1 (`thm: np-hardness`): one state, two actions, integers; the optimum is the knapsack's."""
     values, weights, capacity = random_knapsack(seed)
@@ -112,7 +113,7 @@ def test_knapsacks(seed, method):
     assert run(method, model).value == knapsack_by_table(values, weights, capacity)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_knapsacks_agree_with_an_independent_solver(seed):
     module = pytest.importorskip("ortools.algorithms.python.knapsack_solver")
     kind = module.SolverType.KNAPSACK_MULTIDIMENSION_BRANCH_AND_BOUND_SOLVER
@@ -147,7 +148,7 @@ def random_numbers(seed):
 
 
 @pytest.mark.parametrize("method", ["reduction", "hash", "plain", "auto"])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_partitions(seed, method):
     """Theorem 2 (`thm: approx-hard`): with two resources, to be feasible at all is to solve a partition problem."""
     numbers = random_numbers(seed)
@@ -163,7 +164,7 @@ def test_random_partitions_are_of_both_kinds():
 
 
 @METHODS
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_knapsacks_of_negative_weight(seed, method):
     """The construction of Proposition 5 (`prop: relax-hard`): 1 if the numbers can be halved, 0 if not."""
     numbers = random_numbers(seed)

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from effort import draws, seeds
 from solvent import CMDP, Budget, ModelError, distribution, instances
 from solvent.core.exact import MAX_TICKS
 from solvent.core.limits import LimitReached, ResourceMonitor
@@ -41,7 +42,7 @@ hard = st.one_of(
 ).map(Fraction)
 
 
-@settings(max_examples=100)
+@draws(100)
 @given(
     st.lists(st.lists(hard, min_size=1, max_size=3, unique=True), min_size=1, max_size=3),
     st.sampled_from(["upper", "lower", "both"]),
@@ -134,7 +135,7 @@ def test_a_coarse_unit_is_kept() -> None:
     assert problem.lattice.upper_HD.ravel().tolist() == [3, 3]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_the_finest_lengths_fit_and_no_finer_do(seed: int) -> None:
     """With continuous costs, too, whose lowest bin lies far below everything."""
     rng = np.random.default_rng(seed)

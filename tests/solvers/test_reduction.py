@@ -9,12 +9,13 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import catalog
 import oracle
 import strategies
+from effort import draws
 from solvent.core import threads
 from solvent.core.jit import KERNELS, compiled_kernels
 from solvent.core.limits import ResourceMonitor
@@ -83,7 +84,7 @@ def diversity(layers):
 
 
 @given(strategies.problems(terminals=False))
-@settings(max_examples=100)
+@draws(100)
 def test_layers_are_the_papers(tiny):
     expected = paper_layers(tiny.model, tiny.budget)[: tiny.model.horizon]
     solution = solve(tiny.model, tiny.budget, method="reduction", prune=False)
@@ -93,7 +94,7 @@ def test_layers_are_the_papers(tiny):
 
 
 @given(strategies.problems("number", min_resources=1))
-@settings(max_examples=50)
+@draws(50)
 def test_layers_are_the_papers_where_episodes_may_end(tiny):
     expected = paper_layers(tiny.model, tiny.budget)[: tiny.model.horizon]
     assert found_layers(tiny.model, tiny.budget) == expected
@@ -116,7 +117,7 @@ def test_cost_diversity_counts_amounts_after_the_last_step():
 
 
 @given(strategies.models(min_resources=1, rest=True, terminals=False), st.data())
-@settings(max_examples=60)
+@draws(60)
 def test_layers_are_what_feasible_policies_reach_if_resting_is_free(model, data):
     """The equality of Lemma 2 (`lem: feasibility`), for budgets that resting from the start keeps."""
     limits = st.sampled_from([limit for limit in strategies.LIMITS if limit >= 0])
@@ -127,7 +128,7 @@ def test_layers_are_what_feasible_policies_reach_if_resting_is_free(model, data)
 
 
 @given(strategies.problems(terminals=False))
-@settings(max_examples=60)
+@draws(60)
 def test_layers_hold_what_feasible_policies_reach(tiny):
     """The inclusion of Lemma 2, for any limits."""
     for mine, needed in zip(
@@ -156,7 +157,7 @@ def test_diversity_is_bounded_by_precision(horizon, bits, resources):
 
 
 @given(strategies.problems())
-@settings(max_examples=60)
+@draws(60)
 def test_pruning_only_leaves_out(tiny):
     pruned = solve(tiny.model, tiny.budget, method="reduction")
     plain = solve(tiny.model, tiny.budget, method="reduction", prune=False)

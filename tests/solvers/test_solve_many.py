@@ -13,6 +13,7 @@ from enum import Enum
 import numpy as np
 import pytest
 
+import effort
 import solvent
 from solvent.errors import BudgetError, LatticeOverflowError, ModelError
 from solvent.model import instances
@@ -90,11 +91,8 @@ def test_one_budget_or_one_for_each_model():
 
 def test_options_are_those_of_solve(place):
     models = [instances.paper(15, seed=seed, budget=3) for seed in range(20)]
-    for options in (
-        {"approximation": "relative", "epsilon": 0.1, "strict": True},
-        {"method": "frontier"},
-        {"gap": 0.1},
-    ):
+    several = [{"approximation": "relative", "epsilon": 0.1, "strict": True}, {"method": "frontier"}, {"gap": 0.1}]
+    for options in several if effort.everything or place == "here" else several[:1]:  # helpers take time to start
         for model, solution in zip(models, solve_many(models, jobs=2, **options), strict=True):
             expected = solve(model, **options)
             assert (solution.status, solution.value) == (expected.status, expected.value)
@@ -147,9 +145,9 @@ def hard_model():
 
 def test_limits_are_for_each_solve(place):
     easy, hard = instances.paper(20, seed=1, budget=3), hard_model()
-    found = solve_many([easy, hard, easy], time_limit=0.4, jobs=2)
+    found = solve_many([easy, hard, easy], time_limit=1, jobs=2)
     assert [each.status.value for each in found] == ["optimal", "feasible", "optimal"]
-    assert "time limit of 0.4 s" in found[1].message
+    assert "time limit of 1 s" in found[1].message
     found = solve_many([easy, hard] * 2, memory_limit="2MB", jobs=2)
     assert [each.status.value for each in found] == ["optimal", "feasible"] * 2
     assert "memory limit of 2 MB" in found[3].message
@@ -199,7 +197,7 @@ def test_ctrl_c_ends_it_at_once(place):
             solve_many([hard] * 50, jobs=2)
     finally:
         timer.cancel()
-    assert time.perf_counter() - began < 20
+    assert time.perf_counter() - began < 60
     assert not [thread for thread in threading.enumerate() if thread.name == "solvent-helper"]
 
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 import oracle
 import solvent
 import strategies
+from effort import draws
 from solvent import Budget, BudgetError, LimitError, ModelError, SolventError, instances
 from strategies import Tiny
 
@@ -85,7 +86,7 @@ def _within(one: tuple[Fraction, ...], other: tuple[Fraction, ...]) -> bool:
     return all(a <= b for a, b in zip(one, other, strict=True))
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(data=st.data())
 def test_every_combination_of_limits(data):
     """Two or three limits that vary, a third that is fixed or not there, goals, ends, first states, amounts spent."""
@@ -110,7 +111,7 @@ def test_every_combination_of_limits(data):
         assert abs(done.value - Fraction(surface.value(least))) <= Fraction(surface.error)
 
 
-@settings(max_examples=40)
+@draws(40)
 @given(data=st.data())
 def test_every_combination_of_amounts_that_remain(data):
     """Saturating resources: the limits are fixed, and what remains of them varies."""
@@ -159,6 +160,130 @@ def _varied(tiny: Tiny, data: Any, most: Fraction | None) -> tuple[list[str], di
 
 def _others(tiny: Tiny, names: list[str]) -> dict[str, Any] | None:
     return {name: budget for name, budget in tiny.budget.items() if name not in names} or None
+
+
+@draws(60)
+@given(data=st.data())
+def test_curves_that_keep_limits_of_other_resources(data):
+    """One limit varies, limits of all kinds on other resources are kept: every budget against brute force."""
+    tiny = data.draw(
+        strategies.problems(features=PLAIN, min_resources=2, max_resources=3, terminals=data.draw(st.booleans()))
+    )
+    name = data.draw(st.sampled_from(tiny.model.resources))
+    others = {other: budget for other, budget in tiny.budget.items() if other != name}
+    most = data.draw(st.sampled_from([None, Fraction(5), Fraction(7, 3)]))
+    curve = solvent.frontier(tiny.model, name, most, budget=others, spent=tiny.spent)
+    assert isinstance(curve, solvent.Curve)
+
+    def limits(budget: Fraction) -> Any:
+        return {**others, name: budget}
+
+    check_curve(curve, lambda budget: oracle.optimum(tiny.model, limits(budget), spent=tiny.spent))
+    event("feasible" if curve.budgets else "infeasible")
+    if curve.budgets:
+        least = curve.least_budget
+        assert oracle.feasible(tiny.model, limits(least), spent=tiny.spent)
+        assert not oracle.feasible(tiny.model, limits(least - Fraction(1, 1000)), spent=tiny.spent)
+    for budget in curve.budgets[:3]:
+        done = oracle.walk(tiny.model, limits(budget), curve.policy(budget).action, spent=tiny.spent)
+        assert (done.stuck, done.broken, done.strayed) == ([], [], [])
+        assert abs(done.value - Fraction(curve.value(budget))) <= Fraction(curve.error)
+
+
+@draws(40)
+@given(data=st.data())
+def test_curves_of_what_remains_that_keep_limits_of_other_resources(data):
+    """What remains of one limit varies, also of a resource that saturates, and limits of others are kept."""
+    tiny = data.draw(strategies.problems(features=(*PLAIN, "floor"), min_resources=2, max_resources=3))
+    name = data.draw(st.sampled_from(tiny.model.resources))
+    limit, resource = data.draw(strategies.limits), tiny.model.resource(name)
+    budget = {**tiny.budget, name: limit}
+    others = {other: amount for other, amount in (tiny.spent or {}).items() if other != name}
+    if resource.floor is not None and limit < resource.floor:
+        with pytest.raises(ModelError, match="at least its floor"):
+            solvent.frontier(tiny.model, name, vary="remaining", budget=budget, spent=others)
+        return
+    curve = solvent.frontier(tiny.model, name, vary="remaining", budget=budget, spent=others)
+    event("kept" if curve.fixed_limits else "no other limits")
+
+    def best_at(remaining: Fraction) -> Any:
+        return oracle.optimum(tiny.model, budget, spent={**others, name: limit - remaining})
+
+    check_curve(curve, best_at)
+    for remaining in curve.budgets[:2]:
+        spent = {**others, name: limit - remaining}
+        done = oracle.walk(tiny.model, budget, curve.policy(remaining).action, spent=spent)
+        assert (done.stuck, done.broken, done.strayed) == ([], [], [])
+
+
+def check_curve(curve: solvent.Curve, best_at: Any) -> None:
+    """Compare a curve with optima in Fractions at, between, below and beyond the budgets at which it rises."""
+    assert list(curve.values) == sorted(set(curve.values))
+    picked = [*curve.budgets[:3], *curve.budgets[-2:], Fraction(0), curve.max_budget]
+    budgets = {budget + move for budget in picked for move in (0, Fraction(-1, 1000), Fraction(1, 7))}
+    for budget in sorted(budgets):
+        if (curve.vary == "remaining" and budget < 0) or (budget > curve.max_budget and not curve.flat_beyond):
+            continue
+        value, best = curve.value(budget), best_at(budget)
+        if best == oracle.INFEASIBLE:
+            assert value == -INFINITY, budget
+        else:
+            assert abs(Fraction(value) - best) <= Fraction(curve.error), budget
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_curve_agrees_with_a_solve_for_each_budget(seed):
+    """The model's own limit on the other resource is kept without being named."""
+    model = instances.random(
+        3, 2, horizon=4, resources=2, cost_range=(-1, 3), cost_unit=("1/3", "0.1")[seed % 2], seed=seed, budget=1
+    )
+    curve = solvent.frontier(model, "r0")
+    assert curve.fixed_limits == {"r1": Budget(1)}
+    for budget in [*curve.budgets, Fraction(-1), Fraction(1, 2), Fraction(100)]:
+        solution = solvent.solve(model, {"r0": budget, "r1": 1}, method="reduction")
+        if solution.status == "infeasible":
+            assert curve.value(budget) == -INFINITY
+        else:
+            assert solution.value_lower - curve.error <= curve.value(budget) <= solution.value_upper + curve.error
+            assert solvent.verify(model, curve.policy(budget), {"r0": budget, "r1": 1}).feasible
+
+
+def test_a_curve_with_other_limits_has_all_that_curves_have():
+    model = van({"fuel": 6, "wear": 3, "hours": 6})
+    curve = solvent.frontier(model, "fuel")
+    surface = solvent.frontier(model, ["fuel", "wear"])
+    assert curve.fixed_limits == {"wear": Budget(3), "hours": Budget(6)}
+    assert (curve.max_budget, curve.flat_beyond, curve.ignored_limits) == (12, True, ())
+    for fuel in range(14):
+        assert curve.value(fuel) == surface.value([fuel, 3])
+    assert curve.marginal(2) == curve.value(3) - curve.value(2)
+    assert curve.plot(budget=3).get_title(loc="left") == "with wear at most 3, hours at most 6"
+    copy = pickle.loads(pickle.dumps(curve))
+    assert (copy.budgets, copy.value(5), copy.policy(5)) == (curve.budgets, curve.value(5), curve.policy(5))
+    ignoring = solvent.frontier(model, "fuel", ignore_limits=True)
+    assert (ignoring.fixed_limits, ignoring.ignored_limits) == ({}, ("wear: at most 3", "hours: at most 6"))
+    assert ignoring.value(12) > curve.value(12)
+    for budget in ({"wear": 9}, {"wear": 9, "hours": 6}):
+        assert solvent.frontier(model, "fuel", budget=budget).value(6) == surface.value([6, 9])
+    left = solvent.frontier(model, "fuel", vary="remaining", budget=6, spent={"hours": 1})
+    assert left.value(4) == pytest.approx(solvent.solve(model, spent={"fuel": 2, "hours": 1}).value)
+    kept = solvent.frontier(model, "fuel", budget={"wear": 9}, ignore_limits=True)
+    assert (kept.fixed_limits, kept.ignored_limits) == ({"wear": Budget(9)}, ("hours: at most 6",))
+
+
+def test_resources_that_are_not_named_have_the_limits_of_the_model():
+    model = van({"fuel": 6, "wear": 3, "hours": 6})
+    surface = solvent.frontier(model, ["hours", "fuel"], vary="remaining", budget={"fuel": 7})
+    assert surface.fixed_limits == {"wear": Budget(3)}
+    spent = {"fuel": 4, "hours": 1}
+    best = solvent.solve(model, {"fuel": 7, "wear": 3, "hours": 6}, spent=spent)
+    assert surface.value({"fuel": 3, "hours": 5}) == pytest.approx(best.value)
+    b = solvent.CMDP.builder(horizon=2, start=0, resources=["a", "b", "c", "d"], budget=dict.fromkeys("abcd", 1))
+    b.add(0, "go", reward=1, outcomes=[(1, 0, [1, 1, 1, 1])])
+    b.add(0, "rest", outcomes=[(1, 0, [0, 0, 0, 0])])
+    surface = solvent.frontier(b.build(), ["a", "b"], budget={"c": 5})
+    assert surface.fixed_limits == {"c": Budget(5), "d": Budget(1)}
+    assert surface.value([2, 2]) == 1
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -223,7 +348,7 @@ def test_values_marginals_and_policies():
         surface.value([50, 4])
     )
     ignoring = solvent.frontier(model, ["fuel", "wear"], ignore_limits=True)
-    assert ignoring.ignored_limits == ("hours: Budget(6)",)
+    assert ignoring.ignored_limits == ("hours: at most 6",)
     assert ignoring.value([12, 12]) > surface.value([12, 9])
     instead = solvent.frontier(model, ["fuel", "wear"], budget={"hours": None})
     assert instead.value([12, 12]) == ignoring.value([12, 12])
@@ -428,16 +553,24 @@ def both(model: solvent.CMDP, *given: Any, **options: Any) -> solvent.Surface:
         (lambda m: both(m, {"fuel": "lots"}), "max_budget, fuel: expected a finite number"),
         (
             lambda m: both(m, budget={"fuel": 3, "hours": 2}),
-            "budget: expected limits of 'hours' by name, found .*; pass max_budget=... for the largest budgets",
+            r"budget: expected resources that do not vary \('hours'\), found 'fuel'; pass max_budget=",
         ),
-        (lambda m: both(m, budget=3), "budget: expected limits of 'hours' by name, found 3"),
+        (lambda m: both(m, budget=3), "budget: expected limits by name, of 'hours', found 3; pass max_budget="),
         (
             lambda m: solvent.frontier(m, ["fuel", "wear", "hours"], budget={"hours": 3}),
-            "budget: expected none, as all resources vary, found",
+            "budget: expected none, as all resources vary, found a limit of 'hours'; pass max_budget=",
         ),
         (
             lambda m: both(m, budget={"hurs": 3}),
-            r"budget: expected a resource of the model .*, found 'hurs'; did you mean 'hours'",
+            r"budget: expected resources that do not vary \('hours'\), found 'hurs'; did you mean 'hours'",
+        ),
+        (
+            lambda m: both(m, vary="remaining", budget={"hurs": 3}),
+            r"budget: expected resources of the model \('fuel', 'wear', 'hours'\), found 'hurs'; did you mean 'hours'",
+        ),
+        (
+            lambda m: solvent.frontier(m, "fuel", budget={"wear": 3}),
+            "budget: expected a limit for resource 'hours', found none",
         ),
         (
             lambda m: both(m, vary="remaining"),
@@ -447,7 +580,7 @@ def both(model: solvent.CMDP, *given: Any, **options: Any) -> solvent.Surface:
             lambda m: solvent.frontier(
                 m, ["fuel", "wear"], vary="remaining", budget={"fuel": 3, "wear": 3, "hours": None}, spent={"fuel": 1}
             ),
-            'spent: expected amounts of resources that do not vary, with vary="remaining", found',
+            "spent: expected amounts of resources that do not vary, with vary=.remaining., found an amount of 'fuel'",
         ),
         (lambda m: both(m, vary="both"), "vary: expected one of budget, remaining"),
         (lambda m: both(m).value([1]), "budget: expected a budget of each of 'fuel', 'wear',"),
@@ -468,11 +601,11 @@ def test_mistakes(call, message):
 
 
 def test_limits_that_a_surface_cannot_keep():
-    for fuel, text in ((Budget(upper=5, lower=0), r"fuel: Budget\(upper=5, lower=0\)"), (Budget.final(5), "final")):
+    for fuel, text in ((Budget(upper=5, lower=0), "fuel: between 0 and 5"), (Budget.final(5), "at most 5 at the end")):
         model = van({"fuel": fuel, "wear": 5, "hours": None})
         with pytest.raises(
             ModelError,
-            match=rf"frontier: expected a model whose own budget has one anytime limit on each .*{text}.*which keeps",
+            match=rf"frontier: expected one anytime limit, or none, on each resource that varies.*{text}.*which keeps",
         ):
             solvent.frontier(model, ["fuel", "wear"])
         surface = solvent.frontier(model, ["fuel", "wear"], ignore_limits=True)
@@ -487,11 +620,12 @@ def test_limits_of_resources_that_saturate_do_not_vary_together():
     model = b.build()
     with pytest.raises(
         ModelError,
-        match=r"frontier: expected resources without a floor or a ceiling if several limits vary, found "
-        r"Resource\('fuel', floor=0\); use vary=\"remaining\" with budget=... to vary what remains of fixed limits, or "
-        "resource='fuel' to vary this limit alone",
+        match=r"frontier: expected resources without a floor or a ceiling if several limits vary, found 'fuel' with "
+        r"floor 0; use vary=\"remaining\" with budget=... to vary what remains of fixed limits, or solve",
     ):
         solvent.frontier(model, ["fuel", "wear"])
+    with pytest.raises(ModelError, match="a floor or a ceiling if limits of other resources are kept, found 'fuel'"):
+        solvent.frontier(model, "fuel", budget={"wear": 2})
     surface = solvent.frontier(model, ["fuel", "wear"], vary="remaining", budget={"fuel": 4, "wear": 9})
     assert surface.max_budget == {"fuel": 4, "wear": 3}
     assert surface.flat_beyond == {"fuel": False, "wear": True}

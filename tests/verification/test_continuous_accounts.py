@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvent
 from densities import BOUNDED, PLAIN, UNBOUNDED
+from effort import draws, seeds
 from solvent import CMDP, Budget, Resource, simulate, verify
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.model.budget import resolve
@@ -105,7 +106,7 @@ def middle(floor: Any, amount: Any, ceiling: Any) -> Any:
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=300, deadline=None)
+@draws(300)
 def test_extremes_are_those_of_all_histories(seed: int) -> None:
     problem = random_problem(seed)
     model, policy = problem.model, problem.policy
@@ -164,7 +165,7 @@ def test_extremes_are_those_of_all_histories(seed: int) -> None:
         assert report.violation_probability is None or kept or not model.has_continuous_costs
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_simulations_agree_with_the_verifier(seed: int) -> None:
     problem = random_problem(seed)
     report = verify(problem.model, problem.policy)
@@ -180,7 +181,7 @@ def test_simulations_agree_with_the_verifier(seed: int) -> None:
             assert end is None or (amount <= float(end) + 1e-9 if level else amount >= float(end) - 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_counts_below_the_least_change_nothing(seed: int) -> None:
     """The count of a step is replaced by the least one if it is smaller: later decisions stay the same."""
     problem = random_problem(seed)

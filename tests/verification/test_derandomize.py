@@ -5,10 +5,11 @@ from __future__ import annotations
 import histories
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvent
+from effort import draws
 from solvent.errors import PolicyError
 from solvent.model import instances
 from solvent.policy.derandomize import derandomize
@@ -30,7 +31,7 @@ def assert_no_worse(model, before, after, limits):
     assert new.feasible or not old.feasible
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(histories.models(), SEEDS)
 def test_policies_on_nodes(model, seed):
     case = histories.randomized_case(model, seed)
@@ -42,7 +43,7 @@ def test_policies_on_nodes(model, seed):
         assert case.decide(step, state, amounts).get(action, 0) > 0
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(histories.models(), SEEDS)
 def test_policies_on_states(model, seed):
     case = histories.markov_case(model, seed, randomized=True)
@@ -54,7 +55,7 @@ def test_policies_on_states(model, seed):
         assert set(result.probabilities(int(step), name)) <= set(case.policy.probabilities(int(step), name))
 
 
-@settings(max_examples=40, deadline=None)
+@draws(40)
 @given(histories.models(max_resources=2), SEEDS)
 def test_deterministic_policies_are_unchanged(model, seed):
     case = histories.augmented_case(model, seed, settle=True)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvent
 from densities import random_problem
+from effort import draws, seeds
 from solvent import CMDP, Budget, PolicyError
 from solvent.model.distributions import CostDistribution
 from solvent.verification.parts import least_count, take_apart
@@ -112,7 +113,7 @@ def representatives(distribution: CostDistribution, unit: Fraction, deep: Fracti
 
 
 @given(SEEDS, st.sampled_from([Fraction(1), Fraction(3)]), st.booleans(), st.booleans())
-@settings(max_examples=150, deadline=None)
+@draws(150)
 def test_extremes_are_those_of_all_histories(seed: int, epsilon: Any, strict: bool, prune: bool) -> None:
     problem = random_problem(seed)
     if len(problem.resources) > 1:
@@ -148,7 +149,7 @@ def test_extremes_are_those_of_all_histories(seed: int, epsilon: Any, strict: bo
 
 
 @pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", seeds(24))
 def test_simulations_agree_with_the_verifier(seed: int, strict: bool) -> None:
     problem = random_problem(1000 + seed)
     model = problem.model()
@@ -231,7 +232,7 @@ def test_heavy_tails_do_not_overflow() -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_agents_have_decisions_after_extreme_costs(seed: int, strict: bool) -> None:
     problem = random_problem(5000 + seed)
     model = problem.model()

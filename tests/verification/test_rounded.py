@@ -7,10 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvent
+from effort import draws
 from solvent import instances
 from solvent.core.exact import MINUS_INFINITY
 from solvent.core.limits import ResourceMonitor
@@ -75,7 +76,7 @@ def all_histories(model, policy):
     st.sampled_from(["down", "up"]),
     st.sampled_from([Fraction(1, 2), Fraction(1), Fraction(7, 3)]),
 )
-@settings(max_examples=60, deadline=None)
+@draws(60)
 def test_the_worst_case_is_that_of_true_costs(seed, counting, unit):
     model = instances.random(
         3, 2, horizon=4, resources=1 + seed % 2, branching=2, real_costs=True, cost_range=(-1, 3), budget=7, seed=seed

@@ -7,10 +7,11 @@ from fractions import Fraction
 import histories
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvent
+from effort import draws
 from solvent.errors import PolicyError
 from solvent.model import instances
 from solvent.policy.markov import MarkovPolicy
@@ -44,7 +45,7 @@ def test_it_agrees_with_verify(make, seed):
         assert result.spent_quantiles[name].shape == (len(LEVELS), 5)
 
 
-@settings(max_examples=40, deadline=None)
+@draws(40)
 @given(histories.models(), st.integers(0, 10**6))
 def test_no_episode_exceeds_the_extremes(model, seed):
     case = histories.augmented_case(model, seed)
@@ -110,6 +111,22 @@ def test_draws_follow_the_probabilities_of_a_row():
         model.n_outcomes - 1,
         model.n_outcomes - 2,
     ]
+
+
+def test_batches_have_random_numbers_of_their_own(monkeypatch):
+    b = solvent.CMDP.builder(horizon=8, start=0, resources=["fuel"])
+    b.add(0, 0, outcomes=[(0.5, 0, 0), (0.5, 1, 1)], reward=1)
+    b.add(1, 0, outcomes=[(0.3, 0, 0), (0.7, 1, 1)])
+    model, policy = b.build(), np.zeros((8, 2), int)
+    whole = simulate(model, policy, 3000, seed=5).rewards
+    monkeypatch.setattr("solvent.verification.simulate._BATCH", 1000)
+    first, all_of_them = simulate(model, policy, 1000, seed=5), simulate(model, policy, 2500, seed=5)
+    generator = np.random.default_rng(5)  # of the first batch
+    monkeypatch.setattr(np.random, "default_rng", lambda _: generator)
+    np.testing.assert_array_equal(first.rewards, simulate(model, policy, 1000, seed=7).rewards)
+    np.testing.assert_array_equal(first.rewards, all_of_them.rewards[:1000])
+    assert not np.array_equal(all_of_them.rewards[:1000], all_of_them.rewards[1000:2000])
+    assert abs(all_of_them.rewards.mean() - whole.mean()) < 0.2 * whole.std()
 
 
 def test_continuous_costs_stay_within_their_range():

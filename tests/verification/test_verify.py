@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import histories
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvent
+from effort import draws
 from solvent.errors import NodeLimitError, PolicyError, SolventError
 from solvent.model import instances
 from solvent.model.budget import resolve
@@ -21,7 +22,7 @@ from solvent.policy.table import AugmentedPolicy
 from solvent.verification.verify import verify
 
 SEEDS = st.integers(0, 10**6)
-many = settings(max_examples=80, deadline=None)
+many = draws(80)
 
 
 def check(case: histories.Case) -> None:
@@ -73,7 +74,7 @@ def test_a_history_without_decisions_stops_only_beyond_a_limit(model, seed):
         check(case)
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(histories.models(), SEEDS, st.data())
 def test_another_budget_than_the_policys(model, seed, data):
     case = histories.augmented_case(model, seed)

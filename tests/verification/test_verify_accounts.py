@@ -10,10 +10,11 @@ from typing import Any
 import histories
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvent
+from effort import draws
 from solvent import Budget, BudgetError, PolicyError, Resource, simulate, verify
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
@@ -23,7 +24,7 @@ from solvent.policy.until_violation import UntilViolationPolicy
 
 SEEDS = st.integers(0, 10**6)
 UNITS = [Fraction(1, 2), Fraction(1), Fraction(7, 3)]
-many = settings(max_examples=150, deadline=None)
+many = draws(150)
 
 
 def check(case: histories.Case) -> None:
@@ -107,7 +108,7 @@ def test_a_history_without_decisions_stops_only_beyond_a_limit(account: historie
 AMOUNT = st.fractions(-4, 4, max_denominator=6)
 
 
-@settings(max_examples=300, deadline=None)
+@draws(300)
 @given(
     st.tuples(AMOUNT, AMOUNT).map(sorted),
     st.tuples(st.booleans(), st.booleans()),
@@ -134,7 +135,7 @@ def test_counts_stay_close_to_what_is_spent(ends, has, first, costs, unit, up) -
         assert 0 <= error < (step + (1 if whole else 2)) * unit
 
 
-@settings(max_examples=80, deadline=None)
+@draws(80)
 @given(histories.accounts(), SEEDS, st.data())
 def test_another_budget_than_the_policys(account: histories.Account, seed: int, data: st.DataObject) -> None:
     model = account.model
@@ -144,7 +145,7 @@ def test_another_budget_than_the_policys(account: histories.Account, seed: int, 
     case.compare(verify(model, case.policy, budget, spent=account.spent))
 
 
-@settings(max_examples=80, deadline=None)
+@draws(80)
 @given(histories.accounts(), SEEDS)
 def test_amounts_beyond_64_bits(account: histories.Account, seed: int) -> None:
     """A tiny cost beside large ones: the ledgers then hold Python integers."""
@@ -159,7 +160,7 @@ def test_amounts_beyond_64_bits(account: histories.Account, seed: int) -> None:
     case.compare(verify(model, case.policy, spent=spent))
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(histories.accounts(min_resources=1), SEEDS)
 def test_episodes_keep_the_account(account: histories.Account, seed: int) -> None:
     """A function that is asked for decisions sees only nodes of true histories."""

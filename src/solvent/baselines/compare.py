@@ -6,6 +6,7 @@ import io
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from solvent.baselines.knapsack import knapsack_style
 from solvent.baselines.result import Baseline
 from solvent.baselines.smaller import as_budget, smaller_budget
 from solvent.baselines.unconstrained import unconstrained
+from solvent.core.engines import open_engine
 from solvent.core.exact import Number, nearest_float
 from solvent.core.frames import import_pandas
 from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
@@ -302,6 +304,8 @@ def compare(
     methods: Sequence[str] | None = None,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    engine: str = "local",
+    address: str | None = None,
     progress: ProgressLike = False,
 ) -> Comparison:
     """Compare `solve` with standard methods: plan with each, and verify each policy against the budget.
@@ -323,6 +327,11 @@ def compare(
     memory_limit : int or str, optional
         Bytes, or text such as "8GB". Default: most of the free memory. The limit is checked before memory is used; a
         method that would need more gets status "limit".
+    engine : {"local", "ray"}
+        Where the methods run: in this process, one after the other, or on workers of a Ray cluster (`pip install
+        'solvent[ray]'`), all at once. The rows are the same, except for the times.
+    address : str, optional
+        Address of the cluster, as for `solve`.
     progress : bool, "log", ProgressSink or callable
         As for `solve`.
 
@@ -352,15 +361,37 @@ def compare(
     check_model(model)
     wanted = _read_methods(methods)
     limits, probability = resolve(model, budget, spent), read_delta(delta)
-    rows = []
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
-    with open_progress(progress) as bar, ResourceMonitor(seconds, memory) as monitor:
-        for done, name in enumerate(wanted):
-            bar.report("comparing", done, len(wanted), {})
-            used = monitor.used
-            rows.append(_row(name, _Task(model, limits, probability, spent, monitor)))
-            monitor.release(monitor.used - used)
-    return Comparison(model.name or "model", tuple(rows), limits)
+    rows: dict[int, ComparisonRow] = {}
+    with open_engine(engine, address) as opened, open_progress(progress) as bar:
+        clock = ResourceMonitor(seconds, memory)
+        bar.report("comparing", 0, len(wanted), {})
+        compared = _Compared(model, limits, probability, spent, seconds, memory)
+        # none is sent ahead, as each is told how much of the time has passed
+        items = ((name, clock.elapsed) for name in wanted)
+        with closing(opened.map(compared, items, jobs=opened.workers)) as results:
+            for index, row in results:
+                rows[index] = row
+                bar.report("comparing", len(rows), len(wanted), {})
+    return Comparison(model.name or "model", tuple(rows[i] for i in range(len(wanted))), limits)
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """A comparison, in this process or in a worker of a cluster."""
+
+    model: CMDP
+    limits: Limits
+    delta: float
+    spent: SpentLike | None
+    seconds: float | None
+    memory: int | None
+
+    def __call__(self, item: tuple[str, float]) -> ComparisonRow:
+        """Return the row of a method that begins some seconds after the comparison did."""
+        name, passed = item
+        with ResourceMonitor(self.seconds, self.memory, began=time.perf_counter() - passed) as monitor:
+            return _row(name, _Task(self.model, self.limits, self.delta, self.spent, monitor))
 
 
 def _row(name: str, task: _Task) -> ComparisonRow:

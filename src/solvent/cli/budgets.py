@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
 
 _OPTION = "--budget"
+_OF_MODEL = "a resource of the model"
 _FORMS = "such as 30, 0..30, 10,20,30 or final:30"
 
 
@@ -28,14 +29,14 @@ def read_budget_options(
 ) -> dict[str, Budget] | None:
     """Return the budget given by `--budget` options, or None (the model's own budget) if there are none.
 
-    A resource that is not named keeps the model's own limit.
+    A resource that is not named has the model's own limit.
 
     Parameters
     ----------
     texts : sequence of str or None
     model : CMDP
     names : sequence of str, optional
-        Resources that need a limit; all if not given.
+        Resources that need a limit. If given, only limits of options are returned, without those of the model.
 
     Raises
     ------
@@ -55,12 +56,8 @@ def read_budget_options(
 
     if not texts:
         return None
-    named: dict[str, Budget] = {}
-    for text in texts:
-        name, limits = _split(text, model.resources)
-        if name in named:
-            raise BudgetError(_OPTION, "each resource once", f"{quote(name)} twice")
-        named[name] = read_limits(limits, f"{_OPTION} {text}")
+    parts = _by_name(texts, model.resources, _OPTION, "its limit")
+    named = {name: read_limits(limits, f"{_OPTION} {text}") for name, (text, limits) in parts.items()}
     needed = model.resources if names is None else names
     missing = [name for name in needed if name not in named]
     if missing and model.budget is None:
@@ -68,7 +65,7 @@ def read_budget_options(
             _OPTION, f"a limit for resource {quote(missing[0])}", "none, and the model has no budget of its own",
             f"add {_OPTION} {missing[0]}=LIMIT, or {_OPTION} {missing[0]}=none to leave it unlimited",
         )  # fmt: skip
-    budget = {name: (model.budget or {})[name] for name in missing} | named
+    budget = named if names is not None else {name: (model.budget or {})[name] for name in missing} | named
     listed = [name for name in model.resources if name in budget]
     return read_budgets(budget, listed, model.horizon, _OPTION)
 
@@ -90,8 +87,19 @@ def read_spent_options(texts: Sequence[str] | None, model: CMDP) -> dict[str, Fr
     return read_amount_options(texts, model.resources, "--spent")
 
 
-def read_amount_options(texts: Sequence[str] | None, names: Sequence[str], option: str) -> dict[str, Fraction] | None:
+def read_amount_options(
+    texts: Sequence[str] | None, names: Sequence[str], option: str, kind: str = _OF_MODEL
+) -> dict[str, Fraction] | None:
     """Return the amounts given by an option by resource; None if there are none.
+
+    Parameters
+    ----------
+    texts : sequence of str or None
+    names : sequence of str
+        Resources that can be named.
+    option : str
+    kind : str
+        What these are called in error messages.
 
     Raises
     ------
@@ -103,10 +111,7 @@ def read_amount_options(texts: Sequence[str] | None, names: Sequence[str], optio
     if not texts:
         return None
     named: dict[str, Fraction] = {}
-    for text in texts:
-        name, amount = _split(text, names, option, "the amount")
-        if name in named:
-            raise BudgetError(option, "each resource once", f"{quote(name)} twice")
+    for name, (text, amount) in _by_name(texts, names, option, "the amount", kind).items():
         try:
             named[name] = exact(amount.strip(), f"{option} {text}")
         except ModelError as error:
@@ -133,16 +138,23 @@ def read_epsilon_options(texts: Sequence[str] | None, model: CMDP) -> str | dict
         return None
     if len(texts) == 1 and "=" not in texts[0]:
         return texts[0]
-    named: dict[str, str] = {}
+    return {name: value for name, (_, value) in _by_name(texts, model.resources, "--epsilon", "its epsilon").items()}
+
+
+def _by_name(
+    texts: Sequence[str], resources: Sequence[str], option: str, what: str, kind: str = _OF_MODEL
+) -> dict[str, tuple[str, str]]:
+    """Return the texts of an option by resource, each whole and the part after its "="."""
+    named: dict[str, tuple[str, str]] = {}
     for text in texts:
-        name, value = _split(text, model.resources, "--epsilon")
+        name, value = _split(text, resources, option, what, kind)
         if name in named:
-            raise ModelError("--epsilon", "each resource once", f"{quote(name)} twice")
-        named[name] = value
+            raise BudgetError(option, "each resource once", f"{quote(name)} twice")
+        named[name] = text, value
     return named
 
 
-def _split(text: str, resources: Sequence[str], option: str = _OPTION, what: str = "its limit") -> tuple[str, str]:
+def _split(text: str, resources: Sequence[str], option: str, what: str, kind: str) -> tuple[str, str]:
     """Return the resource (named, or the only one) and the text after its "="; a name may itself contain "="."""
     fitting = [name for name in resources if text.startswith(f"{name}=")]
     if fitting:
@@ -152,7 +164,7 @@ def _split(text: str, resources: Sequence[str], option: str = _OPTION, what: str
     if "=" in text:
         name = text.split("=", 1)[0]
         hint = did_you_mean(name, resources)
-        raise BudgetError(f"{option} {text}", f"a resource of the model ({known})", quote(name), hint)
+        raise BudgetError(f"{option} {text}", f"{kind} ({known})", quote(name), hint)
     if len(resources) != 1:
         raise BudgetError(
             f"{option} {text}", f"the name of a resource ({known}) and {what}", quote(text),

@@ -10,9 +10,11 @@ from solvent.cli.budgets import read_budget_options, read_spent_options
 from solvent.cli.exits import finish
 from solvent.cli.models import read_model
 from solvent.cli.options import (
+    AddressOption,
     BudgetOption,
     CheckpointEvery,
     CheckpointOption,
+    EngineOption,
     MemoryLimit,
     ModelArgument,
     PlotOption,
@@ -40,6 +42,8 @@ def verify(
     memory_limit: MemoryLimit = None,
     checkpoint: CheckpointOption = None,
     checkpoint_every: CheckpointEvery = 60.0,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
 ) -> int:
     """Check exactly whether a policy can exceed its budget.
 
@@ -55,6 +59,7 @@ def verify(
         report = run(
             loaded, load_policy(policy, loaded), limits, spent=read_spent_options(spent, loaded), max_nodes=max_nodes,
             time_limit=time_limit, memory_limit=memory_limit, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+            engine=engine, address=address,
         )  # fmt: skip
     session.print_result(results.report_text(report, verbose=session.verbose), records.report_record(loaded, report))
     return ExitCode.OK if report.feasible else ExitCode.INFEASIBLE
@@ -70,6 +75,8 @@ def simulate(
     seed: SeedOption = 0,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
     plot: PlotOption = None,
 ) -> int:
     """Simulate a policy over many episodes."""
@@ -85,8 +92,9 @@ def simulate(
     followed = load_policy(policy, loaded)
     with session.working(f"simulating {episodes:,} episodes"):
         simulation = run(
-            loaded, followed, episodes, seed, limits, spent=before, time_limit=time_limit, memory_limit=memory_limit
-        )
+            loaded, followed, episodes, seed, limits, spent=before, time_limit=time_limit, memory_limit=memory_limit,
+            engine=engine, address=address,
+        )  # fmt: skip
     if simulation.stopped:
         session.note(f"stopped after {simulation.episodes:,} of {episodes:,} episodes: {simulation.stopped}")
     output_files = OutputFiles()
@@ -112,6 +120,8 @@ def compare(
     ] = 0.05,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
 ) -> int:
     """Compare with standard methods.
 
@@ -124,7 +134,7 @@ def compare(
     limits = read_budget_options(budget, loaded)
     comparison = run(
         loaded, limits, delta=delta, spent=read_spent_options(spent, loaded), time_limit=time_limit,
-        memory_limit=memory_limit, progress=session.progress,
+        memory_limit=memory_limit, engine=engine, address=address, progress=session.progress,
     )  # fmt: skip
     session.print_result(group(comparison), records.comparison_record(loaded, comparison, delta))
     if any(row.status == "limit" for row in comparison.rows):

@@ -28,6 +28,10 @@ _FIGURES = {
     "average": "frontier size against the horizon, in random families",
     "smoothed": "size of the largest frontiers against noise",
 }
+_ENGINES = {
+    "local": "threads and processes of this machine",
+    "ray": "a Ray cluster, at --address or started on this machine",
+}
 _VARIED = {
     "budget": "the limit: how large should the tank be?",
     "remaining": "what remains before the first step: how full must the tank be?",
@@ -79,6 +83,11 @@ def complete_budget(context: typer.Context, incomplete: str) -> list[str]:
 def complete_vary(incomplete: str) -> list[tuple[str, str]]:
     """Return the values of `--vary` that start with the given text."""
     return [(name, help) for name, help in _VARIED.items() if name.startswith(incomplete)]
+
+
+def complete_engine(incomplete: str) -> list[tuple[str, str]]:
+    """Return the values of `--engine` that start with the given text."""
+    return [(name, help) for name, help in _ENGINES.items() if name.startswith(incomplete)]
 
 
 def complete_state(context: typer.Context, incomplete: str) -> list[str]:

@@ -100,14 +100,25 @@ def read_arguments(texts: Sequence[str] | None) -> dict[str, Any]:
     >>> read_arguments(["is_slippery=False", "map_name=8x8", 'desc=["SF", "FG"]', "n=3"])
     {'is_slippery': False, 'map_name': '8x8', 'desc': ['SF', 'FG'], 'n': 3}
     """
-    found: dict[str, Any] = {}
+    return {name: read_value(text) for name, text in assignments(texts, "--env-arg", "is_slippery=true").items()}
+
+
+def assignments(texts: Sequence[str] | None, option: str, example: str) -> dict[str, str]:
+    """Return the texts of arguments given by an option as NAME=VALUE, by name.
+
+    Raises
+    ------
+    ModelError
+        If a text has another form, or a name is given twice.
+    """
+    found: dict[str, str] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
-            raise ModelError(f"--env-arg {text}", "NAME=VALUE, such as is_slippery=true", quote(text))
+            raise ModelError(f"{option} {text}", f"NAME=VALUE, such as {example}", quote(text))
         if name in found:
-            raise ModelError("--env-arg", "each argument once", f"{quote(name)} twice")
-        found[name] = read_value(value)
+            raise ModelError(option, "each argument once", f"{quote(name)} twice")
+        found[name] = value
     return found
 
 

@@ -10,6 +10,7 @@ import typer
 
 from solvent.cli.completion import complete_figure
 from solvent.cli.exits import stop
+from solvent.cli.options import AddressOption, EngineOption
 from solvent.cli.session import ExitCode, Session
 
 
@@ -31,6 +32,8 @@ def paper(
             "--jobs", "-j", metavar="N", help="Number of processes. Default: one per core.", show_default=False
         ),
     ] = None,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Use small sizes, as a test.", show_default=False)] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Discard the measurements of earlier runs.", show_default=False)
@@ -44,14 +47,15 @@ def paper(
     """
     from solvent.experiments import report
     from solvent.experiments.paper import Reproduced, choose, reproduce, write_claims
-    from solvent.experiments.runs import available_cores
 
     began = time.perf_counter()
     names = choose(figures or [])
     made: list[Reproduced] = []
-    workers = available_cores() if jobs is None else jobs
+    figures_made = reproduce(
+        names, out, jobs=jobs, quick=quick, fresh=fresh, engine=engine, address=address, progress=session.progress
+    )
     try:
-        for each in reproduce(names, out, jobs=workers, quick=quick, fresh=fresh, progress=session.progress):
+        for each in figures_made:
             made.append(each)
             if not session.as_json:
                 session.print_text(report.figure_text(each))

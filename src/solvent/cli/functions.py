@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from solvent.cli.environments import read_value
+from solvent.cli.environments import assignments, read_value
 from solvent.core.files import read_plain
 from solvent.errors import ModelError, SolventError, did_you_mean, quote
 from solvent.model.cmdp import CMDP
@@ -50,12 +50,7 @@ def read_settings(texts: Sequence[str] | None) -> dict[str, Any]:
     {'size': 6, 'slip': 0.1, 'cost': '1/3', 'title': 'small grid', 'wet': True}
     """
     found: dict[str, Any] = {}
-    for text in texts or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier():
-            raise ModelError(f"--set {text}", "NAME=VALUE, such as size=6", quote(text))
-        if name in found:
-            raise ModelError("--set", "each argument once", f"{quote(name)} twice")
+    for name, value in assignments(texts, "--set", "size=6").items():
         read = read_value(value)
         finite = isinstance(read, int) or (isinstance(read, float) and math.isfinite(read))
         found[name] = read if finite or read is None else value

@@ -7,7 +7,13 @@ from typing import Annotated
 
 import typer
 
-from solvent.cli.completion import complete_approximation, complete_budget, complete_method, complete_resource
+from solvent.cli.completion import (
+    complete_approximation,
+    complete_budget,
+    complete_engine,
+    complete_method,
+    complete_resource,
+)
 from solvent.formats.registry import suffixes_text
 from solvent.solvers import registry
 
@@ -71,6 +77,25 @@ TimeLimit = Annotated[
 MemoryLimit = Annotated[
     str | None,
     typer.Option("--memory-limit", metavar="SIZE", help="Use at most this memory, such as 8GB.", show_default=False),
+]
+EngineOption = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="Where to run: local (this machine), or ray (a Ray cluster, or workers on this machine).",
+        autocompletion=complete_engine,
+    ),
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="ADDRESS",
+        help="With --engine ray, the cluster to use: auto, HOST:PORT or ray://HOST:PORT. Default: RAY_ADDRESS if it is "
+        "set, else workers are started on this machine.",
+        show_default=False,
+    ),
 ]
 PlotOption = Annotated[
     Path | None,

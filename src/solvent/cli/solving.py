@@ -12,10 +12,12 @@ from solvent.cli.completion import complete_budget, complete_vary
 from solvent.cli.exits import finish
 from solvent.cli.models import read_model
 from solvent.cli.options import (
+    AddressOption,
     ApproximationOption,
     BudgetOption,
     CheckpointEvery,
     CheckpointOption,
+    EngineOption,
     MemoryLimit,
     MethodOption,
     ModelArgument,
@@ -48,6 +50,8 @@ _CODES = {
 _CONTINUOUS_GAP = "0.01"
 #: Seconds for the history that shows why a problem is infeasible.
 _HISTORY_SECONDS = 5.0
+#: Resources that can be named by --max-budget and --at.
+_VARIES = "a resource that varies"
 
 
 def solve(
@@ -81,6 +85,8 @@ def solve(
     memory_limit: MemoryLimit = None,
     checkpoint: CheckpointOption = None,
     checkpoint_every: CheckpointEvery = 60.0,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="POLICY", help="Write the policy.", show_default=False)
     ] = None,
@@ -110,7 +116,7 @@ def solve(
             loaded, limited, spent=before, method=method or "auto", approximation=approximation,
             epsilon=read_epsilon_options(epsilon, loaded), strict=strict, gap=gap, time_limit=time_limit,
             memory_limit=memory_limit, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
-            progress=session.progress,
+            engine=engine, address=address, progress=session.progress,
         )  # fmt: skip
     if session.interrupted:
         found = solution.status.has_policy
@@ -201,8 +207,8 @@ def frontier(
             "--budget",
             "-b",
             metavar="[NAME=]LIMIT",
-            help="With --vary remaining: the limit of which a part remains. With several resources: also the limits of "
-            "those that do not vary. Default: the model's own.",
+            help="Limit of a resource that does not vary; with --vary remaining, also the limit of which a part "
+            "remains. Default: the model's own.",
             autocompletion=complete_budget,
             show_default=False,
         ),
@@ -210,12 +216,14 @@ def frontier(
     spent: SpentOption = None,
     ignore_limits: Annotated[
         bool,
-        typer.Option("--ignore-limits", help="Ignore all other limits of the model's budget.", show_default=False),
+        typer.Option("--ignore-limits", help="Ignore all other limits of the model's own budget.", show_default=False),
     ] = False,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
     checkpoint: CheckpointOption = None,
     checkpoint_every: CheckpointEvery = 60.0,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
     plot: PlotOption = None,
     at: Annotated[
         list[str] | None,
@@ -244,16 +252,16 @@ def frontier(
     session.plan_files(plot=drawing, csv=table)
     loaded = read_model(session, model)
     names = resource or (list(loaded.resources) if loaded.n_resources == 1 else [])
-    several = len(names) > 1
     fixed = _read_at(at, names, drawing)
-    # in a surface over limits, only the others have a fixed limit
-    limited = [name for name in loaded.resources if name not in names] if several and vary == "budget" else None
+    # if limits vary, only the other resources have a fixed limit
+    limited = [name for name in loaded.resources if vary != "budget" or name not in names]
+    largest = read_amount_options(max_budget if names else None, names, "--max-budget", _VARIES)
     with session.checkpoint_notes(checkpoint):
         found = run(
-            loaded, names or None, read_amount_options(max_budget if names else None, names, "--max-budget"),
-            vary=vary, budget=read_budget_options(budget, loaded, limited), spent=read_spent_options(spent, loaded),
-            ignore_limits=ignore_limits, time_limit=time_limit, memory_limit=memory_limit, checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every, progress=session.progress,
+            loaded, names or None, largest, vary=vary, budget=read_budget_options(budget, loaded, limited),
+            spent=read_spent_options(spent, loaded), ignore_limits=ignore_limits, time_limit=time_limit,
+            memory_limit=memory_limit, checkpoint=checkpoint, checkpoint_every=checkpoint_every, engine=engine,
+            address=address, progress=session.progress,
         )  # fmt: skip
     output_files = OutputFiles()
     result = _surface_result if isinstance(found, Surface) else _curve_result
@@ -270,7 +278,7 @@ def _read_at(texts: list[str] | None, names: list[str], drawing: Output | None) 
     """Return the argument `at` of the plot of a surface of more than two resources."""
     from solvent.errors import BudgetError, quote
 
-    given = read_amount_options(texts, names, "--at") or {}
+    given = read_amount_options(texts, names, "--at", _VARIES) or {}
     free = [name for name in names if name not in given]
     if given and (drawing is None or len(names) < 3):
         raise BudgetError("--at", "a plot of a surface of more than two resources", "none to draw", "add --plot FILE")

@@ -18,16 +18,19 @@ import json
 import math
 import re
 import zipfile
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvent._version import __version__
 from solvent.core.exact import decimal
-from solvent.core.loading import current_limits, loading, refuse
-from solvent.errors import ModelError, SolventError, quote
+from solvent.core.files import read_plain, write_atomically
+from solvent.core.loading import check_limit, current_limits, loading, refuse
+from solvent.errors import ModelError, SolventError, printable, quote
 
 #: The format in which archives are written.
 FORMAT = 3
@@ -40,6 +43,12 @@ _HEADER_ALLOWED, _HEADER_EXPANSION = 8 * 2**20, 50
 #: Number of bytes that are unpacked at a time, and in the first read.
 _PIECE, _SMALL = 1 << 24, 1 << 16
 _LONGEST_NPY_HEADER = 4096
+#: Size in bytes of all arrays from which on files are not compressed, and of files from which on they are mapped.
+LARGE = 256 * 2**20
+#: Where the content of members begins, in large files: at multiples of this number of bytes.
+_ALIGNMENT = 64
+#: Sizes of the fixed part of a member's header and of the field for large sizes, and the number of the padding field.
+_LOCAL_HEADER, _ZIP64_FIELD, _PADDING_FIELD = 30, 20, 0xD935
 #: How zip files begin, and how much of any other file is looked at to say what it is.
 _ZIP, _SHOWN = b"PK\x03\x04", 1000
 #: End of the header, after the checksum, which is its last field.
@@ -85,6 +94,66 @@ def write_archive(
     return pack({"header": np.frombuffer(text, np.uint8), **arrays})
 
 
+def store_archive(path: Path, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> None:
+    """Write an archive to a file, atomically; one of more than `LARGE` bytes is not compressed, and can be mapped.
+
+    Large arrays are written piece by piece, so that they may be memory maps themselves.
+
+    Raises
+    ------
+    ModelError
+        If the file cannot be written.
+    """
+    if sum(array.nbytes for array in arrays.values()) <= LARGE:
+        write_atomically(path, write_archive(arrays, header))
+        return
+    members: dict[str, NDArray[Any]] = {}
+
+    def keep(given: Mapping[str, NDArray[Any]]) -> bytes:
+        members.update(given)
+        return b""
+
+    write_archive(arrays, header, keep)
+    write_atomically(path, lambda file: _store(file, members))
+
+
+def _store(file: BinaryIO, members: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays as members of a zip file, each at a position that is a multiple of `_ALIGNMENT`."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, given in members.items():
+            array = np.asarray(given, order="C")
+            head = io.BytesIO()
+            np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(array))
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            begin = file.tell() + _LOCAL_HEADER + len(entry.filename) + _ZIP64_FIELD + 4 + len(head.getvalue())
+            padding = -begin % _ALIGNMENT
+            entry.extra = _PADDING_FIELD.to_bytes(2, "little") + padding.to_bytes(2, "little") + bytes(padding)
+            with archive.open(entry, "w", force_zip64=True) as member:
+                member.write(head.getvalue())
+                data = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
+                for at in range(0, len(data), _PIECE):
+                    member.write(data[at : at + _PIECE])
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[bytes | BinaryIO]:
+    """Context with the content of a file or, if it is large, the open file; for `read_archive`.
+
+    Raises
+    ------
+    OSError, ValueError
+        If the file cannot be read.
+    LoadLimitError
+        If it is larger than the limits in effect.
+    """
+    if not path.is_file() or path.stat().st_size <= LARGE:
+        yield read_plain(path)
+        return
+    check_limit("file_bytes", path.stat().st_size, "bytes", printable(str(path)))
+    with path.open("rb") as file:
+        yield file
+
+
 def _digest(text: bytes, arrays: Mapping[str, NDArray[Any]]) -> str:
     digest = hashlib.sha256(text)
     for name in sorted(arrays):
@@ -94,8 +163,8 @@ def _digest(text: bytes, arrays: Mapping[str, NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-def read_archive(content: bytes) -> tuple[Arrays, Header]:
-    """Return the arrays of an archive and its header.
+def read_archive(content: bytes | BinaryIO) -> tuple[Arrays, Header]:
+    """Return the arrays of an archive and its header; those of an open file are mapped, if they are not compressed.
 
     Raises
     ------
@@ -119,7 +188,7 @@ def read_archive(content: bytes) -> tuple[Arrays, Header]:
     return arrays, header
 
 
-def describe_other(content: bytes) -> str:
+def describe_other(content: bytes | BinaryIO) -> str:
     """Return what a file contains if it is not an archive; empty text if it is one.
 
     Examples
@@ -127,8 +196,11 @@ def describe_other(content: bytes) -> str:
     >>> describe_other(b'{"horizon": 3}'), describe_other(b"name: van"), describe_other(b"")
     ('JSON', "text that begins with 'name: van'", 'an empty file')
     """
-    if zipfile.is_zipfile(io.BytesIO(content)):
+    if zipfile.is_zipfile(io.BytesIO(content) if isinstance(content, bytes) else content):
         return ""
+    if not isinstance(content, bytes):
+        content.seek(0)
+        content = content.read(_SHOWN)
     if not content:
         return "an empty file"
     if content.startswith(_ZIP):
@@ -146,7 +218,7 @@ def describe_other(content: bytes) -> str:
     return f"text that begins with {quote(text.splitlines()[0])}" if text else "a blank file"
 
 
-def _broken(content: bytes, error: Exception) -> str:
+def _broken(content: bytes | BinaryIO, error: Exception) -> str:
     """Return what was found instead of an archive that can be read."""
     return describe_other(content) or str(error).split("\n")[0] or "a broken one"
 
@@ -163,17 +235,18 @@ def read_header(content: bytes) -> Header:
         return _parse_header(arrays["header"].tobytes())
 
 
-def _read_members(content: bytes, only: str | None = None) -> Arrays:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+def _read_members(content: bytes | BinaryIO, only: str | None = None) -> Arrays:
+    with zipfile.ZipFile(io.BytesIO(content) if isinstance(content, bytes) else content) as archive:
         entries = archive.infolist()
-        _check_sizes(entries, len(content))
+        _check_sizes(entries, len(content) if isinstance(content, bytes) else content.seek(0, io.SEEK_END))
         arrays: Arrays = {}
         for entry in entries:
             name = entry.filename.removesuffix(".npy")
             if only is None or name == only:
                 if name in arrays:
                     raise ModelError("file", "each array once", f"{quote(name)} twice")
-                arrays[name] = _read_member(archive, entry, name)
+                mapped = not isinstance(content, bytes) and entry.compress_type == zipfile.ZIP_STORED
+                arrays[name] = _read_member(archive, entry, name, mapped=mapped)
     header = arrays.get("header")
     if header is None:
         raise ModelError("file", "an NPZ with an array 'header'", quote(list(arrays)))
@@ -197,8 +270,8 @@ def _check_sizes(entries: list[zipfile.ZipInfo], size: int) -> None:
             raise ModelError("file", "an NPZ of plain arrays", f"compression {entry.compress_type}")
 
 
-def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> NDArray[Any]:
-    """Return one array, if its own header and the ZIP directory agree on its size."""
+def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, *, mapped: bool) -> NDArray[Any]:
+    """Return one array, as a memory map if asked for, if its own header and the ZIP directory agree on its size."""
     where = f"array {quote(name)}"
     with archive.open(entry) as file:
         # reads at most the size in the directory, which was checked; the last read checks the CRC of the member
@@ -215,6 +288,11 @@ def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) ->
         if at + size != entry.file_size:
             expected = f"{size:,} bytes, as its type and shape imply"
             raise ModelError(where, expected, f"{entry.file_size - at:,} in the directory of the file")
+        if mapped and size > _SMALL and dtype.kind in "iuf" and not fortran:
+            found_at = _data_offset(archive, entry) + at
+            whole: Any = archive.fp
+            mapped_array: NDArray[Any] = np.memmap(whole, dtype, "r", found_at, shape).view(np.ndarray)
+            return mapped_array
         flat = np.empty(size, np.uint8)
         found, at = len(begin) - at, 0
         flat[:found] = np.frombuffer(begin, np.uint8, found, first + length)
@@ -230,6 +308,17 @@ def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) ->
         raise ModelError(where, "truth values", "other bytes")
     array: NDArray[Any] = flat.view(dtype).reshape(shape, order="F" if fortran else "C")
     return array
+
+
+def _data_offset(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
+    """Return where the content of a member begins."""
+    assert archive.fp is not None
+    archive.fp.seek(entry.header_offset)
+    local = archive.fp.read(_LOCAL_HEADER)
+    return (
+        entry.header_offset + _LOCAL_HEADER
+        + int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
+    )  # fmt: skip
 
 
 def _read_layout(header: bytes, where: str) -> tuple[np.dtype[Any], tuple[int, ...], bool]:

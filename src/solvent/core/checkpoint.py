@@ -134,7 +134,7 @@ class Checkpoint:
         anew: bool = False,
         limits: LoadLimits | None = None,
     ) -> None:
-        self.path, self._kind, self._problem, self._every = path, kind, dict(problem), every
+        self.path, self._kind, self._problem, self.every = path, kind, dict(problem), every
         self._wait = every
         self._contexts = contextlib.ExitStack()
         self._warned = False
@@ -282,7 +282,7 @@ class Checkpoint:
         self.error = ""
         self._saved = time.monotonic()
         self.saving_time = self._saved - began
-        self._wait = max(self._every, self.saving_time / _SHARE) if self._every else 0.0
+        self._wait = max(self.every, self.saving_time / _SHARE) if self.every else 0.0
         return True
 
     def _content(self) -> bytes:

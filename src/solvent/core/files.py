@@ -8,10 +8,11 @@ import re
 import socket
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import BinaryIO
 
 from solvent.core.loading import check_limit, current_limits
 from solvent.errors import ModelError, printable
@@ -27,12 +28,12 @@ _DEAD_SECONDS = 60.0
 _numbers = count()
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], None]) -> None:
     """Write a file under a temporary name and move it into place, so that no partial file is ever visible.
 
-    The content is flushed to disk before the move, and the move before this function returns. Links are followed.
-    Devices and pipes are refused, since a regular file would replace them. Stale temporary files in the same folder,
-    which killed processes left, are removed.
+    The content may be a function that writes it to an open file. It is flushed to disk before the move, and the move
+    before this function returns. Links are followed. Devices and pipes are refused, since a regular file would replace
+    them. Stale temporary files in the same folder, which killed processes left, are removed.
 
     Raises
     ------
@@ -62,11 +63,15 @@ class _Temporary:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path, self.descriptor = path, descriptor
 
-    def write_durably(self, content: bytes) -> None:
+    def write_durably(self, content: bytes | Callable[[BinaryIO], None]) -> None:
         """Write the content and flush it to disk."""
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(self.descriptor, rest) :]
+        if callable(content):
+            with os.fdopen(self.descriptor, "wb", closefd=False) as file:
+                content(file)
+        else:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(self.descriptor, rest) :]
         os.fsync(self.descriptor)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from solvent._version import __version__
+from solvent.core.engines import open_engine
 from solvent.core.files import write_atomically
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.experiments.approximation import Approximation
@@ -89,9 +90,11 @@ def reproduce(
     names: Iterable[str] = (),
     folder: str | Path = "solvent-paper",
     *,
-    jobs: int = 1,
+    jobs: int | None = 1,
     quick: bool = False,
     fresh: bool = False,
+    engine: str = "local",
+    address: str | None = None,
     progress: bool = False,
 ) -> Iterator[Reproduced]:
     """Reproduce figures of the paper's experiments, and yield each when it is done.
@@ -102,12 +105,16 @@ def reproduce(
         Names of figures, keys of `ALL`; by default all.
     folder : str or Path
         Folder for rows (.csv), figures (.png) and facts (.json). Rows that exist already are not measured again.
-    jobs : int
-        Number of processes.
+    jobs : int or None
+        Number of processes; None for one per core, or per CPU of the Ray cluster.
     quick : bool
         If True, use small sizes, for a test of the installation.
     fresh : bool
         If True, discard rows of earlier runs.
+    engine : {"local", "ray"}
+        Where rows are measured: by processes of this machine, or by workers of a Ray cluster, each on one thread.
+    address : str, optional
+        Address of the cluster, as for `solve`.
     progress : bool
         If True, show progress on a terminal.
 
@@ -123,12 +130,14 @@ def reproduce(
     ...     [made.name for made in reproduce(["precision"], folder, quick=True)]
     ['precision']
     """
-    for name in choose(names):
-        began = time.perf_counter()
-        experiment = ALL[name].quick() if quick else ALL[name]()
-        rows = run(experiment.study(), folder, jobs, progress, fresh=fresh)
-        made = _write(experiment, experiment.results(rows), Path(folder), len(rows))
-        yield replace(made, seconds=time.perf_counter() - began)
+    chosen = choose(names)
+    with open_engine(engine, address) as opened:
+        for name in chosen:
+            began = time.perf_counter()
+            experiment = ALL[name].quick() if quick else ALL[name]()
+            rows = run(experiment.study(), folder, jobs, progress, fresh=fresh, engine=opened)
+            made = _write(experiment, experiment.results(rows), Path(folder), len(rows))
+            yield replace(made, seconds=time.perf_counter() - began)
 
 
 def _write(experiment: Exhibit, results: Any, folder: Path, rows: int) -> Reproduced:

@@ -25,6 +25,8 @@ written in a single operation as soon as it is measured. An incomplete last line
 A file with other content is refused. An exception in `measure` ends the run with a note that names the case; Ctrl-C
 ends it too. All rows measured before are kept.
 
+With engine "ray", workers of a Ray cluster measure, each on one thread.
+
 With `jobs` above 1, each worker is a new process that calls `study.prepare` before it measures anything. This loads the
 kernels (from Numba's cache on disk, which the first call of `prepare`, in this process, fills), so that no measured
 time contains compilation. Numba's threads are divided among the workers.
@@ -45,10 +47,12 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from solvent._version import __version__
+from solvent.core.engines import Engine, RayEngine, open_engine
 from solvent.core.progress import open_progress
 from solvent.errors import ModelError, SolventError, quote
 
@@ -106,7 +110,14 @@ class Row(Generic[C, R]):
 
 
 def run(
-    study: Study[C, R], folder: str | Path, jobs: int = 1, progress: bool = False, *, fresh: bool = False
+    study: Study[C, R],
+    folder: str | Path,
+    jobs: int | None = 1,
+    progress: bool = False,
+    *,
+    fresh: bool = False,
+    engine: str | Engine = "local",
+    address: str | None = None,
 ) -> list[Row[C, R]]:
     """Measure every case that has no row yet and return the rows of all, in the order of the cases.
 
@@ -115,12 +126,17 @@ def run(
     study : Study
     folder : str or Path
         Folder of the file; created if it does not exist.
-    jobs : int
-        Number of processes; 1 measures in this process.
+    jobs : int or None
+        Number of processes; 1 measures in this process, unless `engine` is "ray". None for one per core, or per CPU of
+        the Ray cluster.
     progress : bool
         If True, show progress on a terminal.
     fresh : bool
         If True, discard all rows of earlier runs first.
+    engine : {"local", "ray"} or Engine
+        Where cases are measured: by processes of this machine, or by workers of a Ray cluster.
+    address : str, optional
+        Address of the cluster, as for `solve`.
 
     Raises
     ------
@@ -148,7 +164,7 @@ def run(
     >>> rows[1].result.square
     144
     """
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
         raise ModelError("jobs", "an integer of at least 1", quote(jobs))
     if not study.cases:
         return []
@@ -160,10 +176,13 @@ def run(
     wanted = dict.fromkeys(study.cases)
     missing = [case for case in wanted if table.key(case) not in known]
     if missing:
-        with open_progress(progress, waiting=f"{study.name}: preparing") as bar, table:
-            measured = _here(study, missing) if jobs == 1 else _elsewhere(study, missing, min(jobs, len(missing)))
+        with (
+            open_progress(progress, waiting=f"{study.name}: preparing") as bar,
+            table,
+            open_engine(engine, address) as opened,
+        ):
             kept = len(wanted) - len(missing)
-            with closing(measured):  # ends the workers even after an exception
+            with closing(_measured(study, missing, jobs, opened)) as measured:  # ends workers even after an exception
                 for done, (case, result) in enumerate(measured, 1):
                     table.append(case, result)
                     known[table.key(case)] = result
@@ -176,6 +195,22 @@ def _check_folder(folder: Path) -> None:
     there = next((place for place in (folder, *folder.parents) if place.exists()), None)
     if there is not None and not there.is_dir():
         raise ModelError(str(there), "a folder", "a file", "name a folder; it is created if it does not exist")
+
+
+def _measured(study: Study[C, R], cases: list[C], jobs: int | None, engine: Engine) -> Generator[tuple[C, R]]:
+    """Return the generator of cases and results, in any order."""
+    if isinstance(engine, RayEngine):
+        return _on_cluster(study, cases, jobs, engine)
+    jobs = available_cores() if jobs is None else jobs
+    return _here(study, cases) if jobs == 1 else _elsewhere(study, cases, min(jobs, len(cases)))
+
+
+def _on_cluster(study: Study[C, R], cases: list[C], jobs: int | None, engine: RayEngine) -> Generator[tuple[C, R]]:
+    study.prepare()  # once, so that several processes of this machine do not compile the same kernels at the same time
+    results = engine.map(partial(_measure, study.measure), cases, study.prepare, jobs)
+    with closing(results):
+        for index, result in results:
+            yield cases[index], result
 
 
 def _here(study: Study[C, R], cases: list[C]) -> Generator[tuple[C, R]]:

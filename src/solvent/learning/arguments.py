@@ -84,7 +84,7 @@ def check_accounts(model: CMDP, limits: Limits, *, known: bool) -> None:
     for name, amount in zip(limits.resources, limits.initial, strict=True):
         if model.resource(name).saturates:
             expected = f"a resource that does not saturate with {way}"
-            raise ModelError(f"resource {quote(name)}", expected, repr(model.resource(name)), hint)
+            raise ModelError(f"resource {quote(name)}", expected, model.resource(name).text, hint)
         if amount:
             expected = f"nothing before the first step with {way}"
             raise ModelError(f"spent, {name}", expected, short_amount(amount), "lower the limits by this amount")

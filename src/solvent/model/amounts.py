@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
+
+from solvent.errors import printable, quote
 
 
 def as_typed(value: Fraction) -> int | str:
@@ -70,3 +73,16 @@ def short_amount(value: Fraction, longest: int = 24) -> str:
     shift = math.floor(math.log10(lead))
     text = f"{lead / 10**shift:.4g}e{power + shift:+d}" if abs(power) > 8 else f"{float(size):.6g}"
     return f"about {'-' if value < 0 else ''}{text}"
+
+
+def quote_amounts(given: object) -> str:
+    """Return amounts by resource for a message; anything else as it was given.
+
+    Examples
+    --------
+    >>> quote_amounts({"fuel": Fraction(1, 2), "hours": 3}), quote_amounts("much")
+    ('fuel 0.5, hours 3', "'much'")
+    """
+    if not isinstance(given, Mapping) or not all(isinstance(amount, int | Fraction) for amount in given.values()):
+        return quote(given)
+    return ", ".join(f"{printable(str(name))} {short_amount(Fraction(amount))}" for name, amount in given.items())

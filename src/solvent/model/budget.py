@@ -18,7 +18,7 @@ import numpy as np
 from solvent.core.exact import Number, exact
 from solvent.core.loading import current_load
 from solvent.errors import BudgetError, ModelError, did_you_mean, quote
-from solvent.model.amounts import as_typed
+from solvent.model.amounts import as_typed, short_amount
 
 if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
@@ -28,6 +28,8 @@ Side = Number | Sequence[Number | None] | Callable[[int], Number | None] | None
 _Exact = Fraction | tuple[Fraction | None, ...] | Callable[[int], Any] | None
 #: Types that are certainly a number, or an error.
 _PLAIN = {int, float, str, Fraction, Decimal}
+#: Limits by step that are written out; later ones are left out.
+_MOST_PARTS = 4
 
 
 @dataclass(frozen=True, init=False)
@@ -131,6 +133,32 @@ class Budget:
                 sides.append((side,) * horizon)
         return sides[0], sides[1]
 
+    @property
+    def text(self) -> str:
+        """The limits in words.
+
+        Examples
+        --------
+        >>> Budget(30).text, Budget(upper=20, lower=0).text, Budget.final(lower="1/3").text
+        ('at most 30', 'between 0 and 20', 'at least 1/3 at the end')
+        >>> Budget(upper=[9, 9, None, 8]).text
+        'at most 9 after steps 0 to 1, at most 8 after step 3'
+        """
+        if callable(self.upper) or callable(self.lower):
+            return "limits by step"
+        horizon = next((len(side) for side in (self.upper, self.lower) if isinstance(side, tuple)), 1)
+        pairs = list(zip(*self._per_step(horizon), strict=True))
+        if all(pair == pairs[0] for pair in pairs):
+            return _in_words(*pairs[0]) + " at the end" * self.only_final
+        parts, begin = [], 0
+        for end in range(1, horizon + 1):
+            if end == horizon or pairs[end] != pairs[begin]:
+                steps = f"step {begin}" if end == begin + 1 else f"steps {begin} to {end - 1}"
+                if pairs[begin] != (None, None):
+                    parts.append(f"{_in_words(*pairs[begin])} after {steps}")
+                begin = end
+        return ", ".join(parts if len(parts) <= _MOST_PARTS else [*parts[:_MOST_PARTS], "..."])
+
     def __repr__(self) -> str:
         name = "Budget.final" if self.only_final else "Budget"
         if self.lower is None and not isinstance(self.upper, tuple) and not callable(self.upper):
@@ -139,6 +167,14 @@ class Budget:
         parts = [f"{first}{_show(self.upper)}"] if self.upper is not None else []
         parts += [f"lower={_show(self.lower)}"] if self.lower is not None else []
         return f"{name}({', '.join(parts)})"
+
+
+def _in_words(upper: Fraction | None, lower: Fraction | None) -> str:
+    if lower is None:
+        return "no limit" if upper is None else f"at most {short_amount(upper)}"
+    if upper is None:
+        return f"at least {short_amount(lower)}"
+    return f"between {short_amount(lower)} and {short_amount(upper)}"
 
 
 def _no_limit() -> str:

@@ -225,7 +225,9 @@ def _facts(model: CMDP, d: int) -> ResourceFacts:
         least, most = (int(column.ticks.min()), int(column.ticks.max())) if len(column) else (0, 0)
         bits = max(abs(least), abs(most)).bit_length() + (1 if least < 0 else 0)
     budget = model.budget[model.resources[d]] if model.budget else None
-    shown = "-" if budget is None else repr(budget).removeprefix("Budget")
+    shown = "-"
+    if budget is not None:
+        shown = budget.text.removeprefix("at most ") if isinstance(budget.upper, Fraction) else budget.text
     return ResourceFacts(
         model.resources[d], low, high, column.unit, bits, column.decimal_digits, _shorten(shown),
         model.floors[d], model.ceilings[d],
@@ -233,6 +235,4 @@ def _facts(model: CMDP, d: int) -> ResourceFacts:
 
 
 def _shorten(text: str) -> str:
-    if text.startswith("(") and "=" not in text:
-        text = text[1:-1].strip("'")
     return text if len(text) <= 30 else text[:27] + "..."

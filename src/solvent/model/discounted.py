@@ -79,7 +79,7 @@ class DiscountedCMDP:
             raise ModelError(
                 f"resource {quote(self.base.resources[d])}",
                 "no floor and no ceiling, as costs are discounted",
-                repr(self.base.resource(self.base.resources[d])),
+                self.base.resource(self.base.resources[d]).text,
                 "solvent.survival_levels answers questions without a horizon about resources that saturate",
             )
         object.__setattr__(self, "discount", read_factor(self.discount))

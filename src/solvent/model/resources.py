@@ -70,9 +70,25 @@ class Resource:
             return self.floor
         return self.ceiling if self.ceiling is not None and amount > self.ceiling else amount
 
-    def __repr__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The resource in words.
+
+        Examples
+        --------
+        >>> Resource("fuel", floor=0, ceiling=9).text
+        "'fuel' with floor 0 and ceiling 9"
+        """
+        ends = " and ".join(f"{side} {as_typed(value)}" for side, value in self._ends)
+        return f"{quote(self.name)}{' with ' * bool(ends)}{ends}"
+
+    @property
+    def _ends(self) -> list[tuple[str, Fraction]]:
         sides = (("floor", self.floor), ("ceiling", self.ceiling))
-        ends = "".join(f", {side}={as_typed(value)!r}" for side, value in sides if value is not None)
+        return [(side, value) for side, value in sides if value is not None]
+
+    def __repr__(self) -> str:
+        ends = "".join(f", {side}={as_typed(value)!r}" for side, value in self._ends)
         return f"Resource({self.name!r}{ends})"
 
 

@@ -100,14 +100,12 @@ def fixed_text(limits: Mapping[str, Budget]) -> str:
     --------
     >>> from solvent.model.budget import Budget
     >>> fixed_text({"wear": Budget(3), "hours": Budget(lower=1)})
-    'with wear at most 3, hours within Budget(lower=1)'
+    'with wear at most 3, hours at least 1'
     """
-    parts = [
-        f"{plot_name(name)} at most {amount(limit.upper)}"
-        if isinstance(limit.upper, Fraction) and limit.lower is None and not limit.only_final
-        else f"{plot_name(name)} within {short_name(repr(limit))}"
-        for name, limit in limits.items()
-    ]
+    parts = []
+    for name, limit in limits.items():
+        text = short_name(limit.text, 2 * _LONGEST_NAME).replace("-", "−")
+        parts.append(f"{plot_name(name)} {text}")
     return f"with {', '.join(parts)}"
 
 

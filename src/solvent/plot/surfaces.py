@@ -30,8 +30,9 @@ _SIZE = (6.4, 4.8)
 _MOST_DRAWN = 400
 #: Contour lines, least budgets that get a dot each, and the share of values on which lines are drawn in white.
 _LEVELS, _DOTS, _DARK = 8, 40, 0.45
-#: Least distance between labels of lines, and what is shown beyond the last rise of the value, as shares of the plot.
-_APART, _BEYOND = 0.05, 0.08
+#: Least distance between labels of lines, what is shown beyond the last rise of the value, and the width of the strip
+#: that shows the largest budget, as shares of the plot.
+_APART, _BEYOND, _STRIP = 0.05, 0.08, 0.015
 #: Colors from the lowest to the highest value.
 _COLORS = LinearSegmentedColormap.from_list("solvent", ["#F4F9FD", SKY, BLUE, "#003A5C"])
 
@@ -72,8 +73,8 @@ class _Side:
             end = float(last) + _BEYOND * float(last - amounts[0])
             if mark is not None:
                 end = max(end, float(mark) + _BEYOND * float(mark - amounts[0]))
-        else:
-            end = float(max(amounts[-1] + tick, most))
+        else:  # nothing is known beyond the largest budget, which has only a strip
+            end = float(most) if most > amounts[-1] else float(most) + _STRIP * float(amounts[-1] - amounts[0] or tick)
         at = np.unique(np.linspace(0, count - 1, min(count, _MOST_DRAWN)).round().astype(np.int64))
         return cls(name, at, np.array([float(amounts[i]) for i in at.tolist()]), end)
 
@@ -97,9 +98,9 @@ def surface(
     """Plot the optimal value of every pair of budgets; the same as `surface.plot(ax, at=..., budget=...)`.
 
     Colors and contour lines show the value. In the gray area no policy is feasible; the dashed line is its border, and
-    the dots on it are the least budgets. Each budget is drawn up to the next that makes a difference, and contour lines
-    follow the steps: below and left of a line, its value is not reached. A caption lists limits of the
-    model that the surface ignores.
+    the dots on it are the least budgets. Each budget is drawn up to the next that makes a difference, the largest as a
+    narrow strip, and contour lines follow the steps: below and left of a line, its value is not reached. A caption
+    lists limits of the model that the surface ignores.
 
     Parameters
     ----------

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.array_files import ArrayFolder
 from solvent.errors import PolicyError
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
@@ -92,15 +93,61 @@ def numbered_layers(layers: Iterable[Any], horizon: int) -> Iterator[tuple[int, 
         raise PolicyError("layers", f"{horizon}, one per step", str(count))
 
 
+class StepGroups(NamedTuple):
+    """The groups of the sorted nodes of a step: their states, and how many nodes each has."""
+
+    state: NDArray[np.int32]
+    size: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, state: NDArray[np.int32]) -> StepGroups:
+        """Return the groups of nodes in the given states."""
+        first = changes(state)
+        return cls(state[first], np.diff(np.append(np.flatnonzero(first), len(first))))
+
+
+class JoinedArrays:
+    """Arrays that are joined along the first axis: in memory, or in a file that is mapped into memory.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of an empty array.
+    dtype : dtype
+    folder : ArrayFolder or None
+        Folder of the file.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, folder: ArrayFolder | None) -> None:
+        self._shape, self._folder = shape, folder
+        self._parts: list[NDArray[Any]] = [np.empty(shape, dtype)]
+        self._writer = None if folder is None else folder.writer(dtype)
+        self._length = 0
+
+    def append(self, array: NDArray[Any]) -> None:
+        """Add an array."""
+        self._length += len(array)
+        if self._writer is None:
+            self._parts.append(array)
+        else:
+            self._writer.append(array)
+
+    def joined(self) -> NDArray[Any]:
+        """Return all arrays, joined."""
+        if self._writer is None or self._folder is None:
+            return np.concatenate(self._parts)
+        return self._folder.read(self._writer.close((self._length, *self._shape[1:])))
+
+
 def arranged(
     model: CMDP,
     lattice: Lattice | NodeTable,
     limits: Limits,
-    nodes: Sequence[tuple[NDArray[np.int32], NDArray[np.int64]]],
+    groups: Sequence[StepGroups],
     settled: Sequence[Settled] | None,
     lookup: Lookup,
 ) -> dict[str, Any]:
-    """Return the keyword arguments of a `NodeTable`, given the sorted nodes (state, spent) of each step.
+    """Return the keyword arguments of a `NodeTable`, except for `spent_ND`, given the groups of nodes of each step.
 
     Raises
     ------
@@ -109,9 +156,7 @@ def arranged(
     """
     if lookup != "equal" and not lattice.resources:
         raise PolicyError("lookup", "'equal' where no resource is tracked", repr(lookup))
-    is_first = [changes(state) for state, _ in nodes]
-    group_states = [state[first] for (state, _), first in zip(nodes, is_first, strict=True)]
-    sizes = [np.diff(np.append(np.flatnonzero(first), len(first))) for first in is_first]
+    group_states, sizes = [each.state for each in groups], [each.size for each in groups]
     parts: dict[str, Any] = {
         "fingerprint": model.fingerprint,
         "horizon": model.horizon,
@@ -124,7 +169,6 @@ def arranged(
         "step_indptr": _indptr([np.array([len(states) for states in group_states])]),
         "group_state": np.concatenate(group_states).astype(np.int32, copy=False),
         "node_indptr": _indptr(sizes),
-        "spent_ND": np.concatenate([spent_ND for _, spent_ND in nodes]),
         "lookup": lookup,
         "model": model,
         **{name: getattr(lattice, name).copy() for name in ACCOUNTS},

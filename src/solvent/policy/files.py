@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import overload
+from typing import BinaryIO, overload
 
-from solvent.core.archives import Arrays, Header, check_names_of_arrays, choose_reader, describe_other, read_archive
-from solvent.core.files import read_plain
+from solvent.core.archives import (
+    Arrays,
+    Header,
+    check_names_of_arrays,
+    choose_reader,
+    describe_other,
+    opened,
+    read_archive,
+)
 from solvent.core.loading import LoadLimits, loading
 from solvent.errors import LoadLimitError, ModelError, PolicyError, SolventError, did_you_mean
 from solvent.model.cmdp import CMDP
@@ -81,7 +88,8 @@ def load_policy(
     path = Path(path)
     with loading(limits):
         try:
-            content = read_plain(path)
+            with opened(path) as content:
+                return _checked(path, content, model)
         except FileNotFoundError:
             raise PolicyError(
                 str(path), "a policy file", "no such file", did_you_mean(path.name, _near(path))
@@ -93,16 +101,22 @@ def load_policy(
             raise PolicyError(str(path), "a policy file that can be read", reason) from None
         except MemoryError:
             raise PolicyError(str(path), "a policy that fits into memory", "one that does not") from None
-        other = describe_other(content)
-        if other:
-            hint = "solvent.load_model loads a model" if other.startswith(("JSON", "text")) else ""
-            raise PolicyError(str(path), "a policy file, as policy.save writes it", other, hint)
-        try:
-            return from_bytes(content, model)
-        except LoadLimitError as error:
-            raise error.within(str(path)) from None
-        except (PolicyError, ModelError) as error:
-            raise PolicyError(f"{path}: {error.where}", error.expected, error.found, error.hint) from None
+
+
+def _checked(
+    path: Path, content: bytes | BinaryIO, model: CMDP | DiscountedCMDP | None
+) -> AugmentedPolicy | DiscountedPolicy:
+    """Return the policy of a file's content; errors name the file."""
+    other = describe_other(content)
+    if other:
+        hint = "solvent.load_model loads a model" if other.startswith(("JSON", "text")) else ""
+        raise PolicyError(str(path), "a policy file, as policy.save writes it", other, hint)
+    try:
+        return from_bytes(content, model)
+    except LoadLimitError as error:
+        raise error.within(str(path)) from None
+    except (PolicyError, ModelError) as error:
+        raise PolicyError(f"{path}: {error.where}", error.expected, error.found, error.hint) from None
 
 
 def _near(path: Path) -> list[str]:
@@ -112,8 +126,10 @@ def _near(path: Path) -> list[str]:
         return []
 
 
-def from_bytes(content: bytes, model: CMDP | DiscountedCMDP | None = None) -> AugmentedPolicy | DiscountedPolicy:
-    """Return the policy of a file's content.
+def from_bytes(
+    content: bytes | BinaryIO, model: CMDP | DiscountedCMDP | None = None
+) -> AugmentedPolicy | DiscountedPolicy:
+    """Return the policy of a file's content; arrays of an open file are mapped into memory, if not compressed.
 
     Raises
     ------

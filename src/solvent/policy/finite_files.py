@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvent.core.archives import Arrays, Header, check_array, check_length, check_pointers, check_positions
 from solvent.core.exact import exact
@@ -24,6 +25,8 @@ from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import Lookup
 from solvent.policy.table import AugmentedPolicy
 
+#: Number of nodes that are checked at a time; those of a large policy are not all in memory.
+_PIECE = 1 << 20
 _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
 
 
@@ -165,13 +168,7 @@ def _check_layout(policy: AugmentedPolicy) -> None:
     step_of = np.repeat(np.arange(policy.horizon), np.diff(policy.step_indptr))
     if ((policy.group_state[1:] <= policy.group_state[:-1]) & (step_of[1:] == step_of[:-1])).any():
         raise PolicyError("group_state", "states that increase within a step", "others")
-    tied = np.diff(np.repeat(np.arange(n_groups), np.diff(policy.node_indptr))) == 0
-    for d in range(n_tracked):
-        column = policy.spent_ND[:, d]
-        if (tied & (column[1:] < column[:-1])).any():
-            break
-        tied = tied & (column[1:] == column[:-1])
-    if tied.any():
+    if not all(_increase(policy, first, last) for first, last in _pieces(policy.node_indptr)):
         raise PolicyError("spent_ND", "amounts that increase within a group", "others")
     ends = (policy.settled_low_GD, policy.settled_high_GD)
     given = [end for end in ends if end is not None]
@@ -181,3 +178,25 @@ def _check_layout(policy: AugmentedPolicy) -> None:
         raise PolicyError("settled", "both ends, as some amount is settled", "none")
     if policy.lookup != "equal" and not n_tracked:
         raise PolicyError("lookup", "equal, as no resource is tracked", policy.lookup)
+
+
+def _pieces(node_indptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of groups with at most `_PIECE` nodes, or one group."""
+    first, n_groups = 0, len(node_indptr) - 1
+    while first < n_groups:
+        last = int(np.searchsorted(node_indptr, node_indptr[first] + _PIECE, side="right")) - 1
+        last = min(max(last, first + 1), n_groups)
+        yield first, last
+        first = last
+
+
+def _increase(policy: AugmentedPolicy, first: int, last: int) -> bool:
+    """Whether amounts increase within each of some groups."""
+    sizes = np.diff(policy.node_indptr[first : last + 1])
+    spent_ND = policy.spent_ND[int(policy.node_indptr[first]) : int(policy.node_indptr[last])]
+    tied = np.diff(np.repeat(np.arange(last - first), sizes)) == 0
+    for column in spent_ND.T:
+        if (tied & (column[1:] < column[:-1])).any():
+            return False
+        tied = tied & (column[1:] == column[:-1])
+    return not tied.any()

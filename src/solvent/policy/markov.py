@@ -15,7 +15,7 @@ from solvent.model.budget import Limits, SpentLike, limits_of
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.policy.agent import Agent
-from solvent.policy.arrange import SortedLayer, arranged, numbered_layers
+from solvent.policy.arrange import SortedLayer, StepGroups, arranged, numbered_layers
 from solvent.policy.choices import Choices, spread
 from solvent.policy.nodes import NO_NODE, Lookup, NodeTable, Spent
 from solvent.policy.plan import PlanRow, plan_rows
@@ -245,10 +245,11 @@ class RandomizedPolicy(NodeTable):
         >>> policy.probabilities(1, 0, 0)
         {0: 0.5, 1: 0.5}
         """
-        nodes, owners, actions, weights, n_nodes = [], [], [], [], 0
+        groups, spents, owners, actions, weights, n_nodes = [], [], [], [], [], 0
         for step, (state, spent, taken, given) in numbered_layers(layers, model.horizon):
             layer = SortedLayer.of(state, spent, len(lattice.resources), None if settled is None else settled[step])
-            nodes.append((layer.state, layer.spent_ND))
+            groups.append(StepGroups.of(layer.state))
+            spents.append(layer.spent_ND)
             owners.append(np.cumsum(layer.is_first) - 1 + n_nodes)
             actions.append(np.asarray(taken, np.int64)[layer.order])
             weights.append(np.asarray(given, np.float64)[layer.order])
@@ -269,7 +270,8 @@ class RandomizedPolicy(NodeTable):
             choice_indptr=np.concatenate([[0], np.cumsum(np.bincount(node, minlength=n_nodes))]).astype(np.int64),
             action_C=action,
             probability_C=merged / total[node],
-            **arranged(model, lattice, limits, nodes, settled, lookup),
+            spent_ND=np.concatenate(spents),
+            **arranged(model, lattice, limits, groups, settled, lookup),
         )
 
     def probabilities(self, step: int, state: Hashable, spent: Spent) -> dict[Hashable, float]:

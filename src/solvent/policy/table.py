@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.array_files import ArrayFolder
 from solvent.core.frames import import_pandas
 from solvent.errors import PolicyError, quote
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
-from solvent.policy.arrange import SortedLayer, arranged, numbered_layers
+from solvent.policy.arrange import JoinedArrays, SortedLayer, StepGroups, arranged, numbered_layers
 from solvent.policy.choices import Choices
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import NO_NODE, Counting, Lookup, NodeTable, Spent
@@ -81,6 +82,7 @@ class AugmentedPolicy(NodeTable):
         settled: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]] | None = None,
         lookup: Lookup = "equal",
         counting: tuple[Counting, ...] = (),
+        folder: ArrayFolder | None = None,
     ) -> AugmentedPolicy:
         """Return the policy of unordered nodes.
 
@@ -102,6 +104,8 @@ class AugmentedPolicy(NodeTable):
             find the same action without a node of their own are left out.
         counting : tuple of {"exact", "down", "up"}
             How costs of each resource that are not multiples of its unit are counted; all exact if not given.
+        folder : ArrayFolder, optional
+            Where to keep amounts and actions, which are then mapped into memory; in memory if not given.
 
         Raises
         ------
@@ -109,7 +113,9 @@ class AugmentedPolicy(NodeTable):
             If a node has two different actions.
         """
         dtype = np.min_scalar_type(max(model.n_actions - 1, 0))
-        nodes, decisions = [], []
+        groups: list[StepGroups] = []
+        spent_ND = JoinedArrays((0, len(lattice.resources)), np.int64, folder)
+        decisions = JoinedArrays((0,), dtype, folder)
         for step, (state, spent, given) in numbered_layers(layers, model.horizon):
             layer = SortedLayer.of(state, spent, len(lattice.resources), None if settled is None else settled[step])
             actions = np.asarray(given)[layer.order]
@@ -124,10 +130,11 @@ class AugmentedPolicy(NodeTable):
                 name = model.states[int(layer.state[node])]
                 raise PolicyError(f"step {step}, state {quote(name)}", "one action for each node", "two")
             kept = layer.needed_in_runs(action_N, lookup)
-            nodes.append((layer.state[kept], layer.spent_ND[kept]))
+            groups.append(StepGroups.of(layer.state[kept]))
+            spent_ND.append(layer.spent_ND[kept])
             decisions.append(action_N[kept])
-        parts = arranged(model, lattice, limits, nodes, settled, lookup)
-        return cls(action_N=np.concatenate(decisions), counting=counting, **parts)
+        parts = arranged(model, lattice, limits, groups, settled, lookup)
+        return cls(action_N=decisions.joined(), spent_ND=spent_ND.joined(), counting=counting, **parts)
 
     def action(self, step: int, state: Hashable, spent: Spent) -> Hashable:
         """Return the action at a node, in names.

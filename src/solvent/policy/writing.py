@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from solvent._version import __version__
-from solvent.core.archives import FORMAT, Arrays, Header, write_archive
+from solvent.core.archives import FORMAT, Arrays, Header, store_archive, write_archive
 from solvent.core.files import write_atomically
 from solvent.formats.encoding import encode_name
 from solvent.policy.layout import ACCOUNT_ARRAYS, ARRAYS, SETTLED, UNBOUNDED
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def save_policy(policy: AugmentedPolicy, path: str | Path) -> None:
     """Write a policy to a file, atomically; the same as `policy.save(path)`."""
-    write_atomically(Path(path), to_bytes(policy))
+    store_archive(Path(path), *_to_parts(policy))
 
 
 def to_bytes(policy: AugmentedPolicy) -> bytes:

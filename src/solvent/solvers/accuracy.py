@@ -152,7 +152,7 @@ class Extremes:
         return cls(top, bottom, reward, float(ends.max(initial=0.0)), float(ends.min(initial=0.0)), has_ends=True)
 
     def add(self, step: int, found: NDArray[np.float64]) -> None:
-        """Extend those of a step to the largest value, the smallest value and the largest reward of some of its nodes."""
+        """Take in the largest value, the smallest value and the largest reward of some nodes of a step."""
         self.top[step] = max(self.top[step], found[0])
         self.bottom[step] = min(self.bottom[step], found[1])
         self.reward[step] = max(self.reward[step], found[2])

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.engines import LOCAL, Engine
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import SolventError
 from solvent.model.lattice import Lattice
@@ -116,10 +117,16 @@ class SolverOptions:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a solver: its time and memory limits, and its options."""
+    """One run of a solver: its time and memory limits, its options, and where it runs."""
 
     monitor: ResourceMonitor
     options: SolverOptions = field(default_factory=SolverOptions)
+    engine: Engine = LOCAL
+
+
+#: What to do instead if a solver does not accept a problem; and if that is because it has too many amounts.
+_OTHER = 'use method="auto", which chooses the fastest method that accepts the problem'
+FEWER_AMOUNTS = 'use method="auto", or gap=0.01 for a policy within 1 % of the optimum'
 
 
 class Refusal(NamedTuple):
@@ -127,7 +134,7 @@ class Refusal(NamedTuple):
 
     expected: str
     found: str
-    hint: str = 'use method="reduction", which accepts every problem'
+    hint: str = _OTHER
 
     def __str__(self) -> str:
         return f"expected {self.expected}, found {self.found}"

@@ -4,6 +4,9 @@ Two amounts can vary: the limit (`vary="budget"`: how large should the tank be?)
 step (`vary="remaining"`: how full must the tank be?). If the resource does not saturate, these are the same, and one
 frontier has all values. If it does, what remains still takes one frontier, and each limit is a problem of its own
 (`solvent.solvers.frontier.sizes`).
+
+If limits of other resources are to be kept, values depend on what is spent of them too. Such a curve is a surface of
+one resource (`solvent.solvers.surface`).
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from solvent.model.budget import Budget
 from solvent.model.cmdp import CMDP
 from solvent.policy.nodes import run_lookup
 from solvent.policy.table import AugmentedPolicy
+from solvent.solvers.base import Run
 from solvent.solvers.frontier.bounds import FrontierBounds
 from solvent.solvers.frontier.build import build
 from solvent.solvers.frontier.following import follow_policy
@@ -33,8 +37,6 @@ from solvent.solvers.frontier.sizes import SizedProblem, SizeValues, values_by_s
 from solvent.solvers.problem import Problem
 from solvent.solvers.varied import (
     Reach,
-    is_limited,
-    is_plain,
     limit_of,
     most_spent,
     only,
@@ -147,7 +149,7 @@ class Curve:
     ignored_limits : tuple of str
         Limits of the model's own budget that the curve does not keep.
     fixed_limits : dict of Budget by resource
-        Limits on other resources that all policies of the curve keep; none unless it is a cut through a `Surface`.
+        Limits on other resources that all policies of the curve keep.
     """
 
     model: CMDP
@@ -243,10 +245,11 @@ def curve_of(
     given: Fraction | None,
     vary: str,
     own: Mapping[str, Budget] | None,
+    ignored: tuple[str, ...],
     initial: Fraction,
-    monitor: ResourceMonitor,
+    run: Run,
 ) -> Curve:
-    """Compute a curve; the arguments of `frontier` have been read.
+    """Compute a curve along which no other limits are kept; the arguments of `frontier` have been read.
 
     Parameters
     ----------
@@ -257,21 +260,24 @@ def curve_of(
         The largest amount of interest.
     vary : {"budget", "remaining"}
     own : mapping of Budget by resource, or None
-        The budget whose other limits are ignored, and of which a part remains.
+        The budget of which a part remains, if that varies.
+    ignored : tuple of str
+        Limits that the curve does not keep, as text.
     initial : Fraction
         What has been spent before the first step, if the limit varies.
-    monitor : ResourceMonitor
+    run : Run
 
     Raises
     ------
     LimitReached
         If time or memory runs out.
     """
+    monitor = run.monitor
     source: _OneSweep | _BySize
     if vary == "remaining":
         source, reach = _by_remaining(model, name, limit_of(own, name), given, monitor)
     elif model.resource(name).saturates:
-        source, reach = _by_size(model, name, initial, given, monitor)
+        source, reach = _by_size(model, name, initial, given, run)
     else:
         source, reach = _by_budget(model, name, initial, given, monitor)
     if isinstance(source, _BySize):
@@ -280,7 +286,7 @@ def curve_of(
         found = source.frontier
         needs, values, error = found.start_need - source.shift, found.start_value, _error(source.problem, found)
     budgets = tuple(int(need) * source.unit for need in needs)
-    return Curve(model, name, *reach, budgets, values, error, vary, ignored_limits(own, name), source)
+    return Curve(model, name, *reach, budgets, values, error, vary, ignored, source)
 
 
 def _by_budget(
@@ -300,15 +306,14 @@ def _by_budget(
     return _OneSweep(problem, resource, build(bounds, monitor), -begun, None), Reach(most, most >= all_of_it)
 
 
-def _by_size(
-    model: CMDP, name: str, initial: Fraction, given: Fraction | None, monitor: ResourceMonitor
-) -> tuple[_BySize, Reach]:
+def _by_size(model: CMDP, name: str, initial: Fraction, given: Fraction | None, run: Run) -> tuple[_BySize, Reach]:
     """Return the values of all limits of a resource that saturates, and how far they go."""
+    monitor = run.monitor
     trial = SizedProblem(Problem.exact(model, only(model, name, initial, initial), monitor=monitor))
     all_of_it = trial.most_spent(monitor) * trial.problem.lattice.units[0]
     most = all_of_it if given is None else given
     sized = SizedProblem(Problem.exact(model, only(model, name, most, initial), monitor=monitor))
-    values = values_by_size(sized, int(most // sized.problem.lattice.units[0]), monitor)
+    values = values_by_size(sized, int(most // sized.problem.lattice.units[0]), monitor, run.engine)
     return _BySize(sized, values), Reach(most, most >= all_of_it)
 
 
@@ -328,15 +333,6 @@ def _by_remaining(
     # less than nothing remains only if the limit was exceeded before, which a curve need not show
     bounds = FrontierBounds(problem.model, resource, monitor, start_low=shift, start_high=resource.initial_left)
     return _OneSweep(problem, resource, build(bounds, monitor), shift, limit), reach
-
-
-def ignored_limits(budgets: Mapping[str, Budget] | None, name: str) -> tuple[str, ...]:
-    """Return the limits of a budget that a curve over the limit of one resource does not keep, as text."""
-    return tuple(
-        f"{other}: {budget!r}"
-        for other, budget in (budgets or {}).items()
-        if is_limited(budget) and not (other == name and is_plain(budget))
-    )
 
 
 def _error(problem: Problem, found: Frontier) -> float:

@@ -6,6 +6,7 @@ import bisect
 import contextlib
 import itertools
 import math
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,11 +18,15 @@ from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
+from solvent.policy.nodes import Counting
 from solvent.solvers.accuracy import ROUNDOFF
 from solvent.solvers.arrays import ModelArrays
+from solvent.solvers.base import Answer, Run
 from solvent.solvers.bounds.bounds import bounds_of
 from solvent.solvers.bounds.kernels import unlimited_value
-from solvent.solvers.reduction.reduce import reduce
+from solvent.solvers.choice import solve_problem
+from solvent.solvers.problem import Problem, TrueCosts
+from solvent.solvers.registry import AUTO
 from solvent.solvers.solution import GOAL, Diagnosis
 from solvent.solvers.starts import expectation_error, expected_value
 
@@ -51,6 +56,8 @@ def relaxed_value(model: CMDP, seconds: float | None = None) -> float:
 
 def diagnose(model: CMDP, lattice: Lattice, limits: Limits, monitor: ResourceMonitor) -> Diagnosis:
     """Return why no policy is feasible, as far as time and memory allow."""
+    # all solves are about feasibility, and most methods are faster if they need not find the best policy
+    model = replace(model, row_reward=np.zeros_like(model.row_reward), end_reward=None)
     least: dict[str, Fraction | None] = {}
     shortfall: dict[str, Fraction | None] = {}
     unknown: list[str] = []
@@ -64,11 +71,10 @@ def diagnose(model: CMDP, lattice: Lattice, limits: Limits, monitor: ResourceMon
         if missing == 0:
             continue
         shortfall[name] = short
-        upper = {limit for limit in limits.upper[d] if limit is not None}
-        if len(upper) == 1 and all(limit is None for limit in limits.lower[d]):
+        if _is_plain(limits, d):
             ticks = int(lattice.upper_HD[:, d].min())
             least[name] = None if missing is None else lattice.amount(d, ticks + missing)
-    goal, stuck, is_first = None, None, True
+    goal, stuck, is_first, at = None, None, True, None
     if model.may_end is not None:
         goal = "unreachable" if relaxed_value(model) == -np.inf else "with limits"
     anywhere = model if model.may_end is None else replace(model, may_end=None)
@@ -76,9 +82,42 @@ def diagnose(model: CMDP, lattice: Lattice, limits: Limits, monitor: ResourceMon
         if model.may_end is None or not _feasible(anywhere, lattice, monitor):
             goal = goal if goal == "unreachable" else None
             stuck, is_first = stuck_step(anywhere, lattice, monitor)
+            at = (
+                _stuck_at(anywhere, lattice, stuck, monitor)
+                if is_first and model.n_states > 1 and _is_path(model)
+                else None
+            )
     constraints = len(limits.resources) + (model.may_end is not None)
     blame = _blame(model, lattice, monitor)
-    return Diagnosis(least, shortfall, stuck, is_first, tuple(unknown), goal, blame, constraints)
+    extra = _sufficient(model, lattice, limits, shortfall, monitor) if constraints > 1 else {}
+    enough = _raised(limits, extra)
+    together: dict[str, Fraction] = {}
+    if len(blame) > 1 and GOAL not in blame:
+        together = _raised(limits, _sufficient_together(model, lattice, limits, blame, monitor))
+    return Diagnosis(
+        least, shortfall, stuck, is_first, tuple(unknown), goal, blame, constraints, enough, extra,
+        together if len(together) == len(blame) else {}, at,
+    )  # fmt: skip
+
+
+def _raised(limits: Limits, extra: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    """Return the limits of resources that have one upper limit, raised by given amounts."""
+    raised = {}
+    for d, name in enumerate(limits.resources):
+        if name in extra and _is_plain(limits, d):
+            raised[name] = next(limit for limit in limits.upper[d] if limit is not None) + extra[name]
+    return raised
+
+
+def _is_path(model: CMDP) -> bool:
+    """Return whether a policy is a path: nothing is random, not even the first state."""
+    return model.is_deterministic and not isinstance(model.start, dict)
+
+
+def _is_plain(limits: Limits, d: int) -> bool:
+    """Return whether a resource has one upper limit, at all steps that have any, and no lower one."""
+    upper = {limit for limit in limits.upper[d] if limit is not None}
+    return len(upper) == 1 and all(limit is None for limit in limits.lower[d])
 
 
 def _blame(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> tuple[str, ...]:
@@ -99,6 +138,95 @@ def _blame(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> tuple[str
     return constraints
 
 
+def _sufficient(
+    model: CMDP,
+    lattice: Lattice,
+    limits: Limits,
+    shortfall: Mapping[str, Fraction | None],
+    monitor: ResourceMonitor,
+) -> dict[str, Fraction]:
+    """Return the amounts by which the limits of single resources must be relaxed while all others are kept.
+
+    Resources for which no amount is enough, or for which there is no time, are left out.
+    """
+    enough: dict[str, Fraction] = {}
+    with contextlib.suppress(LimitReached):
+        for d, name in enumerate(lattice.resources):
+            others = [e for e in range(len(lattice.resources)) if e != d]
+            unit, alone = lattice.units[d], shortfall.get(name, Fraction(0))
+            if alone is None or any(limit % unit for limit in limits.distinct(d)):
+                continue
+            if _feasible(model, _only(lattice, others), monitor):
+                ticks = _least_widening(model, lattice, d, monitor, known=int(alone / unit))
+                if ticks is not None:
+                    enough[name] = ticks * unit
+    return enough
+
+
+def _sufficient_together(
+    model: CMDP, lattice: Lattice, limits: Limits, blame: tuple[str, ...], monitor: ResourceMonitor
+) -> dict[str, Fraction]:
+    """Return amounts by which limits of several resources must be relaxed so that none of them can be relaxed less.
+
+    One resource after the other is relaxed by as little as possible, while those that follow are unlimited. Empty if
+    there is no time.
+    """
+    enough: dict[str, Fraction] = {}
+    at = [lattice.resources.index(name) for name in blame]
+    upper, lower = lattice.upper_HD.copy(), lattice.lower_HD.copy()
+    upper[:, at], lower[:, at] = PLUS_INFINITY, MINUS_INFINITY
+    try:
+        for d in at:
+            if any(limit % lattice.units[d] for limit in limits.distinct(d)):
+                return {}
+            upper[:, d], lower[:, d] = lattice.upper_HD[:, d], lattice.lower_HD[:, d]
+            ticks = _least_widening(model, replace(lattice, upper_HD=upper, lower_HD=lower), d, monitor)
+            if ticks is None:
+                return {}
+            enough[lattice.resources[d]] = ticks * lattice.units[d]
+            upper[:, d] = _widened(upper[:, d], ticks, PLUS_INFINITY)
+            lower[:, d] = _widened(lower[:, d], -ticks, MINUS_INFINITY)
+    except LimitReached:
+        return {}
+    return enough
+
+
+def _widened(ticks_H: NDArray[np.int64], by: int, none: int) -> NDArray[np.int64]:
+    """Return limits after each step, moved by some ticks where there is one."""
+    return np.where(ticks_H == none, none, ticks_H + by)
+
+
+def _stuck_at(
+    model: CMDP, lattice: Lattice, step: int, monitor: ResourceMonitor
+) -> tuple[Hashable, tuple[str, ...]] | None:
+    """Return where a path ends that keeps all limits before a step, and the resources whose limits are broken there.
+
+    The model has no randomness. None if the episode is over before that step.
+    """
+    state, spent_D = model.start_index, lattice.initial_D
+    limited = _until(lattice, step)
+    kept = _limited(limited)
+    answer = _solve(model, limited, monitor)
+    assert answer.make_policy is not None
+    policy = answer.make_policy()
+
+    def after(row: int) -> NDArray[np.int64]:
+        spent: NDArray[np.int64] = np.clip(spent_D + lattice.cost_OD[row], lattice.floor_D, lattice.ceiling_D)
+        return spent
+
+    for h in range(step):
+        action = policy.action_index(h, state, spent_D[kept].tolist())
+        row = next((row for row in model.rows(h, state) if model.row_action[row] == action), None)
+        if row is None:
+            return None
+        state, spent_D = int(model.next_state[row]), after(row)
+    broken = np.zeros(len(lattice.resources), bool)
+    for row in model.rows(step, state):
+        broken |= (after(row) > lattice.upper_HD[step]) | (after(row) < lattice.lower_HD[step])
+    names = tuple(name for name, breaks in zip(lattice.resources, broken.tolist(), strict=True) if breaks)
+    return (model.states[state], names) if names else None
+
+
 def _only(lattice: Lattice, kept: list[int]) -> Lattice:
     """Return the lattice of some resources."""
     return Lattice(
@@ -113,9 +241,9 @@ def _missing_ticks(model: CMDP, lattice: Lattice, d: int, monitor: ResourceMonit
     """Return how many ticks one resource's limits, taken alone, are too tight; None if no slack is enough."""
     alone = _only(lattice, [d])
     if (alone.upper_HD != PLUS_INFINITY).any() and (alone.lower_HD != MINUS_INFINITY).any():
-        return _missing_interval(model, alone, monitor)
+        return _least_widening(model, alone, 0, monitor)
     if alone.saturates:  # limits that are moved are no longer a shift of the amounts
-        return _missing_interval(model, alone, monitor)
+        return _least_widening(model, alone, 0, monitor)
     used = monitor.used
     bounds = bounds_of(model, alone, monitor)
     monitor.release(monitor.used - used)
@@ -156,24 +284,33 @@ def _shortfall(
     return missing * unit - parts[at]
 
 
-def _missing_interval(model: CMDP, alone: Lattice, monitor: ResourceMonitor) -> int | None:
-    """Return by how many ticks an interval must be widened on both sides, by bisection on exact solves."""
+def _least_widening(model: CMDP, lattice: Lattice, d: int, monitor: ResourceMonitor, known: int = 0) -> int | None:
+    """Return by how many ticks the limits of one resource must be widened, on both sides, for a policy to be feasible.
+
+    By bisection on exact solves, from `known` ticks on, which are not more than needed. None if no number is enough.
+    """
 
     def feasible(extra: int) -> bool:
-        upper = np.where(alone.upper_HD == PLUS_INFINITY, PLUS_INFINITY, alone.upper_HD + extra)
-        lower = np.where(alone.lower_HD == MINUS_INFINITY, MINUS_INFINITY, alone.lower_HD - extra)
-        return _feasible(model, replace(alone, upper_HD=upper, lower_HD=lower), monitor)
+        upper, lower = lattice.upper_HD.copy(), lattice.lower_HD.copy()
+        upper[:, d] = _widened(upper[:, d], extra, PLUS_INFINITY)
+        lower[:, d] = _widened(lower[:, d], -extra, MINUS_INFINITY)
+        return _feasible(model, replace(lattice, upper_HD=upper, lower_HD=lower), monitor)
 
-    if feasible(0):
-        return 0
-    most = int(np.abs(alone.cost_OD).max(initial=0)) * model.horizon
-    finite = [
-        int(abs(x)) for x in (*alone.upper_HD.flat, *alone.lower_HD.flat) if x not in (PLUS_INFINITY, MINUS_INFINITY)
-    ]
-    fixed = sum(abs(int(x)) for each in alone.accounts for x in each if x not in (PLUS_INFINITY, MINUS_INFINITY))
-    low, high = 0, min(most + max(finite, default=0) + fixed, 2**61)
-    if not feasible(high):
+    if feasible(known):
+        return known
+    cost, limits = lattice.cost_OD[:, d], (lattice.upper_HD[:, d], lattice.lower_HD[:, d])
+    most = int(np.abs(cost).max(initial=0)) * model.horizon
+    finite = [int(abs(x)) for side in limits for x in side if x not in (PLUS_INFINITY, MINUS_INFINITY)]
+    fixed = sum(abs(int(each[d])) for each in lattice.accounts if each[d] not in (PLUS_INFINITY, MINUS_INFINITY))
+    enough = min(most + max(finite, default=0) + fixed, 2**61)
+    if not feasible(enough):
         return None
+    low, high, stride = known, enough, 1
+    while low + stride < high:  # steps that double, as small numbers are frequent and take less time
+        if feasible(low + stride):
+            high = low + stride
+            break
+        low, stride = low + stride, 2 * stride
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if feasible(middle) else (middle, high)
@@ -184,9 +321,38 @@ def _feasible(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> bool:
     """Return whether some policy keeps the limits."""
     used = monitor.used
     try:
-        return reduce(model, lattice, monitor).value > -np.inf
+        return _solve(model, lattice, monitor).feasible
     finally:
         monitor.release(monitor.used - used)
+
+
+def _limited(lattice: Lattice) -> list[int]:
+    """Return the resources that have a limit at any step, by position."""
+    limited_HD = (lattice.upper_HD != PLUS_INFINITY) | (lattice.lower_HD != MINUS_INFINITY)
+    return np.flatnonzero(limited_HD.any(0)).tolist()
+
+
+def _solve(model: CMDP, lattice: Lattice, monitor: ResourceMonitor) -> Answer:
+    """Solve a problem that differs from the user's by its limits, with the method that is expected to be fastest."""
+    kept = _limited(lattice)
+    if len(kept) < len(lattice.resources):
+        lattice = _only(lattice, kept)
+
+    def side(ticks_HD: NDArray[np.int64], none: int) -> tuple[tuple[Fraction | None, ...], ...]:
+        return tuple(
+            tuple(None if ticks == none else lattice.amount(d, ticks) for ticks in ticks_HD[:, d].tolist())
+            for d in range(len(lattice.resources))
+        )
+
+    initial = tuple(lattice.amount(d, int(ticks)) for d, ticks in enumerate(lattice.initial_D))
+    upper, lower = side(lattice.upper_HD, PLUS_INFINITY), side(lattice.lower_HD, MINUS_INFINITY)
+    limits = Limits(lattice.resources, upper, lower, initial)
+    truth = TrueCosts(
+        lattice.units, lattice.cost_OD, lattice.cost_OD, lattice.accounts, lattice.accounts, exact=True
+    )  # fmt: skip
+    exactly: Counting = "exact"
+    problem = Problem(model, limits, model, lattice, (exactly,) * len(kept), truth)
+    return solve_problem(problem, AUTO, Run(monitor))
 
 
 def _until(lattice: Lattice, steps: int) -> Lattice:

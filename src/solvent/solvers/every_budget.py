@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from solvent.core.checkpoint import EVERY, open_checkpoint
+from solvent.core.engines import open_engine
 from solvent.core.exact import Number, exact
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
@@ -16,7 +17,8 @@ from solvent.errors import BudgetError, LimitError, ModelError, did_you_mean, qu
 from solvent.model.budget import Budget, BudgetLike, SpentLike, read_budgets, read_spent
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
-from solvent.solvers.curve import Curve, curve_of, ignored_limits
+from solvent.solvers.base import Run
+from solvent.solvers.curve import Curve, curve_of
 from solvent.solvers.surface import Start, Surface, surface_of
 from solvent.solvers.varied import check_vary, is_limited, is_plain, limit_of, refuse_continuous
 
@@ -35,6 +37,8 @@ def frontier(
     memory_limit: int | str | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = EVERY,
+    engine: str = "local",
+    address: str | None = None,
     progress: ProgressLike = False,
 ) -> Curve: ...
 
@@ -53,6 +57,8 @@ def frontier(
     memory_limit: int | str | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = EVERY,
+    engine: str = "local",
+    address: str | None = None,
     progress: ProgressLike = False,
 ) -> Surface: ...
 
@@ -70,6 +76,8 @@ def frontier(
     memory_limit: int | str | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = EVERY,
+    engine: str = "local",
+    address: str | None = None,
     progress: ProgressLike = False,
 ) -> Curve | Surface:
     """Compute the optimal value and policy for every budget of one resource, or of several, at once.
@@ -88,16 +96,16 @@ def frontier(
         What varies: the limit ("budget"), or what remains of a fixed limit before the first step ("remaining").
         The two differ only for a resource that saturates.
     budget : number, Budget, or dict of them by resource, optional
-        With `vary="remaining"`, the fixed limit of the resource; the model's own if not given. With several resources,
-        also the limits of those that do not vary, of any kind, which are kept.
+        Limits of any kind on resources that do not vary, which are kept. With `vary="remaining"`, also the fixed limits
+        of those that do; for a single resource, its limit alone may be given. Resources that are not named have the
+        limits of the model's own budget.
     spent : number, or dict of numbers by resource, optional
         What has been spent before the first step, of resources of which this does not vary. Default: nothing.
     ignore_limits : bool
-        If the model's own budget has limits that cannot be kept, ignore them: lower, final or step-dependent limits on
-        a resource that varies and, for a single resource, limits on other resources. By default such a model is
-        rejected, because policies could violate these limits. With several resources, limits on other resources are
-        kept unless this is True. `ignored_limits` of the result lists what is ignored.
-    time_limit, memory_limit, checkpoint, checkpoint_every, progress : optional
+        If True, ignore lower, final or step-dependent limits on a resource that varies, and limits of the model's own
+        budget on resources that do not vary. By default the latter are kept, and the former are an error, because
+        policies could violate them. `ignored_limits` of the result lists what is ignored.
+    time_limit, memory_limit, checkpoint, checkpoint_every, engine, address, progress : optional
         As for `solve`. If the limit of a resource that saturates varies, the solves that are finished are saved.
 
     Returns
@@ -108,8 +116,8 @@ def frontier(
     Raises
     ------
     ModelError
-        If a resource does not exist, the model's own budget has limits that cannot be kept, or several limits are to
-        vary of which one is that of a resource that saturates.
+        If a resource does not exist or has limits that cannot be kept, or if the limit of a resource that saturates is
+        to vary together with other limits, or while other limits are kept.
     LimitError
         If the time or memory limit was reached. No partial result is returned.
 
@@ -117,7 +125,8 @@ def frontier(
     -----
     For a resource without a floor or a ceiling, the curve takes one solve. The same holds for `vary="remaining"`. For
     the limit of a resource that saturates, it takes one or two solves for most budgets at which the value rises; they
-    run on all cores. A surface takes one sweep over all combinations of budgets.
+    run on all cores, or on the workers of a Ray cluster. A surface takes one sweep over all combinations of budgets; so
+    does a curve along which limits of other resources are kept.
 
     Examples
     --------
@@ -137,6 +146,7 @@ def frontier(
     names = _read_resources(model, resource)
     check_vary(vary)
     largest = _read_largest(names, max_budget)
+    limits = _read_limits(model, names, vary, budget, ignore_limits)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     asked = f"{names}, max_budget={largest}, vary={vary}, budget={budget!r}, spent={spent!r}, {ignore_limits}"
     try:
@@ -144,122 +154,137 @@ def frontier(
             open_checkpoint(
                 checkpoint, checkpoint_every, "frontier", lambda: {"model": model.fingerprint, "arguments": asked}
             ) as saved,
+            open_engine(engine, address) as opened,
             held_back(),
             open_progress(progress) as bar,
             ResourceMonitor(seconds, memory, bar, checkpoint=saved) as monitor,
         ):
-            if len(names) > 1:
-                return _surface(model, names, largest, vary, budget, spent, ignore_limits, monitor)
-            return _curve(model, names[0], largest, vary, budget, spent, ignore_limits, monitor)
+            run = Run(monitor, engine=opened)
+            return _compute(model, names, largest, vary, limits, spent, run)
     except LimitReached as reached:
-        what, also = ("curve", "") if len(names) == 1 else ("surface", ", or round costs up to fewer digits")
+        what = "curve" if len(names) == 1 else "surface"
+        also = ", or round costs up to fewer digits" if len(names) > 1 or limits.fixed else ""
         raise LimitError(f"the {what} was not finished: {reached}; raise the limit or lower max_budget{also}") from None
 
 
-def _curve(
-    model: CMDP,
-    name: str,
-    largest: Mapping[str, Fraction],
-    vary: str,
-    budget: Any,
-    spent: Any,
-    ignore_limits: bool,
-    monitor: ResourceMonitor,
-) -> Curve:
-    if vary == "budget" and budget is not None:
-        raise ModelError("budget", 'vary="remaining" with it', 'vary="budget"', "pass max_budget=... for the largest")
-    if vary == "remaining" and spent is not None:
-        raise ModelError("spent", 'vary="budget" with it', 'vary="remaining", which varies it')
-    own = model.budget if budget is None else read_budgets(budget, model.resources, model.horizon)
-    ignored = ignored_limits(own, name)
-    if ignored and not ignore_limits:
-        _refuse(
-            ignored[0], f"a model whose own budget is one anytime limit on {name}, or none", "curve", _cut(own, name)
-        )
-    refuse_continuous(model, [name], "a curve")
-    initial = Fraction(0) if vary == "remaining" else read_spent(model, spent)[name]
-    return curve_of(model, name, largest.get(name), vary, own, initial, monitor)
+class _Limits(NamedTuple):
+    """The limits of a call, as read from its arguments and the model.
+
+    Attributes
+    ----------
+    own : mapping of Budget by resource
+        Of all resources that have one: given by the call, else by the model.
+    fixed : dict of Budget by resource
+        Limits on resources that do not vary, which are kept.
+    ignored : tuple of str
+        Limits that are not kept, as text.
+    """
+
+    own: Mapping[str, Budget]
+    fixed: dict[str, Budget]
+    ignored: tuple[str, ...]
 
 
-def _surface(
+def _compute(
     model: CMDP,
     names: tuple[str, ...],
     largest: Mapping[str, Fraction],
     vary: str,
-    budget: Any,
+    limits: _Limits,
     spent: Any,
-    ignore_limits: bool,
-    monitor: ResourceMonitor,
-) -> Surface:
-    others = [name for name in model.resources if name not in names]
-    own: Mapping[str, Budget] = model.budget or {}
+    run: Run,
+) -> Curve | Surface:
+    """Compute a curve or a surface; a curve along which other limits are kept is a surface of one resource."""
+    refuse_continuous(model, [*names, *limits.fixed], "a curve" if len(names) == 1 else "a surface")
+    if vary == "remaining":
+        spent = {**_spent_of_others(names, spent), **{name: model.resource(name).clamp(Fraction(0)) for name in names}}
+    initial = read_spent(model, spent)
+    if len(names) == 1 and not limits.fixed:
+        own, given = limits.own or None, largest.get(names[0])
+        return curve_of(model, names[0], given, vary, own, limits.ignored, initial[names[0]], run)
     if vary == "budget":
         _refuse_saturation(model, names)
-        if budget is not None:
-            own = {**own, **_read_others(model, others, budget)}
-    else:
-        own = own if budget is None else read_budgets(budget, model.resources, model.horizon)
-        spent = {**_spent_of_others(names, spent), **{name: model.resource(name).clamp(Fraction(0)) for name in names}}
-    ignored = [f"{name}: {own[name]!r}" for name in names if name in own and not is_plain(own[name])]
+    remaining = None if vary == "budget" else {name: limit_of(limits.own or None, name) for name in names}
+    start = Start(initial, remaining, limits.fixed)
+    surface = surface_of(model, names, largest, vary, start, limits.ignored, run)
+    return surface if len(names) > 1 else surface.curve(names[0], at={})
+
+
+def _read_limits(model: CMDP, names: tuple[str, ...], vary: str, budget: Any, ignore_limits: bool) -> _Limits:
+    """Return the limits of a call: of resources that are not named in `budget`, those of the model."""
+    others = [name for name in model.resources if name not in names]
+    own: Mapping[str, Budget] = model.budget or {}
+    given: dict[str, Any] = {}
+    if budget is not None:
+        given = _named(budget, names, others, vary)
+        listed = model.resources if vary == "remaining" else others
+        defaults = {name: own[name] for name in listed if name in own}
+        own = {**own, **read_budgets({**defaults, **given}, listed, model.horizon)}
+    ignored = [f"{name}: {own[name].text}" for name in names if name in own and not is_plain(own[name])]
     if ignored and not ignore_limits:
-        _refuse(ignored[0], "a model whose own budget has one anytime limit on each resource that varies", "surface")
+        what = "curve" if len(names) == 1 else "surface"
+        raise ModelError(
+            "frontier",
+            f"one anytime limit, or none, on {'the' if len(names) == 1 else 'each'} resource that varies",
+            ignored[0],
+            "use solve(model, budget) for single budgets, which keeps it; with ignore_limits=True, policies of the "
+            f"{what} can break it",
+        )
     fixed = {name: own[name] for name in others if name in own and is_limited(own[name])}
-    if ignore_limits and budget is None:
-        ignored += [f"{name}: {each!r}" for name, each in fixed.items()]
-        fixed = {}
-    refuse_continuous(model, [*names, *fixed], "a surface")
-    remaining = None if vary == "budget" else {name: limit_of(own or None, name) for name in names}
-    start = Start(read_spent(model, spent), remaining, fixed)
-    return surface_of(model, names, largest, vary, start, tuple(ignored), monitor)
+    if ignore_limits:
+        ignored += [f"{name}: {each.text}" for name, each in fixed.items() if name not in given]
+        fixed = {name: each for name, each in fixed.items() if name in given}
+    return _Limits(own, fixed, tuple(ignored))
 
 
-def _refuse(found: str, expected: str, what: str, also: str = "") -> None:
-    """Raise the error about a limit that policies of a curve or a surface would break."""
-    raise ModelError(
-        "frontier",
-        expected,
-        found,
-        f"use solve(model, budget) for single budgets, which keeps it{also}; with ignore_limits=True, policies of the "
-        f"{what} can break it",
+def _named(budget: Any, names: tuple[str, ...], others: list[str], vary: str) -> dict[str, Any]:
+    """Return the given limits by resource: any of them with `vary="remaining"`, else of those that do not vary."""
+    hint = (
+        'pass max_budget=... for the largest budgets, or vary="remaining" to fix the limits' if vary == "budget" else ""
     )
+    allowed = others if vary == "budget" else [*names, *others]
+    if vary == "remaining" and len(names) == 1 and not isinstance(budget, Mapping):
+        return {names[0]: budget}
+    if not allowed:
+        found = quote(budget) if not isinstance(budget, Mapping) else f"a limit of {_listed(budget)}"
+        raise BudgetError("budget", "none, as all resources vary", found, hint)
+    if not isinstance(budget, Mapping):
+        raise BudgetError("budget", f"limits by name, of {_listed(allowed)}", quote(budget), hint)
+    for name in budget:
+        if name not in allowed:
+            expected = f"resources that do not vary ({_listed(others)})"
+            if vary == "remaining":
+                expected = f"resources of the model ({_listed(allowed)})"
+            raise BudgetError("budget", expected, quote(name), did_you_mean(name, allowed) or hint * (name in names))
+    return dict(budget)
 
 
-def _cut(own: Mapping[str, Budget] | None, name: str) -> str:
-    """Return a hint that a cut through a surface keeps the limits of other resources, if all of these are plain."""
-    limited = {other: each for other, each in (own or {}).items() if is_limited(each)}
-    if set(limited) <= {name} or not all(map(is_plain, limited.values())):
-        return ""
-    names = [name, *(other for other in limited if other != name)]
-    return f", or frontier(model, {names!r}).curve({name!r}, at=...), which keeps the limits of the others"
+def _listed(names: Iterable[Any]) -> str:
+    return ", ".join(map(quote, names))
 
 
 def _refuse_saturation(model: CMDP, names: tuple[str, ...]) -> None:
+    """Raise a `ModelError` if a resource saturates, whose limit cannot vary together with, or beside, other limits."""
     for name in names:
         if model.resource(name).saturates:
-            hint = (
-                'use vary="remaining" with budget=... to vary what remains of fixed limits, or '
-                f"resource={name!r} to vary this limit alone"
+            several = "several limits vary" if len(names) > 1 else "limits of other resources are kept"
+            raise ModelError(
+                "frontier",
+                f"resources without a floor or a ceiling if {several}",
+                model.resource(name).text,
+                'use vary="remaining" with budget=... to vary what remains of fixed limits, or solve(model, budget) '
+                "for single budgets",
             )
-            expected = "resources without a floor or a ceiling if several limits vary"
-            raise ModelError("frontier", expected, repr(model.resource(name)), hint)
-
-
-def _read_others(model: CMDP, others: list[str], budget: Any) -> dict[str, Budget]:
-    """Return the limits of the resources that do not vary."""
-    varies = [name for name in budget if name not in others] if isinstance(budget, Mapping) else model.resources
-    varies = [name for name in varies if name in model.resources]
-    if varies:
-        known = f"limits of {', '.join(map(quote, others))} by name" if others else "none, as all resources vary"
-        raise BudgetError("budget", f"{known}", quote(budget), "pass max_budget=... for the largest budgets")
-    return read_budgets(budget, others, model.horizon)
 
 
 def _spent_of_others(names: tuple[str, ...], spent: Any) -> dict[str, Any]:
     """Return what has been spent of the resources that do not vary."""
     if spent is None:
         return {}
-    if not isinstance(spent, Mapping) or any(name in spent for name in names):
-        raise BudgetError("spent", 'amounts of resources that do not vary, with vary="remaining"', quote(spent))
+    varies = [name for name in spent if name in names] if isinstance(spent, Mapping) else []
+    if varies or not isinstance(spent, Mapping):
+        found = f"an amount of {_listed(varies)}" if varies else quote(spent)
+        raise BudgetError("spent", 'amounts of resources that do not vary, with vary="remaining"', found)
     return dict(spent)
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from solvent.core.interrupt import held_back
 from solvent.core.limits import REACHED, LimitReached, ResourceMonitor, read_memory, read_seconds, reason_of
 from solvent.errors import BudgetError, ModelError, PolicyError, quote
+from solvent.model.amounts import quote_amounts
 from solvent.model.budget import Limits, SpentLike, read_spent
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
@@ -172,7 +173,7 @@ def read_node(model: CMDP, limits: Limits, step: Any, state: Hashable, spent: An
     for name in limits.resources if isinstance(spent, Mapping) or spent is None else ():
         if name not in given:
             expected = f"what has been spent of {quote(name)} before step {step}"
-            raise BudgetError("explain, spent", expected, "none" if spent is None else quote(spent))
+            raise BudgetError("explain, spent", expected, "none" if spent is None else quote_amounts(spent))
     return Node(int(step), index, tuple(found[name] for name in limits.resources))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from solvent.core.engines import LOCAL, Engine
 from solvent.core.limits import REACHED, ResourceMonitor, reason_of
 from solvent.core.logs import get_logger
 from solvent.solvers.base import Run, SolverOptions
@@ -43,6 +44,8 @@ class Request:
     prune : bool
     unfinished : bool
         Whether the best policy so far is an answer if a limit ends an exact method.
+    engine : Engine
+        Where it runs.
     """
 
     method: str = AUTO
@@ -52,6 +55,7 @@ class Request:
     gap: float | None = None
     prune: bool = True
     unfinished: bool = True
+    engine: Engine = field(default=LOCAL, repr=False)
 
 
 def solve_finite(
@@ -70,9 +74,9 @@ def solve_finite(
         asked = Approximation.read(
             request.approximation, request.epsilon, given.limits, strict=request.strict, method=request.method
         )
-        return approximate(given, asked, Run(monitor, SolverOptions(prune=request.prune)))
+        return approximate(given, asked, Run(monitor, SolverOptions(prune=request.prune), request.engine))
     if request.gap is not None:
-        return close_gap(given, request.gap, monitor, log)
+        return close_gap(given, request.gap, monitor, log, request.engine)
     return _exactly(given, request, monitor)
 
 
@@ -80,9 +84,8 @@ def _exactly(given: BudgetedModel, request: Request, monitor: ResourceMonitor) -
     transform = Exact()
     try:
         problem = transform.apply(given, monitor)
-        answer = solve_problem(
-            problem, request.method, Run(monitor, SolverOptions(prune=request.prune, unfinished=request.unfinished, spill=True))
-        )
+        options = SolverOptions(prune=request.prune, unfinished=request.unfinished, spill=True)
+        answer = solve_problem(problem, request.method, Run(monitor, options, request.engine))
     except REACHED as reached:
         return stopped(given, request.method, monitor, reason_of(reached))
     if not answer.feasible:

@@ -53,6 +53,19 @@ class _ModelUnpickler(pickle.Unpickler):
         return self._tasks[pid][0]
 
 
+def dump_results(found: list[Any], tasks: Sequence[Task]) -> bytes:
+    """Return a pickle of the solutions or exceptions of some tasks, with models replaced by their positions."""
+    file = io.BytesIO()
+    _ModelPickler(file, tasks).dump(found)
+    return file.getvalue()
+
+
+def load_results(content: bytes, tasks: Sequence[Task]) -> list[Any]:
+    """Return what `dump_results` was given, with the models of these tasks."""
+    found: list[Any] = _ModelUnpickler(io.BytesIO(content), tasks).load()
+    return found
+
+
 def _send(stream: IO[bytes], content: bytes) -> None:
     stream.write(_LENGTH.pack(len(content)) + content)
     stream.flush()
@@ -124,7 +137,7 @@ class Helpers:
                     return
                 _send(process.stdin, pickle.dumps((tasks, self._arguments), pickle.HIGHEST_PROTOCOL))
                 answer = _receive(process.stdout)
-                found = None if answer is None else _ModelUnpickler(io.BytesIO(answer), tasks).load()
+                found = None if answer is None else load_results(answer, tasks)
                 self._put(positions, found)
                 if answer is None:  # the process has ended
                     return
@@ -173,9 +186,7 @@ def help_with(solve: Callable[..., Any]) -> None:
                     found.append(solve(model, budget, **arguments))
                 except Exception as error:
                     found.append(error)
-            file = io.BytesIO()
-            _ModelPickler(file, tasks).dump(found)
-            answer = file.getvalue()
+            answer = dump_results(found, tasks)
         except Exception:  # the caller solves these models itself
             pass
         _send(output, answer)

@@ -6,12 +6,14 @@ Models are solved one after the other. Once it is clear that the rest takes long
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
+from solvent.core.engines import RayEngine, open_engine
 from solvent.core.interrupt import check_interrupt, held_back
 from solvent.core.limits import ResourceMonitor, read_memory, read_seconds
 from solvent.core.preparation import preparation_seconds
@@ -21,7 +23,7 @@ from solvent.errors import LocatedError, ModelError, SolventError, quote
 from solvent.model.budget import Budget, BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
-from solvent.solvers.helpers import Helpers, Task, help_with
+from solvent.solvers.helpers import Helpers, Task, dump_results, help_with, load_results
 from solvent.solvers.registry import AUTO
 from solvent.solvers.solution import Solution
 from solvent.solvers.solve import read_request, run_request
@@ -35,6 +37,8 @@ _TRIED = 0.25
 _MESSAGE = 0.05
 #: The largest number of solves of one message.
 _MOST = 64
+#: Messages to each worker of a cluster, at least: several, so that one that finishes early takes over work of others.
+_MESSAGES = 8
 #: Seconds between two checks for Ctrl-C while helpers work.
 _PAUSE = 0.05
 
@@ -53,6 +57,8 @@ def solve_many(
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
     jobs: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     progress: ProgressLike = False,
 ) -> list[Solution]:
     """Solve many models, or one model with many budgets, on all processors.
@@ -74,7 +80,9 @@ def solve_many(
     memory_limit : int or str, optional
         Bytes, or text such as "8GB", for each solve. At most `jobs` of them run at the same time.
     jobs : int, optional
-        The largest number of processes, including this one. Default: one for each processor.
+        The largest number of processes, including this one unless `engine` is "ray". Default: one for each processor.
+    engine, address
+        As in `solve`. With engine "ray", all models are solved by workers of the cluster, each on one thread.
     progress : bool, "log", ProgressSink or callable
         As in `solve`; reports how many models are solved.
 
@@ -103,8 +111,9 @@ def solve_many(
     arguments["memory"] = read_memory(memory_limit)
     count = _read_jobs(jobs)
     tasks, place = _read_tasks(models, budgets)
-    with held_back(), open_progress(progress) as sink:
-        return _Batch(tasks, arguments, place, sink).run(count)
+    with open_engine(engine, address) as opened, held_back(), open_progress(progress) as sink:
+        batch = _Batch(tasks, arguments, place, sink)
+        return batch.run_on(opened, jobs) if isinstance(opened, RayEngine) else batch.run(count)
 
 
 def solve_here(
@@ -119,6 +128,41 @@ def solve_here(
 def help_others() -> None:
     """Solve models for another process; see `helpers`."""
     help_with(solve_here)
+
+
+class _SolveSome:
+    """Solves some tasks in a worker of a cluster; the result is that of `dump_results`.
+
+    Parameters
+    ----------
+    model : CMDP, DiscountedCMDP or None
+        The model of all tasks if there is one, so that it is sent only once to each worker.
+    """
+
+    def __init__(self, model: Any, arguments: dict[str, Any], place: str) -> None:
+        self._model, self._arguments, self._place = model, arguments, place
+
+    def __call__(self, item: tuple[int, list[Task]]) -> Any:
+        first, given = item
+        tasks = given if self._model is None else [(self._model, budget) for _, budget in given]
+        found = []
+        for position, task in enumerate(tasks, first):
+            try:
+                found.append(solve_here(*task, **self._arguments))
+            except Exception as error:
+                raise _placed(error, self._place, position) from error
+        return dump_results(found, tasks)
+
+
+def _placed(error: Exception, place: str, position: int) -> Exception:
+    """Return the error of a task with its position."""
+    where = f"{place}[{position}]"
+    if isinstance(error, LocatedError):
+        return error.within(where)
+    if isinstance(error, SolventError):
+        return type(error)(f"{where}: {error}")
+    error.add_note(f"in {where} of solve_many")
+    return error
 
 
 def _read_jobs(jobs: Any) -> int:
@@ -195,6 +239,25 @@ class _Batch:
         self._raise()
         return [solution for solution in self._found if solution is not None]
 
+    def run_on(self, engine: RayEngine, jobs: int | None) -> list[Solution]:
+        """Return all solutions, found by the workers of a cluster."""
+        count = len(self._tasks)
+        size = min(_MOST, math.ceil(count / (_MESSAGES * min(engine.workers, jobs or count, count)))) if count else 1
+        model = self._tasks[0][0] if count and self._place == "budgets" else None
+        messages = [
+            (first, [(None, task[1]) if model is not None else task for task in self._tasks[first : first + size]])
+            for first in range(0, count, size)
+        ]
+        solve = _SolveSome(model, self._arguments, self._place)
+        with closing(engine.map(solve, messages, jobs=jobs)) as results:
+            for index, result in results:
+                first = index * size
+                found = load_results(result, self._tasks[first : first + size])
+                self._found[first : first + len(found)] = found
+                self._done += len(found)
+                self._sink.report("solves", self._done, count, {}, "model")
+        return [solution for solution in self._found if solution is not None]
+
     def _solve(self, position: int) -> None:
         try:
             found = solve_here(*self._tasks[position], **self._arguments)
@@ -250,10 +313,7 @@ class _Batch:
         if self._failed is None:
             return
         position, error = self._failed
-        place = f"{self._place}[{position}]"
-        if isinstance(error, LocatedError):
-            raise error.within(place) from error
-        if isinstance(error, SolventError):
-            raise type(error)(f"{place}: {error}") from error
-        error.add_note(f"in {place} of solve_many")
-        raise error
+        placed = _placed(error, self._place, position)
+        if placed is error:
+            raise error
+        raise placed from error

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from solvent.errors import ModelError, SolventError, printable
+from solvent.errors import ModelError, SolventError, printable, quote
 from solvent.model.amounts import format_amount, short_amount
 from solvent.model.budget import Limits, SpentLike
 from solvent.model.cmdp import CMDP
@@ -95,6 +95,18 @@ class Diagnosis:
         be removed, and `"must_end_in"`; empty if the search was cut short.
     n_constraints : int
         Number of limited resources, and one more if there is a goal.
+    sufficient_budget : dict of str to Fraction
+        If there are several constraints, the least limit of each resource with which there is a feasible policy while
+        all other constraints are kept; without resources for which there is none. For limits that vary by step, see
+        `sufficient_extra`.
+    sufficient_extra : dict of str to Fraction
+        The same as the amount by which all limits of this resource would have to be raised (lower limits: lowered).
+    sufficient_together : dict of str to Fraction
+        If `blame` has several resources, each with one upper limit: limits of these with which there is a feasible
+        policy while all other constraints are kept, and of which none can be lower.
+    stuck_at : tuple of state and resources, or None
+        If nothing is random: a state at `stuck_step` to which a path leads that keeps all limits before, and the
+        resources whose limits are broken by the actions there.
     """
 
     least_budget: Mapping[str, Fraction | None]
@@ -105,12 +117,20 @@ class Diagnosis:
     goal: str | None = None
     blame: tuple[str, ...] = ()
     n_constraints: int = 0
+    sufficient_budget: Mapping[str, Fraction] = field(default_factory=dict)
+    sufficient_extra: Mapping[str, Fraction] = field(default_factory=dict)
+    sufficient_together: Mapping[str, Fraction] = field(default_factory=dict)
+    stuck_at: tuple[Hashable, tuple[str, ...]] | None = None
 
     def __str__(self) -> str:
         parts = []
         if self.stuck_step is not None:
             earlier = "" if self.stuck_is_first else " (possibly an earlier one)"
             parts.append(f"every policy can break a limit at or before step {self.stuck_step}{earlier}")
+            if self.stuck_at is not None:
+                state, names = self.stuck_at
+                broken = " or ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
+                parts[-1] += f", for example in state {quote(state)}, where every action breaks a limit of {broken}"
         if self.goal == "unreachable":
             parts.append("every policy can end outside must_end_in, even without any limit")
         elif self.goal is not None:
@@ -119,7 +139,8 @@ class Diagnosis:
             if least is None:
                 parts.append(f"no budget of {name} is enough")
             else:
-                alone = ", with other resources unlimited," if len(self.least_budget) > 1 else ""
+                several = len(self.least_budget) > 1 or self.sufficient_budget.get(name, least) != least
+                alone = ", with other resources unlimited," if several else ""
                 parts.append(f"the least feasible budget of {name}{alone} is {format_amount(least)}")
         for name, extra in self.shortfall.items():
             if extra is not None and name not in self.least_budget:
@@ -128,7 +149,21 @@ class Diagnosis:
             parts.append(f"there was no time to find out whether {name} is infeasible by itself")
         if not self.least_budget and not self.shortfall and not self.undetermined and self.goal is None:
             parts.append("each resource can be kept within its limits by itself, but not all of them together")
-        if self.blame and self.n_constraints > 1:
+        enough = [
+            f"{format_amount(self.sufficient_budget[name])} of {name}"
+            if name in self.sufficient_budget
+            else f"relaxing the limits of {name} by {format_amount(extra)}"
+            for name, extra in self.sufficient_extra.items()
+            if name not in self.least_budget or self.sufficient_budget[name] != self.least_budget[name]
+        ]
+        if enough:
+            parts.append(f"with everything else as it is, {' or '.join(enough)} is enough")
+        elif self.sufficient_together:
+            amounts = " and ".join(
+                f"{format_amount(each)} of {name}" for name, each in self.sufficient_together.items()
+            )
+            parts.append(f"with everything else as it is, {amounts} together are enough, for example")
+        elif self.blame and self.n_constraints > 1 and not self.sufficient_extra:
             removed = " and ".join("the goal" if name == GOAL else f"the limits of {name}" for name in self.blame)
             only = "only " if len(self.blame) == self.n_constraints else ""
             parts.append(f"{only}without {removed} there is a feasible policy")

@@ -6,16 +6,20 @@ resolve budget -> transform.apply -> registry.choose -> solver.solve -> transfor
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from solvent.core.arguments import read_switch
 from solvent.core.checkpoint import EVERY, digest, open_checkpoint
+from solvent.core.engines import open_engine
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.progress import ProgressLike, ProgressSink, open_progress
 from solvent.errors import ModelError, quote
+from solvent.model.amounts import quote_amounts
 from solvent.model.budget import BudgetLike, SpentLike, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, check_model
@@ -44,6 +48,8 @@ def solve(
     memory_limit: int | str | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = EVERY,
+    engine: str = "local",
+    address: str | None = None,
     progress: ProgressLike = False,
 ) -> Solution:
     """Find a policy of greatest expected reward that never exceeds the budget: at any step, under any outcome.
@@ -85,6 +91,12 @@ def solve(
         Ctrl-C and SIGTERM save once more. If saving fails, solving continues after a `CheckpointWarning`.
     checkpoint_every : float
         Seconds between two saves; 0 saves as often as possible.
+    engine : {"local", "ray"}
+        Where the solve runs: on the threads of this process, or on a Ray cluster (`pip install 'solvent[ray]'`). The
+        solution is the same, bit for bit. A connection to a cluster (`ray.init`) is used if there is one.
+    address : str, optional
+        With engine "ray": "auto" for a cluster that was started on this machine, "host:port" or "ray://host:port".
+        Default: RAY_ADDRESS if it is set, otherwise an instance on this machine that ends with the call.
     progress : bool, "log", ProgressSink or callable
         If True, show progress on a terminal or in a notebook; if "log", log it under "solvent.progress". A callable is
         called with phase, done, total and facts.
@@ -134,10 +146,15 @@ def solve(
     request = read_request(model, method, approximation, epsilon, strict, gap, prune)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     monitor = ResourceMonitor(seconds, memory, began=began)
-    if checkpoint is None and checkpoint_every is EVERY:  # the most frequent; contexts take time
+    plain = checkpoint is None and checkpoint_every is EVERY and engine == "local" and address is None
+    if plain:  # the most frequent; contexts take time
         return run_request(model, budget, spent, request, monitor, progress)
     identity = partial(_identity, model, budget, spent, request)
-    with open_checkpoint(checkpoint, checkpoint_every, "solve", identity) as monitor.checkpoint:
+    with ExitStack() as stack:
+        saved = stack.enter_context(open_checkpoint(checkpoint, checkpoint_every, "solve", identity))
+        request = replace(request, engine=stack.enter_context(open_engine(engine, address)))
+        monitor.checkpoint = saved
+        monitor.began = time.perf_counter()  # without the time in which an engine starts
         return run_request(model, budget, spent, request, monitor, progress)
 
 
@@ -168,7 +185,7 @@ def run_request(
     asked = None
     if isinstance(model, DiscountedCMDP):
         if spent is not None:
-            raise ModelError("spent", "none with a discounted model", quote(spent))
+            raise ModelError("spent", "none with a discounted model", quote_amounts(spent))
         with open_progress(progress) as bar, monitor:
             monitor.sink = bar
             solution = solve_discounted(model, budget, request, monitor)

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import Number, common_unit, exact
 from solvent.core.frames import import_pandas
-from solvent.core.limits import ResourceMonitor
 from solvent.errors import BudgetError, LatticeOverflowError, SolventError, did_you_mean, printable, quote
 from solvent.model.amounts import format_amount, short_amount
 from solvent.model.budget import Budget, Limits, resolve
 from solvent.model.cmdp import CMDP
 from solvent.policy.table import AugmentedPolicy
+from solvent.solvers.base import Run
 from solvent.solvers.curve import Curve
 from solvent.solvers.problem import Problem
 from solvent.solvers.surface_sweep import Axis, sweep_surface
@@ -423,7 +423,7 @@ def surface_of(
     vary: str,
     start: Start,
     ignored: tuple[str, ...],
-    monitor: ResourceMonitor,
+    run: Run,
 ) -> Surface:
     """Compute a surface; the arguments of `frontier` have been read.
 
@@ -438,13 +438,14 @@ def surface_of(
     start : Start
     ignored : tuple of str
         Limits that the surface does not keep, as text.
-    monitor : ResourceMonitor
+    run : Run
 
     Raises
     ------
     LimitReached
         If time or memory runs out.
     """
+    monitor = run.monitor
     reaches = {}
     for name in names:
         if start.limits_of_remaining is None:
@@ -464,7 +465,7 @@ def surface_of(
     problem = Problem.exact(model, limits, monitor=monitor)
     remaining = start.limits_of_remaining
     origins = {name: start.spent[name] + most[name] if remaining is None else remaining[name] for name in names}
-    found = sweep_surface(problem, origins, monitor, from_zero=remaining is not None)
+    found = sweep_surface(problem, origins, run, from_zero=remaining is not None)
     found.table.flags.writeable = False
     return Surface(
         model, names, {name: reach.most for name, reach in reaches.items()},

@@ -1,4 +1,4 @@
-"""The values of all budgets of several resources, from one sweep.
+"""The values of all budgets of one or several resources, from one sweep.
 
 Let a problem have the limits M and no saturation. What matters is how much may still be spent, so that the optimum with
 limits b <= M, of which x has been spent before the first step, is the optimum with the limits M of which x + M - b has
@@ -24,6 +24,7 @@ from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import LatticeOverflowError
 from solvent.model.amounts import format_amount
 from solvent.solvers.accuracy import SAME_POINT
+from solvent.solvers.base import Run
 from solvent.solvers.bounds.bounds import Interval, bounds_of
 from solvent.solvers.grid.sweep import sweep_starts
 from solvent.solvers.grid.swept import Swept
@@ -86,7 +87,7 @@ class SurfaceValues:
 def sweep_surface(
     problem: Problem,
     origins: Mapping[str, Fraction],
-    monitor: ResourceMonitor,
+    run: Run,
     *,
     from_zero: bool,
 ) -> SurfaceValues:
@@ -100,7 +101,7 @@ def sweep_surface(
         Exact. The resources that vary have one upper limit for all steps; others may have any limits.
     origins : mapping of Fraction by resource
         For each resource that varies, a multiple of its unit.
-    monitor : ResourceMonitor
+    run : Run
     from_zero : bool
         Whether budgets below 0 are of no interest.
 
@@ -109,7 +110,7 @@ def sweep_surface(
     LimitReached
         If time or memory runs out.
     """
-    lattice = problem.lattice
+    lattice, monitor = problem.lattice, run.monitor
     settled_D, safe_D = _start_bounds(problem, monitor)
     low_D, high_D = lattice.initial_D.copy(), lattice.initial_D.copy()
     axes, order = [], []
@@ -132,8 +133,8 @@ def sweep_surface(
     monitor.reserve(8 * count, f"the values of {count:,} budgets")
     refusal = get("grid").accepts(problem)
     if refusal is not None:
-        raise LimitReached(f"a surface needs {refusal.expected}, found {refusal.found}")
-    found = sweep_starts(problem, low_D, high_D, monitor)
+        raise LimitReached(f"its sweep needs {refusal.expected}, found {refusal.found}")
+    found = sweep_starts(problem, low_D, high_D, monitor, run.engine)
     table, start_error = _expected(problem, order, [axis.size for axis in axes], high_D, found, monitor)
     for d in range(table.ndim):  # a larger budget is never worse, and rounding errors must not make it so
         np.maximum.accumulate(table, axis=d, out=table)

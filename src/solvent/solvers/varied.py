@@ -102,7 +102,7 @@ def limit_of(budgets: Mapping[str, Budget] | None, name: str) -> Fraction:
     """
     limit = None if budgets is None else budgets[name].upper
     if not isinstance(limit, Fraction):
-        found = "none" if budgets is None else repr(budgets[name])
+        found = "none" if budgets is None else budgets[name].text
         raise BudgetError("frontier", f"a limit of {name}, of which a part remains", found, "pass budget=...")
     return limit
 
@@ -122,8 +122,8 @@ def reach_of_remaining(
     r = model.resource_index(name)
     floor, ceiling = model.floors[r], model.ceilings[r]
     if ceiling is not None and ceiling <= limit:
-        found = repr(model.resource(name))
-        raise ModelError("frontier", f"no ceiling of {name} up to its limit of {as_typed(limit)}", found)
+        expected = f"no ceiling of {name} up to its limit of {as_typed(limit)}"
+        raise ModelError("frontier", expected, model.resource(name).text)
     if floor is not None and limit < floor:
         raise BudgetError(
             "frontier", f"a limit of {name} of at least its floor, {as_typed(floor)}", str(as_typed(limit))

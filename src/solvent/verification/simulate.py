@@ -9,6 +9,9 @@ clamped after each step, those that a policy counts to the ends in its own ticks
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -16,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.engines import LOCAL, open_engine
 from solvent.core.exact import nearest_float
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.logs import get_logger
@@ -146,6 +150,8 @@ def simulate(
     spent: SpentLike | None = None,
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Simulation:
     """Simulate episodes of a policy.
 
@@ -167,12 +173,18 @@ def simulate(
         Time limit in seconds. When it is reached, the episodes simulated so far are returned.
     memory_limit : int or str, optional
         Bytes, or text such as "8GB"; most of what is free, if not given. It is checked before memory is used.
+    engine : {"local", "ray"}
+        Where batches are simulated: in this process, or by workers of a Ray cluster (`pip install 'solvent[ray]'`). The
+        result is the same, bit for bit.
+    address : str, optional
+        Address of the cluster, as for `solve`.
 
     Returns
     -------
     Simulation
-        Episodes are simulated in batches of 131,072. If a limit is reached after some of them, `stopped` says so, and
-        the result covers the episodes simulated so far, which are the same as without the limit.
+        Episodes are simulated in batches of 131,072, each with random numbers of its own. If a limit is reached after
+        some of them, `stopped` says so, and the result covers the episodes simulated so far, which are the same as
+        without the limit.
 
     Raises
     ------
@@ -203,26 +215,67 @@ def simulate(
     unlimited = budget is None and model.budget is None and not isinstance(decider, NodeTable)
     before = spent_before(model, decider, spent)
     limits = NO_LIMITS if unlimited else limits_of(model, decider, budget, before)
-    batches: list[Simulation] = []
-    stopped, rng = "", np.random.default_rng(seed)
-    try:
-        with ResourceMonitor(seconds, memory) as monitor:
-            walk = prepare(model, decider, limits, spent=before, monitor=monitor)
-            monitor.reserve(8 * episodes + _BYTES_PER_OUTCOME * model.n_outcomes, f"{episodes:,} episodes")
-            players = _Players(walk, rng)
-            for first in range(0, episodes, _BATCH):
-                count = min(_BATCH, episodes - first)
-                size = count * (_BYTES_PER_EPISODE + 3 * walk.node_bytes)
-                kept = model.horizon * len(walk.ledgers) * 16 * min(count, _MOST_KEPT)
-                with monitor.borrowed(size + 2 * kept, f"{count:,} episodes"):
-                    batches.append(players.play(count))
-    except LimitReached as reached:
-        stopped = str(reached)
-        if not batches:
-            raise LimitError(f"simulate stopped: {stopped}; raise the limit, or play fewer episodes") from None
+    found: dict[int, Simulation] = {}
+    stopped = ""
+    with open_engine(engine, address) as opened:
+        try:
+            with ResourceMonitor(seconds, memory) as monitor:
+                monitor.reserve(8 * episodes, f"{episodes:,} episodes")
+                play = _Batches(model, decider, limits, before, seed, memory, monitor if opened is LOCAL else None)
+                with closing(opened.map(play, _batches(episodes), check=monitor.check_time)) as played:
+                    for number, simulation in played:
+                        found[number] = simulation
+        except LimitReached as reached:
+            stopped = str(reached)
+    # later batches may be complete before earlier ones
+    batches = [found[number] for number in itertools.takewhile(found.__contains__, itertools.count())]
+    if not batches:
+        raise LimitError(f"simulate stopped: {stopped}; raise the limit, or play fewer episodes")
     result = replace(_joined(batches), stopped=stopped)
     _logger.debug("simulated %d episodes, %d violations", result.episodes, result.violations)
     return result
+
+
+def _batches(episodes: int) -> Iterator[tuple[int, int]]:
+    """Yield the number of each batch, and the number of its episodes."""
+    for number, first in enumerate(range(0, episodes, _BATCH)):
+        yield number, min(_BATCH, episodes - first)
+
+
+class _Batches:
+    """Simulates batches, in this process or in a worker of a cluster, which gets a copy and has no monitor yet."""
+
+    def __init__(
+        self,
+        model: CMDP,
+        policy: Decider,
+        limits: Limits,
+        spent: dict[str, Fraction],
+        seed: int,
+        memory: int | None,
+        monitor: ResourceMonitor | None,
+    ) -> None:
+        self._model, self._policy, self._limits, self._spent = model, policy, limits, spent
+        self._seed, self._memory, self._monitor = seed, memory, monitor
+        self._players: _Players | None = None
+
+    def __call__(self, batch: tuple[int, int]) -> Simulation:
+        """Simulate one batch; its random numbers depend on the seed and its number only."""
+        number, count = batch
+        model = self._model
+        if self._monitor is None:
+            self._monitor = ResourceMonitor(None, self._memory)
+        monitor = self._monitor
+        if self._players is None:
+            walk = prepare(model, self._policy, self._limits, spent=self._spent, monitor=monitor)
+            monitor.reserve(_BYTES_PER_OUTCOME * model.n_outcomes, "tables of outcomes")
+            self._players = _Players(walk)
+        walk = self._players.walk
+        size = count * (_BYTES_PER_EPISODE + 3 * walk.node_bytes)
+        kept = model.horizon * len(walk.ledgers) * 16 * min(count, _MOST_KEPT)
+        sequence = np.random.SeedSequence(self._seed, spawn_key=(number,) if number else ())
+        with monitor.borrowed(size + 2 * kept, f"{count:,} episodes"):
+            return self._players.play(count, np.random.default_rng(sequence))
 
 
 def _joined(batches: list[Simulation]) -> Simulation:
@@ -250,15 +303,19 @@ def _together(parts: tuple[Distribution, ...]) -> Distribution:
 class _Players:
     """Simulates all episodes of a batch at once; an episode is a node of a layer."""
 
-    def __init__(self, walk: Walk, rng: np.random.Generator) -> None:
-        self.walk, self.model, self.rng, self.episodes = walk, walk.model, rng, 0
+    rng: np.random.Generator
+    episodes: int
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk, self.model = walk, walk.model
         self.draw = _Draw(walk.model.outcome_indptr, walk.model.probability)
         self.scales = [_scale(ledger, walk.model.horizon) for ledger in walk.ledgers]
         self.counts = {r: self._count_of(r) for r, ledger in enumerate(walk.ledgers) if ledger.counted}
 
-    def play(self, episodes: int) -> Simulation:
+    def play(self, episodes: int, rng: np.random.Generator) -> Simulation:
         """Simulate a batch of episodes."""
-        walk, model, self.episodes = self.walk, self.model, episodes
+        walk, model = self.walk, self.model
+        self.episodes, self.rng = episodes, rng
         state = walk.end(0, self._first_states())
         scaled = [_rescale(ledger, scale) for ledger, scale in zip(walk.ledgers, self.scales, strict=True)]
         fine = [ledger.start(self.episodes) for ledger in scaled]

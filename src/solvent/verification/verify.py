@@ -9,9 +9,11 @@ from typing import Any, overload
 import numpy as np
 
 from solvent.core.checkpoint import EVERY, digest, open_checkpoint
+from solvent.core.engines import open_engine
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.logs import get_logger
-from solvent.errors import BudgetError, LimitError, quote
+from solvent.errors import BudgetError, LimitError, ModelError, quote
+from solvent.model.amounts import quote_amounts
 from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP, check_model
@@ -39,6 +41,8 @@ def verify(
     memory_limit: int | str | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = EVERY,
+    engine: str = "local",
+    address: str | None = None,
 ) -> VerifyReport: ...
 
 
@@ -54,6 +58,8 @@ def verify(
     memory_limit: int | str | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = EVERY,
+    engine: str = "local",
+    address: str | None = None,
 ) -> DiscountedVerifyReport: ...
 
 
@@ -68,6 +74,8 @@ def verify(
     memory_limit: int | str | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = EVERY,
+    engine: str = "local",
+    address: str | None = None,
 ) -> VerifyReport | DiscountedVerifyReport:
     """Return the exact worst case of a policy, its value, and how it breaks a limit or misses its goal if it can.
 
@@ -96,6 +104,10 @@ def verify(
         for `solve`. A function cannot be verified with a checkpoint, because two functions cannot be compared.
     checkpoint_every : float
         Seconds between two saves.
+    engine : {"local", "ray"}
+        Where the verification runs: in this process, or on one worker of a Ray cluster (`pip install 'solvent[ray]'`).
+    address : str, optional
+        Address of the cluster, as for `solve`.
 
     Raises
     ------
@@ -145,6 +157,16 @@ def verify(
     └──────┴───────┴────────┴──────┴───────┴───────┘
     """
     policy = policy_of(policy)
+    if engine != "local" or address is not None:
+        if checkpoint is not None:
+            raise ModelError("checkpoint", 'engine="local" with it', f"engine={quote(engine)}")
+        # on one worker, which may have more memory than this machine
+        task = partial(
+            verify, model, policy, budget, spent=spent, max_nodes=max_nodes, time_limit=time_limit,
+            memory_limit=memory_limit,
+        )  # fmt: skip
+        with open_engine(engine, address) as opened:
+            return opened.call(task)
     identity = partial(_identity, model, policy, budget, spent)
     try:
         with (
@@ -154,7 +176,7 @@ def verify(
             report: VerifyReport | DiscountedVerifyReport
             if isinstance(model, DiscountedCMDP):
                 if spent is not None:
-                    raise BudgetError("spent", "nothing for a discounted model", quote(spent))
+                    raise BudgetError("spent", "nothing for a discounted model", quote_amounts(spent))
                 report = verify_discounted(model, policy, budget, monitor, max_nodes=max_nodes)
             else:
                 check_model(model)

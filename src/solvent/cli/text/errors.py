@@ -80,8 +80,8 @@ def in_shell(text: str) -> str:
 
     Examples
     --------
-    >>> in_shell('use method="reduction", which accepts every problem')
-    'use --method reduction, which accepts every problem'
+    >>> in_shell('use method="auto", which chooses the fastest')
+    'use --method auto, which chooses the fastest'
     >>> in_shell("pass ignore_limits=True or budget=..., or ask for a gap (gap=0.01)")
     'pass --ignore-limits or --budget, or ask for a gap (--gap 0.01)'
     >>> in_shell("say what has been spent before the first step: spent={'fuel': ...}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from solvent.baselines.compare import Comparison, ComparisonRow
-    from solvent.model.budget import Limits
+    from solvent.model.budget import Budget, Limits
     from solvent.model.cmdp import CMDP
     from solvent.model.discounted import DiscountedCMDP
     from solvent.solvers.curve import Curve
@@ -146,8 +146,19 @@ def _diagnosis(diagnosis: Diagnosis, history: Witness | None) -> dict[str, Any]:
         "undetermined": list(diagnosis.undetermined),
         "goal": diagnosis.goal,
         "blame": list(diagnosis.blame),
+        "sufficient_budget": _amounts(diagnosis.sufficient_budget),
+        "sufficient_extra": _amounts(diagnosis.sufficient_extra),
+        "sufficient_together": _amounts(diagnosis.sufficient_together),
+        "stuck_at": _stuck_at(diagnosis),
         "history": None if history is None else _witness(history),
     }
+
+
+def _stuck_at(diagnosis: Diagnosis) -> dict[str, Any] | None:
+    if diagnosis.stuck_at is None:
+        return None
+    state, resources = diagnosis.stuck_at
+    return {"state": name(state), "resources": list(resources)}
 
 
 def _round(each: Round) -> dict[str, Any]:
@@ -182,12 +193,18 @@ def levels_record(found: Levels) -> dict[str, Any]:
     }
 
 
+def fixed_limits(limits: Mapping[str, Budget]) -> list[str]:
+    """Return limits that are kept, each as text."""
+    return [f"{resource}: {limit.text}" for resource, limit in limits.items()]
+
+
 def curve_record(curve: Curve) -> dict[str, Any]:
     """Return the record of `frontier`: the whole curve."""
     return {
         "model": identity(curve.model),
         "resource": curve.resource,
         "vary": curve.vary,
+        "fixed_limits": fixed_limits(curve.fixed_limits),
         "ignored_limits": list(curve.ignored_limits),
         "max_budget": amount(curve.max_budget),
         "flat_beyond": curve.flat_beyond,

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from solvent.cli.text.errors import in_shell
+from solvent.cli.text.records import fixed_limits
 from solvent.core.tables import facts_grid, group
 from solvent.errors import printable
 from solvent.model.amounts import format_amount, short_amount
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from solvent.solvers.curve import Curve
     from solvent.solvers.levels.levels import Levels
     from solvent.solvers.solution import Round, Solution
+    from solvent.solvers.surface import Surface
     from solvent.verification.report import VerifyReport, Witness
     from solvent.verification.simulate import Simulation
 
@@ -200,21 +202,18 @@ def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) 
     from rich.text import Text
 
     largest, amounts = short_amount(curve.max_budget), curve_amounts(curve)
-    ignored = [
-        ("ignored" if not i else "", f"{limit}, which policies of this curve can break")
-        for i, limit in enumerate(curve.ignored_limits)
-    ]
+    limits = limit_rows(curve, "curve")
     if curve.least_budget is None:
         kept = "no policy keeps" if curve.vary == "budget" else "no policy is safe with"
         why = "solvent solve tells why" if curve.flat_beyond else "a larger --max-budget may be feasible"
         head = headline("infeasible", BAD, f"{kept} {amounts.one} up to {largest}; {why}")
-        return group(head, facts_grid(ignored))
+        return group(head, facts_grid(limits))
     head = headline(
         "frontier",
         GOOD,
         f"the best value for {amounts.every} up to {largest}: {len(curve):,} point{'s' * (len(curve) > 1)}",
     )
-    facts = facts_grid([(amounts.least, format_amount(curve.least_budget)), *ignored])
+    facts = facts_grid([(amounts.least, format_amount(curve.least_budget)), *limits])
     table = Table(amounts.short, "best value", "per unit")
     for column in table.columns:
         column.justify = "right"
@@ -231,6 +230,17 @@ def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) 
         else None
     )
     return group(head, facts, table, more, Text(f"\n{plot}") if plot else None)
+
+
+def limit_rows(found: Curve | Surface, what: str) -> list[tuple[str, str]]:
+    """Return rows for `facts_grid`: limits that a curve or a surface keeps, and those that it ignores."""
+    kept = fixed_limits(found.fixed_limits)
+    ignored = [f"{limit}, which policies of this {what} can break" for limit in found.ignored_limits]
+    return [
+        (label if not i else "", text)
+        for label, texts in (("kept", kept), ("ignored", ignored))
+        for i, text in enumerate(texts)
+    ]
 
 
 class CurveAmounts(NamedTuple):

@@ -7,8 +7,8 @@ import io
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from solvent.cli.text.records import amount, identity
-from solvent.cli.text.results import BAD, GOOD, headline, thinned
+from solvent.cli.text.records import amount, fixed_limits, identity
+from solvent.cli.text.results import BAD, GOOD, headline, limit_rows, thinned
 from solvent.core.tables import facts_grid, group
 from solvent.errors import printable
 from solvent.model.amounts import format_amount, short_amount
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from solvent.solvers.surface import Surface
 
-#: Least budgets that are listed, and rows and widths of columns of a table of two resources.
+#: Least budgets that are listed unless --verbose is given, and rows and widths of columns of a table of two resources.
 _MAX_LEAST, _MAX_ROWS, _COLUMN, _MAX_COLUMNS = 4, 12, 10, 8
 
 
@@ -31,15 +31,12 @@ def surface_text(surface: Surface, width: int, *, verbose: bool = False) -> Rend
     width : int
         Width of the terminal, in characters.
     verbose : bool
-        Whether all efficient budgets are listed.
+        Whether all least budgets and all efficient budgets are listed.
     """
     from rich.text import Text
 
     ends = _joined([f"{name} up to {short_amount(surface.max_budget[name])}" for name in surface.resources])
-    limits = [
-        *(("kept", f"{name}: {limit!r}") for name, limit in surface.fixed_limits.items()),
-        *(("ignored", f"{limit}, which policies of this surface can break") for limit in surface.ignored_limits),
-    ]
+    limits = limit_rows(surface, "surface")
     every = f"budget of {ends}" if surface.vary == "budget" else f"amount of {ends} remaining at the start"
     if not surface.least_budgets:
         kept = "no policy keeps" if surface.vary == "budget" else "no policy is safe with"
@@ -48,10 +45,11 @@ def surface_text(surface: Surface, width: int, *, verbose: bool = False) -> Rend
         head = headline("infeasible", BAD, f"{kept} any {every}; {why}")
         return group(head, facts_grid(limits))
     head = headline("surface", GOOD, f"the best value for every {every}: {_points(len(surface))}")
-    least = [_budgets_text(surface, budgets) for budgets in surface.least_budgets[:_MAX_LEAST]]
+    shown_least = surface.least_budgets if verbose else surface.least_budgets[:_MAX_LEAST]
+    least = [_budgets_text(surface, budgets) for budgets in shown_least]
     more = len(surface.least_budgets) - len(least)
     if more:
-        least.append(f"and {more:,} more: use --json to see all")
+        least.append(f"and {more:,} more: use --verbose to see all")
     label = "least budgets" if surface.vary == "budget" else "least remaining"
     facts = facts_grid([*((label if not i else "", text) for i, text in enumerate(least)), *limits])
     if verbose or len(surface.resources) > 2:
@@ -114,7 +112,7 @@ def surface_record(surface: Surface) -> dict[str, Any]:
         "model": identity(surface.model),
         "resources": list(surface.resources),
         "vary": surface.vary,
-        "fixed_limits": [f"{name}: {limit!r}" for name, limit in surface.fixed_limits.items()],
+        "fixed_limits": fixed_limits(surface.fixed_limits),
         "ignored_limits": list(surface.ignored_limits),
         "max_budget": {name: amount(surface.max_budget[name]) for name in surface.resources},
         "flat_beyond": {name: surface.flat_beyond[name] for name in surface.resources},

@@ -163,7 +163,7 @@ def _sweep_rows(first, end, base, width, model, rows, value, work, out_value, ou
     halt : ndarray of bool, shape (1,)
     """
     indptr, probability, total = rows.indptr, rows.probability, work.total
-    last, first_outcome = value.shape[0] == 0, indptr[first]
+    last, first_outcome, to = value.shape[0] == 0, indptr[first], np.int64(0)
     # tile by tile, so that sums stay in the nearest cache
     for tile in range(0, width, TILE):
         tile_stop = min(tile + TILE, width)
@@ -183,7 +183,9 @@ def _sweep_rows(first, end, base, width, model, rows, value, work, out_value, ou
                 safe = min(safe, work.most[k] - work.place[k] + 1)
             safe = max(safe, begin)
             if begin < safe:
-                add_shifted(value, work.place, probability, o, o_end, first_outcome, begin, safe, start_value, total, 0)
+                add_shifted(
+                    value, work.place, probability, o, o_end, first_outcome, begin, safe, start_value, total, to
+                )
             for i in range(safe, stop):
                 new = start_value
                 for k in range(o, o_end):

@@ -19,16 +19,18 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from solvent.core.engines import LOCAL, Engine, RayEngine
 from solvent.core.limits import ResourceMonitor
 from solvent.core.progress import NoProgress
 from solvent.core.threads import one_thread, thread_count
 from solvent.solvers.accuracy import SAME_POINT
 from solvent.solvers.arrays import ModelArrays, TickCosts
-from solvent.solvers.base import Run
+from solvent.solvers.base import Answer, Run
 from solvent.solvers.bounds.bounds import Bounds, look_ahead
 from solvent.solvers.choice import solve_problem
 from solvent.solvers.problem import Problem
@@ -117,8 +119,8 @@ class SizeValues:
     solves: int
 
 
-def values_by_size(sized: SizedProblem, most: int, monitor: ResourceMonitor) -> SizeValues:
-    """Return the optimal value for every limit up to `most` ticks.
+def values_by_size(sized: SizedProblem, most: int, monitor: ResourceMonitor, engine: Engine = LOCAL) -> SizeValues:
+    """Return the optimal value for every limit up to `most` ticks; sizes are solved on the workers of an engine.
 
     Raises
     ------
@@ -128,7 +130,7 @@ def values_by_size(sized: SizedProblem, most: int, monitor: ResourceMonitor) -> 
     least = sized.least_feasible(most, monitor)
     if least is None:
         return SizeValues(np.empty(0, np.int64), np.empty(0), 0.0, 0)
-    found = _Search(sized, least, most, monitor)
+    found = _Search(sized, least, most, monitor, engine)
     found.run()
     needs = sorted(found.value)
     values = [found.value[need] for need in needs]
@@ -192,11 +194,15 @@ class _Search:
         Number of sizes solved.
     """
 
-    def __init__(self, sized: SizedProblem, least: int, most: int, monitor: ResourceMonitor) -> None:
+    def __init__(
+        self, sized: SizedProblem, least: int, most: int, monitor: ResourceMonitor, engine: Engine = LOCAL
+    ) -> None:
+        self._engine = engine
         self._sized, self._least, self._most, self._monitor = sized, least, most, monitor
         self.value: dict[int, float] = {}
         self.error, self.solves = 0.0, 0
-        self._workers = max(1, thread_count())
+        # with Ray, threads only wait for workers
+        self._workers = engine.workers if isinstance(engine, RayEngine) else max(1, thread_count())
         self._waiting: list[_Interval] = []
         self._flag = monitor.new_flag()
         self._solved: dict[int, _Solved] = {}
@@ -253,7 +259,10 @@ class _Search:
         part = self._monitor.within(max(self._monitor.room // beside, 0), self._flag)
         part.sink = NoProgress()  # only the number of sizes is reported, by the thread that waits
         part.checkpoint = None  # only finished solves are saved, by the same thread
-        answer = solve_problem(self._sized.at(ticks), AUTO, Run(part))
+        if isinstance(self._engine, RayEngine):
+            answer = self._engine.call(partial(_answer, self._sized, ticks, part.bytes), part.check_time)
+        else:
+            answer = solve_problem(self._sized.at(ticks), AUTO, Run(part))
         begin = max(min(int(answer.peak_HD.max()), ticks), self._least) if answer.worst_is_exact else ticks
         return _Solved(begin, answer.value, max(answer.upper - answer.value, answer.value - answer.lower))
 
@@ -284,6 +293,13 @@ class _Search:
         self.solves += 1
         self._monitor.tell("sizes", self.solves, self.solves + 1, levels=len(self.value))
         return begin
+
+
+def _answer(sized: SizedProblem, ticks: int, memory: int | None) -> Answer:
+    """Return the answer for one size, without what cannot be sent from a worker: its policy."""
+    with ResourceMonitor(None, memory) as monitor:
+        answer = solve_problem(sized.at(ticks), AUTO, Run(monitor))
+    return replace(answer, make_policy=None, live_box=None)
 
 
 def _same(value: float, other: float) -> bool:

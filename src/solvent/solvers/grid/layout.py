@@ -103,6 +103,7 @@ class BoxLayout:
         monitor.reserve(8 * layers * (4 * shape[0] * shape[1] + 3 * (n_states + 1) + 5), "boxes of amounts")
         low, width, arrival_low, arrival_width = np.empty((4, layers, *shape), np.int64)
         offset, arrival_offset, cell = np.empty((3, layers, n_states + 1), np.int64)
+        arrival_offset[0] = 0  # nothing arrives before the first step
         pitch_H = np.empty(layers, np.int64)
         boxes = Boxes(low, width, arrival_low, arrival_width, pitch_H, offset, arrival_offset, cell)
         sizes = BoxSizes(*np.zeros((4, layers)))

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from solvent.core.threads import run_by_states, split
+from solvent.core.threads import run_by_states
 from solvent.model.cmdp import CMDP
 from solvent.solvers.arrays import ModelArrays, TickCosts, read_only
 from solvent.solvers.bounds.arrays import Bounds, LimitArrays
@@ -75,17 +75,15 @@ class Part:
         place[states] = np.arange(len(states), dtype=np.int32)
         counts_TS = np.zeros((n_tables, len(states)), np.int64)
         counts_TS[:, : len(own)] = row_counts.reshape(n_tables, len(own))
+        given = layout.arrays
         arrays = ModelArrays(
-            layout.arrays.table_of_step, _indptr(counts_TS.ravel()), layout.arrays.row_reward[rows],
-            _indptr(outcome_counts), layout.arrays.probability[outcomes], place[after],
-            layout.arrays.end_value[states],
+            given.table_of_step, read_only(_indptr(counts_TS.ravel())), read_only(given.row_reward[rows]),
+            read_only(_indptr(outcome_counts)), read_only(given.probability[outcomes]), read_only(place[after]),
+            read_only(given.end_value[states]),
         )  # fmt: skip
-        costs = layout.costs._replace(cost_OD=np.ascontiguousarray(layout.costs.cost_OD[outcomes]))
-        return cls(
-            own, halo, ModelArrays(*map(read_only, arrays)), costs._replace(cost_OD=read_only(costs.cost_OD)),
-            layout.limits, Bounds(*(np.ascontiguousarray(each[:, states]) for each in layout.bounds)),
-            _boxes_of(boxes, states),
-        )  # fmt: skip
+        costs = layout.costs._replace(cost_OD=read_only(np.ascontiguousarray(layout.costs.cost_OD[outcomes])))
+        bounds = Bounds(*(np.ascontiguousarray(each[:, states]) for each in layout.bounds))
+        return cls(own, halo, arrays, costs, layout.limits, bounds, _boxes_of(boxes, states))
 
     @property
     def n_states(self) -> int:
@@ -96,17 +94,17 @@ class Part:
     def own_boxes(self) -> Boxes:
         """The boxes of its own states only."""
         n_own = len(self.own)
-        states = (np.ascontiguousarray(each[:, :n_own]) for each in self.boxes[:4])
-        offsets = (np.ascontiguousarray(each[:, : n_own + 1]) for each in self.boxes[5:])
-        return Boxes(*states, self.boxes.pitch_H, *offsets)
+        low, width, arrival_low, arrival_width = (np.ascontiguousarray(each[:, :n_own]) for each in self.boxes[:4])
+        offset, arrival_offset, cell = (np.ascontiguousarray(each[:, : n_own + 1]) for each in self.boxes[5:])
+        return Boxes(low, width, arrival_low, arrival_width, self.boxes.pitch_H, offset, arrival_offset, cell)
 
     @property
-    def stored_H(self) -> NDArray[np.int64]:
+    def stored_H(self) -> NDArray[np.int64]:  # noqa: N802
         """Number of values of its own states at each step, shape (H + 1,)."""
         return self.own_boxes.offset[:, -1]
 
     @property
-    def cells_H(self) -> NDArray[np.int64]:
+    def cells_H(self) -> NDArray[np.int64]:  # noqa: N802
         """Number of amounts of its own states at each step, shape (H + 1,)."""
         return self.own_boxes.cell[:, -1]
 
@@ -145,7 +143,8 @@ def _boxes_of(boxes: Boxes, states: NDArray[np.int64]) -> Boxes:
 def split_states(model: CMDP, weight_S: NDArray[np.float64], n_parts: int) -> list[NDArray[np.int64]]:
     """Divide states into at most `n_parts` sets of about equal weight with few transitions between them.
 
-    States are put into an order in which successors are close to each other (reverse Cuthill-McKee), which is then cut.
+    By recursive bisection: states are put into an order in which successors are close to each other (reverse
+    Cuthill-McKee), which is cut in two.
 
     Examples
     --------
@@ -155,12 +154,24 @@ def split_states(model: CMDP, weight_S: NDArray[np.float64], n_parts: int) -> li
     """
     owner = np.repeat(np.arange(len(model.row_indptr) - 1) % model.n_states, np.diff(model.row_indptr))
     state_O = np.repeat(owner, np.diff(model.outcome_indptr))
-    ones = np.ones(len(state_O), np.int8)
     shape = (model.n_states, model.n_states)
-    graph = csr_matrix((ones, (state_O, model.next_state)), shape)
-    graph.data[:] = 1
-    order = reverse_cuthill_mckee(csr_matrix(graph + graph.T), symmetric_mode=True)
-    return [np.sort(order[begin:end]).astype(np.int64) for begin, end in split(weight_S[order], n_parts)]
+    graph: Any = csr_matrix((np.ones(len(state_O), np.int8), (state_O, model.next_state)), shape)
+    graph = csr_matrix(graph + graph.T)
+    found: list[NDArray[np.int64]] = []
+    waiting = [(np.arange(model.n_states), min(n_parts, model.n_states))]
+    while waiting:
+        states, count = waiting.pop()
+        if count == 1:
+            found.append(np.sort(states))
+            continue
+        inner = graph[states][:, states] if len(states) < model.n_states else graph
+        ordered = states[reverse_cuthill_mckee(csr_matrix(inner), symmetric_mode=True)]
+        left = count // 2
+        total = np.cumsum(weight_S[ordered])
+        cut = int(np.searchsorted(total, total[-1] * left / count))
+        cut = min(max(cut + 1, left), len(states) - (count - left))  # each part has a state
+        waiting += [(ordered[cut:], count - left), (ordered[:cut], left)]
+    return found
 
 
 class PartBuffers(NamedTuple):
@@ -209,7 +220,7 @@ class PartSweep:
         value[boxes.offset[-1, :-1][last]] = self.part.arrays.end_value[last]
 
     def own_values(self, h: int) -> NDArray[np.float64]:
-        """The values of its own states at step h, which was swept last; a view."""
+        """Return the values of its own states at step h, which was swept last; a view."""
         return self._swept.value[: int(self.part.stored_H[h])]
 
     def receive(
@@ -231,7 +242,8 @@ class PartSweep:
             The positions of their blocks.
         """
         to = self.part.boxes.offset[h]
-        kernels.copy_blocks(read_only(value), read_only(offset), states, self._swept.value, to, halo + len(self.part.own))
+        places = read_only(halo + len(self.part.own))
+        kernels.copy_blocks(read_only(value), read_only(offset), read_only(states), self._swept.value, to, places)
 
     def sweep(self, h: int) -> tuple[RowRuns, NDArray[np.float64]]:
         """Sweep step h, given the values of its own states and of its halo at step h + 1.
@@ -245,6 +257,7 @@ class PartSweep:
         """
         part, swept, halt = self.part, self._swept, self._halt
         swept.same_2S[:] = False
+        swept.row[: int(part.stored_H[h])] = 0  # of terminal states, which are not swept again if nothing changes
         run_by_states(
             lambda begin, end: kernels.fill_arrivals(
                 begin, end, h + 1, part.costs, part.limits, part.bounds, part.boxes, swept.value, self._arrival, halt

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvent.core.limits import LimitReached, ResourceMonitor
+from solvent.core.array_files import temporary_folder
+from solvent.core.engines import RayEngine
+from solvent.core.limits import LimitReached
 from solvent.policy.nodes import run_lookup
 from solvent.policy.table import AugmentedPolicy
-from solvent.solvers.base import Answer, Estimate, Refusal, Run, check_limits, check_value
+from solvent.solvers.base import FEWER_AMOUNTS, Answer, Estimate, Refusal, Run, check_limits, check_value
 from solvent.solvers.bounds.bounds import Interval
 from solvent.solvers.frontier.solver import refuse_cut_short
 from solvent.solvers.grid import kernels
@@ -19,7 +21,7 @@ from solvent.solvers.grid.following import follow
 from solvent.solvers.grid.layout import MOST_CELLS, MOST_ROWS, BoxLayout, spans
 from solvent.solvers.grid.runs import KeptRuns
 from solvent.solvers.grid.spilled import plan_parts
-from solvent.solvers.grid.sweep import sweep
+from solvent.solvers.grid.sweep import DISTRIBUTED_FROM, sweep
 from solvent.solvers.problem import Problem
 from solvent.solvers.reduction.solver import SOLVER as REDUCTION
 from solvent.solvers.solution import Stats
@@ -53,7 +55,7 @@ class GridSolver:
             return Refusal(f"at most {MOST_ROWS:,} actions per state", f"{most:,}")
         amounts = float(np.prod(spans(problem.model, problem.lattice)))
         if amounts > _FAR_TOO_MANY:
-            return Refusal("amounts that are few enough for a grid", f"up to {amounts:.1g} of them")
+            return Refusal("amounts that are few enough for a grid", f"up to {amounts:.1g} of them", FEWER_AMOUNTS)
         return None
 
     def estimate(self, problem: Problem, run: Run) -> Estimate:
@@ -66,13 +68,16 @@ class GridSolver:
             return Estimate(math.inf)
         layout = BoxLayout.at_start(model, problem.lattice, monitor, within=run.options.within)
         sizes = layout.sizes
-        fits = layout.peak_bytes <= monitor.room / 2 or (run.options.spill and self._fits_in_parts(layout, monitor))
-        fits = fits and sizes.cells_H.max() <= MOST_CELLS
-        return Estimate(0.5 if fits and layout.work < _MOST_WORK else math.inf, layout)
+        fits = sizes.cells_H.max() <= MOST_CELLS and layout.work < _MOST_WORK and self._fits(layout, run)
+        return Estimate(0.5 if fits else math.inf, layout)
 
-    def _fits_in_parts(self, layout: BoxLayout, monitor: ResourceMonitor) -> bool:
-        """Whether the problem can be swept part by part, with values on disk."""
-        return plan_parts(layout, monitor.room) is not None
+    def _fits(self, layout: BoxLayout, run: Run) -> bool:
+        """Whether values fit into memory, or can be kept elsewhere."""
+        if layout.peak_bytes <= run.monitor.room / 2:
+            return True
+        if isinstance(run.engine, RayEngine) and layout.work >= DISTRIBUTED_FROM:
+            return True
+        return run.options.spill and plan_parts(layout, run.monitor.room) is not None
 
     def discard(self, prepared: BoxLayout | None, run: Run) -> None:
         """Release the memory of the boxes."""
@@ -95,7 +100,7 @@ class GridSolver:
                 self.discard(prepared, run)
                 return REDUCTION.conclude(problem, run, found)
         layout = prepared or BoxLayout.at_start(model, lattice, monitor, within=run.options.within)
-        swept = sweep(layout, monitor, spill=run.options.spill)
+        swept = sweep(layout, monitor, spill=run.options.spill, engine=run.engine)
         layout = swept.layout
         sizes = tuple(layout.sizes.cells_H[:-1].astype(np.int64).tolist())
         amounts = None if problem.is_exact else _distinct_amounts(layout, problem)
@@ -104,7 +109,7 @@ class GridSolver:
         value, start_error = expected_value(model, values), expectation_error(model, values)
         if value == -np.inf:
             return Answer.infeasible(self.name, stats, problem)
-        trace, runs = follow(problem, swept, monitor), swept.runs
+        trace, runs = follow(problem, swept, monitor, spill=run.options.spill), swept.runs
         stats = replace(stats, peak_bytes=monitor.peak)
         if problem.is_exact:
             check_limits(lattice, trace.peak_HD, trace.trough_HD)
@@ -114,13 +119,14 @@ class GridSolver:
         check_value(value, trace.followed, below, above)
 
         def make_policy() -> AugmentedPolicy:
-            reached = (trace.layer(swept, h) for h in range(model.horizon))
+            reached = (trace.layer(layout, h) for h in range(model.horizon))
             layers = ((state, spent, model.row_action[row]) for state, spent, row in reached)
             ends = (layout.bounds.settled_low, layout.bounds.settled_high)
             settled = [(layout.restored(ends[0][h]), layout.restored(ends[1][h])) for h in range(model.horizon)]
             return AugmentedPolicy.from_nodes(
                 problem.origin, lattice, problem.limits, layers=layers, settled=settled,
                 lookup=run_lookup(problem.limits), counting=problem.counting,
+                folder=temporary_folder() if trace.is_stored else None,
             )  # fmt: skip
 
         def live_box() -> Interval:

@@ -12,9 +12,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.engines import LOCAL, Engine, RayEngine
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.core.threads import run_by_states
 from solvent.solvers.accuracy import Extremes
+from solvent.solvers.arrays import read_only
+from solvent.solvers.engines.ray_grid import sweep_on_ray
 from solvent.solvers.frontier.point_kernels import StepExtremes
 from solvent.solvers.grid import kernels
 from solvent.solvers.grid.arrays import RowRuns, StepRuns, SweepBuffers, SweptStep
@@ -26,12 +29,18 @@ from solvent.solvers.problem import Problem
 
 #: Evaluations of one step from which on it is swept on all threads.
 _PARALLEL_FROM = 1_000_000
+#: Evaluations of a problem, about a second on one core, from which on a cluster sweeps it.
+DISTRIBUTED_FROM = 5e8
 #: The largest number of evaluations, and of amounts, of several steps that are swept by one call.
 _WORK_OF_CALL, _CELLS_OF_CALL = 4e6, 2.0**19
 
 
 def sweep_starts(
-    problem: Problem, low_D: NDArray[np.int64], high_D: NDArray[np.int64], monitor: ResourceMonitor
+    problem: Problem,
+    low_D: NDArray[np.int64],
+    high_D: NDArray[np.int64],
+    monitor: ResourceMonitor,
+    engine: Engine = LOCAL,
 ) -> Swept:
     """Return the values of all amounts spent before the first step between two, inclusive.
 
@@ -41,10 +50,10 @@ def sweep_starts(
         If time or memory runs out, or a step has more amounts than can be numbered.
     """
     layout = BoxLayout.at_start(problem.model, problem.lattice, monitor, start=(low_D, high_D))
-    return sweep(layout, monitor)
+    return sweep(layout, monitor, engine=engine)
 
 
-def sweep(layout: BoxLayout, monitor: ResourceMonitor, *, spill: bool = True) -> Swept:
+def sweep(layout: BoxLayout, monitor: ResourceMonitor, *, spill: bool = True, engine: Engine = LOCAL) -> Swept:
     """Compute the values of all boxes, from the last step to the first.
 
     Memory for the runs of best rows stays reserved, and for the values of the first step.
@@ -55,6 +64,8 @@ def sweep(layout: BoxLayout, monitor: ResourceMonitor, *, spill: bool = True) ->
     monitor : ResourceMonitor
     spill : bool
         Whether to keep values on disk if they do not fit into memory.
+    engine : Engine
+        Where to sweep. Small problems are swept in this process in any case.
 
     Raises
     ------
@@ -64,6 +75,8 @@ def sweep(layout: BoxLayout, monitor: ResourceMonitor, *, spill: bool = True) ->
     most = float(layout.sizes.cells_H.max())
     if most > MOST_CELLS:
         raise LimitReached(f"a step would have {most:.3g} amounts, more than {MOST_CELLS:.3g}")
+    if isinstance(engine, RayEngine) and layout.work >= DISTRIBUTED_FROM:
+        return sweep_on_ray(layout, engine, monitor)
     if spill and not monitor.has_room_for(int(layout.peak_bytes)):
         sets = plan_parts(layout, monitor.room)
         if sets is not None:
@@ -123,10 +136,8 @@ class _Sweep:
         monitor.check_time()
         value = self._buffers.swept.value[: int(layout.sizes.stored_H[0])]
         monitor.release(self._temporary)
-        runs = StepRuns(
-            np.concatenate([each.start for each in self._runs]), np.concatenate([each.row for each in self._runs]),
-            self._first_H, self._end_H,
-        )  # fmt: skip
+        start, row = (np.concatenate(each) for each in zip(*self._runs, strict=True))
+        runs = StepRuns(read_only(start), read_only(row), self._first_H, self._end_H)
         return Swept(layout, value, KeptRuns(runs), self._extremes)
 
     def _save(self, h: int) -> None:
@@ -171,6 +182,7 @@ class _Sweep:
             self._made += len(start)
         check_runs(layout, section, self._runs, (h, self._first_H, self._end_H))
         self._buffers.swept.value[:stored] = value
+        self._buffers.swept.row[:] = 0  # of terminal states, which are not swept again if nothing changes
         self._unsaved = len(self._runs)
         return h
 

@@ -431,7 +431,7 @@ def _prune(size, side, merged, here, priced, least_left, tolerance, n, out, labe
 
 
 @jit(inline="always")
-def _select(values, k):
+def select(values, k):
     """Return the value that would be at position k if all were sorted; changes their order."""
     low, high = 0, values.shape[0] - 1
     while low < high:
@@ -458,7 +458,7 @@ def _select(values, k):
 def _keep_best(width, count, out):
     """Keep the `width` candidates with the highest bounds, in their order; return the highest bound of the others."""
     indptr_S, left, value, parent, row, bound = out.indptr_S, out.left, out.value, out.parent, out.row, out.bound
-    worst = _select(bound[:count].copy(), count - width)
+    worst = select(bound[:count].copy(), count - width)
     ties = width
     for i in range(count):
         ties -= bound[i] > worst

@@ -383,7 +383,7 @@ def _search(items, limit, price, base_N, n_rows, same, room_for, out, halt):
     )  # fmt: skip
     while True:
         tolerance = same * size if facts[UNIT] == 0.0 else min(same * size, facts[UNIT] / 4)
-        n_core, at, n, moved = 0, 0, 0, terms
+        n_core, at, n, moved = np.int64(0), 0, 0, terms
         for h in range(n_steps):
             begin, least, largest = n, np.inf, abs(row_reward[base_N[h]])
             for r in range(row_indptr[table_of_step[h]], row_indptr[table_of_step[h] + 1]):
@@ -435,7 +435,7 @@ def pack(items, same, room_for, out, halt):
     facts[:] = 0.0
     # the choices of the largest rewards and of the least costs
     over_N, kept_N = np.empty(horizon, np.int64), np.empty(horizon, np.int64)
-    over_spent, kept_spent, n_steps, n_rows = np.int64(0), np.int64(0), 0, 0
+    over_spent, kept_spent, n_steps, n_rows = np.int64(0), np.int64(0), 0, np.int64(0)
     for h in range(horizon):
         row_H[h], out.size_H[h] = -1, 0
     for h in range(horizon):

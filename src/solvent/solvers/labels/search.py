@@ -31,15 +31,14 @@ from numpy.typing import NDArray
 from solvent.core.checkpoint import Section
 from solvent.core.exact import MINUS_INFINITY
 from solvent.core.limits import LimitReached, ResourceMonitor
-from solvent.errors import SolventError
 from solvent.model.cmdp import CMDP
-from solvent.solvers.accuracy import AGREEMENT, ROUNDOFF, SAME_POINT
+from solvent.solvers.accuracy import ROUNDOFF, SAME_POINT
 from solvent.solvers.arrays import ModelArrays
 from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.labels import kernels
 from solvent.solvers.labels.knapsack import best_choice
 from solvent.solvers.labels.knapsack_kernels import reward_unit
-from solvent.solvers.labels.path import Path, check_path
+from solvent.solvers.labels.path import Path, Searched, check_path, conclude
 from solvent.solvers.reduction.layers import grown
 
 #: The largest number of prices tried.
@@ -204,25 +203,11 @@ class _Search:
 
     def conclude(self, stopped: str) -> Path:
         """Return the best path with bounds on its value and on that of any other path."""
-        rewards = self._model.row_reward[self.row_H[self.row_H >= 0]]
-        value, size = math.fsum(rewards.tolist()), float(np.abs(rewards).sum())
-        if abs(value - self.value) > AGREEMENT * size:
-            raise SolventError(f"the path is worth {value!r}, but {self.value!r} was found by the search")
-        upper = max(self.value, value)
-        if stopped:
-            upper = max(upper, self.bound)
-        if self._unit:
-            lower = value
-        else:
-            # the terms of a better path add up to at most twice the largest rewards, minus its value
-            share = len(self.row_H) * (2 * ROUNDOFF + self._drift)
-            terms = 2 * float(self._reward_H.sum()) + abs(upper)
-            below = len(self.row_H) * self._drift * size + 4 * ROUNDOFF * abs(value)
-            lower, upper = value - below, upper + share * terms
-        if stopped or not self._unit:
-            upper += max(self.tolerance, self._used) + 4 * ROUNDOFF * abs(upper)
-        sizes = tuple(np.maximum(self.size_H, self.row_H >= 0).tolist())
-        return Path(value, self.row_H, sizes, lower, upper, stopped)
+        searched = Searched(
+            self.value, self.bound, -math.inf, max(self.tolerance, self._used), bool(self._unit), self._drift,
+            float(self._reward_H.sum()),
+        )  # fmt: skip
+        return conclude(self._model, self.row_H, self.size_H, searched, stopped)
 
     def restore(self) -> None:
         """Continue from the checkpoint, if there is one; bounds and prices have been computed anew."""

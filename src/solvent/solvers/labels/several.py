@@ -23,14 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.limits import LimitReached, ResourceMonitor
-from solvent.errors import SolventError
-from solvent.solvers.accuracy import AGREEMENT, ROUNDOFF, SAME_POINT
+from solvent.solvers.accuracy import ROUNDOFF, SAME_POINT
 from solvent.solvers.arrays import read_only
 from solvent.solvers.labels import several_kernels as kernels
 from solvent.solvers.labels.knapsack_kernels import reward_unit
 from solvent.solvers.labels.network import PathNetwork
 from solvent.solvers.labels.network_kernels import Amounts
-from solvent.solvers.labels.path import Path
+from solvent.solvers.labels.path import Path, Searched, conclude
 from solvent.solvers.labels.saved import Found, SavedSearches
 from solvent.solvers.problem import Problem
 from solvent.solvers.reduction.layers import grown
@@ -307,27 +306,12 @@ class SeveralSearch:
                 raise LimitReached(stopped)
             return Path(-math.inf, np.full(horizon, -1), tuple(sizes.tolist()), -math.inf, -math.inf)
         row_H = self._net.with_waits(model, self._row_T.astype(np.int64), horizon=horizon)
-        taken = row_H[row_H >= 0]
-        state = int(model.next_state[taken[-1]]) if len(taken) else model.start_index
-        rewards = np.append(model.row_reward[taken], model.end_value[state])
-        value, size = math.fsum(rewards.tolist()), float(np.abs(rewards).sum())
-        if abs(value - self.value) > AGREEMENT * size:
-            raise SolventError(f"the path is worth {value!r}, but {self.value!r} was found by the search")
-        upper = max(self.value, value)
-        if stopped:
-            upper = max(upper, self.bound)
-        if self._unit:
-            lower = value
-        else:
-            # the terms of a better path add up to at most twice the largest rewards, minus its value
-            share = len(rewards) * (2 * ROUNDOFF + self._drift)
-            terms = 2 * self._most_gained() + abs(upper)
-            below = len(rewards) * self._drift * size + 4 * ROUNDOFF * abs(value)
-            lower, upper = value - below, max(upper, self._dropped) + share * terms
-        if stopped or not self._unit:
-            upper += self.tolerance + 4 * ROUNDOFF * abs(upper)
-        sizes = np.maximum(sizes, row_H >= 0)
-        return Path(value, row_H, tuple(sizes.tolist()), lower, upper, stopped)
+        exact = bool(self._unit)
+        searched = Searched(
+            self.value, self.bound, self._dropped, self.tolerance, exact, self._drift,
+            0.0 if exact else self._most_gained(),
+        )  # fmt: skip
+        return conclude(model, row_H, sizes, searched, stopped)
 
     def _most_gained(self) -> float:
         """Return an upper bound on the sum of the positive rewards of any path on the arcs that remain."""

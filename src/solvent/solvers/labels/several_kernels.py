@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.jit import jit
 from solvent.solvers.bounds.kernels import clamped, highest_before
+from solvent.solvers.labels.kernels import select
 from solvent.solvers.labels.network_kernels import fill_amounts
 
 #: Added to a bound for each operation, relative to its terms: more than rounding can have taken off.
@@ -120,6 +121,13 @@ class Candidates(NamedTuple):
 
 
 @jit(inner=True)
+def _copy(numbers, out):
+    """Copy an array; the assignment of arrays takes long to compile, as it has messages about their shapes."""
+    for i in range(numbers.shape[0]):
+        out[i] = numbers[i]
+
+
+@jit(inner=True)
 def _fill_worth(network, sides, price_K, level, out_worth_R):
     """Write upper bounds on the reward minus the price of each row that leads to a level."""
     row_reward, cost_RK, last_K = network.row_reward, network.cost_RK, sides.last_K
@@ -194,7 +202,8 @@ def _fill_values(network, sides, m, complete, worth_R, out_prices, halt):
     are then added to all values.
     """
     value, end_value = out_prices.value_MV[m], network.end_value
-    value[:], out_prices.next_row_MV[m, :], out_prices.next_place_MV[m, :] = end_value, -1, -1
+    out_prices.next_row_MV[m, :], out_prices.next_place_MV[m, :] = -1, -1
+    _copy(end_value, value)
     while _sweep_back(network, sides, m, worth_R, out_prices, halt):
         pass
     if network.is_cyclic:
@@ -359,10 +368,10 @@ def _insert(bound, price_K, out_prices):
         return
     while m > 1 and bound_M[m - 1] > bound:
         bound_M[m] = bound_M[m - 1]
-        price_MK[m] = price_MK[m - 1]
+        _copy(price_MK[m - 1], price_MK[m])
         m -= 1
     bound_M[m] = bound
-    price_MK[m] = price_K
+    _copy(price_K, price_MK[m])
 
 
 @jit
@@ -418,7 +427,7 @@ def prepare(network, sides, tries, known, tolerance, out_amounts, out_prices, ou
             break
     for k in range(n_sides):
         scale_K[k] = max(1.0, abs(float(sides.final_K[k] - out_amounts.least[0, k])))
-    price_K[:] = out_prices.price_MK[1]
+    _copy(out_prices.price_MK[1], price_K)
     started = out_prices.price_MK.copy()
     slots = 0
     for m in range(1, bound_M.shape[0]):
@@ -426,16 +435,16 @@ def prepare(network, sides, tries, known, tolerance, out_amounts, out_prices, ou
     bound_M[:] = np.inf
     # prices of earlier calls, on the arcs that remain
     for m in range(1, slots + 1):
-        out_prices.price_MK[0] = started[m]
+        _copy(started[m], out_prices.price_MK[0])
         _fill_values(network, sides, try_slot, no, worth_R, out_prices, halt)
         if halt[0]:
             return best, found, np.int64(-1)
         _insert(_bound_at_start(sides, out_prices, try_slot), started[m], out_prices)
     if slots > 0:
-        price_K[:] = out_prices.price_MK[1]
+        _copy(out_prices.price_MK[1], price_K)
     lowest, step, stalled = bound_M[1], 0.25 if slots > 0 else 1.0, 0
     for t in range(tries):
-        out_prices.price_MK[0] = price_K
+        _copy(price_K, out_prices.price_MK[0])
         _fill_values(network, sides, try_slot, no, worth_R, out_prices, halt)
         if halt[0]:
             return best, found, np.int64(-1)
@@ -444,7 +453,7 @@ def prepare(network, sides, tries, known, tolerance, out_amounts, out_prices, ou
         earned, length, keeps = _walk(network, sides, out_prices, try_slot, used_K, row_L)
         if keeps and earned > best:
             best, found = earned, np.int64(length)
-            out_row_L[:length] = row_L[:length]
+            _copy(row_L[:length], out_row_L[:length])
         if min(lowest, bound) <= best + tolerance:
             return best, found, np.int64(-1)
         if best > -np.inf and t % _EVERY == _EVERY - 1:
@@ -459,7 +468,7 @@ def prepare(network, sides, tries, known, tolerance, out_amounts, out_prices, ou
             stalled += 1
             if stalled >= _PATIENCE:
                 step, stalled = step / 2, 0
-                price_K[:] = out_prices.price_MK[1]
+                _copy(out_prices.price_MK[1], price_K)
                 if step < _SMALLEST_STEP:
                     break
         # a step against the slack of the path, where a price can change; amounts are relative to the limits
@@ -567,7 +576,7 @@ def _keep_best(width, first_place, last_place, begin_label, begin, end, out_labe
     """Keep the `width` labels with the highest bounds from `begin_label` on; return the highest bound of the others."""
     _, _, amount, value, bound, parent, row, _, _, _, counts, _ = out_labels
     count = counts[LABELS]
-    worst = np.partition(bound[begin_label:count], count - begin_label - width)[count - begin_label - width]
+    worst = select(bound[begin_label:count].copy(), count - begin_label - width)
     ties = width
     for i in range(begin_label, count):
         ties -= bound[i] > worst

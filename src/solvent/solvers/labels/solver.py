@@ -10,7 +10,7 @@ from solvent.core.limits import LimitReached
 from solvent.errors import quote
 from solvent.model.lattice import AccountTicks, Lattice
 from solvent.policy.table import AugmentedPolicy
-from solvent.solvers.base import Answer, Estimate, Refusal, Run, check_limits
+from solvent.solvers.base import FEWER_AMOUNTS, Answer, Estimate, Refusal, Run, check_limits
 from solvent.solvers.frontier.resource import SingleResource
 from solvent.solvers.labels.search import best_path
 from solvent.solvers.labels.several import SeveralSearch
@@ -30,20 +30,20 @@ class LabelsSolver:
     def accepts(self, problem: Problem) -> Refusal | None:
         """Return None for a model without randomness, otherwise what does not fit."""
         model = problem.model
-        other = f'use method="{"frontier" if problem.limits.is_one_sided else "reduction"}"'
         if not model.is_deterministic:
             row = int(np.argmax(np.diff(model.outcome_indptr)))
             found = f"{model.most_outcomes} outcomes of {quote(model.actions[model.row_action[row]])}"
-            return Refusal("a model without randomness", found, other)
+            return Refusal("a model without randomness", found)
         if not problem.limits.resources:
-            return Refusal("a limited resource", "no limits", 'use method="reduction"')
+            return Refusal("a limited resource", "no limits")
         if isinstance(model.start, dict) and len(model.start_states) > 1:
-            return Refusal("one first state", f"a distribution over {len(model.start_states)} states", other)
+            return Refusal("one first state", f"a distribution over {len(model.start_states)} states")
         if problem.lumped:
             # its policy would need one action for costs that are counted differently
-            return Refusal("costs without a density", "continuous costs", other)
+            return Refusal("costs without a density", "continuous costs")
         if not _is_plain(problem) and _reach(problem.lattice) > _FAR:
-            return Refusal("amounts of at most 2**60 units", f"sums of up to {_reach(problem.lattice):.3g}", other)
+            found = f"sums of up to {_reach(problem.lattice):.3g}"
+            return Refusal("amounts of at most 2**60 units", found, FEWER_AMOUNTS)
         return None
 
     def estimate(self, problem: Problem, run: Run) -> Estimate:

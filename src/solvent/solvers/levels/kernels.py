@@ -131,7 +131,7 @@ def rise(model, capacity, kinds, out, halt):
             need = level if level == IMPOSSIBLE else level + model.cost[o]
             if need > out.need_R[row]:
                 out.need_R[row] = IMPOSSIBLE if need > capacity else need
-                before = model.state_of_row[row]
+                before = np.int64(model.state_of_row[row])
                 if out.best_S[before] == row:
                     _find_best(model, out, before)
                     _rise(model, kinds, out, before)
@@ -257,7 +257,7 @@ def fall(model, capacity, kinds, loop_O, floor_S, hold_R, surely, out, out_rules
             need = max(need, floor_S[before])
             if need <= capacity and need < out.found_S[before]:
                 out.found_S[before], out.row_S[before] = need, row
-                _push(out, before)
+                _push(out, np.int64(before))
 
 
 @jit

@@ -66,7 +66,7 @@ class Question:
             raise ModelError(
                 "model",
                 f"no ceiling of {quote(name)}, at which its level would no longer fall",
-                repr(model.resource(name)),
+                model.resource(name).text,
                 "a floor is not needed either: the capacity is the most that can be left",
             )
         most = exact(capacity, "capacity")

@@ -70,7 +70,7 @@ def factor_rows(model, cost, most_costs, out_rows, halt):
             return n_known
         begin, end = outcome_indptr[r], outcome_indptr[r + 1]
         states, masses = out_rows.next_state[begin:end], out_rows.next_probability[begin:end]
-        n_states = n_costs = 0
+        n_states = n_costs = np.int64(0)
         for o in range(begin, end):
             k = _find(row_cost, n_costs, cost[o])
             if k == n_costs:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.engines import LOCAL, Engine
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.exact import exact as exact_number
 from solvent.core.interrupt import settle
@@ -86,6 +87,8 @@ class _Bracket:
         The part of the distance between the bounds that rounding errors can account for.
     held : int
         Bytes that stay reserved for the best answer so far.
+    engine : Engine
+        Where solves run.
     """
 
     gap: float
@@ -99,6 +102,7 @@ class _Bracket:
     held: int = 0
     rounds: list[Round] = field(default_factory=list)
     is_infeasible: bool = False
+    engine: Engine = LOCAL
 
     def raise_lower(self, transform: Exact | RoundedCosts, problem: Problem, answer: Answer) -> None:
         if answer.lower > self.lower:
@@ -143,13 +147,17 @@ class _Bracket:
 
 
 def close_gap(
-    given: BudgetedModel, gap: float, monitor: ResourceMonitor, announce: Callable[[Round], None] | None = None
+    given: BudgetedModel,
+    gap: float,
+    monitor: ResourceMonitor,
+    announce: Callable[[Round], None] | None = None,
+    engine: Engine = LOCAL,
 ) -> Solution:
     """Find a policy that never exceeds the budget and bounds on the optimum that are close; see `solve`.
 
     `announce` is called with each round. On an interrupt, the best so far is returned.
     """
-    bracket = _Bracket(gap, relaxed_value(given.model, monitor.seconds), monitor, announce)
+    bracket = _Bracket(gap, relaxed_value(given.model, monitor.seconds), monitor, announce, engine=engine)
     stopped = ""
     try:
         for nodes in _rounds(given, bracket):
@@ -195,7 +203,7 @@ def _try_exactly(exact: Problem, bracket: _Bracket) -> int | None:
         size = _FIRST_TRY * _OF_CERTAIN if exact.model.is_deterministic else _FIRST_TRY // _OF_SEVERAL
     trial = whole.within(max(min(whole.room, size), 0))
     try:
-        answer = solve_problem(exact, AUTO, Run(trial, SolverOptions(follow=_FOLLOW)))
+        answer = solve_problem(exact, AUTO, Run(trial, SolverOptions(follow=_FOLLOW), bracket.engine))
     except LimitReached:
         whole.check_time()
         return None
@@ -223,7 +231,7 @@ def _by_lengths(given: BudgetedModel, bracket: _Bracket, *, one_sided: bool, unt
         used = monitor.used
         transform = RoundedCosts(lengths, "relaxed")
         relaxed = transform.apply(given, monitor)
-        bound = solve_problem(relaxed, AUTO, Run(monitor, _within(options, known, relaxed)))
+        bound = solve_problem(relaxed, AUTO, Run(monitor, _within(options, known, relaxed), bracket.engine))
         nodes = bound.stats.nodes
         if relaxed.is_exact or not bound.feasible:
             bracket.settle(transform, relaxed, bound)
@@ -240,7 +248,7 @@ def _by_lengths(given: BudgetedModel, bracket: _Bracket, *, one_sided: bool, unt
             used = monitor.used
             transform = RoundedCosts(lengths, "rounded")
             rounded = transform.apply(given, monitor)
-            answer = solve_problem(rounded, AUTO, Run(monitor, _within(options, known, rounded)))
+            answer = solve_problem(rounded, AUTO, Run(monitor, _within(options, known, rounded), bracket.engine))
             nodes += answer.stats.nodes
             bracket.raise_lower(transform, rounded, answer)
             bracket.close_part(used, answer)

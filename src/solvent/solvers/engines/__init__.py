@@ -1,0 +1,1 @@
+"""Where the layers of one large solve run, if not in this process."""

@@ -1,0 +1,33 @@
+"""How many random problems the tests draw: a share of them by default, and all of them if slow tests run too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+#: By default, tests draw one of this many problems, but not fewer than `LEAST`.
+SHARE, LEAST = 5, 4
+#: Whether to draw all problems; set by `conftest.py` before tests are imported.
+everything = False
+
+
+def few(count: int) -> int:
+    """Return the number of problems that are drawn by default out of `count`."""
+    return min(count, max(count // SHARE, LEAST))
+
+
+def some(count: int) -> int:
+    """Return the number of problems to draw in this run out of `count`."""
+    return count if everything else few(count)
+
+
+def draws(count: int, **options: Any) -> settings:
+    """Return settings of Hypothesis for `count` examples, or for a share of them in this run."""
+    return settings(max_examples=some(count), **options)
+
+
+def seeds(count: int) -> list[Any]:
+    """Return seeds for `pytest.mark.parametrize`, of which all but a share are marked slow."""
+    return [seed if seed < few(count) else pytest.param(seed, marks=pytest.mark.slow) for seed in range(count)]

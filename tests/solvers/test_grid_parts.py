@@ -1,0 +1,175 @@
+"""Sweeps in parts: the same values and best rows, bit for bit, for any number of parts and wherever they are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import solvent
+from bench.peers.workloads import two_resource_grid
+from solvent import instances
+from solvent.core import array_files
+from solvent.core.checkpoint import Checkpoint
+from solvent.core.limits import LimitReached, ResourceMonitor
+from solvent.solvers.grid import spilled, sweep
+from solvent.solvers.grid.parts import Exchange, Part, split_states
+from solvent.solvers.grid.runs import KeptRuns, StoredRuns
+from solvent.solvers.grid.spilled import plan_parts, sweep_parts
+from sweeps import Stop, assert_same, assert_same_solution, layout_of, line, little_memory, random_model
+
+
+@pytest.mark.parametrize("n_resources", [1, 2, 3])
+def test_any_number_of_parts(n_resources):
+    several = 0
+    for seed in range(25):
+        model, budget = random_model(40_000 + 100 * n_resources + seed, n_resources, features=True)
+        layout = layout_of(model, budget)
+        expected = sweep.sweep(layout, ResourceMonitor())
+        assert isinstance(expected.runs, KeptRuns)
+        for n_parts in (1, 2, 3, 5):
+            sets = plan_parts(layout, 2**62, least=n_parts)
+            several += len(sets) > 2
+            found = sweep_parts(layout, sets, ResourceMonitor())
+            assert isinstance(found.runs, StoredRuns)
+            assert_same(found, expected)
+    assert several > 20
+
+
+def test_states_are_split_along_transitions():
+    model = instances.fuel_grid(8)
+    sets = split_states(model, np.ones(model.n_states), 4)
+    assert sorted(np.concatenate(sets).tolist()) == list(range(model.n_states))
+    assert all(14 <= len(each) <= 18 for each in sets)
+    layout = layout_of(model, None)
+    parts = [Part.of(layout, own) for own in sets]
+    # a strip of two lines of the grid has neighbors in at most one line on either side
+    assert max(len(part.halo) for part in parts) <= 24
+    exchange = Exchange.between(parts, model.n_states)
+    assert max(map(len, exchange.senders)) <= 3
+
+
+@pytest.fixture
+def in_parts(monkeypatch) -> list[int]:
+    """The number of parts of each sweep in parts."""
+    used: list[int] = []
+    usual = spilled.sweep_parts
+    monkeypatch.setattr(sweep, "sweep_parts", lambda *given: used.append(len(given[1])) or usual(*given))
+    return used
+
+
+@pytest.mark.parametrize("method", ["grid", "auto"])
+def test_values_that_do_not_fit_are_kept_on_disk(in_parts, method):
+    model = line()
+    whole = solvent.solve(model, method="grid")
+    assert not in_parts
+    found = solvent.solve(model, method=method, memory_limit=little_memory(model, 0.7))
+    assert in_parts
+    assert in_parts[0] > 1
+    assert_same_solution(found, whole)
+    assert solvent.verify(model, found).value == pytest.approx(whole.value)
+
+
+def test_a_gap_is_not_closed_on_disk(in_parts):
+    model = line()
+    solution = solvent.solve(model, gap=0.001, memory_limit=little_memory(model, 0.1))
+    assert solution.value_lower <= solvent.solve(model).value <= solution.value_upper
+    assert not in_parts
+
+
+def test_a_surface_on_disk(in_parts, monkeypatch):
+    model, most = line(), {"fuel": 150, "time": 150}
+    expected = solvent.frontier(model, ["fuel", "time"], max_budget=most)
+    monkeypatch.setattr(ResourceMonitor, "has_room_for", lambda self, size: False)
+    monkeypatch.setattr(sweep, "plan_parts", lambda layout, room: plan_parts(layout, 2**62, least=3))
+    found = solvent.frontier(model, ["fuel", "time"], max_budget=most)
+    assert in_parts == [3]
+    np.testing.assert_array_equal(found.table, expected.table)
+
+
+def test_no_temporary_files_are_left(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(array_files.tempfile, "tempdir", None)
+    layout = layout_of(two_resource_grid(5), None)
+    found = sweep_parts(layout, plan_parts(layout, 2**62, least=2), ResourceMonitor())
+    (folder,) = tmp_path.iterdir()
+    assert len(list(folder.glob("*.npy"))) == 2 * layout.model.horizon + 2
+    del found
+    assert not list(tmp_path.iterdir())
+
+
+def test_folders_of_killed_processes_are_removed(monkeypatch, tmp_path):
+    monkeypatch.setattr(array_files.tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / "solvent-spill-abc"
+    left.mkdir()
+    (left / "lock").touch()
+    (left / "00000001.npy").touch()
+    used = array_files.temporary_folder()
+    array_files.temporary_folder()
+    assert [each.name for each in tmp_path.iterdir()] == [used.path.name]
+
+
+def test_a_full_disk_is_a_limit(monkeypatch):
+    layout = layout_of(two_resource_grid(5), None)
+    sets = plan_parts(layout, 2**62, least=2)
+    monkeypatch.setattr("solvent.solvers.grid.record.shutil.disk_usage", lambda path: type("U", (), {"free": 1000})())
+    with pytest.raises(LimitReached, match=r"values need .* MB on disk.*set TMPDIR"):
+        sweep_parts(layout, sets, ResourceMonitor())
+    monkeypatch.undo()
+
+    def fail(self, array):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(array_files.ArrayWriter, "append", fail)
+    with pytest.raises(LimitReached, match="could not be written to disk: No space left"):
+        sweep_parts(layout, sets, ResourceMonitor())
+
+
+def test_a_state_that_does_not_fit_is_a_limit():
+    model = two_resource_grid(8)
+    solution = solvent.solve(model, method="grid", memory_limit=layout_of(model, None).bytes + 1000)
+    assert solution.status == "limit"
+    assert "memory limit" in solution.message
+
+
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_parts_go_on_from_a_checkpoint(monkeypatch, tmp_path, n_parts):
+    model = two_resource_grid(4)
+    layout = layout_of(model, None)
+    expected = sweep.sweep(layout, ResourceMonitor())
+    sets = plan_parts(layout, 2**62, least=n_parts)
+    swept: list[int] = []
+    usual = spilled._sweep_step
+
+    def some_steps(record, h, buffers, monitor):
+        if len(swept) % 3 == 2:
+            swept.append(-1)
+            raise Stop
+        swept.append(h)
+        usual(record, h, buffers, monitor)
+
+    monkeypatch.setattr(spilled, "_sweep_step", some_steps)
+    for attempt in range(100):
+        monitor = ResourceMonitor()
+        try:
+            with Checkpoint(tmp_path / "run.ckpt", "solve", {}, 0.0) as monitor.checkpoint:
+                found = sweep_parts(layout, sets, monitor)
+                assert_same(found, expected)
+                break
+        except Stop:
+            assert attempt < 99
+    done = [h for h in swept if h >= 0]
+    assert done == sorted(done, reverse=True)
+    assert sorted(set(done)) == list(range(model.horizon))
+    # what was saved last is repeated at most once
+    assert len(done) <= model.horizon + swept.count(-1)
+
+
+def test_files_of_another_problem_are_not_used(tmp_path: Path):
+    for n in (3, 4):
+        monitor = ResourceMonitor()
+        layout = layout_of(two_resource_grid(n), None)
+        with Checkpoint(tmp_path / "run.ckpt", "solve", {}, 0.0) as monitor.checkpoint:
+            found = sweep_parts(layout, plan_parts(layout, 2**62, least=2), monitor)
+            assert_same(found, sweep.sweep(layout, ResourceMonitor()))
