@@ -28,58 +28,75 @@ import solvent
 from solvent.model import instances
 from solvent.policy.writing import to_bytes
 
-#: Share of the duration of a computation after which a process is killed at the latest.
-_LATEST = 0.6
+#: Share of the duration of a computation, and seconds, after which a process is killed at the latest.
+_LATEST, _LEAST = 1.1, 0.5
 #: Seconds between two saves.
 _EVERY = 0.05
 
 
 def _solution(solution: solvent.Solution) -> Any:
     bounds = (solution.value, solution.value_lower, solution.value_upper)
-    return (
-        solution.status.value,
-        bounds,
-        solution.worst_spent,
-        [each[:4] for each in solution.rounds],
-        to_bytes(solution.policy),
-    )
+    rounds = [each[:4] for each in solution.rounds]
+    return solution.status.value, bounds, solution.worst_spent, rounds, to_bytes(solution.policy)
 
 
-def _exact(**options: Any) -> Any:
-    """Sweep boxes of amounts of two resources."""
-    model = instances.random(60, 4, horizon=60, resources=2, cost_range=(0, 9), budget=430, seed=1)
-    return _solution(solvent.solve(model, method="grid", **options))
+def _exact(n: int, horizon: int) -> Callable[..., Any]:
+    """Return a solve by boxes of amounts of two resources."""
+    model = instances.random(n, 4, horizon=horizon, resources=2, cost_range=(0, 9), budget=43 * horizon // 6, seed=1)
+    return lambda **options: _solution(solvent.solve(model, method="grid", **options))
 
 
-def _layers(**options: Any) -> Any:
-    """Expand layers of nodes forward, and compute values backward."""
-    model = instances.random(30, 3, horizon=14, resources=2, cost_range=(0, 50), budget=520, seed=2)
-    return _solution(solvent.solve(model, method="reduction", **options))
+def _layers(cost: int, horizon: int) -> Callable[..., Any]:
+    """Return a solve by layers of nodes."""
+    budget = cost * horizon * 3 // 4
+    model = instances.random(30, 3, horizon=horizon, resources=2, cost_range=(0, cost), budget=budget, seed=2)
+    return lambda **options: _solution(solvent.solve(model, method="reduction", **options))
 
 
-def _gap(**options: Any) -> Any:
-    """Close a gap in rounds, with real costs of two resources."""
-    model = instances.random(20, 3, horizon=30, resources=2, cost_range=(0, 9), real_costs=True, budget=190, seed=3)
-    return _solution(solvent.solve(model, gap=0.000003, **options))
+def _gap(horizon: int, gap: float) -> Callable[..., Any]:
+    """Return a solve that closes a gap in rounds, with real costs of two resources."""
+    given = {"horizon": horizon, "resources": 2, "cost_range": (0, 9), "budget": 19 * horizon // 3}
+    model = instances.random(20, 3, **given, real_costs=True, seed=3)
+    return lambda **options: _solution(solvent.solve(model, gap=gap, **options))
 
 
-def _curve(**options: Any) -> Any:
-    """Compute the values of all budgets of one resource."""
-    model = instances.random(60, 4, horizon=60, cost_range=(0, 400), branching=4, seed=4, budget=1)
-    curve = solvent.frontier(model, **options)
-    return curve.budgets, curve.values.tobytes(), curve.error
+def _curve(n: int, horizon: int) -> Callable[..., Any]:
+    """Return a computation of the values of all budgets of one resource."""
+    model = instances.random(n, 4, horizon=horizon, cost_range=(0, 400), branching=4, seed=4, budget=1)
+
+    def compute(**options: Any) -> Any:
+        curve = solvent.frontier(model, **options)
+        return curve.budgets, curve.values.tobytes(), curve.error
+
+    return compute
 
 
-def _surface(**options: Any) -> Any:
-    """Compute the values of all budgets of two resources."""
-    model = instances.random(60, 4, horizon=90, resources=2, cost_range=(0, 9), budget=1, seed=1)
-    surface = solvent.frontier(model, ["r0", "r1"], **options)
-    return surface.table.tobytes(), surface.error, surface.budgets
+def _surface(n: int, horizon: int) -> Callable[..., Any]:
+    """Return a computation of the values of all budgets of two resources."""
+    model = instances.random(n, 4, horizon=horizon, resources=2, cost_range=(0, 9), budget=1, seed=1)
+
+    def compute(**options: Any) -> Any:
+        surface = solvent.frontier(model, ["r0", "r1"], **options)
+        return surface.table.tobytes(), surface.error, surface.budgets
+
+    return compute
 
 
-KINDS: dict[str, Callable[..., Any]] = {
-    "exact": _exact, "layers": _layers, "gap": _gap, "curve": _curve, "surface": _surface,
-}  # fmt: skip
+#: Computations of several seconds, and of a fraction of a second.
+KINDS: dict[str, Callable[[], Callable[..., Any]]] = {
+    "exact": lambda: _exact(60, 60),
+    "layers": lambda: _layers(50, 14),
+    "gap": lambda: _gap(30, 3e-6),
+    "curve": lambda: _curve(60, 60),
+    "surface": lambda: _surface(60, 90),
+}
+SMALL: dict[str, Callable[[], Callable[..., Any]]] = {
+    "exact": lambda: _exact(40, 40),
+    "layers": lambda: _layers(30, 12),
+    "gap": lambda: _gap(20, 1e-3),
+    "curve": lambda: _curve(40, 30),
+    "surface": lambda: _surface(60, 50),
+}
 
 
 @dataclass
@@ -139,37 +156,28 @@ def _start(compute: Callable[..., Any], result: Path, **options: Any) -> int:
         os._exit(1)
 
 
-def _run(compute: Callable[..., Any], result: Path, **options: Any) -> float:
-    """Compute in a process that is not killed; return its duration."""
+def run(kind: str, compute: Callable[..., Any], count: int, rng: Random, folder: Path) -> Tally:
+    """Kill processes that compute until `count` of them were."""
+    result, path = folder / "result", folder / "run.ckpt"
+    expected = pickle.dumps(compute())  # kernels are now compiled, also in all processes that are forked
     began = time.perf_counter()
-    _, status = os.waitpid(_start(compute, result, **options), 0)
-    if status:
-        raise SystemExit(f"a computation ended with status {status}")
-    return time.perf_counter() - began
-
-
-def run(kind: str, count: int, rng: Random, folder: Path) -> Tally:
-    """Kill processes of one kind until `count` of them were."""
-    compute, result, path = KINDS[kind], folder / "result", folder / "run.ckpt"
-    _run(compute, result)  # so that kernels are compiled
-    seconds = _run(compute, result)
-    expected = result.read_bytes()
-    tally = Tally(kind, seconds)
+    compute()
+    tally = Tally(kind, time.perf_counter() - began)
     while tally.kills < count:
         shutil.rmtree(path, ignore_errors=True)
-        result.unlink()
+        result.unlink(missing_ok=True)
         while not result.exists():
             tally.resumes += path.exists()
             began = time.perf_counter()
             process = _start(compute, result, checkpoint=path, checkpoint_every=_EVERY)
-            time.sleep(rng.uniform(0, _LATEST * seconds))
+            time.sleep(rng.uniform(0, max(_LATEST * tally.seconds, _LEAST)))
             ended, status = os.waitpid(process, os.WNOHANG)
             if not ended:
                 os.kill(process, signal.SIGKILL)
                 _, status = os.waitpid(process, 0)
                 tally.kills += os.WIFSIGNALED(status)
             if os.WIFEXITED(status) and os.WEXITSTATUS(status):
-                tally.same = False  # refused its own checkpoint, for example
+                tally.same = False  # it refused its own checkpoint, for example
                 return tally
             tally.worked += time.perf_counter() - began
         tally.finished += 1
@@ -182,13 +190,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100, help="number of kills of each kind")
     parser.add_argument("--kind", choices=list(KINDS), action="append", help="only this kind; may be repeated")
+    parser.add_argument("--small", action="store_true", help="computations of a fraction of a second")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     print(HEAD)
     same = True
     with tempfile.TemporaryDirectory() as folder:
         for kind in options.kind or KINDS:
-            tally = run(kind, options.count, Random(f"{options.seed}-{kind}"), Path(folder))
+            compute = (SMALL if options.small else KINDS)[kind]()
+            tally = run(kind, compute, options.count, Random(f"{options.seed}-{kind}"), Path(folder))
             print(tally.row(), flush=True)
             same &= tally.same
             shutil.rmtree(Path(folder) / "run.ckpt", ignore_errors=True)

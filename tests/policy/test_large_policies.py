@@ -18,7 +18,7 @@ from solvent.policy.table import AugmentedPolicy
 @pytest.fixture(autouse=True)
 def small_files_are_large(monkeypatch):
     monkeypatch.setattr(archives, "LARGE", 20_000)
-    monkeypatch.setattr(archives, "_SMALL", 100)
+    monkeypatch.setattr(archives, "_LEAST_MAPPED", 100)
 
 
 @pytest.fixture(scope="module")

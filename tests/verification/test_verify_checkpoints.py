@@ -62,9 +62,9 @@ def test_random_policies(tmp_path: Path, kind: str) -> None:
             folder = tmp_path / f"{seed}-{i}"
             folder.mkdir()
             with small_pieces():
-                every_crash(folder, compute, same_report, most=6)
+                every_crash(folder, compute, same_report, most=4)
             broken, kept = broken + (not report.feasible), kept + report.feasible
-        if broken >= 3 and kept >= 3:
+        if broken and kept:
             break
     assert broken
     assert kept

@@ -45,6 +45,8 @@ _PIECE, _SMALL = 1 << 24, 1 << 16
 _LONGEST_NPY_HEADER = 4096
 #: Size in bytes of all arrays from which on files are not compressed, and of files from which on they are mapped.
 LARGE = 256 * 2**20
+#: Size in bytes from which on an array is mapped.
+_LEAST_MAPPED = 1 << 16
 #: Where the content of members begins, in large files: at multiples of this number of bytes.
 _ALIGNMENT = 64
 #: Sizes of the fixed part of a member's header and of the field for large sizes, and the number of the padding field.
@@ -288,7 +290,7 @@ def _read_member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, *,
         if at + size != entry.file_size:
             expected = f"{size:,} bytes, as its type and shape imply"
             raise ModelError(where, expected, f"{entry.file_size - at:,} in the directory of the file")
-        if mapped and size > _SMALL and dtype.kind in "iuf" and not fortran:
+        if mapped and size > _LEAST_MAPPED and dtype.kind in "iuf" and not fortran:
             found_at = _data_offset(archive, entry) + at
             whole: Any = archive.fp
             mapped_array: NDArray[Any] = np.memmap(whole, dtype, "r", found_at, shape).view(np.ndarray)

@@ -11,7 +11,8 @@ A *section* is one part of a computation, such as a backward sweep. Its name con
 determines its result. A computation that finds its section goes on from there, any other begins anew. A checkpoint can
 thus change how much work is repeated, but not the result.
 
-Checksums reveal damaged files. Code that loads a section checks shapes and positions as well, because kernels do not.
+Checksums reveal damaged files. A computation that loads a section checks shapes and positions as well, because kernels
+do not.
 """
 
 from __future__ import annotations

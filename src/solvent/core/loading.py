@@ -31,7 +31,7 @@ class LoadLimits:
     Parameters
     ----------
     file_bytes : int
-        Size of a binary file (NPZ model, policy, checkpoint) in bytes.
+        Size of a binary file (NPZ model, policy), or of the arrays of a learner's checkpoint, in bytes.
     text_bytes : int
         Size of a text file (YAML, JSON) in bytes.
     expanded_bytes : int

@@ -99,7 +99,9 @@ def conclude(
     rewards = np.append(model.row_reward[taken], model.end_value[state])
     value, size = math.fsum(rewards.tolist()), float(np.abs(rewards).sum())
     if abs(value - searched.value) > AGREEMENT * size:
-        raise SolventError(f"the path is worth {value!r}, but {searched.value!r} was found by the search")
+        raise SolventError(
+            f"the path is worth {value!r}, but {searched.value!r} was found by the search; please report this"
+        )
     lower, upper = value, max(searched.value, value)
     if stopped:
         upper = max(upper, searched.bound)

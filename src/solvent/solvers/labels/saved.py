@@ -126,7 +126,7 @@ class SavedSearches:
         return section if section is not None and "room" in section.state and self._count > len(self._found) else None
 
     @property
-    def capacities(self) -> tuple[int, int]:
+    def space(self) -> tuple[int, int]:
         """Number of labels, and of candidates, for which the search needs room."""
         section = self._running
         if section is None:

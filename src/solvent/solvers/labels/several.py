@@ -233,7 +233,7 @@ class SeveralSearch:
         per_label, per_candidate, room, scratch_room = (
             28 + 8 * (sides + net.network.is_cyclic),
             36 + 8 * sides,
-            *self._saved.capacities,
+            *self._saved.space,
         )
         monitor.reserve(per_label * room + per_candidate * scratch_room, "labels")
         labels = kernels.Labels(

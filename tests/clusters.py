@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on this machine, for all tests of this folder.
+"""A Ray cluster of several nodes on this machine, for all tests of the folder `cluster`.
 
 They are marked as slow, and `make test-all` runs them in one process, so that the cluster is started once.
 """

@@ -1,0 +1,22 @@
+"""Processes that are killed at random moments, started again, and end with the answer of one that was not killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["exact", "layers", "gap", "curve", "surface"])
+def test_killed_processes_go_on(kind: str, count: int) -> None:
+    command = [sys.executable, "-m", "bench.kills", "--small", "--kind", kind, "--count", str(count)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = done.stdout.splitlines()[-1].split("|")
+    assert int(cells[3]) >= count
+    assert cells[-2].strip() == "yes"
