@@ -131,8 +131,11 @@ def test_other_folders_are_refused_and_left_alone(tmp_path: Path) -> None:
 def test_another_problem_kind_or_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "c"
     saved_once(path)
-    with pytest.raises(ModelError, match=r"model: expected the same as now, 'other', found 'm'; .*remove the folder"):
+    with pytest.raises(
+        ModelError, match=r"model: expected the same as now, 'other', found 'm'; .*remove the folder"
+    ) as e:
         Checkpoint(path, "solve", {"model": "other"})
+    assert e.value.where == f"{path}, model"
     with pytest.raises(ModelError, match=r"expected a checkpoint of verify, found one of 'solve'; .*remove the folder"):
         Checkpoint(path, "verify", PROBLEM)
     with pytest.raises(ModelError, match="expected a checkpoint of verify"):

@@ -71,6 +71,24 @@ def test_values_that_do_not_fit_are_kept_on_disk(in_parts, method):
     assert solvent.verify(model, found).value == pytest.approx(whole.value)
 
 
+def test_any_amount_of_memory_from_the_least_on_suffices():
+    """Values may fit into memory while the runs of all steps do not."""
+    rng = np.random.default_rng(0)
+    b = solvent.CMDP.builder(
+        horizon=40, start={0: 0.5, 1: 0.5}, resources=["fuel", "time"], budget={"fuel": 40, "time": 40}
+    )
+    for s in range(40):
+        for a in range(4):
+            cost = [int(c) for c in rng.integers(0, 2 + a, 2)]
+            b.add(s, a, reward=float(rng.random() + a / 2), outcomes=[(1, (s + a + 1 if a < 2 else s - a) % 40, cost)])
+    model = b.build()
+    whole = solvent.solve(model, method="grid")
+    layout = layout_of(model, None)
+    for share in (0.9, 1.05, 1.5, 2.0, 3.0, 5.0):
+        limit = 2 * layout.bytes + int(share * layout.peak_bytes)
+        assert_same_solution(solvent.solve(model, method="grid", memory_limit=limit), whole)
+
+
 def test_a_gap_is_not_closed_on_disk(in_parts):
     model = line()
     solution = solvent.solve(model, gap=0.001, memory_limit=little_memory(model, 0.1))

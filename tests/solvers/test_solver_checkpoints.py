@@ -263,11 +263,23 @@ def test_another_problem_is_refused(tmp_path: Path) -> None:
         solvent.solve(model, approximation="relative", epsilon=0.1, checkpoint=path)
     with pytest.raises(SolventError, match="expected a checkpoint of frontier, found one of 'solve'"):
         solvent.frontier(model, checkpoint=path)
-    with pytest.raises(SolventError, match="checkpoint_every: expected seconds"):
-        solvent.solve(model, checkpoint=path, checkpoint_every=-1)
+    for every in (-1, 10**400, float("nan"), True, "3"):
+        with pytest.raises(SolventError, match="checkpoint_every: expected seconds"):
+            solvent.solve(model, checkpoint=path, checkpoint_every=every)
+    solvent.solve(model, checkpoint=path, checkpoint_every=np.int64(3))
     with pytest.raises(SolventError, match="checkpoint: expected a path"):
         solvent.solve(model, checkpoint=3)  # type: ignore[arg-type]
     same_solution(solvent.solve(model), solvent.solve(model, checkpoint=path, gap=None))
+
+
+def test_a_curve_goes_on_whatever_form_its_arguments_have(tmp_path: Path) -> None:
+    model, path = rolls(6, resources=2), tmp_path / "c"
+    curve = solvent.frontier(model, "r0", 9, budget={"r1": solvent.Budget(upper=lambda h: 12)}, checkpoint=path)
+    again = solvent.frontier(model, ["r0"], {"r0": 9.0}, budget={"r1": "12"}, spent={}, checkpoint=path)
+    same_curve(curve, again)
+    for other in ({"budget": {"r1": 11}}, {"budget": {"r1": 12}, "spent": {"r1": 1}}, {"max_budget": 8}):
+        with pytest.raises(SolventError, match=r"(budget|spent): expected the same as now"):
+            solvent.frontier(model, "r0", **{"max_budget": 9, "budget": {"r1": 12}, **other}, checkpoint=path)
 
 
 def test_more_memory_or_time_goes_on(tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ from solvent.errors import CheckpointWarning, ModelError, SolventError, quote
 FORMAT = 1
 #: Seconds between two saves, unless given.
 EVERY = 60.0
+#: The longest interval between two saves, in seconds.
+_LONGEST = 1e9
 _MANIFEST, _LOCK = "checkpoint.json", "lock"
 #: Saving takes at most about this share of the time.
 _SHARE = 0.1
@@ -70,7 +72,7 @@ def open_checkpoint(
 
     `problem` is called only if there is one; see `Checkpoint`.
     """
-    if isinstance(every, bool) or not isinstance(every, int | float) or not 0 <= every < float("inf"):
+    if isinstance(every, bool) or not isinstance(every, int | float | np.integer) or not 0 <= every <= _LONGEST:
         raise ModelError("checkpoint_every", "seconds, at least 0", quote(every))
     path = read_checkpoint_path(checkpoint)
     if path is None:
@@ -182,7 +184,7 @@ class Checkpoint:
             self.folder.keep_only(self._listed)
         except BaseException as error:
             self.close()
-            if not isinstance(error, OSError | ValueError):
+            if isinstance(error, SolventError) or not isinstance(error, OSError | ValueError):
                 raise
             found = "a file" if self.path.is_file() else getattr(error, "strerror", None) or str(error)
             raise ModelError(where, expected, found) from None

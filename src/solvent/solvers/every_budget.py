@@ -7,14 +7,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
-from solvent.core.checkpoint import EVERY, open_checkpoint
+from solvent.core.checkpoint import EVERY, digest, open_checkpoint
 from solvent.core.engines import open_engine
 from solvent.core.exact import Number, exact
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import BudgetError, LimitError, ModelError, did_you_mean, quote
-from solvent.model.budget import Budget, BudgetLike, SpentLike, read_budgets, read_spent
+from solvent.model.budget import Budget, BudgetLike, SpentLike, limits_of, read_budgets, read_spent
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.solvers.base import Run
@@ -148,11 +148,10 @@ def frontier(
     largest = _read_largest(names, max_budget)
     limits = _read_limits(model, names, vary, budget, ignore_limits)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
-    asked = f"{names}, max_budget={largest}, vary={vary}, budget={budget!r}, spent={spent!r}, {ignore_limits}"
     try:
         with (
             open_checkpoint(
-                checkpoint, checkpoint_every, "frontier", lambda: {"model": model.fingerprint, "arguments": asked}
+                checkpoint, checkpoint_every, "frontier", lambda: _identity(model, names, largest, vary, limits, spent)
             ) as saved,
             open_engine(engine, address) as opened,
             held_back(),
@@ -165,6 +164,27 @@ def frontier(
         what = "curve" if len(names) == 1 else "surface"
         also = ", or round costs up to fewer digits" if len(names) > 1 or limits.fixed else ""
         raise LimitError(f"the {what} was not finished: {reached}; raise the limit or lower max_budget{also}") from None
+
+
+def _identity(
+    model: CMDP,
+    names: tuple[str, ...],
+    largest: Mapping[str, Fraction],
+    vary: str,
+    limits: _Limits,
+    spent: Any,
+) -> dict[str, str]:
+    """Return what must be equal for a computation to go on from a checkpoint, whatever form arguments have."""
+    kept = limits_of({name: limits.own[name] for name in model.resources if name in limits.own}, model.horizon)
+    budget = digest((kept.resources, kept.upper, kept.lower, tuple(limits.fixed), limits.ignored))
+    before = {} if spent is None else dict(spent) if isinstance(spent, Mapping) else {"": spent}
+    return {
+        "model": model.fingerprint,
+        "resources": f"{', '.join(map(quote, names))}, by {vary}",
+        "max_budget": quote({name: str(largest[name]) for name in sorted(largest)}),
+        "budget": budget,
+        "spent": quote({name: str(exact(before[name], "spent")) for name in sorted(before)}),
+    }
 
 
 class _Limits(NamedTuple):

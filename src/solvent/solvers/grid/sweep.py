@@ -77,11 +77,22 @@ def sweep(layout: BoxLayout, monitor: ResourceMonitor, *, spill: bool = True, en
         raise LimitReached(f"a step would have {most:.3g} amounts, more than {MOST_CELLS:.3g}")
     if isinstance(engine, RayEngine) and layout.work >= DISTRIBUTED_FROM:
         return sweep_on_ray(layout, engine, monitor)
-    if spill and not monitor.has_room_for(int(layout.peak_bytes)):
-        sets = plan_parts(layout, monitor.room)
-        if sets is not None:
-            return sweep_parts(layout, sets, monitor)
-    return _Sweep(layout, monitor).run()
+    if not spill:
+        return _Sweep(layout, monitor).run()
+    used, reason = monitor.used, ""
+    if monitor.has_room_for(int(layout.peak_bytes)):
+        try:
+            return _Sweep(layout, monitor).run()
+        except LimitReached as reached:  # for example because the runs of all steps do not fit
+            monitor.check_time()
+            reason = str(reached)
+        monitor.release(monitor.used - used)
+    sets = plan_parts(layout, monitor.room)
+    if sets is not None:
+        return sweep_parts(layout, sets, monitor)
+    if reason:
+        raise LimitReached(reason)
+    return _Sweep(layout, monitor).run()  # ends with the reason
 
 
 class _Sweep:
