@@ -21,6 +21,7 @@ def make(layout: str = "dict", **options: Any) -> BudgetWrapper:
     return BudgetWrapper(ModelEnv(instances.fuel_grid(3)), 4, layout=layout, **options)
 
 
+@pytest.mark.filterwarnings("ignore:os.fork", "ignore::pytest.PytestUnraisableExceptionWarning")  # JAX, if it is loaded
 @pytest.mark.parametrize("kind", [SyncVectorEnv, partial(AsyncVectorEnv, context="fork")], ids=["sync", "async"])
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
 def test_vectors(kind: Any, mode: AutoresetMode) -> None:

@@ -82,6 +82,15 @@ def check(model, budget, solution):
     check_sufficient(model, budget, diagnosis, tracked)
 
 
+def at_the_same_steps(budget, limit):
+    """Return an upper limit at those steps at which a budget has one."""
+    if isinstance(budget, Budget) and budget.only_final:
+        return Budget.final(limit)
+    if isinstance(budget, Budget) and isinstance(budget.upper, tuple):
+        return Budget(upper=[None if each is None else limit for each in budget.upper])
+    return limit
+
+
 def check_sufficient(model, budget, diagnosis, tracked):
     """Limits of single resources, or of those to blame together, are relaxed by no more than is needed."""
     assert set(diagnosis.sufficient_budget) <= set(diagnosis.sufficient_extra) <= set(tracked)
@@ -97,8 +106,7 @@ def check_sufficient(model, budget, diagnosis, tracked):
         assert oracle.feasible(model, relaxed(model, budget, name, extra))
         assert not oracle.feasible(model, relaxed(model, budget, name, extra - LITTLE))
     for name, enough in diagnosis.sufficient_budget.items():
-        final = isinstance(budget[name], Budget) and budget[name].only_final
-        assert oracle.feasible(model, {**budget, name: Budget.final(enough) if final else enough})
+        assert oracle.feasible(model, {**budget, name: at_the_same_steps(budget[name], enough)})
     together = diagnosis.sufficient_together
     if together:
         event("relaxing several resources is enough")
