@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from shell import ROOT, run
 
+from solvent.cli import command
 from solvent.core.interrupt import settle
 from solvent.solvers import solve as solving
 from solvent.solvers.transforms import gap as certified
@@ -104,6 +105,17 @@ def test_interrupted_before_there_was_anything(van: Path, monkeypatch: pytest.Mo
     assert done.err == "interrupted: no result yet, nothing was written\n"
     assert (van / "van.policy").read_bytes() == before
     assert run("solvent solve delivery-van.yaml --json").json["exit_code"] == 130
+
+
+def test_interrupted_before_the_command_begins(van: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "Session", interrupted)  # called by typer, which has an exit code of its own
+    done = run("solvent info delivery-van.yaml --json")
+    assert done.code == done.json["exit_code"] == 130
+    assert done.json["interrupted"] is True
+    assert done.err == "interrupted\n"
 
 
 def test_interrupted_with_something_in_hand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

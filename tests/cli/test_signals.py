@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from effort import some
 from shell import ROOT
 
 import solvent
@@ -178,6 +179,13 @@ def test_signals_at_any_moment(name: str, work: Path) -> None:
     ]
     assert min(took) < SOON
     assert max(took) < LATE
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_a_signal_while_a_command_begins_or_ends(number: signal.Signals, work: Path) -> None:
+    # a short command: some of the moments are before it begins and some after its result is printed
+    for moment in np.linspace(0.0, 0.7, some(40)):
+        try_out("info small.npz", work, number, float(moment))
 
 
 @pytest.mark.slow

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
+from solvent.cli.signals import OUTSIDE
 from solvent.core.memory import IMPORTS, require_address_space
 from solvent.errors import AddressSpaceError
 
@@ -29,22 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    interrupted = 130
-
-    def end(number: int, frame: object) -> None:
-        nonlocal interrupted
-        interrupted = 143
-        raise KeyboardInterrupt
-
-    if arguments is None:  # this process is the program
-        signal.signal(signal.SIGTERM, end)
     try:
+        if arguments is None:  # this process is the program
+            OUTSIDE.handle()
         require_address_space(IMPORTS, "Solvent")
         from solvent.cli.app import run
 
         code = run(given)
-    except KeyboardInterrupt:  # before a command could handle it, or after it had finished
-        code = interrupted
+    except KeyboardInterrupt:  # before a command could handle it
+        code = OUTSIDE.code
         print("interrupted", file=sys.stderr)
         if "--json" in given:
             error = {"kind": "Interrupted", "message": "interrupted"}
@@ -59,8 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _leave(code: int) -> None:
     """Ignore further signals, so that the exit code matches what was printed."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    OUTSIDE.ignore()
     interrupt = sys.modules.get("solvent.core.interrupt")
     if interrupt is not None and interrupt.runs_aside():  # native code in a thread, which Python's shutdown would crash
         sys.stdout.flush()

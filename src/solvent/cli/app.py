@@ -150,6 +150,9 @@ def run(given: list[str]) -> int:
         return _usage_error(error, given)
     except typer.Abort:
         raise KeyboardInterrupt from None
+    # typer returns a number of its own if it is interrupted itself; commands return an ExitCode
+    if code == ExitCode.INTERRUPTED and not isinstance(code, ExitCode):
+        raise KeyboardInterrupt
     return code if isinstance(code, int) else ExitCode.OK
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from solvent.cli.exits import fail, stop
-from solvent.cli.session import Session
+from solvent.cli.session import ExitCode, Session
 from solvent.errors import SolventError
 
 _SHARED: dict[str, Any] = {
@@ -37,7 +37,7 @@ def add_command(app: typer.Typer, function: Callable[..., int], *examples: str) 
         session = Session(function.__name__, **{key: given.pop(key) for key in _SHARED})
         try:
             with session.handle_interrupts():
-                return int(function(session, **given))
+                return ExitCode(function(session, **given))
         except KeyboardInterrupt:
             return stop(session)
         except OSError:

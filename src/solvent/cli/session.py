@@ -18,6 +18,8 @@ from functools import cached_property, partial
 from threading import Timer
 from typing import TYPE_CHECKING, Any
 
+from solvent.cli.signals import OUTSIDE
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -203,6 +205,7 @@ class Session:
             yield
         finally:
             active = False
+            OUTSIDE.end()
             for number, handler in before.items():
                 signal.signal(number, handler)
             sys.unraisablehook = hook
