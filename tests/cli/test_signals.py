@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from effort import some
 from shell import ROOT
 
 import solvent
+from effort import some
 from solvent.model import instances
 
 #: Seconds from a signal to the end of the process, usually and at most; other processes may slow it down.
