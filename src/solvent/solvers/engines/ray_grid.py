@@ -64,6 +64,9 @@ class PartActor:
         part = replace(part, bounds=bounds, boxes=boxes)
         self._part, self._sent, self._received = part, sent, received
         self._sweep = PartSweep(part, PartBuffers.of([part]), np.zeros(1, bool))
+        largest_S = np.diff(part.own_boxes.offset, axis=1).max(axis=0)
+        # Ray copies what a method returns before it calls the next one
+        self._blocks = [np.empty(int(largest_S[states].sum())) for states in sent]
 
     def ready(self) -> bool:
         """Return True, once the actor is there."""
@@ -97,11 +100,11 @@ class PartActor:
         """Return the values at step h that each other part needs."""
         offset, value = read_only(self._part.own_boxes.offset[h]), read_only(self._sweep.own_values(h))
         found = []
-        for states in self._sent:
+        for states, block in zip(self._sent, self._blocks, strict=True):
             to = np.concatenate([[0], np.cumsum(np.diff(offset)[states])])
-            block, places = np.empty(int(to[-1])), np.arange(len(states))
+            places = np.arange(len(states))
             kernels.copy_blocks(value, offset, read_only(states), block, to, read_only(places))
-            found.append(block)
+            found.append(block[: to[-1]])
         return found
 
     def values(self, h: int) -> NDArray[np.float64]:
@@ -143,13 +146,13 @@ class _RaySweep:
         self._parts = [ray.put(part) for part in record.parts]
         self._actors: list[Any] = []
         self._needed: list[dict[int, Any]] = []
+        self._asked: deque[list[Any]] = deque()
         every = monitor.checkpoint.every if monitor.checkpoint is not None else _SAVE_EVERY
         self._every, self._wait, self._saved_at = every, every, time.monotonic()
 
     def run(self) -> Swept:
         """Sweep all steps."""
         record = self._record
-        horizon, cells_H = record.layout.model.horizon, record.layout.sizes.cells_H
         errors = self._ray.exceptions
         lost = (errors.RayActorError, errors.ObjectLostError, errors.OwnerDiedError, errors.RaySystemError,
                 errors.WorkerCrashedError)  # fmt: skip
@@ -162,7 +165,7 @@ class _RaySweep:
                     if not self._actors:
                         self._start(saved)
                         h = saved
-                    h, losses = self._sweep_from(h, horizon, cells_H), 0
+                    h, losses = self._sweep_from(h), 0
                     self._keep_values(h)
                     saved = h
                 except lost as error:
@@ -227,28 +230,32 @@ class _RaySweep:
         listed = references if isinstance(references, list) else [references] if self._receivers[p] else []
         self._needed[p] = dict(zip(self._receivers[p], listed, strict=True))
 
-    def _sweep_from(self, h: int, horizon: int, cells_H: NDArray[np.float64]) -> int:
+    def _ask(self, h: int) -> None:
+        """Ask for the steps before h, which was swept last, that were not asked for: at most a few ahead."""
+        exchange, horizon = self._record.exchange, self._record.layout.model.horizon
+        for step in range(h - len(self._asked) - 1, max(h - _AHEAD, 0) - 1, -1):
+            results, after = [], self._needed
+            self._needed = [{} for _ in self._actors]
+            for p, actor in enumerate(self._actors):
+                blocks = [after[q][p] for q in exchange.senders[p]] if step < horizon - 1 else []
+                references = actor.step.options(num_returns=1 + len(self._receivers[p])).remote(step, *blocks)
+                listed = references if isinstance(references, list) else [references]
+                results.append(listed[0])
+                self._note_needed(p, listed[1:])
+            self._asked.append(results)
+
+    def _sweep_from(self, h: int) -> int:
         """Sweep steps until values are to be kept, or to the end; return the last one."""
-        record, monitor, exchange = self._record, self._monitor, self._record.exchange
-        asked: deque[list[Any]] = deque()
-        next_step = h
+        record, monitor = self._record, self._monitor
+        horizon, cells_H = record.layout.model.horizon, record.layout.sizes.cells_H
+        first = h
         while True:
-            stop = self._is_due() or monitor.should_save()
-            while next_step > 0 and len(asked) < _AHEAD and not (stop and next_step < h):
-                next_step -= 1
-                results, after = [], self._needed
-                self._needed = [{} for _ in self._actors]
-                for p, actor in enumerate(self._actors):
-                    blocks = [after[q][p] for q in exchange.senders[p]] if next_step < horizon - 1 else []
-                    references = actor.step.options(num_returns=1 + len(self._receivers[p])).remote(next_step, *blocks)
-                    listed = references if isinstance(references, list) else [references]
-                    results.append(listed[0])
-                    self._note_needed(p, listed[1:])
-                asked.append(results)
-            if not asked:
+            if h == first or not (self._is_due() or monitor.should_save()):
+                self._ask(h)
+            if not self._asked:
                 return h
             monitor.tell("backward", horizon - h, horizon, cells=int(cells_H[h - 1]), parts=len(self._actors))
-            found = self._await(asked.popleft())
+            found = self._await(self._asked.popleft())
             h -= 1
             with record.step(h) as step:
                 for p, (start, row, extremes) in enumerate(found):
@@ -258,9 +265,10 @@ class _RaySweep:
         return time.monotonic() - self._saved_at >= self._wait
 
     def _keep_values(self, h: int) -> None:
-        """Write the values of step h to files."""
+        """Write the values of step h to files, while actors go on with the next steps."""
         record, began = self._record, time.monotonic()
         references = [actor.values.remote(h) for actor in self._actors]
+        self._ask(h)
         files = []
         for reference in references:  # one after another, so that only one is in memory here
             (value,) = self._await([reference])
@@ -284,3 +292,4 @@ class _RaySweep:
         for actor in self._actors:
             self._ray.kill(actor)
         self._actors, self._needed = [], []
+        self._asked.clear()
