@@ -15,9 +15,9 @@ from solvent.solvers.frontier.resource import SingleResource
 
 #: Arrays are used if no state has more amounts than this between need and top,
 DENSE_WIDTH = 4096
-#: and if the amounts in total, times the outcomes of a row after the first, are at least this many. Points of a row with
-#: one outcome are only shifted; that is cheaper by this factor.
+#: and if the amounts in total, times the outcomes of a row after the first, are at least this many.
 DENSE_FROM = 5_000
+#: What rows of one outcome, whose points are only shifted, count as instead.
 _ONE_OUTCOME = 0.25
 #: If a row has at least this many outcomes, arrays are used up to a larger width.
 MANY_OUTCOMES = 16
