@@ -68,7 +68,7 @@ $(READY): pyproject.toml constraints.txt
 # torch has several builds of one version, for CPUs and accelerators: install the build of this machine, unchecked
 $(EXTRAS): $(READY)
 	$(RUN) $(PIP_INSTALL) --no-deps $(shell grep -o '^torch==[^ ]*' constraints.txt)
-	$(call install,dev bench rl envs ray)
+	$(call install,dev bench rl envs ray pettingzoo)
 	@touch $(EXTRAS)
 
 $(DOCS): $(READY)

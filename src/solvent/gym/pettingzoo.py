@@ -209,8 +209,26 @@ class ParallelBudgetWrapper(BaseParallelWrapper[Any, Any, Any]):  # type: ignore
 
     Examples
     --------
-    >>> from pettingzoo.classic import rps_v2  # doctest: +SKIP
-    >>> env = ParallelBudgetWrapper(rps_v2.parallel_env(), budget=5, cost_bound=[0, 1, 2])  # doctest: +SKIP
+    >>> from gymnasium.spaces import Discrete
+    >>> from pettingzoo import ParallelEnv
+    >>> class Pair(ParallelEnv):
+    ...     metadata = {"name": "pair"}
+    ...     possible_agents = ["a", "b"]
+    ...     def observation_space(self, agent):
+    ...         return Discrete(1)
+    ...     def action_space(self, agent):
+    ...         return Discrete(3)
+    ...     def reset(self, seed=None, options=None):
+    ...         self.agents = ["a", "b"]
+    ...         return {"a": 0, "b": 0}, {"a": {}, "b": {}}
+    ...     def step(self, actions):
+    ...         no = {"a": False, "b": False}
+    ...         return {"a": 0, "b": 0}, {"a": 1.0, "b": 1.0}, no, no, {"a": {}, "b": {}}
+    >>> env = ParallelBudgetWrapper(Pair(), budget=5, cost_bound=[0, 1, 2], shared=True)
+    >>> observations, infos = env.reset()
+    >>> observations, rewards, terminations, truncations, infos = env.step({"a": 2, "b": 1})
+    >>> infos["a"]["remaining"], infos["a"]["action_mask"]  # each may take half of what remains
+    (2.0, array([1, 1, 0], dtype=int8))
     """
 
     def __init__(
@@ -342,9 +360,8 @@ class AECBudgetWrapper(BaseWrapper[Any, Any, Any]):  # type: ignore[misc, unused
     ) -> None:
         super().__init__(env)
         if isinstance(cost, str):
-            raise ModelError(
-                "cost", "a function of (agent, observation, action), as info is of a later time", quote(cost)
-            )
+            hint = "the info of an agent may belong to a later step"
+            raise ModelError("cost", "a function of (agent, observation, action)", quote(cost), hint)
         self._accounts, self._fallback = _Accounts(env, budget, shared, cost_bound, cost), _check_fallback(fallback)
         self._stopped: list[Any] | None = None  # agents that are left after a dead end
         self._mask: NDArray[np.bool_] | None = None
