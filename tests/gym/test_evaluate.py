@@ -141,7 +141,7 @@ def test_violations_within_a_step_are_counted() -> None:
             return super().step(1)
 
     if not hasattr(gymnasium.wrappers, "RepeatAction"):
-        pytest.skip("Gymnasium before 1.0 has no wrapper that repeats actions")
+        pytest.skip("this Gymnasium has no wrapper that repeats actions")
     meter = CostMeter(Pulse([0, 0], length=4))
     env = gymnasium.wrappers.RepeatAction(meter, 2)
     found = evaluate(env, lambda observation: 1, 2, budget=2, max_steps=1)

@@ -31,7 +31,7 @@ from solvent.model.resources import ResourceLike
 VectorCostLike = str | Callable[[Any, Any, Any], Any] | Mapping[str, Number] | Number
 
 
-class VectorBudgetWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
+class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignore]  # not generic before Gymnasium 1.3
     """Keep every environment of a vector within its own budget: at any step, under any outcome.
 
     For environments that are vectorized already. Each has its own account, and masks come in one array. To put a
