@@ -402,3 +402,49 @@ def test_agents_of_stable_baselines_train(name: str) -> None:
     assert meter.steps >= 600
     assert 1 < meter.most_float <= 2
     assert meter.most <= 2
+
+
+@given(st.integers(0, 2**31), st.booleans(), st.floats(0, 3))
+def test_bounds_of_any_shape_are_kept(seed: int, many: bool, reserve: float) -> None:
+    """A bound that rises and falls along the way: what is executed fits, by a check of its own in exact numbers."""
+    rng = np.random.default_rng(seed)
+    waves, offset = rng.normal(size=(3, 2)) * 4, float(rng.uniform(0, 2))
+
+    def bound(observation: Any, actions: Any) -> Any:
+        found = np.abs(np.sin(np.atleast_2d(actions) @ waves.T)).sum(axis=1) + offset * np.abs(observation[0]) / 50
+        return found if many else float(found[0])
+
+    def cost(observation: Any, action: Any, after: Any) -> float:
+        share = rng.uniform()
+        return float(share * np.abs(np.sin(action.astype(float) @ waves.T)).sum())
+
+    env = ContinuousBudgetWrapper(
+        Motor(2, steps=20), 6, cost, bound, vectorized=many, reserve=reserve, dead_start="end"
+    )
+    observation, info = env.reset(seed=0)
+    over, spent = info["dead_end"], Fraction(0)
+    while not over:
+        seen = observation["observation"].copy()
+        left = Fraction(6) - spent - Fraction(reserve)
+        observation, _, terminated, truncated, info = env.step(rng.uniform(-1, 1, 2))
+        needed = bound(seen, info["executed_action"].astype(np.float64))
+        assert Fraction(float(needed[0] if many else needed)) <= left
+        spent += Fraction(info["cost"])
+        assert abs(spent - env.spent["cost"]) < 1e-12
+        over = terminated or truncated
+    assert env.spent["cost"] <= 6
+    assert env.violations == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("space", "prices"), [each for each in SPACES if each[0].shape in ((3,), (4,))], ids=str)
+def test_maskable_ppo_with_several_actions(space: Any, prices: list[list[Any]]) -> None:
+    sb3_contrib = pytest.importorskip("sb3_contrib")
+    pytest.importorskip("torch").set_num_threads(1)
+    switches = gymnasium.wrappers.TimeLimit(Switches(space, prices), 30)
+    meter = CostMeter(switches)
+    env = ContinuousBudgetWrapper(meter, 10, cost_bound=switches.unwrapped.price, layout="flat")
+    agent = sb3_contrib.MaskablePPO("MlpPolicy", env, n_steps=128, batch_size=64, seed=0, device="cpu")
+    agent.learn(400)
+    assert max(episode.most["cost"] for episode in meter.episodes()) == 10
+    assert env.violations == 0

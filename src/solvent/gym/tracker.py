@@ -139,6 +139,8 @@ class BudgetTracker:
 
     def to_floats(self, ticks: Sequence[int]) -> list[float]:
         """Return amounts in ticks as the nearest floats."""
+        if len(ticks) == 1:
+            return [ticks[0] / self.scale[0]]
         return [amount / scale for amount, scale in zip(ticks, self.scale, strict=True)]
 
     def spend(self, costs: Sequence[int], high: Sequence[Fraction] = (), low: Sequence[Fraction] = ()) -> None:
