@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,13 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = [
     pytest.param("q_learning", ["--episodes", "150"], (), id="q_learning"),
     pytest.param("maskable_ppo", ["--steps", "1024"], ("sb3_contrib",), id="maskable_ppo", marks=pytest.mark.slow),
+    pytest.param(
+        "continuous",
+        ["--agent", "PPO", "--steps", "6144"],
+        ("stable_baselines3",),
+        id="continuous",
+        marks=pytest.mark.slow,
+    ),
     pytest.param("minecart", ["--episodes", "40"], ("mo_gymnasium",), id="minecart", marks=pytest.mark.slow),
 ]
 
@@ -40,6 +50,24 @@ def test_the_wrapper_keeps_the_budget_and_a_penalty_does_not(
     assert evaluation.episodes >= 10
     assert rival.over > rival.episodes // 20
     assert capsys.readouterr().out.count("│") >= 12  # a table of both
+
+
+@pytest.mark.slow
+def test_masks_in_torchrl() -> None:
+    if importlib.util.find_spec("torchrl") is None:
+        pytest.skip("torchrl is not installed")
+    script = str(EXAMPLES / "torchrl_masks.py")  # in a process of its own: there is a folder tests/gym
+    done = subprocess.run([sys.executable, script, "--batches", "2"], capture_output=True, text=True, check=True)
+    assert "\nviolations  0 " in done.stdout
+    assert "violations in training: 0" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # RLlib warns of its own parts
+def test_masks_in_rllib(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ray.rllib", exc_type=ImportError)
+    runpy.run_path(str(EXAMPLES / "rllib_masks.py"))["main"](["--iterations", "1"])
+    assert "mean return" in capsys.readouterr().out
 
 
 def test_every_script_of_an_agent_is_tested() -> None:

@@ -134,3 +134,20 @@ def test_the_ledger_sees_what_ppo_does_without_the_wrapper() -> None:
     ledger = Ledger(ModelEnv(instances.fuel_grid(3)))
     PPO("MlpPolicy", ledger, n_steps=256, batch_size=64, seed=0, device="cpu").learn(512)
     assert ledger.most() > 4
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_one_thread")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Python warns of fork where threads run
+def test_maskable_ppo_in_other_processes() -> None:
+    pytest.importorskip("sb3_contrib")
+    from sb3_contrib import MaskablePPO
+    from stable_baselines3.common.vec_env import SubprocVecEnv
+
+    training = SubprocVecEnv([partial(make, "flat")] * 2, start_method="fork")
+    try:
+        MaskablePPO("MlpPolicy", training, n_steps=64, batch_size=64, seed=0, device="cpu").learn(256)
+        assert training.get_attr("violations") == [0, 0]
+        assert max(float(spent["fuel"]) for spent in training.get_attr("spent")) <= 4
+    finally:
+        training.close()
