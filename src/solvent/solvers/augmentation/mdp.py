@@ -317,11 +317,8 @@ class AugmentedMDP:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file = pathlib.Path(folder) / "knapsack.drn"
         ...     mdp.save(file)
-        ...     print(file.read_text()[-38:], end="")
-        state 4 [0] end
-        //the end
-            action stay [0]
-                4 : 1
+        ...     print(file.read_text().splitlines()[1])
+        // The best expected reward that keeps the budget: R{"reward"}max=? [F "end"]
         """
         from solvent.formats.files import save_system
         from solvent.solvers.augmentation.export import augmented_system
