@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -227,10 +228,18 @@ def test_limits_on_loading(robot: Path) -> None:
     options: dict[str, Any] = {"constants": {**CONSTANTS, "N": 100}, "reward": "time", "horizon": 3}
     with pytest.raises(LoadLimitError, match="at most 10 choices, transitions and costs, found"):
         solvent.load_model(robot, limits=solvent.LoadLimits(entries=10), **options)
+
+
+@needs_storm
+@pytest.mark.slow
+def test_storm_is_stopped_at_a_limit(robot: Path) -> None:
     endless = "mdp\nmodule a x:[0..1000000000] init 0; [] true -> 0.5:(x'=x+1)+0.5:(x'=x*2); endmodule"
     robot.write_text(endless)
     with pytest.raises(LoadLimitError, match="to load within 3 seconds"):
         solvent.load_model(robot, limits=solvent.LoadLimits(seconds=3), horizon=3)
+    if sys.platform == "linux":
+        with pytest.raises(LoadLimitError, match="expected a model of at most 1,000,000,000 bytes, found a larger one"):
+            solvent.load_model(robot, limits=solvent.LoadLimits(expanded_bytes=10**9), horizon=3)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -483,3 +492,42 @@ def test_commands_read_programs(robot: Path, capsys: pytest.CaptureFixture[str])
 def test_flags_are_checked(robot: Path, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["info", str(robot), *flags]) == 2
     assert message in capsys.readouterr().err
+
+
+#: Examples that come with stormpy, a reward structure of each, and constants.
+SHIPPED = [
+    ("mdp/two_dice.nm", "coinflips", {}),
+    ("mdp/coin2-2.nm", "steps", {}),
+    ("mdp/csma2-2.nm", "time", {}),
+    ("mdp/die_selection.nm", "coin_flips", {}),
+    ("mdp/multiobjective1.nm", "rew", {}),
+    ("mdp/leader4.nm", "rounds", {}),
+    ("mdp/slipgrid.nm", "unnamed", {"slip": "1/3"}),
+    ("dtmc/die.pm", "coin_flips", {}),
+    ("dtmc/brp.pm", "unnamed", {"N": 3, "MAX": 3}),
+]
+
+
+@needs_storm
+@pytest.mark.parametrize(("file", "reward", "constants"), SHIPPED, ids=lambda each: str(each))
+def test_storm_agrees_on_its_own_examples(file: str, reward: str, constants: dict[str, Any]) -> None:
+    """The best reward of seven steps, by induction on the model that was read and by Storm on its own."""
+    import stormpy
+
+    path = Path(stormpy.__file__).parent / "examples" / "files" / file
+    program = stormpy.parse_prism_program(path)
+    undefined = {each.name for each in program.constants if not each.defined}
+    given = {name: value for name, value in constants.items() if name in undefined}
+    model = solvent.load_model(path, constants=given, reward=reward, horizon=7)
+    exact = {name: value if isinstance(value, int) else stormpy.Rational(value) for name, value in given.items()}
+    program, _ = stormpy.instantiate_constants(program, exact)
+    name = "" if reward == "unnamed" else f'{{"{reward}"}}'
+    best = "" if file.endswith(".pm") else "max"
+    built = stormpy.build_model(program)
+    found = stormpy.model_checking(built, stormpy.parse_property(f"R{name}{best}=? [C<=7]"))
+    expected = found.get_value(built.initial_states[0])
+    assert solvent.solve(model, {}).value == pytest.approx(expected, rel=1e-6)
+    costly = solvent.load_model(path, constants=given, costs=[reward], reward=f"-{reward}", horizon=7)
+    for row in range(costly.n_rows):
+        mean = sum(each.probability * float(each.cost[reward]) for each in costly.outcomes(row))  # type: ignore[arg-type]
+        assert mean == pytest.approx(-costly.row_reward[row])

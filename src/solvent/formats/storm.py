@@ -146,6 +146,9 @@ def _call_storm(
     request.write_text(json.dumps(asked), encoding="utf-8")
     code = _run([sys.executable, "-P", str(_CHILD), str(request), str(result)], limits.seconds)
     if not result.is_file():
+        if code < 0:  # killed by a signal, or aborted for lack of memory
+            found = f"a larger one, or one with which Storm fails (signal {-code})"
+            refuse("expanded_bytes", f"a model of at most {limits.expanded_bytes:,} bytes", found)
         raise ModelError("file", "a model that Storm can build", f"Storm ended with code {code}")
     with np.load(result, allow_pickle=False) as found:
         arrays = {name: found[name] for name in found.files}
