@@ -90,6 +90,8 @@ MADE: dict[str, Callable[[], Any]] = {
     "report": lambda: solvent.verify(GRID, solvent.solve(GRID).policy),
     "report of a violation": lambda: solvent.verify(GAP, solvent.MarkovPolicy(GAP, [[0], [1]])),
     "simulation": lambda: solvent.simulate(GAP, solvent.solve(GAP).policy, 50),
+    "trajectories": lambda: solvent.simulate(GAP, solvent.solve(GAP).policy, 50, trajectories=3).trajectories,
+    "counts": lambda: solvent.CMDP.from_episodes([[("a", "go", 1, 2, "b")]], 2, return_counts=True)[1],
     "baseline": lambda: solvent.baselines.expectation(GAP),
     "comparison": lambda: solvent.compare(GAP),
     "learned": lambda: solvent.learn(instances.markov_gap(), epsilon=0.5, seed=1),

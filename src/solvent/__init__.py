@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from solvent.model.discounted import DiscountedCMDP
     from solvent.model.discounted_build import DiscountedBuilder
     from solvent.model.distributions import CostDistribution, distribution
+    from solvent.model.episodes import EpisodeCounts
     from solvent.model.resources import Resource
     from solvent.policy.agent import Agent, Event
     from solvent.policy.derandomize import derandomize
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
     from solvent.solvers.surface import Surface
     from solvent.verification.discounted import DiscountedVerifyReport
     from solvent.verification.report import VerifyReport, Witness, WitnessStep
-    from solvent.verification.simulate import Simulation, simulate
+    from solvent.verification.simulate import Simulation, Trajectories, simulate
     from solvent.verification.verify import verify
 
 #: The module of each public name; it is imported when the name is first used.
@@ -90,6 +91,7 @@ _HOME = {
     "DiscountedCMDP": "solvent.model.discounted",
     "DiscountedPolicy": "solvent.policy.discounted",
     "DiscountedVerifyReport": "solvent.verification.discounted",
+    "EpisodeCounts": "solvent.model.episodes",
     "Event": "solvent.policy.agent",
     "Explanation": "solvent.solvers.explanation",
     "ForbiddingOutcome": "solvent.solvers.explanation",
@@ -113,6 +115,7 @@ _HOME = {
     "Status": "solvent.solvers.solution",
     "Surface": "solvent.solvers.surface",
     "Tail": "solvent.solvers.solution",
+    "Trajectories": "solvent.verification.simulate",
     "UntilViolationPolicy": "solvent.policy.until_violation",
     "VerifyReport": "solvent.verification.report",
     "Witness": "solvent.verification.report",
@@ -161,6 +164,7 @@ __all__ = [
     "DiscountedCMDP",
     "DiscountedPolicy",
     "DiscountedVerifyReport",
+    "EpisodeCounts",
     "Event",
     "Explanation",
     "ForbiddingOutcome",
@@ -193,6 +197,7 @@ __all__ = [
     "Status",
     "Surface",
     "Tail",
+    "Trajectories",
     "UnmodeledOutcome",
     "UntilViolationPolicy",
     "VerifyReport",

@@ -12,6 +12,7 @@ from shell import run
 
 import solvent
 from solvent.cli.functions import read_settings, split_source
+from solvent.formats.registry import suffixes_text
 
 GOOD = """
 import solvent
@@ -203,7 +204,7 @@ def test_values_are_numbers_or_text() -> None:
         ),
         (
             "models/walk.py",
-            "models/walk.py: expected a file ending in .yaml, .yml, .json or .npz, found '.py'; loading never runs "
+            f"models/walk.py: expected a file ending in {suffixes_text(usual=False)}, found '.py'; loading never runs "
             "code; to write the model of a function to a file, run: solvent convert "
             "models/walk.py:make_model model.yaml",
         ),

@@ -55,14 +55,14 @@ def test_a_new_format_is_one_module_and_one_line(reversed_json: str, tmp_path: P
     assert parse_model(path.read_bytes(), "reversed") == model
     assert resource_names(path) == ["weight"]
     assert is_model_file(path)
-    assert registry.suffixes_text() == ".yaml, .json, .npz or .nosj"
+    assert registry.suffixes_text() == ".yaml, .json, .npz, .prism, .jani, .drn, .umb or .nosj"
     with pytest.raises(solvent.LoadLimitError, match="bytes of text"):
         solvent.load_model(path, limits=solvent.LoadLimits(text_bytes=10))
-    with pytest.raises(ModelError, match=r"a file ending in \.yaml, \.yml, \.json, \.npz or \.nosj, found '\.txt'"):
+    with pytest.raises(ModelError, match=r"a file ending in \.yaml, \.yml, .*, \.umb or \.nosj, found '\.txt'"):
         solvent.load_model(tmp_path / "model.txt")
 
 
-@pytest.mark.parametrize("each", registry.FORMATS, ids=lambda each: each.name)
+@pytest.mark.parametrize("each", [x for x in registry.FORMATS if not x.is_program], ids=lambda each: each.name)
 def test_every_format_reads_what_it_writes(each: registry.FileFormat, tmp_path: Path) -> None:
     model = instances.partition([3, 1, 2])
     content = each.write(model)
@@ -77,7 +77,7 @@ def test_no_suffix_and_no_name_is_listed_twice() -> None:
     suffixes = registry.model_suffixes()
     assert len(set(suffixes)) == len(suffixes)
     assert len({each.name for each in registry.FORMATS}) == len(registry.FORMATS)
-    with pytest.raises(ModelError, match=r"format: expected one of yaml, json, npz, found 'xml'"):
+    with pytest.raises(ModelError, match=r"format: expected one of yaml, json, npz, prism, .*, found 'xml'"):
         parse_model("", "xml")
 
 
@@ -87,14 +87,29 @@ def test_help_lists_the_formats() -> None:
 
     texts = [ModelArgument.__metadata__[0].help]  # type: ignore[attr-defined]
     texts += [str(typer.main.get_params_from_function(convert)["target"].default.help)]
-    assert all(".yaml, .json or .npz" in text for text in texts)
+    assert registry.suffixes_text() in texts[0]
+    assert registry.suffixes_text(writing=True) in texts[1]
 
 
-@pytest.mark.parametrize("suffix", registry.model_suffixes())
+@pytest.mark.parametrize("suffix", sorted({*registry.model_suffixes(), *registry.model_suffixes(writing=True)}))
 def test_documentation_lists_the_formats(suffix: str) -> None:
-    page = Path(__file__).parents[2].joinpath("docs", "models.md").read_text()
-    assert f"`{suffix}`" in page.partition("## Files")[2]
-    assert suffix in str(solvent.load_model.__doc__)
+    pages = "\n".join(
+        Path(__file__).parents[2].joinpath("docs", name).read_text() for name in ("models.md", "formats.md")
+    )
+    assert f"`{suffix}`" in pages
+    assert suffix in str(solvent.load_model.__doc__) or suffix not in registry.model_suffixes()
+
+
+def test_programs_say_what_may_be_a_cost(tmp_path: Path) -> None:
+    path = tmp_path / "rover.prism"
+    path.write_text('mdp\nrewards "time"\n  true : 1;\nendrewards\nrewards\n  true : 1;\nendrewards\n')
+    assert resource_names(path) == ["time", "unnamed"]
+    path = tmp_path / "rover.jani"
+    path.write_text('{"variables": [{"name": "x"}, {"name": "time", "transient": true, "type": "real"}]}')
+    assert resource_names(path) == ["time"]
+    path = tmp_path / "rover.drn"
+    path.write_text("@type: MDP\n")
+    assert resource_names(path) == []
 
 
 def test_the_kind_of_model_is_checked(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def _root(
 
 
 add_command(app, demo.demo, "solvent demo", "solvent demo --into /tmp/van")
-add_command(app, models.info, "solvent info van.yaml", "solvent info van.yaml --json")
+add_command(app, models.info, "solvent info van.yaml", "solvent info van.yaml --json", reads_model=True)
 add_command(
     app,
     solving.solve,
@@ -69,6 +69,8 @@ add_command(
     "solvent solve van.yaml --gap 0.01 --time-limit 60 --memory-limit 8GB",
     "solvent solve van.yaml --checkpoint run.ckpt --checkpoint-every 10",
     "solvent solve van.yaml --spent fuel=5",
+    "solvent solve rover.prism --cost time --cost energy --reward value --horizon 80 -b time=180 -b energy=100",
+    reads_model=True,
 )
 add_command(
     app,
@@ -77,6 +79,7 @@ add_command(
     "solvent frontier van.yaml --max-budget 60 --csv van.csv --plot van.png",
     "solvent frontier van.yaml --vary remaining --budget fuel=30",
     "solvent frontier drone.yaml -r battery -r risk --ignore-limits --max-budget risk=1 --plot drone.png",
+    reads_model=True,
 )
 add_command(
     app,
@@ -84,6 +87,7 @@ add_command(
     "solvent levels van.yaml --capacity 30 --reload depot",
     "solvent levels van.yaml --capacity 30 --resource fuel --target farm --target harbor",
     "solvent levels van.yaml --capacity 30 --reload depot --to-reload --json",
+    reads_model=True,
 )
 add_command(
     app,
@@ -92,6 +96,7 @@ add_command(
     "solvent policy van.yaml van.policy --step 3 --state town",
     "solvent policy van.yaml van.policy --explain --step 3 --state town --spent fuel=21",
     "solvent policy van.yaml van.policy --csv plan.csv",
+    reads_model=True,
 )
 add_command(
     app,
@@ -99,14 +104,18 @@ add_command(
     "solvent verify van.yaml van.policy",
     "solvent verify van.yaml van.policy --budget fuel=25",
     "solvent verify van.yaml van.policy --checkpoint run.ckpt",
+    reads_model=True,
 )
 add_command(
     app,
     checking.simulate,
     "solvent simulate van.yaml van.policy",
     "solvent simulate van.yaml van.policy --episodes 1000000 --seed 7 --plot spending.png",
+    reads_model=True,
 )
-add_command(app, checking.compare, "solvent compare van.yaml", "solvent compare van.yaml --budget fuel=20")
+add_command(
+    app, checking.compare, "solvent compare van.yaml", "solvent compare van.yaml --budget fuel=20", reads_model=True
+)
 add_command(
     app,
     learning.learn,
@@ -115,13 +124,16 @@ add_command(
     "solvent learn FrozenLake-v1 --horizon 40 --budget 10 --cost 0,1,1,1 --env-arg is_slippery=true",
     "solvent learn package.module:Env-v0 --horizon 20 --budget fuel=8 --cost-bound 2",
     "solvent learn van.yaml --epsilon 0.01 --checkpoint run.ckpt --resume",
+    reads_model=True,
 )
 add_command(
     app,
     models.convert,
     "solvent convert van.yaml van.npz",
     "solvent convert van.npz van.json",
+    "solvent convert van.yaml van.prism",
     "solvent convert robot.py:make_model robot.yaml --set size=6",
+    reads_model=True,
 )
 add_command(app, models.schema, "solvent schema", "solvent schema --out model.schema.json")
 add_command(

@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from solvent.cli.exits import fail, stop
+from solvent.cli.programs import PROGRAM_OPTIONS, read_program_options
 from solvent.cli.session import ExitCode, Session
 from solvent.errors import SolventError
 
@@ -20,7 +21,7 @@ _SHARED: dict[str, Any] = {
 }
 
 
-def add_command(app: typer.Typer, function: Callable[..., int], *examples: str) -> None:
+def add_command(app: typer.Typer, function: Callable[..., int], *examples: str, reads_model: bool = False) -> None:
     """Register a function as a command.
 
     Parameters
@@ -31,12 +32,19 @@ def add_command(app: typer.Typer, function: Callable[..., int], *examples: str) 
         text, and its annotated parameters the options.
     *examples : str
         Example command lines, printed at the end of `--help`.
+    reads_model : bool
+        Whether the command reads a model, and so has the options of `solvent.cli.programs` that the function does not
+        define itself. They are read into `Session.program`.
     """
+    own = _own_parameters(function)
+    named = {each.name for each in own}
+    extra = {key: kind for key, kind in PROGRAM_OPTIONS.items() if reads_model and key not in named}
 
     def run(**given: Any) -> int:
         session = Session(function.__name__, **{key: given.pop(key) for key in _SHARED})
         try:
             with session.handle_interrupts():
+                session.program = read_program_options(**{key: given.pop(key) for key in extra})
                 return ExitCode(function(session, **given))
         except KeyboardInterrupt:
             return stop(session)
@@ -47,7 +55,9 @@ def add_command(app: typer.Typer, function: Callable[..., int], *examples: str) 
                 return stop(session)  # a second Ctrl-C in compiled code can surface as any exception
             return fail(session, error)
 
-    parameters = [*_own_parameters(function), *_shared_parameters()]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = [inspect.Parameter(key, keyword, default=None, annotation=kind) for key, kind in extra.items()]
+    parameters = [*own, *added, *_shared_parameters()]
     run.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     run.__name__, run.__doc__ = function.__name__, function.__doc__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,9 +24,10 @@ from solvent.cli.exits import finish
 from solvent.cli.models import read_model
 from solvent.cli.options import BudgetOption, MemoryLimit, SeedOption, TimeLimit
 from solvent.cli.outputs import Output, OutputFiles, plan_output, refuse_duplicates
+from solvent.cli.programs import read_costs
 from solvent.cli.session import ExitCode, Session
 from solvent.errors import ModelError, SolventError, quote
-from solvent.formats.registry import suffixes_text
+from solvent.formats.registry import find_format, suffixes_text
 
 if TYPE_CHECKING:
     from solvent.learning.learner import Callback
@@ -233,6 +234,16 @@ def _task_of_file(
     rewards: tuple[float, float] | None,
     given: dict[str, Any],
 ) -> LearnTask:
+    from solvent.model.validation import check_horizon
+
+    file_format = find_format(path)
+    if file_format is not None and file_format.is_program:  # these two options are for such files as well
+        costs, horizon = given.pop("--cost"), given.pop("--horizon")
+        session.program = replace(
+            session.program,
+            costs=tuple(read_costs([] if costs is None else [costs])),
+            horizon=None if horizon is None else check_horizon(horizon),
+        )
     for option, value in given.items():
         if value is not None:
             raise ModelError(option, "no such option for a model file", quote(value), "it is for environments only")

@@ -52,7 +52,11 @@ def read_any_model(session: Session, path: Path) -> CMDP | DiscountedCMDP:
     from solvent.formats.files import load_model
 
     with session.working(f"reading {path.name}"):
-        return load_model(path, discounted=None)
+        program = session.program
+        return load_model(
+            path, discounted=None, constants=program.constants, costs=program.costs, reward=program.reward,
+            horizon=program.horizon, goal=program.goal,
+        )  # fmt: skip
 
 
 def read_model(session: Session, path: Path) -> CMDP:
@@ -93,7 +97,9 @@ def convert(
             show_default=False,
         ),
     ],
-    target: Annotated[Path, typer.Argument(help=f"The model file to write: {suffixes_text()}.", show_default=False)],
+    target: Annotated[
+        Path, typer.Argument(help=f"The model file to write: {suffixes_text(writing=True)}.", show_default=False)
+    ],
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -115,7 +121,7 @@ def convert(
     if called is None and settings:
         raise ModelError("--set", "a function as the source, such as model.py:make_model", quote(str(source)))
     path = source if called is None else called[0]
-    output = plan_output("TARGET", target, inputs=(path,), suffixes=model_suffixes())
+    output = plan_output("TARGET", target, inputs=(path,), suffixes=model_suffixes(writing=True))
     assert output is not None
     session.plan_files(model=output)
     if called is None:

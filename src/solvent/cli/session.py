@@ -19,6 +19,7 @@ from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 from solvent.cli.signals import OUTSIDE
+from solvent.formats.programs import ProgramOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +80,8 @@ class Session:
         Files that will be written, by content.
     checkpoint : Path or None
         The folder from which an interrupted run can go on.
+    program : ProgramOptions
+        What to read from the file of a model checker.
     """
 
     command: str
@@ -90,6 +93,7 @@ class Session:
     interrupted_code: ExitCode = ExitCode.INTERRUPTED
     planned: dict[str, Output] = field(default_factory=dict)
     checkpoint: Path | None = None
+    program: ProgramOptions = field(default_factory=ProgramOptions)
 
     @cached_property
     def out(self) -> Console:

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from solvent.core.files import read_plain, write_atomically
 from solvent.core.loading import LoadLimits, check_limit, loading
 from solvent.errors import ModelError, SolventError, did_you_mean, quote
-from solvent.formats.registry import find_format, format_named, format_of, suffixes_text
+from solvent.formats.programs import ProgramOptions
+from solvent.formats.registry import FORMATS, FileFormat, find_format, format_named, format_of, suffixes_text
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import AnyModel, DiscountedCMDP
+from solvent.model.resources import ResourceLike
+
+if TYPE_CHECKING:
+    from solvent.core.exact import Number
+    from solvent.formats.transition_systems import TransitionSystem
 
 
 @overload
-def load_model(path: str | Path, *, discounted: Literal[False] = False, limits: LoadLimits | None = None) -> CMDP: ...
+def load_model(
+    path: str | Path,
+    *,
+    discounted: Literal[False] = False,
+    limits: LoadLimits | None = None,
+    constants: Mapping[str, Number | bool] | None = None,
+    costs: Sequence[ResourceLike] | str | None = None,
+    reward: str | None = None,
+    horizon: int | None = None,
+    goal: str | None = None,
+) -> CMDP: ...
 
 
 @overload
@@ -23,11 +40,34 @@ def load_model(path: str | Path, *, discounted: Literal[True], limits: LoadLimit
 
 
 @overload
-def load_model(path: str | Path, *, discounted: bool | None, limits: LoadLimits | None = None) -> AnyModel: ...
+def load_model(
+    path: str | Path,
+    *,
+    discounted: bool | None,
+    limits: LoadLimits | None = None,
+    constants: Mapping[str, Number | bool] | None = None,
+    costs: Sequence[ResourceLike] | str | None = None,
+    reward: str | None = None,
+    horizon: int | None = None,
+    goal: str | None = None,
+) -> AnyModel: ...
 
 
-def load_model(path: str | Path, *, discounted: bool | None = False, limits: LoadLimits | None = None) -> AnyModel:
-    """Load a model from a file. Its suffix decides the format: .yaml, .yml, .json or .npz.
+def load_model(
+    path: str | Path,
+    *,
+    discounted: bool | None = False,
+    limits: LoadLimits | None = None,
+    constants: Mapping[str, Number | bool] | None = None,
+    costs: Sequence[ResourceLike] | str | None = None,
+    reward: str | None = None,
+    horizon: int | None = None,
+    goal: str | None = None,
+) -> AnyModel:
+    """Load a model from a file.
+
+    Its suffix decides the format: .yaml, .yml, .json or .npz, or the format of a model checker: .prism, .nm, .pm, .sm,
+    .jani, .drn or .umb. The latter need the extra `storm`, and the last five arguments are for them.
 
     Parameters
     ----------
@@ -38,6 +78,18 @@ def load_model(path: str | Path, *, discounted: bool | None = False, limits: Loa
         `DiscountedCMDP`. None: either.
     limits : LoadLimits, optional
         Limits on the size of the file and on the time it takes to load. See `solvent.LoadLimits` for the defaults.
+    constants : dict of str to number or bool, optional
+        Values of the undefined constants of a program.
+    costs : sequence of str or Resource, optional
+        Reward structures of a program that are costs. Each becomes a resource of the same name. A reward structure
+        without a name is called "unnamed".
+    reward : str, optional
+        Reward structure to maximize; "-time" minimizes the structure "time". Required if there are reward structures
+        besides the costs and there is no goal.
+    horizon : int, optional
+        Number of steps; required for a program.
+    goal : str, optional
+        Label of the states in which every episode must end.
 
     Returns
     -------
@@ -51,6 +103,8 @@ def load_model(path: str | Path, *, discounted: bool | None = False, limits: Loa
         the field.
     LoadLimitError
         If a limit is exceeded.
+    SolventError
+        If stormpy is needed but not installed.
 
     Examples
     --------
@@ -65,6 +119,7 @@ def load_model(path: str | Path, *, discounted: bool | None = False, limits: Loa
     if not isinstance(path, str | Path):
         raise ModelError("load_model", "the path of a model file", quote(path))
     path = Path(path)
+    options = ProgramOptions.of(constants, costs, reward, horizon, goal)
     with loading(limits):
         file_format = format_of(path)
         try:
@@ -80,12 +135,21 @@ def load_model(path: str | Path, *, discounted: bool | None = False, limits: Loa
         except MemoryError:
             raise ModelError(str(path), "a model that fits into memory", "a larger file") from None
         try:
-            return _check_kind(_guarded(file_format.read, content), discounted)
+            model = _check_kind(_guarded(file_format.read, content, options), discounted)
+            if file_format.is_program and isinstance(model, CMDP):
+                return replace(model, name=path.stem)
+            return model
         except ModelError as error:
             raise error.within(str(path)) from None
 
 
-def parse_model(content: str | bytes, format: str = "yaml", *, limits: LoadLimits | None = None) -> AnyModel:
+def parse_model(
+    content: str | bytes,
+    format: str = "yaml",
+    *,
+    limits: LoadLimits | None = None,
+    options: ProgramOptions | None = None,
+) -> AnyModel:
     """Return the model in the content of a file.
 
     Parameters
@@ -96,6 +160,8 @@ def parse_model(content: str | bytes, format: str = "yaml", *, limits: LoadLimit
         Name of the format, as in `solvent.formats.registry`.
     limits : LoadLimits, optional
         As in `load_model`.
+    options : ProgramOptions, optional
+        Costs, reward and horizon, for the formats of model checkers.
 
     Raises
     ------
@@ -118,7 +184,7 @@ def parse_model(content: str | bytes, format: str = "yaml", *, limits: LoadLimit
             found = quote(str(content)[error.start : error.end])
             raise ModelError("file", "text that UTF-8 can hold", found) from None
         check_limit(file_format.size_limit, len(data), "bytes of text" if file_format.is_text else "bytes")
-        return _guarded(file_format.read, data)
+        return _guarded(file_format.read, data, options)
 
 
 def save_model(model: AnyModel, path: str | Path) -> None:
@@ -132,11 +198,42 @@ def save_model(model: AnyModel, path: str | Path) -> None:
         If the suffix is unknown, the file cannot be written, or the format cannot hold a name or a distribution.
     """
     path = Path(path)
+    for each, content in writable_format(path).write_files(model, path).items():
+        write_atomically(each, content)
+
+
+def save_system(system: TransitionSystem, path: str | Path) -> None:
+    """Write a transition system to a file in the format of a model checker, by its suffix.
+
+    Raises
+    ------
+    ModelError
+        If the suffix is unknown, or the file cannot be written.
+    """
+    path = Path(path)
     file_format = find_format(path)
-    if file_format is None:
+    if file_format is None or not (file_format.is_program and file_format.writes):
+        listed = [each.suffixes[0] for each in FORMATS if each.is_program and each.writes]
         found = quote(path.suffix) if path.suffix else "no ending"
-        raise ModelError(str(path), f"a name ending in {suffixes_text(usual=False)}", found)
-    write_atomically(path, file_format.write(model))
+        raise ModelError(str(path), f"a name ending in {', '.join(listed[:-1])} or {listed[-1]}", found)
+    for each, content in file_format.encode_files(system, path).items():
+        write_atomically(each, content)
+
+
+def writable_format(path: Path) -> FileFormat:
+    """Return the format in which a model is written to a file.
+
+    Raises
+    ------
+    ModelError
+        If the suffix is unknown, or files of that format are only read.
+    """
+    file_format = find_format(path)
+    if file_format is None or not file_format.writes:
+        found = quote(path.suffix) if path.suffix else "no ending"
+        hint = "" if file_format is None else f"{file_format.name.upper()} files can only be read"
+        raise ModelError(str(path), f"a name ending in {suffixes_text(usual=False, writing=True)}", found, hint)
+    return file_format
 
 
 def _check_kind(model: AnyModel, discounted: bool | None) -> AnyModel:
@@ -147,9 +244,11 @@ def _check_kind(model: AnyModel, discounted: bool | None) -> AnyModel:
     raise ModelError("discount", "a model with a horizon", "a model with a discount", "pass discounted=True")
 
 
-def _guarded(read: Callable[[bytes], AnyModel], content: bytes) -> AnyModel:
+def _guarded(
+    read: Callable[[bytes, ProgramOptions | None], AnyModel], content: bytes, options: ProgramOptions | None
+) -> AnyModel:
     try:
-        return read(content)
+        return read(content, options)
     except RecursionError:
         raise ModelError("file", "a model", "a structure nested too deeply") from None
     except MemoryError:

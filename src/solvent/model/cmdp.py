@@ -51,8 +51,8 @@ class Outcome(NamedTuple):
 class CMDP(ModelConstructors):
     """A finite-horizon constrained Markov decision process.
 
-    Use `CMDP.builder`, `CMDP.from_arrays`, `CMDP.from_function`, `CMDP.from_gymnasium` or `solvent.load_model` to make
-    one. All fields are read-only.
+    Use `CMDP.builder`, `CMDP.from_arrays`, `CMDP.from_function`, `CMDP.from_gymnasium`, `CMDP.from_frame`,
+    `CMDP.from_graph`, `CMDP.from_episodes` or `solvent.load_model` to make one. All fields are read-only.
 
     Attributes
     ----------
@@ -468,8 +468,27 @@ class CMDP(ModelConstructors):
 
         return describe(self)
 
+    def to_frame(self) -> Any:
+        """Return the outcomes as a pandas DataFrame, in the form that `CMDP.from_frame` reads.
+
+        The columns are `state`, `action`, `probability`, `next`, `cost_` followed by the name of each resource, and
+        `reward`, the expected reward of the row. If rows depend on the step, there is a column `step`, and rows are
+        repeated for each step. Costs are integers, floats if these are exact, or text such as "1/3".
+
+        Raises
+        ------
+        SolventError
+            If pandas is not installed.
+        """
+        from solvent.model.outcome_frames import to_frame
+
+        return to_frame(self)
+
     def save(self, path: str | Path) -> None:
-        """Write the model to a file in the format of its suffix; see `solvent.load_model`."""
+        """Write the model to a file in the format of its suffix: .yaml, .json, .npz, .prism, .drn, .umb or .tra.
+
+        See `solvent.load_model`. The last four are for model checkers; docs/formats.md says what they hold.
+        """
         from solvent.formats.files import save_model
 
         save_model(self, path)

@@ -6,7 +6,7 @@ With `horizon=None` and a `discount`, they return a `DiscountedCMDP`, which has 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 if TYPE_CHECKING:
     from solvent.core.exact import Number
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from solvent.model.discounted import DiscountedCMDP
     from solvent.model.discounted_build import DiscountedBuilder
     from solvent.model.ends import EndRewardLike, GoalLike, StartLike
+    from solvent.model.episodes import EpisodeCounts, Support
     from solvent.model.resources import ResourceLike
 
 
@@ -445,3 +446,236 @@ class ModelConstructors:
             env, cost, horizon, start=start, resources=resources, budget=budget, end_reward=end_reward,
             must_end_in=must_end_in, name=name, description=description,
         )  # fmt: skip
+
+    @staticmethod
+    def from_frame(
+        frame: Any,
+        *,
+        horizon: int,
+        start: StartLike,
+        resources: Sequence[ResourceLike] | None = None,
+        budget: BudgetLike | None = None,
+        end_reward: EndRewardLike | None = None,
+        must_end_in: GoalLike | None = None,
+        name: str = "",
+        description: str = "",
+    ) -> CMDP:
+        """Return the model of a data frame with one row per outcome.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame, pyarrow.Table, polars.DataFrame, or dict of lists
+            Columns `state`, `action`, `next`, and optionally `probability` (default 1), `reward` (default 0),
+            `cost_` followed by the name of each resource (default 0), and `step` for rows of one step only. Costs may
+            be numbers or text such as "1/3".
+        horizon : int
+            Number of steps.
+        start : hashable, or dict of hashable to number
+            Name of the state at step 0, or the probability of each possible one by name.
+        resources : sequence of str or Resource, optional
+            Resources, in order. Default: those of the columns that begin with `cost_`.
+        budget : number, Budget, or dict of these by resource, optional
+            Default budget of the model.
+        end_reward : dict of state to number, or function of the state, optional
+            What it is worth to be in a state when the episode ends.
+        must_end_in : sequence of states, or function of the state, optional
+            States in which every episode must end. Default: all.
+        name, description : str
+            Title and description of the model.
+
+        Raises
+        ------
+        ModelError
+            If a column is missing or unknown, or the rows are not a valid model.
+
+        Examples
+        --------
+        >>> import solvent
+        >>> table = {"state": ["home", "home"], "action": ["go", "go"], "probability": [0.7, 0.3]}
+        >>> table |= {"next": ["home", "away"], "cost_fuel": [1, "3/2"], "reward": [1, 1]}
+        >>> solvent.CMDP.from_frame(table, horizon=3, start="home")
+        CMDP(horizon 3, 2 states, 1 actions, 1 rows, 2 outcomes, stationary, resources ['fuel'])
+        """
+        from solvent.model.frames import from_frame
+
+        return from_frame(
+            frame, horizon=horizon, start=start, resources=resources, budget=budget, end_reward=end_reward,
+            must_end_in=must_end_in, name=name, description=description,
+        )  # fmt: skip
+
+    @staticmethod
+    def from_graph(
+        graph: Any,
+        source: Hashable,
+        target: Hashable,
+        weight: str | None = "weight",
+        resources: Sequence[ResourceLike] = (),
+        *,
+        horizon: int | None = None,
+        outcomes: str = "outcomes",
+        budget: BudgetLike | None = None,
+        name: str = "",
+        description: str = "",
+    ) -> CMDP:
+        """Return the model of a constrained shortest path problem on a NetworkX graph.
+
+        States are the nodes that can be reached from the source. An action is the node to go to; in a multigraph, the
+        node and the key of the edge. Every episode must end at the target. The reward of an edge is minus its weight,
+        so the value of an optimal policy is minus the least (expected) length of a path that keeps the budget.
+
+        Parameters
+        ----------
+        graph : networkx.Graph, DiGraph, MultiGraph or MultiDiGraph
+        source, target : node
+        weight : str or None
+            Attribute of the edges that is minimized; None for no weights.
+        resources : sequence of str or Resource
+            Attributes of the edges that are costs.
+        horizon : int, optional
+            Largest number of edges of a path. Default: the number of nodes that can be reached minus one, which is
+            enough if no weight or cost is negative and edges are not random; required otherwise.
+        outcomes : str
+            Attribute of random edges: a list of tuples `(probability, next node, attributes)`. Attributes that an
+            outcome does not have are those of the edge.
+        budget : number, Budget, or dict of these by resource, optional
+            Default budget of the model.
+        name, description : str
+            Title and description of the model.
+
+        Raises
+        ------
+        ModelError
+            If a node or an attribute is missing, or a horizon is needed.
+
+        Examples
+        --------
+        >>> import networkx, solvent  # doctest: +SKIP
+        >>> graph = networkx.DiGraph()  # doctest: +SKIP
+        >>> graph.add_edge("a", "b", weight=1, time=9)  # doctest: +SKIP
+        >>> solvent.CMDP.from_graph(graph, "a", "b", resources=["time"], budget=10)  # doctest: +SKIP
+        """
+        from solvent.model.graphs import from_graph
+
+        return from_graph(
+            graph, source, target, weight, resources, horizon=horizon, outcomes=outcomes, budget=budget, name=name,
+            description=description,
+        )  # fmt: skip
+
+    @overload
+    @staticmethod
+    def from_episodes(
+        episodes: Any,
+        horizon: int,
+        *,
+        start: StartLike | None = None,
+        resources: Sequence[ResourceLike] = ("cost",),
+        support: Support | None = None,
+        widen: Mapping[str, Number] | Number | None = None,
+        unseen: float = 0.5,
+        budget: BudgetLike | None = None,
+        end_reward: EndRewardLike | None = None,
+        must_end_in: GoalLike | None = None,
+        name: str = "",
+        return_counts: Literal[False] = False,
+    ) -> CMDP: ...
+
+    @overload
+    @staticmethod
+    def from_episodes(
+        episodes: Any,
+        horizon: int,
+        *,
+        start: StartLike | None = None,
+        resources: Sequence[ResourceLike] = ("cost",),
+        support: Support | None = None,
+        widen: Mapping[str, Number] | Number | None = None,
+        unseen: float = 0.5,
+        budget: BudgetLike | None = None,
+        end_reward: EndRewardLike | None = None,
+        must_end_in: GoalLike | None = None,
+        name: str = "",
+        return_counts: Literal[True],
+    ) -> tuple[CMDP, EpisodeCounts]: ...
+
+    @staticmethod
+    def from_episodes(
+        episodes: Any,
+        horizon: int,
+        *,
+        start: StartLike | None = None,
+        resources: Sequence[ResourceLike] = ("cost",),
+        support: Support | None = None,
+        widen: Mapping[str, Number] | Number | None = None,
+        unseen: float = 0.5,
+        budget: BudgetLike | None = None,
+        end_reward: EndRewardLike | None = None,
+        must_end_in: GoalLike | None = None,
+        name: str = "",
+        return_counts: bool = False,
+    ) -> CMDP | tuple[CMDP, EpisodeCounts]:
+        """Return a model estimated from recorded episodes.
+
+        The probability of an outcome (next state and costs) is the share of the visits of its state and action in which
+        it was recorded, and the reward is the mean. A policy for the model never exceeds its budget if every outcome
+        that happens is one of the model. Data cannot prove that: the guarantee rests on the support. The description of
+        the model says what it rests on.
+
+        Parameters
+        ----------
+        episodes : list of lists of tuples, or a frame
+            Each episode is a list of steps `(state, action, cost, reward, next state)`. A frame (as for `from_frame`)
+            has the columns `episode`, `state`, `action`, `reward`, `next`, and `cost_` followed by the name of each
+            resource.
+        horizon : int
+            Number of steps of the model.
+        start : hashable, or dict of hashable to number, optional
+            First state of the model. Default: as often as each state was the first of an episode.
+        resources : sequence of str or Resource
+            Resources; costs of a step are read as in `Builder.add`.
+        support : dict of (state, action) to list, or function of state and action, optional
+            Further outcomes that are possible, as `(next state, cost)`, whether they were recorded or not.
+        widen : number, or dict of numbers by resource, optional
+            By how much a cost can exceed the largest one of the same state, action and next state: an outcome with that
+            cost is added.
+        unseen : float
+            Weight of an outcome that was not recorded, in visits.
+        budget : number, Budget, or dict of these by resource, optional
+            Default budget of the model.
+        end_reward : dict of state to number, or function of the state, optional
+            What it is worth to be in a state when the episode ends.
+        must_end_in : sequence of states, or function of the state, optional
+            States in which every episode must end. Default: all.
+        name : str
+            Title of the model.
+        return_counts : bool
+            If True, also return how often each row and each outcome was recorded.
+
+        Returns
+        -------
+        model : CMDP
+            States in which no action was recorded are terminal.
+        counts : EpisodeCounts
+            If `return_counts`.
+
+        Raises
+        ------
+        ModelError
+            If a record, the support or another argument is invalid.
+
+        Examples
+        --------
+        >>> import solvent
+        >>> log = [[("home", "go", 1, 5, "away")], [("home", "go", 2, 5, "away")], [("home", "go", 1, 5, "home")]]
+        >>> model, counts = solvent.CMDP.from_episodes(log, 2, resources=["fuel"], widen=1, return_counts=True)
+        >>> counts
+        EpisodeCounts(3 episodes, 3 steps, 1 rows, 3 outcomes recorded, 2 added)
+        >>> model.cost_range(0)
+        (Fraction(1, 1), Fraction(3, 1))
+        """
+        from solvent.model.episodes import from_episodes
+
+        found = from_episodes(
+            episodes, horizon, start=start, resources=resources, support=support, widen=widen, unseen=unseen,
+            budget=budget, end_reward=end_reward, must_end_in=must_end_in, name=name,
+        )  # fmt: skip
+        return found if return_counts else found[0]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.frames import import_pandas
 from solvent.errors import PolicyError, quote
 from solvent.model.budget import Limits, SpentLike, limits_of
 from solvent.model.cmdp import CMDP
@@ -17,6 +18,7 @@ from solvent.model.lattice import Lattice
 from solvent.policy.agent import Agent
 from solvent.policy.arrange import SortedLayer, StepGroups, arranged, numbered_layers
 from solvent.policy.choices import Choices, spread
+from solvent.policy.node_frames import name_column, node_columns
 from solvent.policy.nodes import NO_NODE, Lookup, NodeTable, Spent
 from solvent.policy.plan import PlanRow, plan_rows
 from solvent.policy.snapshots import refuse_fields
@@ -120,6 +122,27 @@ class MarkovPolicy:
             return chosen[chosen != UNDECIDED], np.ones(int(chosen[0] != UNDECIDED))
         row = self.table[step, state]
         return np.flatnonzero(row), row[row > 0] / row.sum()
+
+    def to_frame(self) -> Any:
+        """Return the choices as a pandas DataFrame, one row per step, state and action of positive probability.
+
+        The columns are `step`, `state`, `action` and `probability`.
+
+        Raises
+        ------
+        SolventError
+            If pandas is not installed.
+        """
+        pd, model = import_pandas(), self.model
+        rows = []
+        for step in range(model.horizon):
+            for state in range(model.n_states):
+                for action, p in zip(*(each.tolist() for each in self.choices(step, state)), strict=True):
+                    rows.append((step, model.states[state], model.actions[action], p))
+        listed = [[row[i] for row in rows] for i in range(4)]
+        columns = dict(zip(("step", "state", "action", "probability"), listed, strict=True))
+        named = {key: pd.Series(columns[key], dtype=object) for key in ("state", "action")}
+        return pd.DataFrame(columns | named)
 
     def follower(self, model: CMDP) -> MarkovFollower:
         """Return what an agent needs to follow this policy."""
@@ -298,6 +321,23 @@ class RandomizedPolicy(NodeTable):
         Parameters as of `AugmentedPolicy.table`.
         """
         return plan_rows(self, step=step, state=state, resource=resource, model=model)
+
+    def to_frame(self) -> Any:
+        """Return the choices as a pandas DataFrame, one row per node and action of positive probability.
+
+        The columns are those of `AugmentedPolicy.to_frame`, and `probability`.
+
+        Raises
+        ------
+        SolventError
+            If pandas is not installed.
+        """
+        pd = import_pandas()
+        node = np.repeat(np.arange(len(self)), np.diff(self.choice_indptr))
+        frame = pd.DataFrame(node_columns(self, pd)).iloc[node].reset_index(drop=True)
+        frame["action"] = pd.Series(name_column(self.actions, self.action_C), dtype=object)
+        frame["probability"] = self.probability_C
+        return frame
 
     def choices(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return positions and probabilities of the actions of positive probability at a node."""

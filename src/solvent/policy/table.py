@@ -20,6 +20,7 @@ from solvent.model.lattice import Lattice
 from solvent.policy.arrange import JoinedArrays, SortedLayer, StepGroups, arranged, numbered_layers
 from solvent.policy.choices import Choices
 from solvent.policy.locate import COLLAPSED
+from solvent.policy.node_frames import name_column, node_columns
 from solvent.policy.nodes import NO_NODE, Counting, Lookup, NodeTable, Spent
 from solvent.policy.plan import PlanRow, plan_rows
 from solvent.policy.search import changes
@@ -239,34 +240,40 @@ class AugmentedPolicy(NodeTable):
             If pandas is not installed.
         """
         pd = import_pandas()
-        sizes = np.diff(self.node_indptr)
-        step = np.repeat(np.arange(self.horizon), np.diff(self.step_indptr))
-        columns: dict[str, Any] = {
-            "step": np.repeat(step, sizes),
-            "state": pd.Series(_names(self.states, np.repeat(self.group_state, sizes)), dtype=object),
-        }
-        for d, name in enumerate(self.resources):
-            ticks, unit = self.spent_ND[:, d], self.units[d]
-            missing = ticks == COLLAPSED
-            whole = np.where(missing, 0, ticks)
-            if unit.denominator == 1:
-                columns[f"spent_{name}"] = pd.Series(whole * unit.numerator, dtype="Int64").mask(missing)
-            else:
-                amounts = whole * unit.numerator / unit.denominator
-                columns[f"spent_{name}"] = np.where(missing, np.nan, amounts)
-        columns["action"] = pd.Series(_names(self.actions, self.action_N), dtype=object)
+        columns = node_columns(self, pd)
+        columns["action"] = pd.Series(name_column(self.actions, self.action_N), dtype=object)
         return pd.DataFrame(columns)
+
+    def export(self, path: str | Path) -> None:
+        """Write the policy for other programs: as C99 (.c) or JSON (.json).
+
+        The C file has the table of decisions and the account, needs no library and allocates nothing. Functions begin
+        with the name of the file: `van_begin`, `van_act` and `van_observe`; a comment in the file shows their use.
+        docs/formats.md describes the JSON file.
+
+        Raises
+        ------
+        PolicyError
+            If the suffix is another, or the policy rounds costs.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from solvent.model import instances
+        >>> from solvent.solvers.solve import solve
+        >>> policy = solve(instances.knapsack([60, 100], [10, 20], capacity=20)).policy
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder) / "sack.c"
+        ...     policy.export(file)
+        ...     "int32_t sack_act(const sack_account *account)" in file.read_text()
+        True
+        """
+        from solvent.policy.export import export_policy
+
+        export_policy(self, path)
 
     def save(self, path: str | Path) -> None:
         """Write the policy to a file, atomically; `load_policy` reads it back."""
         from solvent.policy.writing import save_policy
 
         save_policy(self, path)
-
-
-def _names(names: tuple[Hashable, ...], index: NDArray[Any]) -> NDArray[Any]:
-    table = np.empty(len(names), object)
-    for i, name in enumerate(names):
-        table[i] = name
-    result: NDArray[Any] = table[index]
-    return result

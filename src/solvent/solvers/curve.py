@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import Number, exact
+from solvent.core.frames import amounts_column, import_pandas
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import BudgetError, LatticeOverflowError, SolventError, printable, quote
 from solvent.model.amounts import as_typed, format_amount
@@ -202,6 +203,18 @@ class Curve:
             )
             raise SolventError(f"no policy is feasible with a budget of {quote(budget)} of {self.resource}: {hint}")
         return self._source.policy(ticks, exact(budget, "budget"))
+
+    def to_frame(self) -> Any:
+        """Return the curve as a pandas DataFrame, one row for each budget at which the value rises.
+
+        The columns are `budget` and `value`. Budgets are integers, floats if these are exact, or text such as "1/3".
+
+        Raises
+        ------
+        SolventError
+            If pandas is not installed.
+        """
+        return import_pandas().DataFrame({"budget": amounts_column(self.budgets), "value": self.values})
 
     def plot(self, ax: Axes | None = None, *, budget: Number | None = None) -> Axes:
         """Plot the curve and return the Matplotlib axes; see `solvent.plot.frontier`.

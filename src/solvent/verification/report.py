@@ -6,8 +6,9 @@ import io
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from solvent.core.frames import amounts_column, import_pandas
 from solvent.errors import quote
 from solvent.model.amounts import format_amount, short_amount
 from solvent.model.distributions import CostDistribution
@@ -104,6 +105,29 @@ class Witness:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    def to_frame(self) -> Any:
+        """Return the history as a pandas DataFrame, one row per step.
+
+        The columns are `step`, `state`, `action`, `next`, and `cost_` and `spent_` followed by the name of each
+        resource.
+
+        Raises
+        ------
+        SolventError
+            If pandas is not installed.
+        """
+        pd = import_pandas()
+        names = list(self.steps[0].spent) if self.steps else []
+        columns: dict[str, Any] = {"step": [each.step for each in self.steps]}
+        for key, field_name in (("state", "state"), ("action", "action"), ("next", "next_state")):
+            columns[key] = pd.Series([getattr(each, field_name) for each in self.steps], dtype=object)
+        for name in names:
+            costs = [each.cost.get(name, Fraction(0)) for each in self.steps]
+            plain = [cost for cost in costs if isinstance(cost, Fraction)]
+            columns[f"cost_{name}"] = amounts_column(plain) if len(plain) == len(costs) else list(map(str, costs))
+            columns[f"spent_{name}"] = amounts_column([each.spent[name] for each in self.steps])
+        return pd.DataFrame(columns)
 
     def _title(self) -> str:
         what = []
@@ -203,6 +227,29 @@ class VerifyReport:
     def least_spent(self) -> dict[str, Fraction | None]:
         """The least that any history has spent of each resource after any step; None if it is not bounded below."""
         return {name: _least(amounts) for name, amounts in self.least_spent_by_step.items()}
+
+    def to_frame(self) -> Any:
+        """Return the extremes of spending as a pandas DataFrame, one row per step.
+
+        For each resource there are columns `worst_`, `least_`, `upper_` and `lower_` followed by its name: the most and
+        the least that any history has spent after the step, and the limits, missing where there is none. Amounts are
+        integers, floats if these are exact, or text such as "1/3".
+
+        Raises
+        ------
+        SolventError
+            If pandas is not installed.
+        """
+        pd = import_pandas()
+        columns: dict[str, Any] = {}
+        for name, worst in self.worst_spent_by_step.items():
+            columns["step"] = range(len(worst))
+            none = (None,) * len(worst)
+            columns[f"worst_{name}"] = amounts_column(worst)
+            columns[f"least_{name}"] = amounts_column(self.least_spent_by_step[name])
+            columns[f"upper_{name}"] = amounts_column(self.upper.get(name, none))
+            columns[f"lower_{name}"] = amounts_column(self.lower.get(name, none))
+        return pd.DataFrame(columns)
 
     def __rich__(self) -> RenderableType:
         from rich.console import Group

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from solvent.core.engines import LOCAL, open_engine
 from solvent.core.exact import nearest_float
+from solvent.core.frames import amounts_column, import_pandas
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.logs import get_logger
 from solvent.errors import LimitError, ModelError, quote
@@ -45,6 +46,8 @@ _MOST_KEPT = 10_000
 _BATCH = 2**17
 #: Memory per episode, without its amounts, and per outcome in the guide tables.
 _BYTES_PER_EPISODE, _BYTES_PER_OUTCOME = 150, 64
+#: Memory per step of an episode that is kept.
+_BYTES_PER_TRACE = 500
 NO_LIMITS = Limits((), (), ())
 
 _logger = get_logger(__name__)
@@ -73,6 +76,61 @@ class Distribution:
 
 
 @dataclass(frozen=True, eq=False)
+class Trajectories:
+    """The first episodes of a simulation, step by step.
+
+    Attributes
+    ----------
+    model : CMDP
+    row_HK : ndarray of int64, shape (H, K)
+        The row of the model that each of K episodes took at each step; negative if it had ended.
+    outcome_HK : ndarray of int64, shape (H, K)
+        The outcome that was drawn; negative if it had ended.
+    cost, spent : dict of str to list of list of Fraction
+        For each resource, the cost of each step and the amount spent after it, by step and episode.
+    """
+
+    model: CMDP
+    row_HK: NDArray[np.int64]
+    outcome_HK: NDArray[np.int64]
+    cost: dict[str, list[list[Fraction]]]
+    spent: dict[str, list[list[Fraction]]]
+
+    def __len__(self) -> int:
+        return int(self.row_HK.shape[1])
+
+    def to_frame(self) -> Any:
+        """Return the steps as a pandas DataFrame, one row per episode and step until the episode ends.
+
+        The columns are `episode`, `step`, `state`, `action`, `reward`, `next`, and `cost_` and `spent_` followed by the
+        name of each resource; `CMDP.from_episodes` reads such a frame.
+
+        Raises
+        ------
+        SolventError
+            If pandas is not installed.
+        """
+        pd, model = import_pandas(), self.model
+        episode, step = np.nonzero((self.row_HK >= 0).T)
+        rows, outcomes = self.row_HK[step, episode], self.outcome_HK[step, episode]
+        owner = (np.searchsorted(model.row_indptr, rows, side="right") - 1) % model.n_states
+        named: dict[str, tuple[tuple[Any, ...], NDArray[Any]]] = {
+            "state": (model.states, owner),
+            "action": (model.actions, model.row_action[rows]),
+            "next": (model.states, model.next_state[outcomes]),
+        }
+        columns: dict[str, Any] = {"episode": episode, "step": step, "reward": model.row_reward[rows]}
+        for key, (names, index) in named.items():
+            columns[key] = pd.Series([names[i] for i in index.tolist()], dtype=object)
+        places = list(zip(step.tolist(), episode.tolist(), strict=True))
+        for name in self.spent:
+            columns[f"cost_{name}"] = amounts_column([self.cost[name][h][k] for h, k in places])
+            columns[f"spent_{name}"] = amounts_column([self.spent[name][h][k] for h, k in places])
+        order = ["episode", "step", "state", "action", "reward", "next"]
+        return pd.DataFrame({key: columns[key] for key in [*order, *(key for key in columns if key not in order)]})
+
+
+@dataclass(frozen=True, eq=False)
 class Simulation:
     """Result of `simulate`.
 
@@ -88,6 +146,8 @@ class Simulation:
         Amounts spent after each step; thinned to 10,000 values if there are more.
     stopped : str
         The limit that was reached before all episodes were simulated; empty if none was.
+    trajectories : Trajectories or None
+        The first episodes, step by step, if asked for.
     """
 
     rewards: NDArray[np.float64]
@@ -95,6 +155,7 @@ class Simulation:
     violations: int
     distributions: dict[str, tuple[Distribution, ...]]
     stopped: str = ""
+    trajectories: Trajectories | None = None
 
     @property
     def episodes(self) -> int:
@@ -133,6 +194,27 @@ class Simulation:
         """Quantiles of the amount spent after each step, shape (len(LEVELS), H), by resource."""
         return {name: np.array([self.quantile(name, q) for q in LEVELS]) for name in self.distributions}
 
+    def to_frame(self) -> Any:
+        """Return quantiles of the amounts spent as a pandas DataFrame, one row per resource and step.
+
+        The columns are `resource`, `step`, and `q0`, `q5`, `q25`, `q50`, `q75`, `q95` and `q100`, the quantiles of
+        these percentages. `trajectories.to_frame()` has single episodes.
+
+        Raises
+        ------
+        SolventError
+            If pandas is not installed.
+        """
+        pd = import_pandas()
+        quantiles = self.spent_quantiles
+        columns: dict[str, Any] = {
+            "resource": [name for name, found in quantiles.items() for _ in range(found.shape[1])],
+            "step": [step for found in quantiles.values() for step in range(found.shape[1])],
+        }
+        for i, level in enumerate(LEVELS):
+            columns[f"q{round(100 * level)}"] = [x for found in quantiles.values() for x in found[i].tolist()]
+        return pd.DataFrame(columns)
+
     def __repr__(self) -> str:
         return (
             f"Simulation({self.episodes:,} episodes, mean reward {self.mean_reward:.6g} "
@@ -152,6 +234,7 @@ def simulate(
     memory_limit: int | str | None = None,
     engine: str = "local",
     address: str | None = None,
+    trajectories: int = 0,
 ) -> Simulation:
     """Simulate episodes of a policy.
 
@@ -178,6 +261,8 @@ def simulate(
         result is the same, bit for bit.
     address : str, optional
         Address of the cluster, as for `solve`.
+    trajectories : int
+        Number of episodes to keep step by step, at most 131,072: the first ones.
 
     Returns
     -------
@@ -210,6 +295,9 @@ def simulate(
         raise ModelError("seed", "a whole number of at least 0", quote(seed))
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ModelError("episodes", "a whole number of at least 1", quote(episodes))
+    whole = isinstance(trajectories, int) and not isinstance(trajectories, bool)
+    if not whole or not 0 <= trajectories <= _BATCH:
+        raise ModelError("trajectories", f"a whole number from 0 to {_BATCH:,}", quote(trajectories))
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     decider: Decider = policy_of(policy)
     unlimited = budget is None and model.budget is None and not isinstance(decider, NodeTable)
@@ -221,7 +309,8 @@ def simulate(
         try:
             with ResourceMonitor(seconds, memory) as monitor:
                 monitor.reserve(8 * episodes, f"{episodes:,} episodes")
-                play = _Batches(model, decider, limits, before, seed, memory, monitor if opened is LOCAL else None)
+                own = monitor if opened is LOCAL else None
+                play = _Batches(model, decider, limits, before, seed, memory, own, trajectories)
                 with closing(opened.map(play, _batches(episodes), check=monitor.check_time)) as played:
                     for number, simulation in played:
                         found[number] = simulation
@@ -254,8 +343,10 @@ class _Batches:
         seed: int,
         memory: int | None,
         monitor: ResourceMonitor | None,
+        kept: int = 0,
     ) -> None:
         self._model, self._policy, self._limits, self._spent = model, policy, limits, spent
+        self._kept = kept
         self._seed, self._memory, self._monitor = seed, memory, monitor
         self._players: _Players | None = None
 
@@ -272,10 +363,11 @@ class _Batches:
             self._players = _Players(walk)
         walk = self._players.walk
         size = count * (_BYTES_PER_EPISODE + 3 * walk.node_bytes)
-        kept = model.horizon * len(walk.ledgers) * 16 * min(count, _MOST_KEPT)
+        traced = self._kept if number == 0 else 0
+        kept = model.horizon * (len(walk.ledgers) * 16 * min(count, _MOST_KEPT) + _BYTES_PER_TRACE * traced)
         sequence = np.random.SeedSequence(self._seed, spawn_key=(number,) if number else ())
         with monitor.borrowed(size + 2 * kept, f"{count:,} episodes"):
-            return self._players.play(count, np.random.default_rng(sequence))
+            return self._players.play(count, np.random.default_rng(sequence), traced)
 
 
 def _joined(batches: list[Simulation]) -> Simulation:
@@ -291,6 +383,7 @@ def _joined(batches: list[Simulation]) -> Simulation:
             name: tuple(map(_together, zip(*(each.distributions[name] for each in batches), strict=True)))
             for name in names
         },
+        trajectories=batches[0].trajectories,
     )
 
 
@@ -312,8 +405,8 @@ class _Players:
         self.scales = [_scale(ledger, walk.model.horizon) for ledger in walk.ledgers]
         self.counts = {r: self._count_of(r) for r, ledger in enumerate(walk.ledgers) if ledger.counted}
 
-    def play(self, episodes: int, rng: np.random.Generator) -> Simulation:
-        """Simulate a batch of episodes."""
+    def play(self, episodes: int, rng: np.random.Generator, traced: int = 0) -> Simulation:
+        """Simulate a batch of episodes, and keep the first `traced` of them step by step."""
         walk, model = self.walk, self.model
         self.episodes, self.rng = episodes, rng
         state = walk.end(0, self._first_states())
@@ -323,6 +416,7 @@ class _Players:
         violated = np.zeros(self.episodes, bool)
         seen: list[list[Distribution]] = [[] for _ in walk.ledgers]
         most: list[Any] = [None] * len(walk.ledgers)
+        traces: list[_Trace] = []
         state = self._finish(state, rewards, broken)
         for step in range(model.horizon):
             walk.monitor.check_time()
@@ -341,6 +435,8 @@ class _Players:
                 top = fine[r].max()
                 most[r] = top if most[r] is None else max(most[r], top)
                 seen[r].append(_distribution(fine[r], scaled[r].unit))
+            if traced:
+                traces.append(_Trace.of(row, outcome, costs, fine, traced))
             violated |= self._violates(step, fine)
             state[still] = walk.ended
             state = self._finish(walk.end(step + 1, state), rewards, broken)
@@ -350,6 +446,7 @@ class _Players:
             {name: int(most[r]) * scaled[r].unit for r, name in enumerate(names)},
             int(broken.sum()),
             {name: tuple(seen[r]) for r, name in enumerate(names)},
+            trajectories=_joined_traces(model, traces, names, [each.unit for each in scaled]) if traced else None,
         )
 
     def _first_states(self) -> NDArray[np.int64]:
@@ -459,6 +556,50 @@ class _Players:
         at = np.flatnonzero(self.model.distribution_DO[count.of, outcome] != NO_DISTRIBUTION)
         counts[at] = count(costs[count.of][at])
         return counts
+
+
+@dataclass(frozen=True)
+class _Trace:
+    """One step of some episodes: row and outcome, negative where an episode had ended, and amounts in fine ticks."""
+
+    row: NDArray[np.int64]
+    outcome: NDArray[np.int64]
+    cost: list[NDArray[Any]]
+    spent: list[NDArray[Any]]
+
+    @classmethod
+    def of(
+        cls,
+        row: NDArray[np.int64],
+        outcome: NDArray[np.int64],
+        costs: list[NDArray[Any]],
+        fine: list[NDArray[Any]],
+        traced: int,
+    ) -> _Trace:
+        """Return the step of the first episodes; outcomes and costs are those of the episodes that move."""
+        first = row[:traced]
+        moving, n_moving = first >= 0, int((first >= 0).sum())
+        drawn = np.full(len(first), NO_OUTCOME, np.int64)
+        drawn[moving] = outcome[:n_moving]
+        paid = []
+        for cost in costs:
+            each = np.zeros(len(first), cost.dtype)
+            each[moving] = cost[:n_moving]
+            paid.append(each)
+        return cls(first.copy(), drawn, paid, [spent[:traced].copy() for spent in fine])
+
+
+def _joined_traces(model: CMDP, traces: list[_Trace], names: list[str], units: list[Fraction]) -> Trajectories:
+    def amounts(columns: list[NDArray[Any]], r: int) -> list[list[Fraction]]:
+        return [[int(ticks) * units[r] for ticks in column.tolist()] for column in columns]
+
+    return Trajectories(
+        model,
+        np.stack([each.row for each in traces]),
+        np.stack([each.outcome for each in traces]),
+        {name: amounts([each.cost[r] for each in traces], r) for r, name in enumerate(names)},
+        {name: amounts([each.spent[r] for each in traces], r) for r, name in enumerate(names)},
+    )
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -292,6 +293,37 @@ class AugmentedMDP:
                 paid = float(self.end_reward[i])
                 table[i] = {0: [(1.0, i, -np.inf, False) if i in dead else (1.0, last if paid else i, paid, True)]}
         return table
+
+    def save(self, path: str | Path) -> None:
+        """Write the MDP to a file of a model checker: .drn, .prism, .umb (needs stormpy) or .tra.
+
+        Time-expanded, `R{"reward"}max=? [F "end"]` is the best expected reward: terminal nodes lead to the node with
+        the label "end", with the reward for ending. Dead ends, which an MDP that is not pruned may have, have the label
+        "dead_end"; a policy must not reach them. In the stationary form, ask for `R{"reward"}max=? [C<=H]` instead.
+
+        Raises
+        ------
+        ModelError
+            If the suffix is unknown, or the file cannot be written.
+        SolventError
+            If stormpy is needed but not installed.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from solvent.model import instances
+        >>> from solvent.solvers.augmentation.augment import augment
+        >>> mdp = augment(instances.knapsack([60, 100], [10, 20], capacity=20))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder) / "knapsack.drn"
+        ...     mdp.save(file)
+        ...     print(file.read_text().splitlines()[1])
+        // The best expected reward that keeps the budget: R{"reward"}max=? [F "end"]
+        """
+        from solvent.formats.files import save_system
+        from solvent.solvers.augmentation.export import augmented_system
+
+        save_system(augmented_system(self), path)
 
     def policy(self, actions: ArrayLike) -> AugmentedPolicy:
         """Return the policy that takes the actions of a planner's solution.

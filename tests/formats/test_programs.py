@@ -1,0 +1,533 @@
+"""PRISM, JANI, DRN and UMB through Storm: what is read, what is refused, and real models with known answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import solvent
+from solvent.cli.app import run as run_command
+from solvent.errors import LoadLimitError, ModelError, SolventError
+from solvent.formats import storm
+
+CASES = Path(os.environ.get("SOLVENT_CASES", Path(__file__).parents[3] / "shared" / "cases")) / "prism"
+needs_storm = pytest.mark.skipif(not storm.has_stormpy(), reason="needs stormpy")
+needs_cases = pytest.mark.skipif(not CASES.is_dir(), reason="needs the cases")
+
+ROBOT = """\
+mdp
+const int N;
+const double slip;
+const bool careful;
+module robot
+  place : [0..N] init 0;
+  wet : bool init false;
+  [walk] place<N -> 1-slip : (place'=place+1) + slip : (wet'=true);
+  [walk] place<N & careful -> (place'=place+1);
+  [] place<N -> true;
+endmodule
+rewards "time"
+  place<N : 1/3;
+  [walk] true : 0.1;
+  [walk] wet : 1;
+endrewards
+rewards
+  [walk] true : 7;
+endrewards
+label "there" = place=N;
+"""
+STORM = "file: expected a model that Storm can build, found"
+CONSTANTS = {"N": 2, "slip": "1/4", "careful": False}
+
+
+@pytest.fixture
+def robot(tmp_path: Path) -> Path:
+    path = tmp_path / "robot.prism"
+    path.write_text(ROBOT)
+    return path
+
+
+def rows_of(model: solvent.CMDP, state: str) -> dict[Any, tuple[float, list[Any]]]:
+    return {
+        model.actions[model.row_action[r]]: (float(model.row_reward[r]), model.outcomes(r))
+        for r in model.rows(0, model.state_index(state))
+    }
+
+
+@needs_storm
+def test_a_program_becomes_a_model(robot: Path) -> None:
+    model = solvent.load_model(robot, constants=CONSTANTS, costs=["time"], reward="unnamed", horizon=5, goal="there")
+    assert (model.name, model.horizon, model.resources) == ("robot", 5, ("time",))
+    assert model.start == '{"place": 0, "wet": false}'
+    assert set(model.actions) == {"walk", "step"}
+    found = rows_of(model, '{"place": 0, "wet": true}')
+    reward, outcomes = found["walk"]
+    assert reward == 7
+    # the reward of the state, and both rewards of the action
+    assert {(each.probability, each.next_state) for each in outcomes} == {
+        (0.75, '{"place": 1, "wet": true}'),
+        (0.25, '{"place": 0, "wet": true}'),
+    }
+    assert {each.cost["time"] for each in outcomes} == {Fraction(1, 3) + Fraction(1, 10) + 1}
+    assert found["step"][1][0].cost["time"] == Fraction(1, 3)
+    ends = [s for s in range(model.n_states) if model.is_terminal(0, s)]
+    assert {json.loads(str(model.states[s]))["place"] for s in ends} == {2}
+    assert model.may_end is not None
+    assert np.flatnonzero(model.may_end).tolist() == ends
+
+
+@needs_storm
+def test_choices_that_share_a_label_are_numbered(robot: Path) -> None:
+    constants = {**CONSTANTS, "careful": True}
+    model = solvent.load_model(robot, constants=constants, costs="time", reward="-unnamed", horizon=5)
+    found = rows_of(model, str(model.start))
+    assert set(found) == {"walk 1", "walk 2", "step"}
+    assert found["walk 2"][0] == -7
+    assert [each.probability for each in found["walk 2"][1]] == [1]
+
+
+@needs_storm
+def test_resources_may_saturate(robot: Path) -> None:
+    tank = solvent.Resource("time", floor=0, ceiling="7/2")
+    model = solvent.load_model(robot, constants=CONSTANTS, costs=[tank], reward="unnamed", horizon=2)
+    assert model.resource("time") == tank
+
+
+def refused(path: Path, **options: Any) -> str:
+    with pytest.raises(ModelError) as caught:
+        solvent.load_model(path, **options)
+    return str(caught.value).removeprefix(f"{path}: ")
+
+
+@needs_storm
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "horizon: expected the number of steps, found none; a transition system has no horizon: give horizon=..."),
+        ({"horizon": 3}, "constants: expected values of N (int), slip (rational), careful (bool), found none; give"),
+        ({"horizon": 3, "constants": {**CONSTANTS, "N": 1.5}}, "constants, N: expected a whole number, found 3/2"),
+        (
+            {"horizon": 3, "constants": {**CONSTANTS, "careful": 1}},
+            "constants, careful: expected true or false, found 1",
+        ),
+        (
+            {"horizon": 3, "constants": {**CONSTANTS, "M": 1}},
+            "constants, M: expected a constant of the file (undefined",
+        ),
+        (
+            {"horizon": 3, "constants": CONSTANTS},
+            "reward: expected the reward structure to maximize, one of time, unnamed",
+        ),
+        (
+            {"horizon": 3, "constants": CONSTANTS, "costs": ["tiem"]},
+            "costs: expected one of the reward structures time, unnamed, found 'tiem'",
+        ),
+        (
+            {"horizon": 3, "constants": CONSTANTS, "reward": "time", "goal": "home"},
+            "goal: expected one of the labels deadlock, there, found 'home'",
+        ),
+        (
+            {"horizon": 3, "constants": CONSTANTS, "reward": "time", "goal": "deadlock"},
+            "goal: expected a label of a state that can be reached, found 'deadlock', one that no state has",
+        ),
+    ],
+)
+def test_arguments_are_checked(robot: Path, options: dict[str, Any], message: str) -> None:
+    if options.get("goal") == "deadlock":
+        robot.write_text(ROBOT + '\nlabel "never" = false;\n')
+        options, message = {**options, "goal": "never"}, message.replace("deadlock", "never")
+    assert refused(robot, **options).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"constants": 3}, "constants: expected a dict of values by name, found 3"),
+        ({"constants": {"1x": 3}}, "constants: expected names of constants, found '1x'"),
+        ({"constants": {"x": "much"}}, "constants, x: expected a finite number"),
+        ({"costs": {"a": 1}}, "costs: expected a list of names of reward structures"),
+        ({"costs": ["a", "a"]}, "resources: expected each name once"),
+        ({"reward": ""}, "reward: expected the name of a reward structure, found ''"),
+        ({"goal": 3}, "goal: expected the name of a label, found 3"),
+        ({"horizon": 0}, "horizon: expected a whole number of at least 1, found 0"),
+    ],
+)
+def test_arguments_are_checked_without_storm(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    assert refused(tmp_path / "a.prism", **options).startswith(message)
+
+
+def test_other_formats_take_no_options(tmp_path: Path) -> None:
+    path = tmp_path / "knapsack.yaml"
+    solvent.instances.knapsack([1], [1]).save(path)
+    expected = "costs: expected no such argument for YAML files, which state it themselves, found (Resource('weight'),)"
+    assert refused(path, costs=["weight"]) == expected
+
+
+def test_without_stormpy(robot: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(storm, "has_stormpy", lambda: False)
+    message = r"PRISM files: expected stormpy, found no such package; pip install 'solvent\[storm\]'"
+    with pytest.raises(SolventError, match=message):
+        solvent.load_model(robot, horizon=3)
+    with pytest.raises(SolventError, match="UMB files: expected stormpy"):
+        solvent.instances.knapsack([1], [1]).save(tmp_path / "knapsack.umb")
+
+
+@needs_storm
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "ctmc\nmodule a s:[0..1] init 0; [] s=0 -> 2:(s'=1); endmodule",
+            "model type: expected mdp or dtmc, found ctmc",
+        ),
+        (
+            "mdp\nmodule a s:[0..1]; [] true -> (s'=1); endmodule\ninit true endinit",
+            "initial states: expected one initial state, found 2",
+        ),
+        ("mdp\nmodule a s:[0..1] init 0; [] s=0 -> 0.5:(s'=1); endmodule", f"{STORM} Probabilities do not sum to one"),
+        ("mdp\nmodule a", STORM),
+        (
+            "mdp\nmodule a s:[0..1] init 0; [] s=0 -> (s'=0); endmodule",
+            "initial state: expected a state that can be left",
+        ),
+        ("mdp\nmodule a s:[0..1] init 0; [] s=0 -> (s'=2); endmodule", STORM),
+        (
+            "pomdp\nobservables s endobservables\nmodule a s:[0..1] init 0; [] s=0 -> (s'=1); endmodule",
+            "model type: expected mdp or dtmc, found pomdp",
+        ),
+        (
+            "mdp\nmodule a s:[0..1] init 0; [go] s=0 -> (s'=1); endmodule\nrewards [go] s=0 -> s=1 : 2; endrewards",
+            f"{STORM} Unable to treat transition rewards",
+        ),
+    ],
+)
+def test_programs_that_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "a.prism"
+    path.write_text(text)
+    assert refused(path, horizon=3).startswith(message)
+
+
+@needs_storm
+def test_a_chain_has_one_action(tmp_path: Path) -> None:
+    path = tmp_path / "die.pm"
+    path.write_text("dtmc\nmodule die s:[0..2] init 0; [roll] s=0 -> 1/3:(s'=1) + 2/3:(s'=2); endmodule")
+    model = solvent.load_model(path, horizon=1)
+    assert (model.n_rows, model.n_states) == (1, 3)
+    assert model.probability.tolist() == [1 / 3, 2 / 3]
+
+
+@needs_storm
+def test_limits_on_loading(robot: Path) -> None:
+    options: dict[str, Any] = {"constants": {**CONSTANTS, "N": 100}, "reward": "time", "horizon": 3}
+    with pytest.raises(LoadLimitError, match="at most 10 choices, transitions and costs, found"):
+        solvent.load_model(robot, limits=solvent.LoadLimits(entries=10), **options)
+
+
+@needs_storm
+@pytest.mark.slow
+def test_storm_is_stopped_at_a_limit(robot: Path) -> None:
+    endless = "mdp\nmodule a x:[0..1000000000] init 0; [] true -> 0.5:(x'=x+1)+0.5:(x'=x*2); endmodule"
+    robot.write_text(endless)
+    with pytest.raises(LoadLimitError, match="to load within 3 seconds"):
+        solvent.load_model(robot, limits=solvent.LoadLimits(seconds=3), horizon=3)
+    if sys.platform == "linux":
+        with pytest.raises(LoadLimitError, match="expected a model of at most 1,000,000,000 bytes, found a larger one"):
+            solvent.load_model(robot, limits=solvent.LoadLimits(expanded_bytes=10**9), horizon=3)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# JANI
+
+
+def jani(**changes: Any) -> dict[str, Any]:
+    """A walk with a cost at each destination, a cost of the location, and a second automaton that takes part."""
+    step = {"op": "+", "left": "x", "right": 1}
+    return {
+        "jani-version": 1,
+        "name": "walk",
+        "type": "mdp",
+        "features": ["derived-operators"],
+        "actions": [{"name": "go"}, {"name": "tick"}],
+        "constants": [{"name": "p", "type": "real"}],
+        "variables": [
+            {
+                "name": "x",
+                "type": {"kind": "bounded", "base": "int", "lower-bound": 0, "upper-bound": 3},
+                "initial-value": 0,
+            },
+            {"name": "cost", "type": "real", "transient": True, "initial-value": 0},
+            {"name": "gain", "type": "real", "transient": True, "initial-value": 0},
+            {"name": "home", "type": "bool", "transient": True, "initial-value": False},
+        ],
+        "properties": [],
+        "automata": [
+            {
+                "name": "walker",
+                "initial-locations": ["out"],
+                "locations": [
+                    {"name": "out", "transient-values": [{"ref": "cost", "value": 0.125}]},
+                    {"name": "in", "transient-values": [{"ref": "home", "value": True}]},
+                ],
+                "edges": [
+                    {
+                        "location": "out",
+                        "action": "go",
+                        "guard": {"exp": {"op": "<", "left": "x", "right": 2}},
+                        "destinations": [
+                            {
+                                "location": "out",
+                                "probability": {"exp": "p"},
+                                "assignments": [
+                                    {"ref": "x", "value": step},
+                                    {"ref": "cost", "value": {"op": "+", "left": "x", "right": 0.1}},
+                                    {"ref": "gain", "value": 3},
+                                ],
+                            },
+                            {
+                                "location": "out",
+                                "probability": {
+                                    "exp": {"op": "/", "left": {"op": "-", "left": 1, "right": "p"}, "right": 2}
+                                },
+                                "assignments": [{"ref": "x", "value": step}, {"ref": "cost", "value": 6}],
+                            },
+                            {
+                                "location": "in",
+                                "probability": {
+                                    "exp": {"op": "/", "left": {"op": "-", "left": 1, "right": "p"}, "right": 2}
+                                },
+                                "assignments": [],
+                            },
+                        ],
+                    }
+                ],
+            },
+            {
+                "name": "clock",
+                "initial-locations": ["on"],
+                "locations": [{"name": "on"}],
+                "edges": [
+                    {
+                        "location": "on",
+                        "action": "go",
+                        "destinations": [
+                            {
+                                "location": "on",
+                                "probability": {"exp": 0.5},
+                                "assignments": [{"ref": "cost", "value": 10}],
+                            },
+                            {"location": "on", "probability": {"exp": 0.5}},
+                        ],
+                    },
+                    {"location": "on", "action": "tick", "destinations": [{"location": "on"}]},
+                ],
+            },
+        ],
+        "system": {
+            "elements": [{"automaton": "walker"}, {"automaton": "clock"}],
+            "syncs": [{"synchronise": ["go", "go"], "result": "go"}, {"synchronise": [None, "tick"], "result": "tick"}],
+        },
+        **changes,
+    }
+
+
+@needs_storm
+def test_costs_of_destinations_are_not_averaged(tmp_path: Path) -> None:
+    path = tmp_path / "walk.jani"
+    path.write_text(json.dumps(jani()))
+    options: dict[str, Any] = {"constants": {"p": "1/3"}, "costs": ["cost"], "horizon": 4}
+    model = solvent.load_model(path, reward="gain", goal="home", **options)
+    assert model.start == '{"x": 0, "walker": "out"}'
+    assert model.n_states == 5  # tags are not part of a state
+    found = rows_of(model, '{"x": 1, "walker": "out"}')
+    base = Fraction(1, 8)
+    expected: dict[tuple[str, Fraction], Fraction] = {}
+    for p, state, cost in (
+        (Fraction(1, 3), '{"x": 2, "walker": "out"}', 1 + Fraction(1, 10)),
+        (Fraction(1, 3), '{"x": 2, "walker": "out"}', Fraction(6)),
+        (Fraction(1, 3), '{"x": 1, "walker": "in"}', Fraction(0)),
+    ):
+        for extra in (10, 0):
+            expected[state, base + cost + extra] = p / 2
+    reward, outcomes = found["go"]
+    assert reward == 1.0
+    assert {(each.next_state, each.cost["cost"]): pytest.approx(each.probability) for each in outcomes} == expected
+    assert found["tick"][1][0].cost["cost"] == base  # the clock keeps its tag, but its other edge was not taken
+    # the worst case of one step is what Storm's average of the destinations hides
+    assert max(each.cost["cost"] for each in outcomes) == 16 + base
+
+
+@pytest.mark.parametrize("change", [{"index": 1}, {"ref": "gain", "value": 1}])
+def test_a_destination_assigns_a_cost_once(tmp_path: Path, change: dict[str, Any]) -> None:
+    path, changed = tmp_path / "walk.jani", jani()
+    assignments = changed["automata"][0]["edges"][0]["destinations"][0]["assignments"]
+    if "ref" in change:
+        assignments += [change, change]
+    else:
+        assignments[1] |= change
+    path.write_text(json.dumps(changed))
+    message = "destinations, assignments: expected one assignment of '(cost|gain)', without an index, found another"
+    with pytest.raises(ModelError, match=message):
+        solvent.load_model(path, costs=["cost", "gain"], horizon=3)
+
+
+@needs_storm
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (json.dumps(jani(type="ctmc")), "type: expected mdp or dtmc, found ctmc"),
+        ("{", "file: expected JSON, found"),
+        ("[]", STORM),
+        (json.dumps(jani(automata=3)), STORM),
+        (json.dumps(jani(variables=3)), "variables: expected a list, found 3"),
+    ],
+)
+def test_jani_files_that_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "walk.jani"
+    path.write_text(content)
+    assert refused(path, horizon=3, constants={"p": 0.5}, costs=["cost"]).startswith(message)
+
+
+def test_jani_files_are_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "knapsack.jani"
+    message = "expected a name ending in .*, found '.jani'; JANI files can only be read"
+    with pytest.raises(ModelError, match=message):
+        solvent.instances.knapsack([1], [1]).save(path)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# real models
+
+
+@needs_storm
+@needs_cases
+def test_rover() -> None:
+    options: dict[str, Any] = {"costs": ["time", "energy"], "reward": "value", "horizon": 80}
+    model = solvent.load_model(CASES / "rover.prism", **options)
+    assert '{"task": 0, "success": false, "done": false, "increased_energy": false}' in model.states
+    solution = solvent.solve(model, {"time": 180, "energy": 100})
+    assert solution.value == pytest.approx(111.9603, abs=5e-5)
+    report = solvent.verify(model, solution.policy, {"time": 180, "energy": 100})
+    assert report.feasible
+    assert report.value == pytest.approx(solution.value)
+
+
+@needs_storm
+@needs_cases
+@pytest.mark.parametrize(
+    ("file", "options", "n_states", "budget"),
+    [
+        ("rover", {"costs": ["time", "energy"], "reward": "value", "horizon": 20}, 16, {"time": 45, "energy": 25}),
+        (
+            "resources5_5",
+            {"costs": ["steps", "attacks"], "reward": "gold", "horizon": 24},
+            94,
+            {"steps": 24, "attacks": 2},
+        ),
+        ("02procs", {"costs": ["energyGlobal"], "reward": "utilityGlobal", "horizon": 20}, 349, {"energyGlobal": 100}),
+    ],
+)
+def test_storm_agrees_on_real_models(
+    file: str, options: dict[str, Any], n_states: int, budget: dict[str, int], tmp_path: Path
+) -> None:
+    """The value of Solvent is the one that Storm's engine finds in the exported augmentation."""
+    import stormpy
+
+    model = solvent.load_model(CASES / f"{file}.prism", **options)
+    assert model.n_states == n_states
+    solution = solvent.solve(model, budget)
+    assert solution.value > 0
+    assert solvent.verify(model, solution.policy, budget).feasible
+    solvent.augment(model, budget).save(tmp_path / "augmented.drn")
+    built = stormpy.build_model_from_drn(tmp_path / "augmented.drn")
+    [asked] = stormpy.parse_properties('R{"reward"}max=? [F "end"]')
+    found = stormpy.model_checking(built, asked).get_value(built.initial_states[0])
+    assert found == pytest.approx(solution.value, rel=1e-6)
+
+
+@needs_storm
+def test_commands_read_programs(robot: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = [str(robot), "--constant", "N=2", "--constant", "slip=1/4", "--constant", "careful=false", "--cost", "time"]
+    flags += ["--reward", "unnamed", "--horizon", "5"]
+    policy = str(robot.with_suffix(".policy"))
+    assert run_command(["solve", *flags, "--budget", "time=3", "--out", policy, "--json"]) == 0
+    solved = json.loads(capsys.readouterr().out)
+    model = solvent.load_model(robot, constants=CONSTANTS, costs=["time"], reward="unnamed", horizon=5)
+    assert solved["value"] == pytest.approx(solvent.solve(model, 3).value)
+    for command in (["info"], ["frontier", "--max-budget", "4"], ["levels", "--capacity", "9"], ["compare", "-b", "3"]):
+        assert run_command([command[0], *flags, *command[1:], "--json"]) in (0, 1), command
+    for command in ("verify", "simulate", "policy"):
+        assert run_command([command, str(robot), policy, *flags[1:], "--json"]) == 0, command
+    target = robot.with_suffix(".yaml")
+    assert run_command(["convert", str(robot), str(target), *flags[1:], "--goal", "there"]) == 0
+    goals = solvent.load_model(robot, constants=CONSTANTS, costs=["time"], reward="unnamed", horizon=5, goal="there")
+    assert solvent.load_model(target).fingerprint == goals.fingerprint
+    learn = ["learn", *flags, "--budget", "time=3", "--max-episodes", "20", "--json"]
+    capsys.readouterr()
+    assert run_command(learn) in (0, 3)
+    assert json.loads(capsys.readouterr().out)["command"] == "learn"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--constant", "N"], "--constant\n  expected  NAME=VALUE, such as N=3\n  found     'N'"),
+        (
+            ["--constant", "N=1", "--constant", "N=2"],
+            "--constant\n  expected  each constant once\n  found     'N' twice",
+        ),
+        (
+            ["--cost", "floor=3"],
+            "--cost\n  expected  NAME, NAME,floor=AMOUNT or NAME,ceiling=AMOUNT\n  found     'floor=3'",
+        ),
+        (["--cost", "a,"], "--cost\n  expected  NAME, NAME,floor=AMOUNT or NAME,ceiling=AMOUNT\n  found     ''"),
+    ],
+)
+def test_flags_are_checked(robot: Path, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["info", str(robot), *flags]) == 2
+    assert message in capsys.readouterr().err
+
+
+#: Examples that come with stormpy, a reward structure of each, and constants.
+SHIPPED = [
+    ("mdp/two_dice.nm", "coinflips", {}),
+    ("mdp/coin2-2.nm", "steps", {}),
+    ("mdp/csma2-2.nm", "time", {}),
+    ("mdp/die_selection.nm", "coin_flips", {}),
+    ("mdp/multiobjective1.nm", "rew", {}),
+    ("mdp/leader4.nm", "rounds", {}),
+    ("mdp/slipgrid.nm", "unnamed", {"slip": "1/3"}),
+    ("dtmc/die.pm", "coin_flips", {}),
+    ("dtmc/brp.pm", "unnamed", {"N": 3, "MAX": 3}),
+]
+
+
+@needs_storm
+@pytest.mark.parametrize(("file", "reward", "constants"), SHIPPED, ids=lambda each: str(each))
+def test_storm_agrees_on_its_own_examples(file: str, reward: str, constants: dict[str, Any]) -> None:
+    """The best reward of seven steps, by induction on the model that was read and by Storm on its own."""
+    import stormpy
+
+    path = Path(stormpy.__file__).parent / "examples" / "files" / file
+    program = stormpy.parse_prism_program(path)
+    undefined = {each.name for each in program.constants if not each.defined}
+    given = {name: value for name, value in constants.items() if name in undefined}
+    model = solvent.load_model(path, constants=given, reward=reward, horizon=7)
+    exact = {name: value if isinstance(value, int) else stormpy.Rational(value) for name, value in given.items()}
+    program, _ = stormpy.instantiate_constants(program, exact)
+    name = "" if reward == "unnamed" else f'{{"{reward}"}}'
+    best = "" if file.endswith(".pm") else "max"
+    built = stormpy.build_model(program)
+    found = stormpy.model_checking(built, stormpy.parse_property(f"R{name}{best}=? [C<=7]"))
+    expected = found.get_value(built.initial_states[0])
+    assert solvent.solve(model, {}).value == pytest.approx(expected, rel=1e-6)
+    costly = solvent.load_model(path, constants=given, costs=[reward], reward=f"-{reward}", horizon=7)
+    for row in range(costly.n_rows):
+        mean = sum(each.probability * float(each.cost[reward]) for each in costly.outcomes(row))  # type: ignore[arg-type]
+        assert mean == pytest.approx(-costly.row_reward[row])

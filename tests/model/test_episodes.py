@@ -1,0 +1,145 @@
+"""Models estimated from recorded episodes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import solvent
+from solvent.errors import ModelError
+from solvent.model import instances
+
+LOG: list[list[Any]] = [
+    [("home", "go", 1, 5, "away"), ("away", "back", 2, 0, "home")],
+    [("home", "go", 2, 7, "away")],
+    [("home", "go", 1, 6, "home"), ("home", "go", 1, 6, "away")],
+]
+
+
+def shares(model: solvent.CMDP, row: int) -> dict[Any, float]:
+    return {(each.next_state, each.cost["fuel"]): each.probability for each in model.outcomes(row)}
+
+
+def test_probabilities_are_shares_of_visits() -> None:
+    model, counts = solvent.CMDP.from_episodes(LOG, 4, resources=["fuel"], return_counts=True)
+    go, back = (r for s in ("home", "away") for r in model.rows(0, model.state_index(s)))
+    assert shares(model, go) == {("away", 1): 0.5, ("away", 2): 0.25, ("home", 1): 0.25}
+    assert model.row_reward.tolist() == [6, 0]
+    assert counts.row_counts.tolist() == [4, 1]
+    assert sorted(counts.outcome_counts.tolist()) == [1, 1, 1, 2]
+    assert (counts.episodes, counts.steps, model.start) == (3, 5, "home")
+    assert model.description == counts.basis
+    assert counts.basis == (
+        "Estimated from 3 episodes with 5 steps. A policy never exceeds its budget if every step has one of the "
+        "recorded outcomes (next state and costs). Outcomes that were not recorded are taken to be impossible. "
+        "Probabilities, rewards and values are estimates."
+    )
+    assert shares(model, back) == {("home", 2): 1}
+
+
+def test_the_support_can_be_widened() -> None:
+    support = {("home", "go"): [("lost", 9), ("away", 1)]}
+    model, counts = solvent.CMDP.from_episodes(
+        LOG, 4, resources=["fuel"], support=support, widen="1/2", return_counts=True, unseen=1
+    )
+    [go] = model.rows(0, model.state_index("home"))
+    added = {("lost", 9), ("lost", Fraction(19, 2)), ("away", Fraction(5, 2)), ("home", Fraction(3, 2))}
+    found = shares(model, go)
+    assert set(found) == {("away", 1), ("away", 2), ("home", 1), *added}
+    assert found["away", 1] == 2 / 8
+    assert found["lost", 9] == 1 / 8
+    assert model.is_terminal(0, model.state_index("lost"))
+    assert (counts.outcome_counts == 0).sum() == 5  # one of them for coming back
+    assert "or one of the 5 that support and widen added." in counts.basis
+    # what is added counts like any other outcome
+    narrow = solvent.CMDP.from_episodes(LOG, 4, resources=["fuel"])
+    assert solvent.solve(narrow, 8).worst_spent["fuel"] <= 8
+    assert solvent.solve(model, 8).status == "infeasible"
+    function = solvent.CMDP.from_episodes(
+        LOG, 4, resources=["fuel"], support=lambda *pair: support.get(pair, []), widen={"fuel": "1/2"}, unseen=1,
+    )  # fmt: skip
+    assert function == model
+
+
+def test_first_states_are_drawn_as_recorded() -> None:
+    log = [*LOG, [("away", "back", 2, 0, "home")]]
+    model = solvent.CMDP.from_episodes(log, 4, resources=["fuel"])
+    assert model.start == {"home": 0.75, "away": 0.25}
+    assert solvent.CMDP.from_episodes(log, 4, resources=["fuel"], start="home").start == "home"
+
+
+def test_logs_as_tables() -> None:
+    columns: dict[str, list[Any]] = {key: [] for key in ("episode", "state", "action", "cost_fuel", "reward", "next")}
+    for i, episode in enumerate(LOG):
+        for state, action, cost, reward, after in episode:
+            for values, value in zip(columns.values(), (i, state, action, cost, reward, after), strict=True):
+                values.append(value)
+    assert solvent.CMDP.from_episodes(columns, 4, resources=["fuel"]) == solvent.CMDP.from_episodes(
+        LOG, 4, resources=["fuel"]
+    )
+    del columns["next"]
+    with pytest.raises(ModelError, match="from_episodes: expected a column 'next', found columns 'episode', 'state'"):
+        solvent.CMDP.from_episodes(columns, 4, resources=["fuel"])
+
+
+def test_estimates_approach_the_model() -> None:
+    model = instances.random(n_states=3, n_actions=2, horizon=4, seed=5)
+    rng = np.random.default_rng(0)
+    log = []
+    for _ in range(4000):
+        episode, s = [], int(rng.choice(model.start_states, p=model.start_probability))
+        for h in range(model.horizon):
+            rows = model.rows(h, s)
+            row = int(rng.integers(rows.start, rows.stop))
+            first, last = int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1])
+            o = int(rng.choice(np.arange(first, last), p=model.probability[first:last]))
+            after = int(model.next_state[o])
+            action = model.actions[model.row_action[row]]
+            episode.append(
+                (model.states[s], action, model.cost[0].value(o), model.row_reward[row], model.states[after])
+            )
+            s = after
+        log.append(episode)
+    estimate = solvent.CMDP.from_episodes(log, model.horizon, resources=model.resources)
+    budget = {model.resources[0]: 6}
+    true, found = solvent.solve(model, budget), solvent.solve(estimate, budget)
+    assert found.value == pytest.approx(true.value, abs=0.15)
+    # all outcomes were recorded, so the policy keeps the budget in the true model
+    assert solvent.verify(model, found.policy.action, budget).feasible
+
+
+@pytest.mark.parametrize(
+    ("log", "options", "message"),
+    [
+        (3, {}, "from_episodes: expected a list of episodes, or a frame, found 3"),
+        ([], {}, "from_episodes: expected at least one step, found none"),
+        ([3], {}, "episode 0: expected a list of"),
+        ([[("a", "go")]], {}, r"episode 0, step 0: expected \(state, action, cost, reward, next state\)"),
+        ([[("a", "go", 1, 2, ["b"])]], {}, "episode 0, step 0: expected a hashable next state"),
+        ([[("a", "go", 1, 2, None)]], {}, "episode 0, step 0: expected a next state, found none"),
+        ([[("a", "go", "x", 2, "b")]], {}, "episode 0, step 0.*: expected a finite number"),
+        ([[("a", "go", 1, 2, "b"), ("a", "go", 1, 2, "b")]], {}, "episode 0, step 1: expected to go on from 'b'"),
+        (LOG, {"unseen": 0}, "unseen: expected a number above 0, found 0"),
+        (LOG, {"widen": -1}, "widen: expected amounts of at least 0, found"),
+        (LOG, {"widen": {"time": 1}}, r"widen: expected resources \('cost'\), found 'time'"),
+        (LOG, {"widen": 1, "resources": ["a", "b"]}, ".*"),
+        (LOG, {"support": 3}, r"support: expected a dict of outcomes by \(state, action\), or a function, found 3"),
+        (LOG, {"support": {("x", "y"): []}}, r"support: expected pairs \(state, action\) that were recorded"),
+        (
+            LOG,
+            {"support": {("home", "go"): [3]}},
+            r"support of \('home', 'go'\): expected \(next state, cost\), found 3",
+        ),
+        (
+            LOG,
+            {"support": {("home", "go"): 3}},
+            r"support of \('home', 'go'\): expected a list of \(next state, cost\)",
+        ),
+    ],
+)
+def test_mistakes_in_logs(log: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        solvent.CMDP.from_episodes(log, 3, **options)
