@@ -22,6 +22,7 @@ from solvent.errors import LoadLimitError, ModelError, quote
 from solvent.learning.counts import Counts
 from solvent.learning.graph import SafeGraph
 from solvent.learning.result import LearnProgress
+from solvent.learning.runners import as_float
 from solvent.learning.support import NewOutcome
 
 if TYPE_CHECKING:
@@ -77,9 +78,9 @@ def state_of(learner: Learner) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]
     arrays: dict[str, NDArray[Any]] = {name: getattr(learner.counts, name) for name in _ARRAYS}
     arrays["row_PN"] = learner.row_PN
     arrays["returns"], arrays["costs"] = learner.episode_returns, learner.episode_costs
-    if learner.learned_support is not None:
-        rewards = [each.reward for each in learner.learned_support.pending]
-        arrays["pending_rewards"] = np.array(rewards, np.float64)
+    if state["pending"]:
+        assert learner.learned_support is not None
+        arrays["pending_rewards"] = np.array([each.reward for each in learner.learned_support.pending], np.float64)
     arrays["history"] = np.array(learner.history, np.float64).reshape(-1, len(LearnProgress._fields))
     return state, arrays
 
@@ -118,8 +119,7 @@ def restore(learner: Learner, section: Section) -> None:
     n_resources = len(learner.graph.problem.limits.resources)
     learner.returns = [section.array("returns", np.float64, (learner.episodes,)).copy()]
     learner.costs = [section.array("costs", np.float64, (learner.episodes, n_resources)).copy()]
-    if not (np.isfinite(learner.returns[0]).all() and np.isfinite(learner.costs[0]).all()):
-        raise section.damaged("returns", "finite numbers", "others")
+    _check_episodes(learner)
     rng = section.state.get("rng")
     if not isinstance(rng, str) or not _RNG.fullmatch(rng):
         raise section.damaged("rng", "a 64-bit number in hexadecimal digits", quote(rng))
@@ -198,6 +198,22 @@ def _check_counts(counts: Counts, learner: Learner) -> None:
         raise ModelError("reward_sum_O", f"sums of at most {reach:g} in absolute value", "larger sums")
     if not ((counts.square_sum_K >= 0) & (counts.square_sum_K <= reach * reach)).all():
         raise ModelError("square_sum_K", f"sums from 0 to {reach * reach:g}", "sums outside this range")
+
+
+def _check_episodes(learner: Learner) -> None:
+    """Refuse returns and costs that are larger than those of any episode."""
+    problem, (low, high) = learner.graph.problem, learner.settings.reward_range
+    model, limits = problem.model, problem.limits
+    most = model.horizon * max(abs(low), abs(high)) * (1 + 1e-6)
+    if not (np.abs(learner.returns[0]) <= most).all():
+        raise ModelError("returns", f"sums of at most {most:g} in absolute value", "larger sums")
+    pending = [] if learner.learned_support is None else learner.learned_support.pending
+    for d, name in enumerate(limits.resources):
+        r = model.resource_index(name)
+        reach = max(model.cost_sums[r]) * model.cost[r].unit + model.horizon * problem.lattice.units[d]
+        reach += abs(limits.initial[d]) + model.horizon * max((abs(each.costs[d]) for each in pending), default=0)
+        if not (np.abs(learner.costs[0][:, d]) <= as_float(reach * 2)).all():
+            raise ModelError("costs", f"amounts of at most {as_float(reach * 2):g}", "larger amounts")
 
 
 def _check_rows(learner: Learner) -> None:

@@ -284,7 +284,7 @@ def finite_states(space: Any) -> Sequence[Hashable]:
     """
     parts = _parts(space)
     if parts is None:
-        return _numbers(space, "observation_space", "states", "finitely many: Discrete, or a Tuple or Dict of Discrete")
+        return _numbers(space, "observation_space", "states", "a Discrete space, or a Tuple or Dict of them")
     lists = [each if isinstance(each, range) else finite_states(each) for each in parts]
     size = math.prod(map(len, lists))
     if size > _MOST_STATES:

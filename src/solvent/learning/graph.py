@@ -26,6 +26,11 @@ from solvent.solvers.augmentation.augment import expand
 from solvent.solvers.augmentation.mdp import AugmentedMDP
 from solvent.solvers.problem import Problem
 
+#: What to do if a graph does not fit.
+ROUNDING_HINT = (
+    "raise the limit, or round costs: strict=True rounds them up and never exceeds the budget, epsilon_cost= says how far"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class SafeGraph:
@@ -78,12 +83,11 @@ class SafeGraph:
             assert mdp.layer_indptr is not None
             per_step = np.diff(entry_indptr[mdp.row_indptr[mdp.layer_indptr]])
             temporary = int(per_step.max(initial=0)) * (64 + 48 * len(problem.lattice.resources))
-            monitor.reserve(12 * int(entry_indptr[-1]) + 48 * mdp.n_nodes, "the entries of the graph")
+            monitor.reserve(12 * int(entry_indptr[-1]) + 64 * mdp.n_nodes, "the entries of the graph")
             with monitor.borrowed(temporary, "the entries of a step"):
                 return cls(problem, mdp, row_model, entry_indptr, _next_nodes(mdp, row_model, entry_indptr, monitor))
         except REACHED as reached:
-            hint = "raise the limit, or round costs (epsilon_cost=, with strict=True to never exceed the budget)"
-            raise LimitError(f"learning stopped: {reason_of(reached)}; {hint}") from None
+            raise LimitError(f"learning stopped: {reason_of(reached)}; {ROUNDING_HINT}") from None
 
     @property
     def feasible(self) -> bool:

@@ -8,10 +8,10 @@ from pathlib import Path
 from solvent.core.arguments import read_switch
 from solvent.core.checkpoint import read_checkpoint_path
 from solvent.core.exact import Number
-from solvent.core.limits import ResourceMonitor, read_memory, read_seconds
+from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
 from solvent.core.loading import LoadLimits
 from solvent.core.progress import ProgressLike
-from solvent.errors import ModelError, quote
+from solvent.errors import LimitError, ModelError, quote
 from solvent.learning.arguments import (
     BONUS_SCALE,
     ApproximationName,
@@ -22,6 +22,7 @@ from solvent.learning.arguments import (
 )
 from solvent.learning.bonus import BonusName
 from solvent.learning.environment import CostLike, Environment
+from solvent.learning.graph import ROUNDING_HINT
 from solvent.learning.learner import Callback, Replan
 from solvent.learning.result import LearnResult
 from solvent.learning.setup import LearnSetup
@@ -218,13 +219,17 @@ def learn(
         spent=spent,
         random_start=read_switch("random_start", random_start),
     )
-    with ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit)) as monitor:
-        learner = setup.learner(monitor)
-        if path is None:
-            return learner.run(max_episodes, callback=callback, progress=progress)
-        from solvent.learning.checkpoint import open_checkpoint
+    try:
+        with ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit)) as monitor:
+            learner = setup.learner(monitor)
+            if path is None:
+                return learner.run(max_episodes, callback=callback, progress=progress)
+            from solvent.learning.checkpoint import open_checkpoint
 
-        with open_checkpoint(learner, path, resume=resume, limits=limits) as saved:
-            return learner.run(
-                max_episodes, callback=callback, progress=progress, checkpoint=saved, checkpoint_every=checkpoint_every
-            )
+            with open_checkpoint(learner, path, resume=resume, limits=limits) as saved:
+                return learner.run(
+                    max_episodes, callback=callback, progress=progress, checkpoint=saved,
+                    checkpoint_every=checkpoint_every,
+                )  # fmt: skip
+    except REACHED as reached:
+        raise LimitError(f"learning stopped: {reason_of(reached)}; {ROUNDING_HINT}") from None

@@ -7,6 +7,7 @@ true costs, exactly, against the limits as given.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -226,8 +227,22 @@ class ModelRunner:
         else:
             drawn = record.drawn[record.drawn >= 0].tolist()
             violations = int(true.breaks(drawn, stopped=end == NEW_OUTCOME))
-            costs = np.array([[float(amount) for amount in true.spent(drawn)]])
+            costs = np.array([[as_float(amount) for amount in true.spent(drawn)]])
         return Batch(end, episodes, violations, returns, costs, new)
+
+
+def as_float(amount: Fraction) -> float:
+    """Return the nearest finite floating-point number.
+
+    Examples
+    --------
+    >>> as_float(Fraction(1, 4)), as_float(Fraction(-(10**400))) == -sys.float_info.max
+    (0.25, True)
+    """
+    try:
+        return float(amount)
+    except OverflowError:
+        return sys.float_info.max if amount > 0 else -sys.float_info.max
 
 
 def _joined(batches: list[Batch]) -> Batch:
@@ -485,7 +500,7 @@ class EnvironmentRunner:
                 break
             if pause():
                 break
-        costs = [[float(amount) for amount in each.spent] for each in played]
+        costs = [[as_float(amount) for amount in each.spent] for each in played]
         return Batch(
             end, len(played), sum(each.broke for each in played), np.array([each.earned for each in played]),
             np.array(costs, np.float64).reshape(len(played), -1), tuple(played[-1].new),
