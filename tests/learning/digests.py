@@ -29,7 +29,12 @@ from checkpoint_folders import read_folder
 from solvent import CMDP, LearnResult, instances
 from solvent.gym import ModelEnv
 from solvent.learning import kernels
-from solvent.learning.bonus import Bonus
+from solvent.learning.bonus import Bonus, TheoryBonus
+from solvent.learning.counts import Counts
+
+
+#: Number of arguments of `sweep_theory`.
+THEORY = 6
 
 
 def toll(state: Any, action: int, after: Any) -> int:
@@ -102,12 +107,16 @@ def digest(run: Callable[..., LearnResult]) -> str:
 
 
 def digest_of_weights() -> str:
-    """Return a digest of many weights of the proven bonus, which are computed from logarithms."""
-    count = np.arange(1, 3_000_001)
+    """Return a digest of many weights and radii, which are computed from logarithms."""
+    count = np.arange(1, 1_000_001)
+    zeros, seen = np.zeros(len(count)), np.stack([count // 3, count - count // 3, 0 * count], axis=1).ravel()
+    rewards = np.repeat(count / 7, 3)
+    counts = Counts(count, np.arange(0, len(seen) + 1, 3), count, seen, rewards, zeros + 2.0 * count, 0 * count)
     found = hashlib.sha256()
     for delta in (0.05, 1e-9, 0.3):
-        weights = Bonus("theory", delta, 1.0, 7, 12_345, True).weights(count, np.full_like(count, 3))
-        for array in (weights.spread_K, weights.range_K, weights.gap_K):
+        weights = TheoryBonus(delta, 7, 12_345).weights(counts)
+        radii = Bonus(delta, len(count), reward_width=1.5).radii(counts)
+        for array in (weights.spread_K, weights.range_K, weights.gap_K, radii.radius_K, radii.reward_K):
             found.update(array.tobytes())
     return found.hexdigest()
 
@@ -115,10 +124,10 @@ def digest_of_weights() -> str:
 def digest_of_sweep(arguments: tuple[Any, ...]) -> str:
     """Return a digest of everything that a sweep writes: the generator, values, gaps and rows."""
     own = copy.deepcopy(arguments)
-    kernels.sweep(*own)
+    (kernels.sweep_theory if len(own) == THEORY else kernels.sweep)(*own)
     rng, values, out_row = own[-3:]
     found = hashlib.sha256()
-    for array in (rng, *values, out_row):
+    for array in (rng, *(values if isinstance(values, tuple) else (values,)), out_row):
         found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()
 

@@ -130,8 +130,7 @@ def refusing(features: list[str]) -> Case:
     return next(
         case
         for case in (random_case(seed, features) for seed in range(200))
-        if ("start" not in features or len(case.model.start_states) > 1)
-        and ("goal" not in features or case.model.may_end is not None)
+        if ("goal" not in features or case.model.may_end is not None)
         and ("spent" not in features or any(case.spent.values()))
     )
 
@@ -139,12 +138,6 @@ def refusing(features: list[str]) -> Case:
 @pytest.mark.parametrize(
     ("features", "options", "text"),
     [
-        (
-            ["start"],
-            {},
-            r"start: expected a model with one first state, found a distribution over \d states; make the draw of the "
-            r"first state a separate step: .* solvent.gym.RandomStart does",
-        ),
         (["end_reward"], {}, r"end_reward: expected a model without rewards for ending, .* found some; pay them in a"),
         (
             ["goal"],

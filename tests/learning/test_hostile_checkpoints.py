@@ -55,7 +55,8 @@ def test_outcomes_that_cannot_have_been_seen(at: int, value: Any, parts: Any) ->
         ("seen", None), ("seen", [[]]), ("seen", [3]), ("seen", {}),
         ("rng", "0x"), ("rng", 3), ("rng", "0x" + "f" * 17), ("rng", "-0x1"), ("episodes", -1), ("episodes", "3"),
         ("episodes", True), ("episodes", 10**400), ("violations", 10**6), ("violations", None), ("due", 2),
-        ("due", None), ("due", True),
+        ("due", None), ("due", True), ("built", -1), ("built", 10**6), ("built", None), ("pending", None),
+        ("pending", [3]), ("pending", [[0, 0, ["1"]]]),
     ],
 )  # fmt: skip
 def test_headers_that_no_run_wrote(field: str, value: Any, parts: Any) -> None:

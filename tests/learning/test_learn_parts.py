@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from walker import Space, Walker
@@ -18,10 +18,11 @@ from walker import Space, Walker
 import solvent
 from solvent import CMDP, BudgetError, ModelError, UnmodeledOutcome, instances
 from solvent.learning import CsvLog, TensorBoardLog
-from solvent.learning.bonus import Bonus
+from solvent.learning.bonus import Bonus, TheoryBonus
 from solvent.learning.counts import Counts
 from solvent.learning.graph import SafeGraph
-from solvent.learning.kernels import NodeValues, draw, sweep
+from solvent.learning.kernels import NodeValues, Ranges, draw, sweep, sweep_theory
+from solvent.learning.planner import value_ranges
 from solvent.model.budget import resolve
 from solvent.solvers.problem import Problem
 
@@ -46,9 +47,9 @@ def test_outcomes_lead_where_the_augmented_mdp_says(seed: int, resources: int, s
 
 
 def plan_by_formulas(
-    graph: SafeGraph, counts: Counts, theory: bool, delta: float, chosen: NDArray[np.int64]
+    graph: SafeGraph, counts: Counts, delta: float, chosen: NDArray[np.int64]
 ) -> dict[int, tuple[float, float, float]]:
-    """Return (V_up, V_low, G) of each node by the formulas of the documentation, one node at a time.
+    """Return (V_up, V_low, G) of each node by the formulas of "theory", one node at a time.
 
     Among equally good rows, the gap is that of the chosen row, which must be one of the best.
     """
@@ -59,18 +60,12 @@ def plan_by_formulas(
         left = horizon - (int(np.searchsorted(graph.layer_indptr, node, side="right")) - 1)
         rows = []
         for row in range(int(mdp.row_indptr[node]), int(mdp.row_indptr[node + 1])):
-            key, first = int(counts.row_key[row]), int(graph.entry_indptr[row])
-            begin, end = int(counts.key_indptr[key]), int(counts.key_indptr[key + 1])
-            after = [value[int(graph.entry_next[first + j])] for j in range(end - begin)]
-            n, seen = int(counts.count_K[key]), counts.count_O[begin:end]
+            n, p, r, after = row_data(graph, counts, row, value)
             top = min(left, 1 + max(up for up, _, _ in after))
             bottom, sure = min(low for _, low, _ in after), min(up - gap for up, _, gap in after)
             if n == 0:
                 rows.append((top, bottom, top - sure))
                 continue
-            p = seen / n
-            row_mean = float(counts.reward_sum_O[begin:end].sum()) / n
-            r = [float(s / c) if c else row_mean for s, c in zip(counts.reward_sum_O[begin:end], seen, strict=True)]
             worth = [ri + up for ri, (up, _, _) in zip(r, after, strict=True)]
             mean = float(np.dot(p, worth))
             mean_low = float(np.dot(p, [ri + low for ri, (_, low, _) in zip(r, after, strict=True)]))
@@ -79,16 +74,11 @@ def plan_by_formulas(
             if len(after) == 1:
                 rows.append((min(top, mean), max(bottom, mean_low), min(min(top, mean) - sure, mean_gap)))
                 continue
-            if theory:
-                growth = math.log(8 * math.e * (n + 1))
-                sigma = sd * math.sqrt((log_term + growth) / n)
-                beta = log_term + len(after) * growth
-                bonus = 3 * sigma + 14 * horizon**2 * beta / n + (mean - mean_low) / horizon
-                gap = 6 * sigma + 36 * horizon**2 * beta / n + (1 + 3 / horizon) * mean_gap
-            else:
-                width = max(worth) - min(worth) + (1 if (seen == 0).any() else 0)
-                bonus = sd * math.sqrt(2 * log_term / n) + 7 * width * log_term / (3 * n)
-                gap = 2 * bonus + mean_gap
+            growth = math.log(8 * math.e * (n + 1))
+            sigma = sd * math.sqrt((log_term + growth) / n)
+            beta = log_term + len(after) * growth
+            bonus = 3 * sigma + 14 * horizon**2 * beta / n + (mean - mean_low) / horizon
+            gap = 6 * sigma + 36 * horizon**2 * beta / n + (1 + 3 / horizon) * mean_gap
             up = min(top, mean + bonus)
             rows.append((up, max(bottom, mean_low - bonus), min(up - sure, gap)))
         if not rows:
@@ -101,30 +91,123 @@ def plan_by_formulas(
     return value
 
 
-@given(seed=st.integers(0, 10**6), theory=st.booleans(), pool=st.booleans(), most=st.sampled_from([3, 10**6]))
-@example(seed=1271, theory=False, pool=False, most=3)  # ties at later steps determine the gap
-def test_a_sweep_is_what_the_formulas_say(seed: int, theory: bool, pool: bool, most: int) -> None:
-    model = instances.random(3, 2, horizon=3, seed=seed)
-    graph = graph_of(model)
-    if not graph.feasible:
-        return
+def row_data(graph: SafeGraph, counts: Counts, row: int, value: dict[int, Any]) -> tuple[int, Any, Any, list[Any]]:
+    """Return how often a row was tried, shares and mean rewards of its outcomes, and the values after them."""
+    key, first = int(counts.row_key[row]), int(graph.entry_indptr[row])
+    begin, end = int(counts.key_indptr[key]), int(counts.key_indptr[key + 1])
+    after = [value[int(graph.entry_next[first + j])] for j in range(end - begin)]
+    n, seen, sums = int(counts.count_K[key]), counts.count_O[begin:end], counts.reward_sum_O[begin:end]
+    row_mean = float(sums.sum()) / max(n, 1)
+    return n, seen / max(n, 1), [float(s / c) if c else row_mean for s, c in zip(sums, seen, strict=True)], after
+
+
+def counted(graph: SafeGraph, seed: int, *, pool: bool, most: int) -> Counts:
+    """Return random counts and rewards."""
     counts, rng = Counts.of(graph, pool=pool), np.random.default_rng(seed)
     counts.count_O[:] = rng.integers(0, most, len(counts.count_O))
     counts.count_K[:] = np.add.reduceat(counts.count_O, counts.key_indptr[:-1])
     counts.reward_sum_O[:] = counts.count_O * rng.random(len(counts.count_O))
-    weights = Bonus("theory" if theory else "practical", 0.05, 1.0, 3, graph.mdp.n_rows, True).weights(
-        counts.count_K, counts.size_K
-    )
+    counts.square_sum_K[:] = np.add.reduceat(counts.reward_sum_O, counts.key_indptr[:-1])
+    return counts
+
+
+@given(seed=st.integers(0, 10**6), pool=st.booleans(), most=st.sampled_from([3, 10**6]))
+def test_a_sweep_of_theory_is_what_the_formulas_say(seed: int, pool: bool, most: int) -> None:
+    graph = graph_of(instances.random(3, 2, horizon=3, seed=seed))
+    if not graph.feasible:
+        return
+    counts = counted(graph, seed, pool=pool, most=most)
     value_3N, row_N = np.empty((3, graph.mdp.n_nodes)), np.zeros(graph.mdp.n_nodes, np.int64)
-    estimates = counts.estimates(1.0, random_rewards=False)
+    weights = TheoryBonus(0.05, 3, graph.mdp.n_rows).weights(counts)
     rng_state, values = np.array([seed], np.uint64), NodeValues(*value_3N)
-    sweep(counts.graph_arrays(graph), estimates, weights, 0.0, 1.0, True, rng_state, values, row_N)
-    expected = plan_by_formulas(graph, counts, theory, 0.05, row_N)
-    for node, (up, low, gap) in expected.items():
-        assert value_3N[0, node] == pytest.approx(up, abs=1e-9)
-        if theory:
-            assert value_3N[1, node] == pytest.approx(low, abs=1e-9)
-        assert value_3N[2, node] == pytest.approx(gap, abs=1e-9)
+    sweep_theory(counts.graph_arrays(graph), counts.estimates(), weights, rng_state, values, row_N)
+    for node, expected in plan_by_formulas(graph, counts, 0.05, row_N).items():
+        assert value_3N[:, node] == pytest.approx(expected, abs=1e-9)
+
+
+def log_factorial(n: int) -> float:
+    return math.lgamma(n + 1)
+
+
+def radius(seen: list[int], n_keys: int, delta: float, *, known: bool) -> float:
+    """Return the radius by the formula of the documentation; with exact factorials, so it may be a little smaller."""
+    n, k = sum(seen), len(seen) if known else sum(map(bool, seen)) + 1
+    if k == 1:
+        return 0.0
+    repeats = log_factorial(n) - sum(map(log_factorial, seen)) + sum(c * math.log(c / n) for c in seen if c)
+    return (math.log(n_keys / delta) + math.log(math.comb(n + k - 1, k - 1)) + repeats) / n
+
+
+@given(seed=st.integers(0, 10**6), known=st.booleans(), most=st.sampled_from([3, 1000]))
+def test_radii_are_what_the_formula_says(seed: int, known: bool, most: int) -> None:
+    graph = graph_of(instances.random(3, 2, horizon=3, seed=seed))
+    counts = counted(graph, seed, pool=True, most=most)
+    found = Bonus(0.05, len(counts.count_K), known).radii(counts).radius_K
+    for key, n in enumerate(counts.count_K.tolist()):
+        if n:
+            seen = counts.count_O[counts.key_indptr[key] : counts.key_indptr[key + 1]].tolist()
+            exactly = radius(seen, len(counts.count_K), 0.05, known=known)
+            assert exactly - 1e-12 <= found[key] <= exactly + 0.2 * len(seen) / n
+
+
+@given(
+    seed=st.integers(0, 10**6), pool=st.booleans(), most=st.sampled_from([3, 1000]), sign=st.sampled_from([1.0, -1.0]),
+    kind=st.sampled_from(["by row", "by outcome", "random"]), known=st.booleans(), scale=st.sampled_from([1.0, 0.05]),
+)  # fmt: skip
+def test_a_sweep_is_what_the_formulas_say(
+    seed: int, pool: bool, most: int, sign: float, kind: str, known: bool, scale: float
+) -> None:
+    graph = graph_of(instances.random(3, 2, horizon=3, seed=seed))
+    if not graph.feasible:
+        return
+    counts, mdp = counted(graph, seed, pool=pool, most=most), graph.mdp
+    radii = Bonus(0.05, len(counts.count_K), known, 1.5 if kind == "random" else 0.0).radii(counts)
+    low, high = -0.5, 1.0
+    ranges = Ranges(*value_ranges((low, high), (-1.0, 2.0), 3), low, high, known, kind == "random", kind == "by row", -1)
+    value_N, row_N = np.empty(mdp.n_nodes), np.zeros(mdp.n_nodes, np.int64)
+    rng = np.array([seed], np.uint64)
+    arrays, estimates = counts.graph_arrays(graph), counts.estimates()
+    sweep(arrays, estimates, radii, scale, ranges, sign, True, rng, value_N, row_N)
+    value = {mdp.n_nodes - 1: 0.0}
+    for node in range(mdp.n_nodes - 2, -1, -1):
+        step = int(np.searchsorted(graph.layer_indptr, node, side="right")) - 1
+        bounds = []
+        for row in range(int(mdp.row_indptr[node]), int(mdp.row_indptr[node + 1])):
+            n, p, r, after = row_data(graph, counts, row, value)
+            key = int(counts.row_key[row])
+            bounds.append(sign * signed_bound(n, p, r, after, sign, step, ranges, radii, key, scale))
+        value[node] = max(bounds, default=0.0)
+        assert value_N[node] == pytest.approx(value[node], abs=1e-9)
+        if bounds:
+            assert bounds[int(row_N[node]) - int(mdp.row_indptr[node])] == pytest.approx(value[node], abs=1e-9)
+    again = np.empty(mdp.n_nodes)
+    sweep(arrays, estimates, radii, scale, ranges, sign, False, rng, again, row_N)
+    assert again.tolist() == value_N.tolist()
+
+
+def signed_bound(
+    n: int, p: Any, r: Any, after: Any, sign: float, step: int, ranges: Ranges, radii: Any, key: int, scale: float
+) -> float:
+    """Return `sign` times the bound of a row, by the formulas of the documentation."""
+    extreme = ranges.reward_high if sign > 0 else ranges.reward_low
+    cap = [float(sign * (ranges.cap_H if sign > 0 else ranges.floor_H)[h]) for h in (step, step + 1)]
+    most = min(cap[0], sign * extreme + max(sign * v for v in after)) if ranges.known else cap[0]
+    if n == 0:
+        return most
+    if ranges.random:
+        f = [v for _, v in zip(r, after, strict=True)]
+    else:
+        f = [(ri if pi or ranges.by_row else extreme) + v for pi, ri, v in zip(p, r, after, strict=True)]
+    possible = [sign * x for pi, x in zip(p, f, strict=True) if pi or ranges.known]
+    if not ranges.known:
+        possible.append((0.0 if ranges.random else sign * extreme) + cap[1])
+    mean = float(np.dot(p, f))
+    variance = max(float(np.dot(p, np.square(np.array(f) - mean))), 0.0)
+    a = scale * float(radii.radius_K[key])
+    bound = sign * mean + math.sqrt(2 * a * variance) + a * (max(possible) - sign * mean)
+    if ranges.random:
+        bound += sign * float(np.dot(p, r)) + scale * float(radii.reward_K[key])
+    return min(bound, most)
 
 
 def test_draws_are_uniform() -> None:

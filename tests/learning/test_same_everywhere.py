@@ -27,14 +27,14 @@ from solvent.learning.kernels import log, sweep
 ROOT = Path(__file__).parents[2]
 #: Episodes, bounds and gap of runs in models, which depend only on the code of this package.
 EXPECTED = {
-    "practical": "34737 0x1.76d70bb46e372p+1 0x1.949fd2f9204dbp+1 0x1.dc8c744b21697p-3",
-    "every episode": "700 0x0.0p+0 0x1.ba240bdab6642p+2 0x1.ba240bdab6642p+2",
-    "by node": "106409 0x1.61ea6c2d3b3e3p+1 0x1.9f24600c0db0ap+1 0x1.e9cf9ef693938p-2",
+    "practical": "59330 0x1.71a42084faeacp+1 0x1.94040847d93bap+1 0x1.12ff3e16f2870p-2",
+    "every episode": "700 0x1.870a208ac5538p+0 0x1.6b439f947a0d0p+2 0x1.09811771c8b82p+2",
+    "by node": "153502 0x1.63a4f53699c22p+1 0x1.a2061f97ea171p+1 0x1.f309530a82a78p-2",
     "theory": "55296 0x1.53c3468d11305p-2 0x1.3eaf880749bbbp-1 0x1.299bc98182471p-2",
     "theory by node": "31744 0x1.139293afcdc46p-2 0x1.5476613cd7f00p-1 0x1.955a2ec9e21bap-2",
-    "learned support": "28033 0x1.6506cb75fa4ebp+1 0x1.a04a2cbc9a7d6p+1 0x1.da1b0a3501759p-2",
-    "rounded": "2000 0x1.0a58b5aaed6dep+1 0x1.d66758e088516p+1 0x1.981d466b35c70p+0",
-    "model environment": "21775 0x1.6c52c9a893866p+1 0x1.95e999b5be0e3p+1 0x1.4cb68069543eap-2",
+    "learned support": "42425 0x1.673ea0848f4b8p+1 0x1.a21618cb6c316p+1 0x1.d6bbc236e72f0p-2",
+    "rounded": "2000 0x1.124b431f4a339p+1 0x1.e1e8367a76eb2p+1 0x1.9f39e6b6596f2p+0",
+    "model environment": "27205 0x1.6a3879763a828p+1 0x1.9c7db5bceed4fp+1 0x1.9229e235a2938p-2",
 }
 
 

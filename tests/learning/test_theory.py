@@ -1,4 +1,4 @@
-"""The inequalities used in the proof of the bonus "theory", on random numbers; see docs/guarantees.md."""
+"""The inequalities used in the proofs of the bounds on values, on random numbers; see docs/guarantees.md."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
+from solvent.learning.bonus import Bonus
+from solvent.learning.counts import Counts
 
 #: Probabilities of a few outcomes, all positive.
 weights = st.integers(2, 6).flatmap(lambda k: st.tuples(*[arrays(float, k, elements=st.floats(1e-6, 1))] * 3))
@@ -32,6 +35,50 @@ def test_shares_that_are_near_give_means_that_are_near(drawn: Any, top: float, m
     off = abs(float(found @ f - p @ f))
     assert off <= math.sqrt(2 * variance(p, f) * a) + top * a / 3 + 1e-9
     assert variance(p, f) <= 2 * variance(found, f) + 2 * top**2 * a + 1e-9
+
+
+@given(weights, st.floats(0.5, 20), st.integers(0, 5), st.floats(0, 3))
+def test_the_bound_on_means_holds(drawn: Any, top: float, missing: int, more: float) -> None:
+    p, found, f = drawn[0] / drawn[0].sum(), drawn[1].copy(), top * drawn[2]
+    if missing < len(found) - 1:
+        found[missing] = 0.0  # never seen
+    found /= found.sum()
+    a = max(kl(found, p), 0.0) + more
+    for g in (f, -f):
+        mean = float(found @ g)
+        bound = mean + math.sqrt(2 * a * variance(found, g)) + a * (g.max() - mean)
+        assert float(p @ g) <= bound + 1e-9
+
+
+def test_radii_hold_at_all_times() -> None:
+    # how often a tape of draws ever leaves its region, with the counts that the code would have
+    rng, delta, tries, runs = np.random.default_rng(0), 0.3, 300, 1500
+    for p in (np.array([0.6, 0.3, 0.1]), np.array([0.97, 0.03])):
+        k = len(p)
+        drawn = rng.choice(k, p=p, size=(runs, tries))
+        seen = np.cumsum(drawn[:, :, None] == np.arange(k), axis=1).reshape(-1, k)
+        n_keys = len(seen)
+        n, zeros = seen.sum(axis=1), np.zeros(n_keys)
+        counts = Counts(
+            np.arange(n_keys), np.arange(0, k * n_keys + 1, k), n, seen.ravel().copy(), np.zeros(k * n_keys), zeros,
+            np.zeros(n_keys, np.int64),
+        )  # fmt: skip
+        radius = Bonus(delta, 1).radii(counts).radius_K
+        share = seen / n[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            distance = np.nansum(np.where(share > 0, share * np.log(share / p), 0.0), axis=1)
+        far = (distance > radius).reshape(runs, tries).any(axis=1).mean()
+        assert 0.01 < far <= delta  # it holds, and is not far from tight
+
+
+def test_rewards_stay_near_at_all_times() -> None:
+    rng, delta, tries, runs = np.random.default_rng(2), 0.3, 200, 1500
+    drawn = (rng.random((runs, tries)) < 0.2) * rng.random((runs, tries))
+    total, square = (np.cumsum(each, axis=1).ravel() for each in (drawn, drawn**2))
+    n = np.tile(np.arange(1, tries + 1), runs)
+    counts = Counts(np.arange(len(n)), np.arange(len(n) + 1), n, n, total, square, 0 * n)
+    radius = Bonus(delta, 1, reward_width=1.0).radii(counts).reward_K
+    assert ((np.abs(total / n - 0.1) > radius).reshape(runs, tries).any(axis=1)).mean() <= delta / 2
 
 
 def test_shares_stay_near_at_all_times() -> None:

@@ -1,7 +1,8 @@
 """Learning step by step in environments with independent accounts: the budget is kept, and policies are near-optimal.
 
-The bonus is scaled down, so that few episodes suffice, as the environments are written in Python. The value of a policy
-is computed by `verify` on the true model; whether an episode exceeded the budget is judged by the environment.
+Few episodes are played, as the environments are written in Python: the bounds hold, and policies are near-optimal before
+their gaps close. The value of a policy is computed by `verify` on the true model; whether an episode exceeded the budget
+is judged by the environment.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def check_lake(seeds: range) -> None:
     assert best > 0.15  # so that an epsilon of 0.1 is informative
     for seed in seeds:
         env = Account(lake, toll, BUDGET)
-        learned = solvent.learn(env, HORIZON, support=model, cost=toll, epsilon=0.1, bonus_scale=0.05, seed=seed)
+        learned = solvent.learn(
+            env, HORIZON, support=model, cost=toll, epsilon=1e-3, return_range=(0, 1), max_episodes=1500, seed=seed
+        )
         check(model, learned, best, 0.1)
         assert env.episodes == learned.episodes + 1 > 100
         assert env.over == learned.violations == 0
@@ -49,7 +52,7 @@ def check_walker(model: CMDP, limit: Any, epsilon: float, seeds: range) -> None:
     for seed in seeds:
         env = Walker(model, limit)
         learned = solvent.learn(
-            env, model.horizon, limit, support=model, epsilon=epsilon, bonus_scale=0.02, seed=seed, random_rewards=False
+            env, model.horizon, limit, support=model, epsilon=1e-3, max_episodes=500, seed=seed, random_rewards=False
         )
         check(model, learned, best, epsilon)
         assert env.over == learned.violations == 0
@@ -57,10 +60,12 @@ def check_walker(model: CMDP, limit: Any, epsilon: float, seeds: range) -> None:
 
 
 def check(model: CMDP, learned: solvent.LearnResult, best: float, epsilon: float) -> None:
-    assert learned.status.value == "within_gap"
     report = solvent.verify(model, learned.policy)
     assert report.feasible
     assert best - epsilon <= report.value <= best + 1e-9
+    assert learned.guaranteed
+    assert learned.value_lower <= report.value + 1e-9
+    assert learned.value_upper >= best - 1e-9
 
 
 def test_a_slippery_lake() -> None:

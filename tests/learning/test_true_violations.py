@@ -95,7 +95,7 @@ def test_violations_in_a_model_are_those_of_true_costs(seed: int, strict: bool |
     counts, state = Counts.of(graph, pool=True), np.array([seed], np.uint64)
     for _ in range(300):
         row_N = np.array([rng.randrange(a, b) if a < b else 0 for a, b in node_rows(graph)], np.int64)
-        learned += runner.play(graph, counts, row_N, state, 0, 1, every_episode=True).violations
+        learned += runner.play(graph, counts, np.tile(row_N, (3, 1)), state, 0, 1, every_episode=True).violations
         true += breaks(runner, limits)
     assert learned == true
     if strict is not False:
@@ -119,7 +119,7 @@ def in_fine_costs(model: CMDP, rng: Random) -> CMDP:
     for state in range(3):
         for action in range(3):
             costs = [Fraction(rng.randint(0, 10**9), 10**9 + rng.choice([7, 9, 21, 33])) for _ in range(2)]
-            b.add(state, action, reward=action / 2, outcomes=[(0.5, rng.randrange(3), cost) for cost in costs])
+            b.add(state, action, reward=(1 + action) * (1 + state) / 9, outcomes=[(0.5, rng.randrange(3), cost) for cost in costs])
     return b.build()
 
 
@@ -174,8 +174,8 @@ def test_strict_policies_keep_the_budget_and_say_how_they_count(tmp_path: Any) -
     assert solvent.verify(model, learned.policy).feasible
     with pytest.raises(ModelError, match="environment, horizon and budget: expected the same as now"):
         solvent.learn(model, epsilon=0.2, epsilon_cost=1, max_episodes=600, checkpoint=file, resume=True)
-    with pytest.raises(ModelError, match=r"strict: expected epsilon_cost=..., which says how costs are rounded"):
-        solvent.learn(model, strict=True)
+    with pytest.raises(ModelError, match=r"approximation: expected epsilon_cost=..., which says how far costs are"):
+        solvent.learn(model, strict=True, approximation="relative")
 
 
 def test_costs_are_not_learned_unless_that_is_asked_for() -> None:

@@ -79,6 +79,7 @@ FINE: dict[str, set[str]] = {
     "cost": _EXACT - {"number as text"} | {
         "-1", "0", "1e308", "huge", "-huge", "none", "one", "array 0-d", "array 1", "dict",
     },
+    "approximation": {"none"},
     "epsilon_cost": _EXACT | {"1e308", "huge", "none"},
     "strict": _SWITCH,
     "stationary": _SWITCH | {"none"},
@@ -86,6 +87,8 @@ FINE: dict[str, set[str]] = {
     "bonus": set(),
     "bonus_scale": _REALS,
     "reward_range": set(),
+    "return_range": {"none", "wide"},
+    "random_start": _SWITCH,
     "random_rewards": _SWITCH | {"none"},
     "replan": set(),
     "max_episodes": _LENGTH,

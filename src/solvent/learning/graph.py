@@ -10,7 +10,7 @@ row, so what is known about the model's row is known at every node:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +25,11 @@ from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.augmentation.augment import expand
 from solvent.solvers.augmentation.mdp import AugmentedMDP
 from solvent.solvers.problem import Problem
+
+#: What to do if a graph does not fit.
+ROUNDING_HINT = (
+    "raise the limit, or round costs: strict=True rounds them up and never exceeds the budget, epsilon_cost= says how far"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +83,11 @@ class SafeGraph:
             assert mdp.layer_indptr is not None
             per_step = np.diff(entry_indptr[mdp.row_indptr[mdp.layer_indptr]])
             temporary = int(per_step.max(initial=0)) * (64 + 48 * len(problem.lattice.resources))
-            monitor.reserve(12 * int(entry_indptr[-1]) + 48 * mdp.n_nodes, "the entries of the graph")
+            monitor.reserve(12 * int(entry_indptr[-1]) + 64 * mdp.n_nodes, "the entries of the graph")
             with monitor.borrowed(temporary, "the entries of a step"):
                 return cls(problem, mdp, row_model, entry_indptr, _next_nodes(mdp, row_model, entry_indptr, monitor))
         except REACHED as reached:
-            hint = "raise the limit, or round costs (epsilon_cost=, with strict=True to never exceed the budget)"
-            raise LimitError(f"learning stopped: {reason_of(reached)}; {hint}") from None
+            raise LimitError(f"learning stopped: {reason_of(reached)}; {ROUNDING_HINT}") from None
 
     @property
     def feasible(self) -> bool:
@@ -96,7 +100,9 @@ class SafeGraph:
         assert self.mdp.layer_indptr is not None
         return self.mdp.layer_indptr
 
-    def policy(self, row_N: NDArray[np.int64], origin: CMDP, n_real: int | None = None) -> AugmentedPolicy:
+    def policy(
+        self, row_N: NDArray[np.int64], origin: CMDP, n_real: int | None = None, *, drawn: bool = False
+    ) -> AugmentedPolicy:
         """Return the policy that takes the given rows, at the nodes it can reach, as a policy for `origin`.
 
         Parameters
@@ -107,11 +113,16 @@ class SafeGraph:
             The user's model; its states are the first states of the problem's model.
         n_real : int, optional
             Number of states, from the first, that really exist; the policy decides nothing in the others. Default: all.
+        drawn : bool
+            Whether the first step draws the first state; the policy begins after it.
         """
         mdp, n_states = self.mdp, origin.n_states
         real = mdp.node_state < (n_states if n_real is None else n_real)
-        reached, layers = np.array([mdp.start]), []
-        for _ in range(mdp.model.horizon):
+        reached, layers, limits = np.array([mdp.start]), [], mdp.limits
+        if drawn:
+            reached = np.unique(self.entry_next[spread(self.entry_indptr, row_N[reached])]).astype(np.int64)
+            limits = replace(limits, **{side: tuple(x[1:] for x in getattr(limits, side)) for side in ("upper", "lower")})
+        for _ in range(origin.horizon):
             nodes = reached[real[reached] & (mdp.row_indptr[reached] < mdp.row_indptr[reached + 1])]
             rows = row_N[nodes]
             layers.append((mdp.node_state[nodes], mdp.node_spent_ND[nodes], mdp.row_action[rows]))
@@ -119,10 +130,11 @@ class SafeGraph:
         assert mdp.settled_low is not None
         assert mdp.settled_high is not None
         settled = [
-            (low[:n_states], high[:n_states]) for low, high in zip(mdp.settled_low, mdp.settled_high, strict=True)
+            (low[:n_states], high[:n_states])
+            for low, high in zip(mdp.settled_low[int(drawn) :], mdp.settled_high[int(drawn) :], strict=True)
         ]
         return AugmentedPolicy.from_nodes(
-            origin, mdp.lattice, mdp.limits, layers=layers, settled=settled, counting=self.problem.counting
+            origin, mdp.lattice, limits, layers=layers, settled=settled, counting=self.problem.counting
         )
 
 
