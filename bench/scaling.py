@@ -20,8 +20,9 @@ from bench.peers.workloads import random_model
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import resolve
 from solvent.solvers.grid.layout import BoxLayout
-from solvent.solvers.grid.parts import Exchange, Part
+from solvent.solvers.grid.parts import Part
 from solvent.solvers.grid.spilled import plan_parts
+from solvent.solvers.parts import Exchange
 from solvent.solvers.problem import Problem
 
 MOVES = {"north": (0, -1), "south": (0, 1), "west": (-1, 0), "east": (1, 0)}
