@@ -14,6 +14,7 @@ from solvent.model import instances
 from solvent.solvers.engines import actors, ray_grid
 from solvent.solvers.engines.ray_grid import sweep_on_ray
 from solvent.solvers.grid import sweep
+from solvent.solvers.transforms import gap
 from sweeps import Stop, assert_same, assert_same_solution, layout_of, line, random_model
 
 pytest.importorskip("ray")
@@ -42,19 +43,26 @@ def test_a_solution(engine, monkeypatch):
 
 def test_rounds_share_their_actors(engine, monkeypatch):
     monkeypatch.setattr(sweep, "DISTRIBUTED_FROM", 0)
-    monkeypatch.setattr("solvent.solvers.transforms.gap._FIRST_TRY", 1)
-    used, started = [], []
+    monkeypatch.setattr(gap, "_FIRST_TRY", 1)
+    monkeypatch.setattr(gap, "_FIRST_AMOUNTS", (4, 4))
+    used, started = [], set()
     monkeypatch.setattr(sweep, "sweep_on_ray", lambda *given: used.append(1) or sweep_on_ray(*given))
-    usual = actors.Actors._processors  # asked for whenever actors are started
-    monkeypatch.setattr(actors.Actors, "_processors", lambda self: started.append(1) or usual(self))
-    model = instances.random(8, 3, horizon=6, resources=2, cost_range=(0, 5), budget=15, real_costs=True, seed=3)
-    found = solvent.solve(model, gap=0.02, engine=engine)
+    usual = actors.Actors._start
+
+    def start(self):
+        usual(self)
+        started.update(handle._actor_id.hex() for handle in self._handles)
+
+    monkeypatch.setattr(actors.Actors, "_start", start)
+    given = {"horizon": 4, "resources": 2, "cost_range": (0, 3), "branching": 2, "seed": 3}
+    model = instances.random(3, 2, budget=8, real_costs=True, **given)
+    expected = solvent.solve(model, gap=0.05)
+    found = solvent.solve(model, gap=0.05, engine=engine)
     assert len(used) > 2
-    assert len(started) == 1
+    assert len(started) == 2
     assert engine.idle_actors is None
     assert engine.call(lambda: 3) == 3  # processors are free again
-    monkeypatch.undo()
-    assert_same_solution(found, solvent.solve(model, gap=0.02))
+    assert_same_solution(found, expected)
 
 
 @pytest.mark.parametrize("every", [0.0, 100.0])
