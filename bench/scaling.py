@@ -2,7 +2,8 @@
 
 python -m bench.scaling growth               time of a sweep against states, horizon, resources and amounts
 python -m bench.scaling spill                a problem of more than 10^9 nodes within 4 GB, and its verification
-python -m bench.scaling ray                  one worker against two, on the same machine
+python -m bench.scaling ray                  one worker against two, on the same machine: a sweep of boxes
+python -m bench.scaling layers               the same for layers of nodes
 python -m bench.scaling exchange             values that parts of a problem send to each other at a step
 """
 
@@ -20,8 +21,9 @@ from bench.peers.workloads import random_model
 from solvent.core.limits import ResourceMonitor
 from solvent.model.budget import resolve
 from solvent.solvers.grid.layout import BoxLayout
-from solvent.solvers.grid.parts import Exchange, Part
+from solvent.solvers.grid.parts import Part
 from solvent.solvers.grid.spilled import plan_parts
+from solvent.solvers.parts import Exchange
 from solvent.solvers.problem import Problem
 
 MOVES = {"north": (0, -1), "south": (0, 1), "west": (-1, 0), "east": (1, 0)}
@@ -125,11 +127,10 @@ def spill(n: int, horizon: int, budget: int, memory: str) -> None:
         raise SystemExit(1)
 
 
-def on_ray(n: int, horizon: int, budget: int) -> None:
+def on_ray(model: solvent.CMDP, method: str) -> None:
     """Solve the same problem on one worker and on two."""
     import ray
 
-    model = city(n, horizon, budget)
     times: dict[int, list[float]] = {1: [], 2: []}
     found = {}
     for _ in range(3):
@@ -137,17 +138,18 @@ def on_ray(n: int, horizon: int, budget: int) -> None:
             ray.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
             try:
                 began = time.perf_counter()
-                found[workers] = solvent.solve(model, method="grid", engine="ray")
+                found[workers] = solvent.solve(model, method=method, engine="ray")
                 times[workers].append(time.perf_counter() - began)
             finally:
                 ray.shutdown()
     one, two = (float(np.median(times[workers])) for workers in (1, 2))
     same = found[1].value == found[2].value and found[1].policy == found[2].policy
     began = time.perf_counter()
-    here = solvent.solve(model, method="grid")
+    here = solvent.solve(model, method=method)
     took = time.perf_counter() - began
     same = same and here.value == found[1].value and here.policy == found[1].policy
-    print(f"one worker {one:.1f} s, two {two:.1f} s: {one / two:.2f} times as fast; this process with its threads "
+    print(f"{here.stats.nodes:,} nodes, at most {max(here.stats.layer_sizes):,} at a step; "
+          f"one worker {one:.1f} s, two {two:.1f} s: {one / two:.2f} times as fast; this process with its threads "
           f"{took:.1f} s; same bits: {same}")  # fmt: skip
     if not same:
         raise SystemExit(1)
@@ -176,7 +178,7 @@ def exchange() -> None:
 def main() -> int:
     """Run a measurement."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["growth", "spill", "ray", "exchange"])
+    parser.add_argument("what", choices=["growth", "spill", "ray", "layers", "exchange"])
     parser.add_argument("--size", type=int, nargs=3, metavar=("N", "HORIZON", "BUDGET"), default=None)
     parser.add_argument("--memory", default="4GB")
     given = parser.parse_args()
@@ -185,7 +187,10 @@ def main() -> int:
     elif given.what == "spill":
         spill(*(given.size or (20, 30, 90)), given.memory)
     elif given.what == "ray":
-        on_ray(*(given.size or (16, 24, 40)))
+        on_ray(city(*(given.size or (16, 24, 40))), "grid")
+    elif given.what == "layers":
+        n, horizon, budget = given.size or (12, 22, 800)
+        on_ray(city(n, horizon, budget, 2, highest=60), "reduction")
     else:
         exchange()
     return 0

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
-
 import numpy as np
 import pytest
 
 import solvent
+from losses import at_waits, doomed_workers, kill, slow_workers
 from solvent.core.checkpoint import Checkpoint
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import SolventError
-from solvent.solvers.engines import ray_grid
+from solvent.model import instances
+from solvent.solvers.engines import actors, ray_grid
 from solvent.solvers.engines.ray_grid import sweep_on_ray
 from solvent.solvers.grid import sweep
+from solvent.solvers.transforms import gap
 from sweeps import Stop, assert_same, assert_same_solution, layout_of, line, random_model
 
-ray = pytest.importorskip("ray")
+pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
 
 
@@ -42,49 +41,46 @@ def test_a_solution(engine, monkeypatch):
     assert len(used) == 2
 
 
-def slow_steps(monkeypatch, seconds: float) -> None:
-    """Make each step of an actor slower, so that there is time to kill it."""
+def test_rounds_share_their_actors(engine, monkeypatch):
+    monkeypatch.setattr(sweep, "DISTRIBUTED_FROM", 0)
+    monkeypatch.setattr(gap, "_FIRST_TRY", 1)
+    monkeypatch.setattr(gap, "_FIRST_AMOUNTS", (4, 4))
+    used, started = [], set()
+    monkeypatch.setattr(sweep, "sweep_on_ray", lambda *given: used.append(1) or sweep_on_ray(*given))
+    usual = actors.Actors._start
 
-    class SlowActor(ray_grid.PartActor):
-        def step(self, h, *blocks):
-            time.sleep(seconds)
-            return super().step(h, *blocks)
+    def start(self):
+        usual(self)
+        started.update(handle._actor_id.hex() for handle in self._handles)
 
-        def process(self):
-            return os.getpid()
-
-    monkeypatch.setattr(ray_grid, "PartActor", SlowActor)
+    monkeypatch.setattr(actors.Actors, "_start", start)
+    given = {"horizon": 4, "resources": 2, "cost_range": (0, 3), "branching": 2, "seed": 3}
+    model = instances.random(3, 2, budget=8, real_costs=True, **given)
+    expected = solvent.solve(model, gap=0.05)
+    found = solvent.solve(model, gap=0.05, engine=engine)
+    assert len(used) > 2
+    assert len(started) == 2
+    assert engine.idle_actors is None
+    assert engine.call(lambda: 3) == 3  # processors are free again
+    assert_same_solution(found, expected)
 
 
 @pytest.mark.parametrize("every", [0.0, 100.0])
 def test_a_worker_is_killed(engine, monkeypatch, every):
     """With values that were saved at every step, and without any."""
-    monkeypatch.setattr(ray_grid, "_SAVE_EVERY", every)
-    slow_steps(monkeypatch, 0.01)
+    monkeypatch.setattr(actors, "_KEEP_EVERY", every)
+    slow_workers(monkeypatch, 0.01)
     layout = layout_of(line(), None)
     killed: list[int] = []
-    usual = ray_grid._RaySweep._await
-
-    def kill_one(self, references):
-        if len(killed) < 2 and self._record._start_H[8 - 4 * len(killed)] is not None:
-            victim = ray.get(self._actors[len(killed)].process.remote())
-            os.kill(victim, signal.SIGKILL)
-            killed.append(victim)
-        return usual(self, references)
-
-    monkeypatch.setattr(ray_grid._RaySweep, "_await", kill_one)
+    at_waits(monkeypatch, {10, 14}, lambda group: killed.append(kill(group, len(killed))))
     found = sweep_on_ray(layout, engine, ResourceMonitor())
     assert len(set(killed)) == 2
     assert_same(found, sweep.sweep(layout, ResourceMonitor()))
 
 
 def test_workers_that_are_lost_again_and_again_are_an_error(engine, monkeypatch):
-    class Doomed(ray_grid.PartActor):
-        def step(self, h, *blocks):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    monkeypatch.setattr(ray_grid, "PartActor", Doomed)
-    monkeypatch.setattr(ray_grid, "_MOST_LOSSES", 1)
+    doomed_workers(monkeypatch)
+    monkeypatch.setattr(actors, "_MOST_LOSSES", 1)
     with pytest.raises(SolventError, match="were lost 2 times"):
         sweep_on_ray(layout_of(line(4, 3), None), engine, ResourceMonitor())
 
@@ -93,9 +89,9 @@ def test_a_checkpoint_goes_on(engine, monkeypatch, tmp_path):
     layout = layout_of(line(), None)
     usual, swept = ray_grid._RaySweep._keep_values, []
 
-    def stop_after_some(self, h):
-        usual(self, h)
-        swept.append(h)
+    def stop_after_some(self):
+        usual(self)
+        swept.append(self._step)
         if len(swept) in (4, 9):
             raise Stop
 
@@ -112,7 +108,7 @@ def test_a_checkpoint_goes_on(engine, monkeypatch, tmp_path):
 
 
 def test_a_time_limit_ends_the_actors(engine, monkeypatch):
-    slow_steps(monkeypatch, 60.0)
+    slow_workers(monkeypatch, 60.0)
     with pytest.raises(LimitReached, match="time limit of 1 s"):
         sweep_on_ray(layout_of(line(4, 3), None), engine, ResourceMonitor(1))
 
@@ -120,19 +116,16 @@ def test_a_time_limit_ends_the_actors(engine, monkeypatch):
 def test_a_node_is_lost(cluster, engine, monkeypatch):
     other = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
-    monkeypatch.setattr(ray_grid, "_SAVE_EVERY", 0.05)
-    slow_steps(monkeypatch, 0.02)
+    monkeypatch.setattr(actors, "_KEEP_EVERY", 0.05)
+    slow_workers(monkeypatch, 0.02)
     layout = layout_of(line(), None)
     removed: list[int] = []
-    usual = ray_grid._RaySweep._await
 
-    def remove_node(self, references):
-        if not removed and self._record._start_H[10] is not None:
-            removed.append(len(self._actors))
-            cluster.remove_node(other, allow_graceful=False)
-        return usual(self, references)
+    def remove_node(group):
+        removed.append(len(group))
+        cluster.remove_node(other, allow_graceful=False)
 
-    monkeypatch.setattr(ray_grid._RaySweep, "_await", remove_node)
+    at_waits(monkeypatch, {10}, remove_node)
     found = sweep_on_ray(layout, engine, ResourceMonitor())
     assert removed == [3]
     assert_same(found, sweep.sweep(layout, ResourceMonitor()))

@@ -44,6 +44,10 @@ FUNCTIONS = {
             {"engine": "ray", "address": "here"},
             "address: expected 'auto', 'host:port' or 'ray://host:port', found 'here'",
         ),
+        (
+            {"engine": "ray", "address": "http://head:8265"},
+            "address: expected 'auto', 'host:port' or 'ray://host:port', found 'http://head:8265'",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(name: str, given: dict[str, Any], message: str) -> None:

@@ -14,9 +14,10 @@ from solvent.core import array_files
 from solvent.core.checkpoint import Checkpoint
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.solvers.grid import spilled, sweep
-from solvent.solvers.grid.parts import Exchange, Part, split_states
+from solvent.solvers.grid.parts import Part
 from solvent.solvers.grid.runs import KeptRuns, StoredRuns
 from solvent.solvers.grid.spilled import plan_parts, sweep_parts
+from solvent.solvers.parts import Exchange, split_states
 from sweeps import Stop, assert_same, assert_same_solution, layout_of, line, little_memory, random_model
 
 

@@ -12,9 +12,9 @@ import pytest
 
 import solvent
 from fuzz.generate import generate
-from interrupting import every_crash, small_pieces
+from interrupting import crash_after, every_crash, small_pieces
 from solvent.core.checkpoint import Checkpoint
-from solvent.core.limits import ResourceMonitor
+from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import LimitError, SolventError
 from solvent.model import instances
 from solvent.policy.discounted import DiscountedPolicy
@@ -24,6 +24,7 @@ from solvent.solvers.grid import choice, solver, sweep
 from solvent.solvers.grid.spilled import plan_parts
 from solvent.solvers.solution import Solution
 from solvent.solvers.surface import Surface
+from solvent.solvers.transforms import gap
 
 KINDS = ("general", "one_sided", "deterministic", "product", "rewards", "steps", "resources", "accounts", "midsize")
 
@@ -117,8 +118,10 @@ SOLVES: dict[str, tuple[Any, dict[str, Any], set[str]]] = {
     "labels": (lambda: certain(1, 9, resources=2), {"method": "labels"}, {"paths"}),
     "one path": (lambda: certain(2, 12), {"method": "labels"}, {"path"}),
     "auto": (lambda: rolls(9, resources=2), {}, {"grid"}),
-    "gap, one resource": (lambda: rolls(8, cost_range=(0, 3000), budget=16_000), {"gap": 1e-4}, {"arrays", "points"}),
-    "gap, two resources": (lambda: rolls(4, real_costs=True, resources=2), {"gap": 0.05}, {"grid"}),
+    "gap, one resource": (
+        lambda: rolls(8, cost_range=(0, 3000), budget=16_000), {"gap": 1e-4}, {"arrays", "points", "round"},
+    ),
+    "gap, two resources": (lambda: rolls(4, real_costs=True, resources=2), {"gap": 0.05}, {"grid", "round"}),
     "relaxed": (lambda: rolls(8, real_costs=True), {"approximation": "additive", "epsilon": 1}, {"points"}),
     "strict": (
         lambda: rolls(8, real_costs=True), {"approximation": "relative", "epsilon": 0.3, "strict": True}, {"points"},
@@ -130,15 +133,62 @@ SOLVES: dict[str, tuple[Any, dict[str, Any], set[str]]] = {
 def test_what_is_saved(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, options, sections = SOLVES[name]
     if name.startswith("gap"):  # otherwise such small problems are solved exactly first, or by rounded costs alone
-        monkeypatch.setattr("solvent.solvers.transforms.gap._FIRST_TRY", 1)
-        monkeypatch.setattr("solvent.solvers.transforms.gap._STALLED", 0.0)
-        monkeypatch.setattr("solvent.solvers.transforms.gap._FIRST_AMOUNTS", (4, 4))
+        monkeypatch.setattr(gap, "_FIRST_TRY", 1)
+        monkeypatch.setattr(gap, "_STALLED", 0.0)
+        monkeypatch.setattr(gap, "_FIRST_AMOUNTS", (4, 4))
     if name == "arrays":
         monkeypatch.setattr("solvent.solvers.frontier.bounds.DENSE_FROM", 0)
     with small_pieces():
         saved = every_crash(tmp_path, partial(solvent.solve, make(), **options), same_solution, most=10)
     assert sections <= set(saved), set(saved)
     assert len(saved) > 2
+
+
+@pytest.mark.parametrize("name", ["gap, one resource", "gap, two resources"])
+def test_finished_rounds_are_not_solved_again(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Except for the one that the best policy is from."""
+    make, options, _ = SOLVES[name]
+    monkeypatch.setattr(gap, "_FIRST_TRY", 1)
+    monkeypatch.setattr(gap, "_FIRST_AMOUNTS", (4, 4))
+    solves: list[int] = []
+    usual = gap.solve_problem
+    monkeypatch.setattr(gap, "solve_problem", lambda *given: solves.append(1) or usual(*given))
+    model, path = make(), tmp_path / "c"
+    expected = solvent.solve(model, **options)
+    assert len(solves) > 5
+    with crash_after(None) as saved:
+        same_solution(expected, solvent.solve(model, checkpoint=path, checkpoint_every=0, **options))
+    solves.clear()
+    same_solution(expected, solvent.solve(model, checkpoint=path, **options))
+    assert len(solves) == 2  # the first try, of the exact problem, and the best policy
+    # a run that ends in the middle, and one with another gap, whose rounds begin alike
+    with small_pieces(), crash_after(len(saved) // 2):
+        solvent.solve(model, checkpoint=tmp_path / "d", checkpoint_every=0, **options)
+    same_solution(expected, solvent.solve(model, checkpoint=tmp_path / "d", **options))
+    wide = {**options, "gap": 10 * options["gap"]}
+    same_solution(solvent.solve(model, **wide), solvent.solve(model, checkpoint=tmp_path / "d", **wide))
+
+
+def test_a_limit_before_the_best_policy_is_there_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, options, _ = SOLVES["gap, two resources"]
+    monkeypatch.setattr(gap, "_FIRST_TRY", 1)
+    monkeypatch.setattr(gap, "_FIRST_AMOUNTS", (4, 4))
+    model, path = make(), tmp_path / "c"
+    expected = solvent.solve(model, checkpoint=path, **options)
+    usual = gap.solve_problem
+
+    def stop(problem: Any, method: str, run: Any) -> Any:
+        if not problem.is_exact:
+            raise LimitReached("the time is up")
+        return usual(problem, method, run)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gap, "solve_problem", stop)
+        found = solvent.solve(model, checkpoint=path, **options)
+    assert found.status == "limit"
+    assert found.message == "limit: the time is up, before the best policy so far was computed again"
+    assert found.value_upper == expected.value_upper
+    same_solution(expected, solvent.solve(model, checkpoint=path, **options))
 
 
 def test_layers_that_are_given_up_for_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -346,6 +346,7 @@ class Section:
         state: Mapping[str, Any],
         arrays: Mapping[str, NDArray[Any]] | None = None,
         added: Mapping[str, NDArray[Any]] | None = None,
+        added_files: Mapping[str, list[ArrayFile]] | None = None,
         files: Mapping[str, list[ArrayFile]] | None = None,
         dropped: Iterable[str] = (),
     ) -> bool:
@@ -359,6 +360,8 @@ class Section:
             Replace those of the same names.
         added : mapping of arrays, optional
             Are added to those of the same names. If saving fails, they are not.
+        added_files : mapping of lists of ArrayFile, optional
+            Arrays that are in the folder already; are added after those of `added`.
         files : mapping of lists of ArrayFile, optional
             Arrays that are in the folder already; replace those of the same names.
         dropped : iterable of str
@@ -375,6 +378,8 @@ class Section:
             for name, array in (added or {}).items():
                 written.append(folder.write(array))
                 listed.setdefault(name, []).append(written[-1])
+            for name, more in (added_files or {}).items():
+                listed.setdefault(name, []).extend(more)
         except OSError as error:
             self._checkpoint.fail(error)
         else:

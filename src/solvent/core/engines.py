@@ -61,8 +61,8 @@ _SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # otherwise a warning, although no task asks for accelerators
 }
 
-#: An address: a word that Ray knows, a host and a port, or a protocol.
-_ADDRESS = re.compile(r"auto|local|\w+://.+|[^\s/]+:\d+")
+#: An address: a word that Ray knows, a host and a port, or Ray's protocol for clients.
+_ADDRESS = re.compile(r"auto|local|(ray://)?[^\s/]+:\d+")
 
 _logger = get_logger(__name__)
 
@@ -93,6 +93,10 @@ class LocalEngine:
         """Return the result of a function."""
         return function()
 
+    def keeping_actors(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context without effect; see `RayEngine.keeping_actors`."""
+        return contextlib.nullcontext()
+
 
 class RayEngine:
     """A Ray cluster to which this process is connected; see `open_engine`.
@@ -102,12 +106,15 @@ class RayEngine:
     ray : module
     workers : int
         Number of CPUs of the cluster. As many tasks run at the same time, each on one thread.
+    idle_actors : list or None
+        Actors that have nothing to do, within `keeping_actors`; None otherwise.
     """
 
     name = "ray"
 
     def __init__(self, ray: Any) -> None:
         self.ray = ray
+        self.idle_actors: list[Any] | None = None
         self._run = ray.remote(num_cpus=1, max_retries=_RETRIES)(_run)
 
     @property
@@ -181,6 +188,27 @@ class RayEngine:
         """Return the result of a function that runs on one worker; several threads may call at the same time."""
         ((_, result),) = self.map(_call, [function], check=check)
         return result
+
+    @contextlib.contextmanager
+    def keeping_actors(self) -> Iterator[None]:
+        """Context in which one computation leaves its actors to the next; no tasks may run, as actors occupy CPUs."""
+        if self.idle_actors is not None:
+            yield
+            return
+        self.idle_actors = []
+        try:
+            yield
+        finally:
+            self.end_idle_actors()
+            self.idle_actors = None
+
+    def end_idle_actors(self) -> None:
+        """End the actors that were kept."""
+        for actor in self.idle_actors or ():
+            with contextlib.suppress(Exception):  # the cluster is gone
+                self.ray.kill(actor)
+        if self.idle_actors is not None:
+            self.idle_actors.clear()
 
     def _result(self, task: Any) -> tuple[bool, Any]:
         """Return whether a task that has ended was successful, and its result or exception."""
@@ -394,9 +422,8 @@ def _make_folder() -> Path | None:
 
 def _check_reachable(address: str) -> None:
     """Raise an error if nothing answers at an address; Ray itself would try for minutes."""
-    protocol, found, place = address.rpartition("://")
-    host, colon, port = place.rpartition(":")
-    if not colon or not port.isdigit() or (found and protocol != "ray"):
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
         return
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()

@@ -51,6 +51,7 @@ def reduce_if_cheaper(problem: Problem, run: Run, layout: BoxLayout) -> Reductio
         return None
     steps = StepArrays(model, problem.lattice, bounds, monitor)
     passes, done = SavedPasses(steps, monitor), 0.0
+    passes.into_memory()
     layers = passes.layers
     evaluations = np.concatenate([[0], np.cumsum(_evaluations(steps))])
     for h in range(model.horizon):
@@ -70,7 +71,7 @@ def reduce_if_cheaper(problem: Problem, run: Run, layout: BoxLayout) -> Reductio
         if h + 1 == len(layers) < model.horizon:
             with monitor.postponed():
                 layers.append(next_layer(steps, h, layers[h], monitor))
-    return finish(steps, passes, monitor)
+    return finish(steps, passes, monitor, engine=run.engine)
 
 
 def _evaluations(steps: StepArrays) -> NDArray[np.int64]:

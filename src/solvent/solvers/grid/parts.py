@@ -1,12 +1,5 @@
 """Parts of a sweep: some states of a problem, with all that is needed to sweep their boxes.
 
-The values of a state at a step depend on those of its successors at the next step, and on nothing else. So states can
-be divided into parts that are swept independently of each other, step by step, on other machines or one after another,
-if each part is given the values of its successors:
-
-    own states       swept by this part
-    halo             further states that outcomes of own states lead to; swept by other parts
-
 The values of a state at a step are one *block* of numbers, the same in every part. No sum depends on how states are
 divided, so that values and best rows are the same, bit for bit, for any number of parts.
 """
@@ -15,76 +8,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from solvent.core.threads import run_by_states
-from solvent.model.cmdp import CMDP
-from solvent.solvers.arrays import ModelArrays, TickCosts, read_only
-from solvent.solvers.bounds.arrays import Bounds, LimitArrays
+from solvent.solvers.arrays import read_only
 from solvent.solvers.frontier.point_kernels import StepExtremes
 from solvent.solvers.grid import kernels
 from solvent.solvers.grid.arrays import Boxes, RowRuns, SweptStep
 from solvent.solvers.grid.layout import BoxLayout
+from solvent.solvers.parts import StatePart, part_of
 
 
 @dataclass(frozen=True)
-class Part:
-    """Some states of a problem.
-
-    All arrays are over the states of the part: its own, then its halo. Rows are those of its own states.
+class Part(StatePart):
+    """Some states of a problem, and their boxes.
 
     Attributes
     ----------
-    own : ndarray of int64
-        Its own states, increasing.
-    halo : ndarray of int64
-        The states of other parts that outcomes of its own states lead to, increasing.
-    arrays : ModelArrays
-    costs : TickCosts
-    limits : LimitArrays
-    bounds : Bounds
     boxes : Boxes
         Offsets are within the part, own states first.
     """
 
-    own: NDArray[np.int64]
-    halo: NDArray[np.int64]
-    arrays: ModelArrays
-    costs: TickCosts
-    limits: LimitArrays
-    bounds: Bounds
     boxes: Boxes
 
     @classmethod
     def of(cls, layout: BoxLayout, own: NDArray[np.int64]) -> Part:
         """Return the part with the given states of its own."""
-        given, found = layout.arrays, rows_of(layout, own)
-        halo = np.setdiff1d(found.after, own).astype(np.int64)
-        states = np.concatenate([own, halo])
-        place = np.empty(layout.model.n_states, np.int32)
-        place[states] = np.arange(len(states), dtype=np.int32)
-        counts_TS = np.zeros((len(found.row_counts_TS), len(states)), np.int64)
-        counts_TS[:, : len(own)] = found.row_counts_TS
-        outcomes = found.outcomes
-        arrays = ModelArrays(
-            given.table_of_step, read_only(_indptr(counts_TS.ravel())), read_only(given.row_reward[found.rows]),
-            read_only(_indptr(found.outcome_counts)), read_only(given.probability[outcomes]),
-            read_only(place[found.after]),
-            read_only(given.end_value[states]),
-        )  # fmt: skip
-        costs = layout.costs._replace(cost_OD=read_only(np.ascontiguousarray(layout.costs.cost_OD[outcomes])))
-        bounds = Bounds(*(np.ascontiguousarray(each[:, states]) for each in layout.bounds))
-        return cls(own, halo, arrays, costs, layout.limits, bounds, _boxes_of(layout.boxes, states))
-
-    @property
-    def n_states(self) -> int:
-        """Number of its states."""
-        return len(self.own) + len(self.halo)
+        part = part_of(layout, own)
+        return cls(**vars(part), boxes=_boxes_of(layout.boxes, np.concatenate([part.own, part.halo])))
 
     @cached_property
     def own_boxes(self) -> Boxes:
@@ -107,52 +61,8 @@ class Part:
     @property
     def fixed_bytes(self) -> int:
         """Memory for the part itself."""
-        fields = (self.arrays, self.costs[:3], self.bounds, self.boxes)
+        fields = ((self.rows,), self.arrays, self.costs[:3], self.bounds, self.boxes)
         return sum(int(array.nbytes) for each in fields for array in each)
-
-
-class OwnRows(NamedTuple):
-    """The rows of some states at all steps, and their outcomes.
-
-    Attributes
-    ----------
-    rows : ndarray of int64, shape (R,)
-    row_counts_TS : ndarray of int64, shape (T, S)
-        Number of rows of each state in each table.
-    outcomes : ndarray of int64, shape (O,)
-    outcome_counts : ndarray of int64, shape (R,)
-        Number of outcomes of each row.
-    after : ndarray of int32, shape (O,)
-        The next state of each outcome.
-    """
-
-    rows: NDArray[np.int64]
-    row_counts_TS: NDArray[np.int64]
-    outcomes: NDArray[np.int64]
-    outcome_counts: NDArray[np.int64]
-    after: NDArray[np.int32]
-
-
-def rows_of(layout: BoxLayout, states: NDArray[np.int64]) -> OwnRows:
-    """Return the rows of some states and their outcomes."""
-    model, arrays = layout.model, layout.arrays
-    n_tables = (len(model.row_indptr) - 1) // model.n_states
-    keys = (np.arange(n_tables)[:, None] * model.n_states + states).ravel()
-    rows, row_counts = _ranges(model.row_indptr, keys)
-    outcomes, outcome_counts = _ranges(model.outcome_indptr, rows)
-    shape = (n_tables, len(states))
-    return OwnRows(rows, row_counts.reshape(shape), outcomes, outcome_counts, arrays.next_state[outcomes])
-
-
-def _ranges(indptr: NDArray[np.int64], keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return all positions that an index pointer assigns to some keys, one key after another, and their numbers."""
-    first, counts = indptr[keys], indptr[keys + 1] - indptr[keys]
-    shift = first - (np.cumsum(counts) - counts)
-    return np.arange(int(counts.sum())) + np.repeat(shift, counts), counts
-
-
-def _indptr(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def _boxes_of(boxes: Boxes, states: NDArray[np.int64]) -> Boxes:
@@ -167,40 +77,6 @@ def _boxes_of(boxes: Boxes, states: NDArray[np.int64]) -> Boxes:
         low, width, arrival_low, arrival_width, boxes.pitch_H, offsets(boxes.offset), offsets(boxes.arrival_offset),
         offsets(boxes.cell),
     )  # fmt: skip
-
-
-def split_states(model: CMDP, weight_S: NDArray[np.float64], n_parts: int) -> list[NDArray[np.int64]]:
-    """Divide states into at most `n_parts` sets of about equal weight with few transitions between them.
-
-    By recursive bisection: states are put into an order in which successors are close to each other (reverse
-    Cuthill-McKee), which is cut in two.
-
-    Examples
-    --------
-    >>> from solvent.model import instances
-    >>> [len(part) for part in split_states(instances.fuel_grid(4), np.ones(16), 2)]
-    [8, 8]
-    """
-    owner = np.repeat(np.arange(len(model.row_indptr) - 1) % model.n_states, np.diff(model.row_indptr))
-    state_O = np.repeat(owner, np.diff(model.outcome_indptr))
-    shape = (model.n_states, model.n_states)
-    graph: Any = csr_matrix((np.ones(len(state_O), np.int8), (state_O, model.next_state)), shape)
-    graph = csr_matrix(graph + graph.T)
-    found: list[NDArray[np.int64]] = []
-    waiting = [(np.arange(model.n_states), min(n_parts, model.n_states))]
-    while waiting:
-        states, count = waiting.pop()
-        if count == 1:
-            found.append(np.sort(states))
-            continue
-        inner = graph[states][:, states] if len(states) < model.n_states else graph
-        ordered = states[reverse_cuthill_mckee(csr_matrix(inner), symmetric_mode=True)]
-        left = count // 2
-        total = np.cumsum(weight_S[ordered])
-        cut = int(np.searchsorted(total, total[-1] * left / count))
-        cut = min(max(cut + 1, left), len(states) - (count - left))  # each part has a state
-        waiting += [(ordered[cut:], count - left), (ordered[:cut], left)]
-    return found
 
 
 class PartBuffers(NamedTuple):
@@ -293,9 +169,7 @@ class PartSweep:
             ),
             np.diff(part.boxes.arrival_offset[h + 1]).astype(float),
         )
-        first = int(part.arrays.table_of_step[h]) * part.n_states
-        indptr = part.arrays.row_indptr[first : first + len(part.own) + 1]
-        outcomes_S = np.diff(part.arrays.outcome_indptr[indptr])
+        outcomes_S = np.diff(part.arrays.outcome_indptr[part.row_indptr_at(h)])
         run_by_states(
             lambda begin, end: kernels.sweep_states(
                 begin, end, h, part.arrays, part.costs, part.limits, part.bounds, part.boxes, self._arrival, swept, halt
@@ -308,36 +182,3 @@ class PartSweep:
         count = kernels.finish_step(h, part.own_boxes, swept, 0, runs, extremes)
         found = np.array([extremes.top_H[h], extremes.bottom_H[h], extremes.reward_H[h]])
         return RowRuns(runs.start[:count], runs.row[:count]), found
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """Blocks of values that parts need of each other.
-
-    Attributes
-    ----------
-    senders : list of list of int
-        For each part, the parts that its halo belongs to.
-    sent : dict of ndarray of int64 by (sender, receiver)
-        Positions, among the sender's own states, of those in the receiver's halo.
-    received : dict of ndarray of int64 by (sender, receiver)
-        Positions of the same states in the receiver's halo.
-    """
-
-    senders: list[list[int]]
-    sent: dict[tuple[int, int], NDArray[np.int64]]
-    received: dict[tuple[int, int], NDArray[np.int64]]
-
-    @classmethod
-    def between(cls, parts: list[Part], n_states: int) -> Exchange:
-        """Return what parts that together have all states need of each other."""
-        owner, place = np.empty(n_states, np.int64), np.empty(n_states, np.int64)
-        for p, part in enumerate(parts):
-            owner[part.own], place[part.own] = p, np.arange(len(part.own))
-        senders, sent, received = [], {}, {}
-        for q, part in enumerate(parts):
-            senders.append(np.unique(owner[part.halo]).tolist())
-            for p in senders[-1]:
-                at = np.flatnonzero(owner[part.halo] == p)
-                sent[p, q], received[p, q] = place[part.halo[at]], at
-        return cls(senders, sent, received)

@@ -17,9 +17,10 @@ from solvent.solvers.arrays import read_only
 from solvent.solvers.grid import kernels
 from solvent.solvers.grid.arrays import Boxes, RowRuns
 from solvent.solvers.grid.layout import BoxLayout
-from solvent.solvers.grid.parts import Exchange, Part
+from solvent.solvers.grid.parts import Part
 from solvent.solvers.grid.runs import StoredRuns, check_step_runs
 from solvent.solvers.grid.swept import Swept, last_rows
+from solvent.solvers.parts import Exchange
 
 
 class PartedRecord:

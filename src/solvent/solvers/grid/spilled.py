@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from solvent.core.array_files import ArrayFile
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.solvers.grid.layout import BoxLayout
-from solvent.solvers.grid.parts import PartBuffers, PartSweep, rows_of, split_states
+from solvent.solvers.grid.parts import PartBuffers, PartSweep
 from solvent.solvers.grid.record import PartedRecord
 from solvent.solvers.grid.swept import Swept
+from solvent.solvers.parts import rows_of, split_states
 
 #: Share of the memory that is left which one part may take.
 _SHARE = 0.8

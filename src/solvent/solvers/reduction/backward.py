@@ -14,15 +14,13 @@ from solvent.solvers.reduction.saved import SavedPasses
 from solvent.solvers.reduction.steps import StepArrays
 
 
-def backward(
-    steps: StepArrays, passes: SavedPasses, monitor: ResourceMonitor
-) -> tuple[list[float], list[NDArray[np.int32]], Extremes]:
-    """Return the value of each possible first state, the row of each node, and the extremes of values and rewards."""
+def backward(steps: StepArrays, passes: SavedPasses, monitor: ResourceMonitor) -> Extremes:
+    """Compute the rows of all nodes and the values of the first step; return the extremes of values and rewards."""
     m, horizon, grid = steps.model, steps.model.horizon, steps.grid
     monitor.reserve(8 * grid.size, "a grid of all amounts")
     on_grid = np.empty(grid.size)
     after, layers, rows = NextValues(steps.index(horizon), np.empty(0)), passes.layers, passes.rows
-    extremes = Extremes.none(m, lambda: _last_rows(steps, layers[-1]))
+    extremes = Extremes.none(m, lambda: last_rows(steps, layers[-1]))
     passes.restore(extremes)
     if 0 < passes.step < horizon:
         after = _next_values(steps, passes, on_grid)
@@ -58,7 +56,7 @@ def backward(
     passes.save(extremes)
     monitor.check_time()
     monitor.release(8 * grid.size)
-    return passes.value.tolist(), rows, extremes
+    return extremes
 
 
 def _next_values(steps: StepArrays, passes: SavedPasses, on_grid: NDArray[np.float64]) -> NextValues:
@@ -72,7 +70,7 @@ def _next_values(steps: StepArrays, passes: SavedPasses, on_grid: NDArray[np.flo
     return after
 
 
-def _last_rows(steps: StepArrays, layer: NodeLayer) -> NDArray[np.int64]:
+def last_rows(steps: StepArrays, layer: NodeLayer) -> NDArray[np.int64]:
     """Return the rows of states that have nodes at the last step, without those that no amount allows."""
     bounds = steps.at(steps.model.horizon - 1)
     owner = np.repeat(np.arange(steps.model.n_states), np.diff(bounds.row_indptr))

@@ -16,7 +16,7 @@ from solvent.solvers.arrays import ModelArrays, TickCosts, read_only
 from solvent.solvers.problem import TrueCosts
 from solvent.solvers.reduction import kernels
 from solvent.solvers.reduction.arrays import OutcomeCosts, ReachedNodes, SpentExtremes, TrueTicks
-from solvent.solvers.reduction.layers import Grid, NodeLayer
+from solvent.solvers.reduction.layers import Grid, NodeLayer, in_memory
 from solvent.solvers.reduction.reduce import Reduction
 
 
@@ -26,14 +26,17 @@ class Trace:
 
     Attributes
     ----------
+    reached : list of ndarray of int64
+        For each step, the positions of the nodes that the policy can reach.
     weight : list of ndarray of float64
-        For each step, the probability of reaching each node; 0 only if the node is never reached.
+        Their probabilities, above 0.
     peak_HD, trough_HD : ndarray of int64, shape (H, D)
         The most and the least that can have been spent after each step.
     followed : Followed
         Expected rewards of each step.
     """
 
+    reached: list[NDArray[np.int64]]
     weight: list[NDArray[np.float64]]
     peak_HD: NDArray[np.int64]
     trough_HD: NDArray[np.int64]
@@ -66,50 +69,54 @@ def trace(
     n_resources, horizon, layers = len(lattice.resources), model.horizon, reduction.layers
     n_starts = len(model.start_states)
     most, least = (np.tile(each.initial_D, (n_starts, 1)) for each in (truth.high_accounts, truth.low_accounts))
-    reached = ReachedNodes(model.start_probability.copy(), most, least)
-    weights = [reached.probability]
+    now = ReachedNodes(model.start_probability.copy(), most, least)
+    reached: list[NDArray[np.int64]] = []
+    weights: list[NDArray[np.float64]] = []
     peak_HD = np.full((horizon, n_resources), MINUS_INFINITY, np.int64)
     trough_HD = np.full((horizon, n_resources), PLUS_INFINITY, np.int64)
     ended_peak, ended_trough = np.full(n_resources, MINUS_INFINITY), np.full(n_resources, PLUS_INFINITY)
     grid, arrays = Grid.over(reduction.bounds, lattice, model.n_states), ModelArrays.of(model)
     costs = OutcomeCosts(TickCosts.of(lattice), true_ticks(truth))
     largest = max(map(len, layers))
-    # probabilities are kept; extremes of two layers and the lookup table of one are not
-    monitor.reserve(8 * sum(map(len, layers)), "the probabilities of nodes")
+    # probabilities and extremes of two layers, the lookup table of one, and copies of layers that are in files
     temporary = (4 * 8 * n_resources + 32) * largest + grid.table_bytes(largest)
+    if not all(layer.spent.flags.writeable for layer in layers):
+        temporary += (2 * 8 * n_resources + 4) * largest
     monitor.reserve(temporary, "the extremes of nodes")
+    layer = layers[0].in_memory()
     for h in range(horizon):
         last = h == horizon - 1
-        n_after = 0 if last else len(layers[h + 1])
-        bounds = reduction.bounds
-        after = grid.index(layers[h + 1], bounds, h + 1, monitor.halt) if n_after else grid.no_nodes(bounds, h + 1)
-        next_reached = ReachedNodes(
+        next_layer = NodeLayer(layer.indptr, layer.spent[:0]) if last else layers[h + 1].in_memory()
+        n_after, bounds = len(next_layer), reduction.bounds
+        after = grid.index(next_layer, bounds, h + 1, monitor.halt) if n_after else grid.no_nodes(bounds, h + 1)
+        then = ReachedNodes(
             np.zeros(n_after),
             np.full((n_after, n_resources), MINUS_INFINITY),
             np.full((n_after, n_resources), PLUS_INFINITY),
         )
         extremes = SpentExtremes(peak_HD[h], trough_HD[h], ended_peak, ended_trough)
         kernels.follow(
-            layers[h].spent, reduction.rows[h], reached, arrays, costs, after, next_reached, extremes,
-            monitor.halt,
-        )  # fmt: skip
+            layer.spent, in_memory(reduction.rows[h]), now, arrays, costs, after, then, extremes, monitor.halt
+        )
         del after  # its memory is used for the next lookup table
         monitor.check_time()
         np.maximum(peak_HD[h], ended_peak, out=peak_HD[h])
         np.minimum(trough_HD[h], ended_trough, out=trough_HD[h])
-        weights.append(next_reached.probability)
-        reached = next_reached
+        at = np.flatnonzero(now.probability)
+        monitor.reserve(16 * len(at), "the nodes that the policy reaches")
+        reached.append(at)
+        weights.append(now.probability[at])
+        layer, now = next_layer, then
     monitor.release(temporary)
-    weights = weights[:horizon]
-    earned = Followed.begun(model)
+    earned, rows = Followed.begun(model), [row[at] for row, at in zip(reduction.rows, reached, strict=True)]
     if model.end_reward is not None:
-        _add_end_rewards(model, layers, reduction.rows, weights, earned)
-    for h, (weight, row) in enumerate(zip(weights, reduction.rows, strict=True)):
+        states = [layer.state_of(at) for layer, at in zip(layers, reached, strict=True)]
+        _add_end_rewards(model, states, rows, weights, earned)
+    for h, (weight, row) in enumerate(zip(weights, rows, strict=True)):
         acting = row >= 0
         rewards = weight[acting] * model.row_reward[row[acting]]
         earned.reward[h], earned.size[h] = rewards.sum(), np.abs(rewards).sum()
-    earned = earned.along(model, lambda: (row[weight > 0] for weight, row in zip(weights, reduction.rows, strict=True)))
-    return Trace(weights, peak_HD, trough_HD, earned)
+    return Trace(reached, weights, peak_HD, trough_HD, earned.along(model, lambda: rows))
 
 
 def true_ticks(truth: TrueCosts) -> TrueTicks:
@@ -121,18 +128,21 @@ def true_ticks(truth: TrueCosts) -> TrueTicks:
 
 def _add_end_rewards(
     model: CMDP,
-    layers: list[NodeLayer],
+    states: list[NDArray[np.int32]],
     rows: list[NDArray[np.int32]],
     weights: list[NDArray[np.float64]],
     earned: Followed,
 ) -> None:
-    """Add the expected end rewards, in terminal states and after the last step, to the last entry of `earned`."""
+    """Add the expected end rewards, in terminal states and after the last step, to the last entry of `earned`.
+
+    The lists are those of the nodes that are reached at each step.
+    """
     assert model.end_reward is not None
-    parts: list[NDArray[np.float64]] = []
-    for layer, row, weight in zip(layers, rows, weights, strict=True):
-        ended = (row < 0) & (weight > 0)
-        parts.append(weight[ended] * model.end_reward[layer.state[ended]])
-    acting = np.flatnonzero((rows[-1] >= 0) & (weights[-1] > 0))
+    parts = [
+        weight[row < 0] * model.end_reward[state[row < 0]]
+        for state, row, weight in zip(states, rows, weights, strict=True)
+    ]
+    acting = rows[-1] >= 0
     taken = rows[-1][acting]
     counts = np.diff(model.outcome_indptr)[taken]
     first = np.cumsum(counts) - counts

@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+import math
+from typing import Protocol
+
 import numpy as np
+from numpy.typing import NDArray
 
 from solvent.core.limits import ResourceMonitor
+from solvent.solvers.arrays import ModelArrays, TickCosts
 from solvent.solvers.reduction import kernels
-from solvent.solvers.reduction.arrays import LayerNodes
-from solvent.solvers.reduction.layers import NodeLayer, grown, power_of_two
+from solvent.solvers.reduction.arrays import LayerBounds, LayerNodes, NodeIndex
+from solvent.solvers.reduction.layers import SORTING, Grid, NodeLayer, grown, power_of_two
 from solvent.solvers.reduction.saved import SavedPasses
 from solvent.solvers.reduction.steps import StepArrays
 
 
-def forward(steps: StepArrays, monitor: ResourceMonitor, passes: SavedPasses | None = None) -> list[NodeLayer]:
-    """Return the layers of safe nodes at each of the H steps; `passes` are added to, if given."""
+class HashedSteps(Protocol):
+    """Arrays of all states of a problem, or of some, for nodes that are looked up by hash; see `StepArrays`."""
+
+    arrays: ModelArrays
+    costs: TickCosts
+    grid: Grid
+    bytes_per_node: int
+
+    def at(self, h: int) -> LayerBounds:
+        """Return the rows of a step and the amounts for which each is safe."""
+
+    def index(self, h: int) -> NodeIndex:
+        """Return step h without nodes."""
+
+
+def forward(
+    steps: StepArrays, monitor: ResourceMonitor, passes: SavedPasses | None = None, most_work: float = math.inf
+) -> list[NodeLayer]:
+    """Return the layers of safe nodes at each of the H steps; `passes` are added to, if given.
+
+    The last layers are missing if those before have `most_work` outcomes or more.
+    """
     layers = [steps.first_layer()] if passes is None else passes.layers
     for h in range(len(layers) - 1, steps.model.horizon - 1):
+        if most_work < math.inf and steps.work(layers) >= most_work:
+            break
         if passes is not None and monitor.should_save():
             passes.save()
         monitor.check_time()
@@ -49,7 +76,23 @@ def _next_on_grid(steps: StepArrays, h: int, layer: NodeLayer, monitor: Resource
 
 
 def _next_by_hash(steps: StepArrays, h: int, layer: NodeLayer, monitor: ResourceMonitor) -> NodeLayer:
-    bounds, pieces = steps.at(h), monitor.pieces(len(layer), always=True)
+    used = monitor.used
+    state, spent = expand_by_hash(steps, h, layer, monitor)
+    # the order, temporary memory for sorting, and the nodes in that order
+    monitor.reserve((SORTING + steps.bytes_per_node) * len(state), f"the nodes of step {h + 1}")
+    after = NodeLayer.of(state, spent, steps.model.n_states, monitor)
+    monitor.release(monitor.used - used - steps.bytes_per_node * len(state))
+    return after
+
+
+def expand_by_hash(
+    steps: HashedSteps, h: int, layer: NodeLayer, monitor: ResourceMonitor
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return states and amounts, each node once, of the nodes that safe rows of the layer of step h lead to.
+
+    Memory for them stays reserved.
+    """
+    bounds, pieces, n_states = steps.at(h), monitor.pieces(len(layer), always=True), len(layer.indptr) - 1
     room, count, begin, taken = max(64, 2 * len(layer)), 0, 0, 0
     found = steps.index(h + 1)
     while True:
@@ -67,21 +110,11 @@ def _next_by_hash(steps: StepArrays, h: int, layer: NodeLayer, monitor: Resource
             nodes = layer.part(*pieces[0])
             count, begin = kernels.expand(begin, nodes, steps.arrays, steps.costs, bounds, count, found, monitor.halt)
             monitor.check_time()
-            if begin < steps.model.n_states:
+            if begin < n_states:
                 break
             pieces, begin = pieces[1:], 0
         if not pieces:
             break
         room *= 2
-    state, spent = found.state, found.spent_ND
-    del found  # and with it the table
-    monitor.release(4 * power_of_two(2 * room))
-    taken -= 4 * power_of_two(2 * room)
-    # the order, temporary memory for sorting, and the nodes in that order
-    monitor.reserve((16 + steps.bytes_per_node) * count, f"the nodes of step {h + 1}")
-    order = np.argsort(state[:count], kind="stable")
-    indptr = np.zeros_like(layer.indptr)
-    np.cumsum(np.bincount(state[:count], minlength=len(indptr) - 1), out=indptr[1:])
-    layer_after = NodeLayer(indptr, spent[order])
-    monitor.release(taken + 16 * count)
-    return layer_after
+    monitor.release(4 * power_of_two(2 * room) + 8 * len(layer))  # the table
+    return found.state[:count], found.spent_ND[:count]

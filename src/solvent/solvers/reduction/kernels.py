@@ -330,6 +330,46 @@ def expand(begin_state, nodes, model, costs, bounds, count, out_nodes, halt):
 
 
 @jit
+def sort_amounts(indptr, spent_ND, out_order, halt):
+    """Sort the nodes of each state by their amounts, first by those of the last resource, settled ones first.
+
+    This is the order of `collect`.
+
+    Parameters
+    ----------
+    indptr : ndarray of int64, shape (S + 1,)
+    spent_ND : ndarray of int64, shape (N, D)
+    out_order : ndarray of int64, shape (N,)
+        Positions of the nodes, grouped by state.
+    halt : ndarray of bool
+    """
+    count = out_order.shape[0]
+    first = np.zeros(count, np.bool_)  # of those that are equal so far
+    for s in range(indptr.shape[0] - 1):
+        if indptr[s] < indptr[s + 1]:
+            first[indptr[s]] = True
+    for d in range(spent_ND.shape[1] - 1, -1, -1):
+        begin = 0
+        while begin < count:
+            if halt[0]:
+                return
+            end = begin + 1
+            while end < count and not first[end]:
+                end += 1
+            if end - begin > 1:
+                before = out_order[begin:end].copy()
+                ticks = np.empty(end - begin, np.int64)
+                for k in range(end - begin):
+                    ticks[k] = spent_ND[before[k], d]
+                rank = np.argsort(ticks)
+                for k in range(end - begin):
+                    out_order[begin + k] = before[rank[k]]
+                    if k > 0 and ticks[rank[k]] != ticks[rank[k - 1]]:
+                        first[begin + k] = True
+            begin = end
+
+
+@jit
 def put_values(nodes, value, grid, out_value):
     """Write the values of a layer's nodes to their keys on the grid."""
     for s in range(nodes.indptr.shape[0] - 1):

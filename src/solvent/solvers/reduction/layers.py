@@ -9,31 +9,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
+from solvent.core.limits import ResourceMonitor
 from solvent.model.lattice import Lattice
 from solvent.policy.locate import COLLAPSED
-from solvent.policy.search import pack
+from solvent.policy.search import changes, pack
+from solvent.solvers.arrays import Scalar
 from solvent.solvers.bounds.arrays import Bounds
 from solvent.solvers.reduction import kernels
 from solvent.solvers.reduction.arrays import LayerNodes, NodeIndex
 
 #: Largest number of keys of a grid; a larger grid would not stay in the caches.
 _GRID_KEYS = 8_000_000
+#: Temporary memory for sorting nodes, in bytes per node.
+SORTING = 33
 
 
 @dataclass(frozen=True)
 class NodeLayer:
-    """The nodes of a step, grouped by state.
+    """The nodes of a step, sorted by state and then by amounts, those of the last resource first.
+
+    The order does not depend on how nodes were found, and with it no sum over nodes.
 
     Attributes
     ----------
     indptr : ndarray of int64, shape (S + 1,)
         Position of the first node of each state.
     spent : ndarray of int64, shape (N, D)
-        Ticks, or `COLLAPSED` where a resource is settled.
+        Ticks, or `COLLAPSED`, which is less than all ticks, where a resource is settled.
     """
 
     indptr: NDArray[np.int64]
     spent: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, state: NDArray[np.int32], spent: NDArray[np.int64], n_states: int, monitor: ResourceMonitor
+    ) -> NodeLayer:
+        """Return the layer with the given nodes, all different.
+
+        Raises
+        ------
+        LimitReached
+            If time runs out.
+        """
+        indptr = np.zeros(n_states + 1, np.int64)
+        np.cumsum(np.bincount(state, minlength=n_states), out=indptr[1:])
+        order = np.argsort(state, kind="stable")
+        kernels.sort_amounts(indptr, spent, order, monitor.halt)
+        monitor.check_time()
+        return cls(indptr, spent[order])
 
     def __len__(self) -> int:
         return len(self.spent)
@@ -52,6 +76,19 @@ class NodeLayer:
     def state(self) -> NDArray[np.int32]:
         """The state of each node, shape (N,)."""
         return np.arange(len(self.indptr) - 1, dtype=np.int32).repeat(self.indptr[1:] - self.indptr[:-1])
+
+    def state_of(self, nodes: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the states of nodes, given their positions."""
+        return (np.searchsorted(self.indptr, nodes, side="right") - 1).astype(np.int32)
+
+    def distinct(self) -> NodeLayer:
+        """Return the layer without repeated nodes."""
+        new = changes(self.state, *self.spent.T)
+        return NodeLayer(np.concatenate([[0], np.cumsum(new)])[self.indptr], self.spent[new])
+
+    def in_memory(self) -> NodeLayer:
+        """Return the layer with arrays that kernels take: copies of those that are mapped from files."""
+        return NodeLayer(self.indptr, in_memory(self.spent))
 
     def part(self, begin: int, end: int) -> LayerNodes:
         """Return the nodes from position `begin` to `end`, for kernels."""
@@ -138,3 +175,8 @@ def grown(array: NDArray[Any], length: int) -> NDArray[Any]:
     larger = np.empty((length, *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
     return larger
+
+
+def in_memory(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    """Return an array, or a copy if it is read-only, because it is mapped from a file."""
+    return array if array.flags.writeable else np.array(array)

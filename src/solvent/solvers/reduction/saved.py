@@ -1,4 +1,4 @@
-"""The layers of a reduction, and their values from the last step on, in a checkpoint."""
+"""The layers of a reduction, and their values from the last step on: in memory, in files, and in a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.array_files import ArrayFile, ArrayFolder, temporary_folder
 from solvent.core.checkpoint import Section
 from solvent.core.limits import ResourceMonitor
 from solvent.policy.locate import COLLAPSED
 from solvent.solvers.accuracy import Extremes
 from solvent.solvers.reduction.kernels import DEAD_END, TERMINAL
-from solvent.solvers.reduction.layers import NodeLayer
+from solvent.solvers.reduction.layers import NodeLayer, in_memory
 from solvent.solvers.reduction.steps import StepArrays
 
 
 class SavedPasses:
     """What both passes of a reduction have computed so far; without a checkpoint, nothing is saved.
 
+    Layers and rows that were loaded or stored here are mapped from files, until `into_memory` is called.
+
     Attributes
     ----------
     layers : list of NodeLayer
         Those of the first steps.
     rows : list of ndarray of int32
-        The row of each node of the steps from `step` on; empty for others.
+        The row of each node of the steps from `step` on; not defined for others.
     step : int
         The step whose values were computed last; the horizon if none were.
     value : ndarray of float64
@@ -37,7 +40,9 @@ class SavedPasses:
         self.rows: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * model.horizon
         self.step, self.value = model.horizon, np.empty(0)
         self._section: Section | None = None
-        self._saved_layers, self._saved_step = 1, model.horizon
+        self._folder: ArrayFolder | None = None
+        self._spent_files: dict[int, ArrayFile] = {}
+        self._row_files: dict[int, ArrayFile] = {}
         if monitor.checkpoint is not None:
             content = (*steps.arrays, *steps.costs, *steps.limits, *steps.bounds, steps.lattice.initial_D)
             self._section = monitor.section("layers", *content, model.start_states)
@@ -57,21 +62,76 @@ class SavedPasses:
         """Save the layers and, from the backward pass, the rows and values; only what is new is written."""
         if self._section is None:
             return
-        new, after = self.layers[self._saved_layers :], range(self._saved_step - 1, self.step - 1, -1)
+        state = self._section.state
+        new = range(state.get("layers", 1), len(self.layers))
+        after = range(state.get("step", self._steps.model.horizon) - 1, self.step - 1, -1)
         arrays: dict[str, NDArray[Any]] = {}
         added: dict[str, NDArray[Any]] = {}
+        # those in memory were computed before those in files
+        spent = [self.layers[h].spent for h in new if h not in self._spent_files]
+        row = [self.rows[h] for h in after if h not in self._row_files]
         if new:
-            added["indptr"] = np.stack([layer.indptr for layer in new])
-            added["spent"] = np.concatenate([layer.spent for layer in new])
-        if len(after):
+            added["indptr"] = np.stack([self.layers[h].indptr for h in new])
+        if spent:
+            added["spent"] = np.concatenate(spent)
+        if row:
+            added["row"] = np.concatenate(row)
+        if after:
             assert extremes is not None
-            added["row"] = np.concatenate([self.rows[h] for h in after])
             arrays = {"value": self.value, "extremes": extremes.saved}
-        if self._section.save({"layers": len(self.layers), "step": self.step}, arrays, added):
-            self._saved_layers, self._saved_step = len(self.layers), self.step
+        files = {
+            "spent": [self._spent_files[h] for h in new if h in self._spent_files],
+            "row": [self._row_files[h] for h in after if h in self._row_files],
+        }
+        self._section.save({"layers": len(self.layers), "step": self.step}, arrays, added, added_files=files)
+
+    @property
+    def folder(self) -> ArrayFolder:
+        """The folder of the checkpoint or, without one, a temporary folder."""
+        if self._folder is None:
+            checkpoint = self._monitor.checkpoint
+            self._folder = temporary_folder() if checkpoint is None else checkpoint.folder
+        return self._folder
+
+    def store_layer(self, layer: NodeLayer) -> None:
+        """Add a layer, whose nodes are written to a file."""
+        file = self.folder.write(layer.spent)
+        self._spent_files[len(self.layers)] = file
+        self.layers.append(NodeLayer(layer.indptr, self.folder.read(file)))
+
+    def store_rows(self, h: int, row: NDArray[np.int32]) -> None:
+        """Write the rows of a step to a file; `step` and `value` are to be set later."""
+        file = self.folder.write(row)
+        self._row_files[h], self.rows[h] = file, self.folder.read(file)
+
+    def forget_rows(self) -> None:
+        """Remove the rows of steps before `step` that were stored."""
+        for h in [h for h in self._row_files if h < self.step]:
+            file, self.rows[h] = self._row_files.pop(h), np.empty(0, np.int32)
+            if self._monitor.checkpoint is None:
+                self.folder.remove(file.number)
+            else:
+                self._monitor.checkpoint.discard(file)
+
+    def into_memory(self) -> None:
+        """Copy layers and rows that are mapped from files into memory.
+
+        Raises
+        ------
+        LimitReached
+            If there is too little of it.
+        """
+        for h, layer in enumerate(self.layers):
+            if not layer.spent.flags.writeable:
+                self._monitor.reserve(self._steps.bytes_per_node * len(layer), "the nodes of all steps")
+                self.layers[h] = layer.in_memory()
+        for h in range(self.step, len(self.rows)):
+            if not self.rows[h].flags.writeable:
+                self._monitor.reserve(4 * len(self.rows[h]), f"the values of step {h}")
+                self.rows[h] = in_memory(self.rows[h])
 
     def _load(self) -> None:
-        section, model, monitor = self._section, self._steps.model, self._monitor
+        section, model = self._section, self._steps.model
         assert section is not None
         if not section.state or self.abandoned:
             return
@@ -89,11 +149,10 @@ class SavedPasses:
             raise section.damaged("spent", f"{sum(sizes)} nodes", f"{sum(map(len, pieces))}")
         parts = _cut(pieces, sizes)
         for indptr, spent in zip(indptrs, parts, strict=True):
-            monitor.reserve(self._steps.bytes_per_node * len(spent), "the nodes of all steps")
             self._check_amounts(spent)
             self.layers.append(NodeLayer(indptr.copy(), spent))
         self._load_values(step)
-        self._saved_layers, self._saved_step, self.step = count, step, step
+        self.step = step
 
     def _check_amounts(self, spent_ND: NDArray[np.int64]) -> None:
         """Refuse amounts outside the grid through which nodes are looked up, if there is one."""
@@ -118,7 +177,6 @@ class SavedPasses:
         if sum(map(len, pieces)) != sum(sizes):
             raise section.damaged("row", f"the rows of {sum(sizes)} nodes", f"{sum(map(len, pieces))}")
         for h, row in zip(after, _cut(pieces, sizes), strict=True):
-            self._monitor.reserve(4 * len(row), f"the values of step {h}")
             indptr, state = model.row_indptr_at(h), self.layers[h].state
             own = (row >= indptr[state]) & (row < indptr[state + 1])
             if not (own | (row == TERMINAL) | (row == DEAD_END)).all():
@@ -135,7 +193,7 @@ class SavedPasses:
 
 
 def _cut(pieces: list[NDArray[Any]], sizes: list[int]) -> list[NDArray[Any]]:
-    """Return copies of consecutive parts of some arrays, which have the given sizes in total."""
+    """Return consecutive parts of some arrays, which have the given sizes in total: views, unless arrays end in one."""
     parts, at, piece = [], 0, 0
     for size in sizes:
         taken, left = [], size
@@ -146,5 +204,5 @@ def _cut(pieces: list[NDArray[Any]], sizes: list[int]) -> list[NDArray[Any]]:
                 continue
             taken.append(found)
             at, left = at + len(found), left - len(found)
-        parts.append(np.concatenate(taken) if taken else np.empty_like(pieces[0][:0]))
+        parts.append(taken[0] if len(taken) == 1 else np.concatenate(taken or [pieces[0][:0]]))
     return parts

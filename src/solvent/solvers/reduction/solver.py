@@ -33,7 +33,7 @@ class ReductionSolver:
         """Expand layers of safe nodes, compute values backward and follow the policy."""
         found = reduce(
             problem.model, problem.lattice, run.monitor, prune=run.options.prune, truncation=problem.truncation,
-            within=run.options.within,
+            within=run.options.within, engine=run.engine,
         )  # fmt: skip
         return self.conclude(problem, run, found)
 
@@ -60,9 +60,10 @@ class ReductionSolver:
 
         def make_policy() -> AugmentedPolicy:
             kept = []
-            for layer, row, weight in zip(found.layers, found.rows, traced.weight, strict=True):
-                keep = (weight > 0) & (row >= 0)
-                kept.append((layer.state[keep], layer.spent[keep], model.row_action[row[keep]]))
+            for layer, rows, reached in zip(found.layers, found.rows, traced.reached, strict=True):
+                row = rows[reached]
+                at = reached[row >= 0]
+                kept.append((layer.state_of(at), layer.spent[at], model.row_action[row[row >= 0]]))
             settled = [(found.bounds.settled_low[h], found.bounds.settled_high[h]) for h in range(model.horizon)]
             return AugmentedPolicy.from_nodes(
                 problem.origin, lattice, problem.limits, layers=kept,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,15 +81,7 @@ class StepArrays:
         """Return the rows of a step and the amounts for which each is safe."""
         if h in self._kept:
             return self._kept[h]
-        row_indptr = read_only(self.model.row_indptr_at(h))
-        shape = (int(row_indptr[-1] - row_indptr[0]), len(self.lattice.resources))
-        row_low, row_high = np.empty(shape, np.int64), np.empty(shape, np.int64)
-        safe_low, safe_high = self.bounds.safe_low, self.bounds.safe_high
-        fill_row_bounds(
-            row_indptr, self.arrays, self.costs, self.limits.upper_HD[h], self.limits.lower_HD[h], safe_low[h + 1],
-            safe_high[h + 1], row_low, row_high,
-        )  # fmt: skip
-        found = LayerBounds(row_indptr, row_low, row_high, safe_low[h], safe_high[h])
+        found = layer_bounds(self, h, self.model.row_indptr_at(h))
         if self._keeps:
             self._kept[h] = found
         return found
@@ -101,6 +93,15 @@ class StepArrays:
             return
         outcomes_S = np.diff(self.model.outcome_indptr[self.model.row_indptr_at(h)])
         run_by_states(lambda begin, end: kernel(begin, end, nodes, *others), np.diff(nodes.indptr) * (1.0 + outcomes_S))
+
+    def work_of_states(self, h: int, layer: NodeLayer) -> NDArray[np.float64]:
+        """Return the number of outcomes of the nodes of each state in the layer of step h."""
+        outcomes_S = np.diff(self.model.outcome_indptr[self.model.row_indptr_at(h)])
+        return np.diff(layer.indptr).astype(np.float64) * outcomes_S
+
+    def work(self, layers: list[NodeLayer]) -> float:
+        """Return the number of outcomes of all nodes of the first layers."""
+        return float(sum(self.work_of_states(h, layer).sum() for h, layer in enumerate(layers)))
 
     def first_layer(self) -> NodeLayer:
         """Return the layer of step 0: one node for each possible first state, in the order of `start_states`."""
@@ -115,3 +116,35 @@ class StepArrays:
         if layer is None:
             return self.grid.no_nodes(self.bounds, h)
         return self.grid.index(layer, self.bounds, h, self.monitor.halt)
+
+
+class StepSource(Protocol):
+    """What bounds of rows are computed from: the arrays of a problem, or of a part of its states."""
+
+    @property
+    def arrays(self) -> ModelArrays:
+        """Rows and outcomes."""
+
+    @property
+    def costs(self) -> TickCosts:
+        """Costs of all outcomes."""
+
+    @property
+    def limits(self) -> LimitArrays:
+        """Limits after each step."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """Bounds on the amounts at each step and state."""
+
+
+def layer_bounds(source: StepSource, h: int, row_indptr: NDArray[np.int64]) -> LayerBounds:
+    """Return the rows of a step, which `row_indptr` assigns to states, and the amounts for which each is safe."""
+    row_indptr, limits, bounds = read_only(row_indptr), source.limits, source.bounds
+    shape = (int(row_indptr[-1] - row_indptr[0]), source.costs.cost_OD.shape[1])
+    row_low, row_high = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    fill_row_bounds(
+        row_indptr, source.arrays, source.costs, limits.upper_HD[h], limits.lower_HD[h], bounds.safe_low[h + 1],
+        bounds.safe_high[h + 1], row_low, row_high,
+    )  # fmt: skip
+    return LayerBounds(row_indptr, row_low, row_high, bounds.safe_low[h], bounds.safe_high[h])

@@ -18,11 +18,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.checkpoint import Section
 from solvent.core.engines import LOCAL, Engine
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.exact import exact as exact_number
@@ -30,6 +32,7 @@ from solvent.core.interrupt import settle
 from solvent.core.limits import REACHED, LimitReached, ResourceMonitor, reason_of
 from solvent.errors import LatticeOverflowError, ModelError, quote
 from solvent.solvers.base import Answer, Run, SolverOptions
+from solvent.solvers.bounds.bounds import Interval
 from solvent.solvers.choice import solve_problem
 from solvent.solvers.diagnosis import relaxed_value
 from solvent.solvers.frontier.bounds import FrontierBounds
@@ -56,6 +59,10 @@ _STALLED = 0.7
 _MOST_AMOUNTS = 2**18
 #: Number of ticks beyond which floats are not exact.
 _FAR = 2.0**50
+#: Numbers that are saved of a solve.
+_NUMBERS = ("lower", "upper", "noise_below", "noise_above")
+#: What is saved of whether there are bounds on the amounts of nodes: their position here.
+_HAS_BOX = (None, False, True)
 #: Why rounds end before the gap is closed, if no limit was reached.
 _NO_FINER = "no finer rounding of the costs fits 64 bits"
 #: Share of the allowed error to aim at, so that the next round is likely to be the last.
@@ -71,6 +78,91 @@ def read_gap(gap: Any) -> float:
     if number < 0:
         raise ModelError("gap", "a relative gap of at least 0, such as 0.01", quote(gap))
     return number
+
+
+@dataclass
+class _Found:
+    """What a round keeps of a solve. All of it is in the checkpoint, so that no finished round is solved again.
+
+    Attributes
+    ----------
+    lower, upper, noise_below, noise_above : float
+        As of `Answer`.
+    nodes : int
+        Number of nodes or points.
+    feasible : bool
+    never_over : bool
+        Whether the policy keeps the true limits.
+    box : pair of ndarrays of int64, shape (H, S, D), or None
+        Bounds on the amounts of nodes that are not dead ends, if the method has any.
+    has_box : bool or None
+        Whether it has; None if that was not asked.
+    answer : Answer or None
+        None if it is known from the checkpoint only, or if there is none.
+    again : callable or None
+        Computes it again.
+    section : Section or None
+        Where it is saved.
+    """
+
+    lower: float
+    upper: float
+    noise_below: float
+    noise_above: float
+    nodes: int
+    feasible: bool
+    never_over: bool
+    box: Interval | None = None
+    has_box: bool | None = None
+    answer: Answer | None = None
+    again: Callable[[], _Found] | None = None
+    section: Section | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, answer: Answer) -> _Found:
+        """Return what a round keeps of an answer."""
+        never_over = answer.feasible and not any(true_extremes(problem, answer)[1].values())
+        return cls(
+            answer.lower, answer.upper, answer.noise_below, answer.noise_above, answer.stats.nodes, answer.feasible,
+            never_over, answer=answer,
+        )  # fmt: skip
+
+    @classmethod
+    def load(cls, section: Section, shape: tuple[int, int, int]) -> _Found:
+        """Return what was saved; boxes have the given shape."""
+        lower, upper, below, above = (section.number(name) for name in _NUMBERS)
+        if any(map(math.isnan, (lower, upper, below, above))):
+            raise section.damaged("lower", "numbers", "others")
+        feasible, never_over = (bool(section.whole(name, 0, 1)) for name in ("feasible", "never_over"))
+        has_box = _HAS_BOX[section.whole("has_box", 0, 2)]
+        box = (section.array("low", np.int64, shape), section.array("high", np.int64, shape)) if has_box else None
+        nodes = section.whole("nodes", 0, 2**62)
+        return cls(lower, upper, below, above, nodes, feasible, never_over, box, has_box, section=section)
+
+    def save(self) -> None:
+        """Save it, if it is new and there is a checkpoint."""
+        if self.section is None or self.section.state:
+            return
+        state: dict[str, Any] = {name: float(getattr(self, name)).hex() for name in _NUMBERS}
+        state |= {"nodes": int(self.nodes), "feasible": int(self.feasible), "never_over": int(self.never_over)}
+        box = self.box
+        arrays = {} if box is None else {"low": box[0], "high": box[1]}
+        self.section.save({**state, "has_box": _HAS_BOX.index(self.has_box)}, arrays)
+
+    def recall(self) -> Answer:
+        """Return the answer, computed again if only what a round keeps of it is known."""
+        if self.answer is None:
+            assert self.again is not None
+            self.answer = self.again().answer
+        assert self.answer is not None
+        return self.answer
+
+    def live_box(self) -> Interval | None:
+        """Return bounds on the amounts of nodes that are not dead ends, if the method has any."""
+        if self.has_box is None:
+            make = self.recall().live_box
+            self.box, self.has_box = None if make is None else make(), make is not None
+        return self.box
 
 
 @dataclass
@@ -98,15 +190,37 @@ class _Bracket:
     lower: float = -math.inf
     noise_above: float = 0.0
     noise_below: float = 0.0
-    best: tuple[Exact | RoundedCosts, Problem, Answer] | None = None
+    best: tuple[Exact | RoundedCosts, Problem, _Found] | None = None
     held: int = 0
     rounds: list[Round] = field(default_factory=list)
     is_infeasible: bool = False
     engine: Engine = LOCAL
 
-    def raise_lower(self, transform: Exact | RoundedCosts, problem: Problem, answer: Answer) -> None:
-        if answer.lower > self.lower:
-            self.lower, self.noise_below, self.best = answer.lower, answer.noise_below, (transform, problem, answer)
+    def find(self, given: BudgetedModel, compute: Callable[[], _Found], *content: Any) -> _Found:
+        """Return the result of a part of a round, which `content` determines, from the checkpoint if it is there."""
+        section, model, limits = None, given.model, given.limits
+        if self.monitor.checkpoint is not None:
+            budget = (limits.resources, limits.upper, limits.lower, limits.initial)
+            section = self.monitor.section("round", model.fingerprint, budget, *content)
+            if section is not None and section.state:
+                found = _Found.load(section, (model.horizon, model.n_states, len(limits.resources)))
+                found.again = compute
+                return found
+        self.recall()
+        found = compute()
+        found.section = section
+        return found
+
+    def recall(self) -> None:
+        """Compute the best answer so far again, if only its bounds are known, because finished rounds were skipped."""
+        if self.best is not None and self.best[2].answer is None:
+            used = self.monitor.used
+            self.best[2].recall()
+            self.held += self.monitor.used - used
+
+    def raise_lower(self, transform: Exact | RoundedCosts, problem: Problem, found: _Found) -> None:
+        if found.lower > self.lower:
+            self.lower, self.noise_below, self.best = found.lower, found.noise_below, (transform, problem, found)
 
     def lower_upper(self, upper: float, noise: float) -> None:
         if upper == -math.inf:
@@ -114,18 +228,19 @@ class _Bracket:
         elif upper < self.upper:
             self.upper, self.noise_above = upper, noise
 
-    def settle(self, transform: Exact | RoundedCosts, problem: Problem, answer: Answer) -> None:
+    def settle(self, transform: Exact | RoundedCosts, problem: Problem, found: _Found) -> None:
         """Set both bounds from an answer that is optimal."""
-        if answer.feasible:
-            self.lower, self.noise_below, self.best = answer.lower, answer.noise_below, (transform, problem, answer)
-            self.upper, self.noise_above = answer.upper, answer.noise_above
+        if found.feasible:
+            self.lower, self.noise_below, self.best = found.lower, found.noise_below, (transform, problem, found)
+            self.upper, self.noise_above = found.upper, found.noise_above
         else:
             self.is_infeasible = True
 
-    def close_part(self, used: int, answer: Answer) -> None:
-        """Release what was reserved for an answer since `used`, unless it is the best so far."""
+    def close_part(self, used: int, found: _Found) -> None:
+        """Save a part of a round, and release what was reserved for it since `used`, unless it is the best so far."""
+        found.save()
         taken = self.monitor.used - used
-        if self.best is not None and self.best[2] is answer:
+        if self.best is not None and self.best[2] is found:
             taken, self.held = self.held, taken
         self.monitor.release(taken)
 
@@ -160,11 +275,13 @@ def close_gap(
     bracket = _Bracket(gap, relaxed_value(given.model, monitor.seconds), monitor, announce, engine=engine)
     stopped = ""
     try:
-        for nodes in _rounds(given, bracket):
-            bracket.close_round(nodes)
-            if bracket.done:
-                break
-            monitor.check_time()
+        with engine.keeping_actors():
+            for nodes in _rounds(given, bracket):
+                bracket.close_round(nodes)
+                if bracket.done:
+                    break
+                monitor.check_time()
+            bracket.recall()
     except REACHED as reached:
         stopped = reason_of(reached)
     except KeyboardInterrupt as interrupt:
@@ -208,7 +325,7 @@ def _try_exactly(exact: Problem, bracket: _Bracket) -> int | None:
         whole.check_time()
         return None
     whole.record_part(trial)
-    bracket.settle(Exact(), exact, answer)
+    bracket.settle(Exact(), exact, _Found.of(exact, answer))
     return answer.stats.nodes
 
 
@@ -230,14 +347,13 @@ def _by_lengths(given: BudgetedModel, bracket: _Bracket, *, one_sided: bool, unt
         lengths = tuple(max(_power_of_two(span / amounts), least) for span, least in zip(spans, finest, strict=True))
         used = monitor.used
         transform = RoundedCosts(lengths, "relaxed")
-        relaxed = transform.apply(given, monitor)
-        bound = solve_problem(relaxed, AUTO, Run(monitor, _within(options, known, relaxed), bracket.engine))
-        nodes = bound.stats.nodes
+        relaxed, bound = _solve_rounded(given, transform, options, known, bracket)
+        nodes = bound.nodes
         if relaxed.is_exact or not bound.feasible:
             bracket.settle(transform, relaxed, bound)
         else:
             bracket.lower_upper(bound.upper, bound.noise_above)
-            if not any(true_extremes(relaxed, bound)[1].values()):
+            if bound.never_over:
                 bracket.settle(transform, relaxed, bound)
         is_done = bracket.done
         if not is_done:
@@ -247,9 +363,8 @@ def _by_lengths(given: BudgetedModel, bracket: _Bracket, *, one_sided: bool, unt
         if not is_done:
             used = monitor.used
             transform = RoundedCosts(lengths, "rounded")
-            rounded = transform.apply(given, monitor)
-            answer = solve_problem(rounded, AUTO, Run(monitor, _within(options, known, rounded), bracket.engine))
-            nodes += answer.stats.nodes
+            rounded, answer = _solve_rounded(given, transform, options, known, bracket)
+            nodes += answer.nodes
             bracket.raise_lower(transform, rounded, answer)
             bracket.close_part(used, answer)
             del rounded, answer
@@ -261,6 +376,20 @@ def _by_lengths(given: BudgetedModel, bracket: _Bracket, *, one_sided: bool, unt
         # errors shrink with the length: no finer than likely needed
         wanted = closed / (_AIM * bracket.gap) if bracket.gap > 0 else math.inf
         amounts *= next((factor for factor in (2, 4) if factor >= wanted), 8) if one_sided else 2
+
+
+def _solve_rounded(
+    given: BudgetedModel, transform: RoundedCosts, options: SolverOptions, known: _Known | None, bracket: _Bracket
+) -> tuple[Problem, _Found]:
+    """Return a problem with rounded costs, and what a round keeps of its solution."""
+    monitor, problem = bracket.monitor, transform.apply(given, bracket.monitor)
+    within = None if known is None else known.inside(problem)
+
+    def compute() -> _Found:
+        run = Run(monitor, replace(options, within=within), bracket.engine)
+        return _Found.of(problem, solve_problem(problem, AUTO, run))
+
+    return problem, bracket.find(given, compute, transform.scheme, transform.lengths, options.arrays, within)
 
 
 @dataclass(frozen=True)
@@ -283,8 +412,9 @@ class _Known:
     high: NDArray[np.int64]
 
     @classmethod
-    def of(cls, problem: Problem, answer: Answer) -> _Known | None:
-        return None if answer.live_box is None else cls(problem, *answer.live_box())
+    def of(cls, problem: Problem, found: _Found) -> _Known | None:
+        box = found.live_box()
+        return None if box is None else cls(problem, *box)
 
     def inside(self, finer: Problem) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the same bounds in another problem's ticks, widened by the rounding of both."""
@@ -309,10 +439,6 @@ class _Known:
 def _whole(ticks: NDArray[np.float64], open_end: int) -> NDArray[np.int64]:
     near = np.abs(ticks) < _FAR
     return np.where(near, np.where(near, ticks, 0).astype(np.int64), open_end)
-
-
-def _within(options: SolverOptions, known: _Known | None, problem: Problem) -> SolverOptions:
-    return options if known is None else replace(options, within=known.inside(problem))
 
 
 def _spans(given: BudgetedModel, monitor: ResourceMonitor) -> tuple[Fraction, ...]:
@@ -340,25 +466,34 @@ def _by_resolution(exact: Problem, bracket: _Bracket) -> Iterator[int]:
     value = max(abs(bracket.upper), abs(bracket.lower) if math.isfinite(bracket.lower) else 0.0)
     # without a gap to aim at, the bounds are brought closer by a factor each time, down to rounding errors
     delta = (bracket.gap * value or (distance if math.isfinite(distance) else value) / 64) / horizon
-    while True:
-        used = bracket.monitor.used
-        answer = FRONTIER.solve(exact, Run(bracket.monitor, SolverOptions(False, delta, _FOLLOW)), work)
-        nodes = answer.stats.nodes
-        if not answer.feasible:
-            bracket.settle(Exact(), exact, answer)
-            yield nodes
-            return
-        bracket.raise_lower(Exact(), exact, answer)
-        bracket.close_part(used, answer)
-        del answer
-        used = bracket.monitor.used
-        found = build(work, bracket.monitor, arrays=False, resolution=delta, up=True)
+    given, monitor = BudgetedModel(exact.origin, exact.limits), bracket.monitor
+
+    def solve_down(delta: float) -> _Found:
+        return _Found.of(exact, FRONTIER.solve(exact, Run(monitor, SolverOptions(False, delta, _FOLLOW)), work))
+
+    def bound_above(delta: float) -> _Found:
+        found = build(work, monitor, arrays=False, resolution=delta, up=True)
         value = found.value(work.resource.initial_left)
         above = found.above(value, exact.rounding(pooled=False))
-        bracket.lower_upper(value + above, above)
-        nodes += sum(found.layer_sizes)
-        del found
-        bracket.monitor.release(bracket.monitor.used - used)
+        return _Found(-math.inf, value + above, 0.0, above, sum(found.layer_sizes), feasible=True, never_over=False)
+
+    while True:
+        used = monitor.used
+        down = bracket.find(given, partial(solve_down, delta), "down", delta)
+        nodes = down.nodes
+        if not down.feasible:
+            bracket.settle(Exact(), exact, down)
+            yield nodes
+            return
+        bracket.raise_lower(Exact(), exact, down)
+        bracket.close_part(used, down)
+        del down
+        used = monitor.used
+        up = bracket.find(given, partial(bound_above, delta), "up", delta)
+        bracket.lower_upper(up.upper, up.noise_above)
+        nodes += up.nodes
+        bracket.close_part(used, up)
+        del up
         yield nodes
         gap = relative_gap(bracket.lower, bracket.upper)
         delta *= min(0.5, _AIM * bracket.gap / gap) if bracket.gap > 0 and math.isfinite(gap) else 0.125
@@ -370,12 +505,13 @@ def _conclude(given: BudgetedModel, bracket: _Bracket, stopped: str) -> Solution
     stats = replace(Stats.none(bracket.monitor.peak), nodes=nodes)
     if bracket.is_infeasible:
         return replace(explain_infeasible(given, AUTO, stats, bracket.monitor), rounds=rounds)
-    if bracket.best is None:
+    if bracket.best is None or bracket.best[2].answer is None:
         make = Solution.limit if stopped else Solution.not_found
-        message = f"{stopped or _NO_FINER}, before any policy was found"
+        before = "any policy was found" if bracket.best is None else "the best policy so far was computed again"
+        message = f"{stopped or _NO_FINER}, before {before}"
         return replace(make(AUTO, stats, bracket.upper, message), rounds=rounds)
-    transform, problem, answer = bracket.best
-    found = transform.invert(problem, answer)
+    transform, problem, best = bracket.best
+    found = transform.invert(problem, best.recall())
     require_never_over(found)
     found = replace(found, stats=replace(found.stats, nodes=nodes, peak_bytes=bracket.monitor.peak))
     closed = relative_gap(bracket.lower, bracket.upper)

@@ -1,0 +1,280 @@
+"""Actors of a Ray cluster that compute a problem step by step, each of them one part of its states.
+
+At each step, an actor puts what other parts need into Ray's object store, from where their actors take it; the calling
+process passes on references only. An actor begins a step as soon as it has what it needs, so that no actor waits for
+the slowest part of a step, and the calling process asks for a few steps in advance.
+
+If an actor or its machine is lost, new actors begin with what the calling process has kept last.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from solvent.core.engines import RayEngine, start_worker
+from solvent.core.limits import LimitReached, ResourceMonitor
+from solvent.core.logs import get_logger
+from solvent.errors import SolventError
+
+#: Steps that actors may be ahead of the calling process.
+_AHEAD = 3
+#: Seconds between two times at which values are kept, without a checkpoint, and the share of the time that it may take.
+_KEEP_EVERY, _SHARE = 30.0, 0.1
+#: Seconds between two checks of the clock and for Ctrl-C.
+_PAUSE = 0.1
+#: The largest number of losses in a row without progress in between.
+_MOST_LOSSES = 5
+
+_logger = get_logger(__name__)
+
+
+class Worker:
+    """Holds the computation of one part; the class of Ray actors.
+
+    The computation is an object that is made in the process of the actor. It can be replaced by another one, so that
+    processes are not started anew for each problem.
+    """
+
+    def __init__(self) -> None:
+        start_worker()
+        self._part: Any = None
+
+    def load(self, make: Callable[..., Any], *arguments: Any) -> bool:
+        """Make the object for a part; return True."""
+        self._part = None  # before memory is needed for another one
+        self._part = make(*arguments)
+        return True
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Return the result of a method."""
+        return getattr(self._part, name)(*arguments)
+
+    def exchange(self, name: str, *arguments: Any) -> Any:
+        """Return the results of a method, which returns a list, as Ray expects several of them."""
+        results = getattr(self._part, name)(*arguments)
+        return results[0] if len(results) == 1 else results
+
+
+class Actors:
+    """One actor for each part of a problem.
+
+    Parameters
+    ----------
+    engine : RayEngine
+    make : callable
+        Returns the object that computes a part.
+    arguments : list of tuple
+        Its arguments, for each part. Those that are large should be references of Ray's object store.
+    monitor : ResourceMonitor
+    """
+
+    def __init__(
+        self, engine: RayEngine, make: Callable[..., Any], arguments: list[tuple[Any, ...]], monitor: ResourceMonitor
+    ) -> None:
+        self._engine, self._ray, self._make, self._arguments = engine, engine.ray, make, arguments
+        self._monitor = monitor
+        self._handles: list[Any] = []
+        errors = engine.ray.exceptions
+        self._lost = (errors.RayActorError, errors.ObjectLostError, errors.OwnerDiedError, errors.RaySystemError,
+                      errors.WorkerCrashedError)  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self._arguments)
+
+    def run(self, begin: Callable[[], None], advance: Callable[[], bool]) -> None:
+        """Compute until `advance` returns True, with new actors whenever some are lost.
+
+        Parameters
+        ----------
+        begin : callable
+            Called after actors were started: gives them what was kept last.
+        advance : callable
+            Computes some steps and keeps what new actors would need to go on from there; returns whether all is done.
+
+        Raises
+        ------
+        SolventError
+            If actors are lost again and again.
+        """
+        losses, done = 0, False
+        try:
+            while not done:
+                try:
+                    if not self._handles:
+                        self._start()
+                        begin()
+                    done = advance()
+                    losses = 0
+                except self._lost as error:
+                    losses += 1
+                    if losses > _MOST_LOSSES:
+                        raise SolventError(f"workers of the cluster were lost {losses} times: {error}") from None
+                    _logger.warning("a worker of the cluster was lost; going on from what was kept last")
+                    self._end()
+        finally:
+            self._end(idle=done)
+
+    def _start(self) -> None:
+        """Start an actor for each part, or take those that are idle, and load the parts."""
+        while not self._place():
+            self._end()
+        loaded = [
+            handle.load.remote(self._make, *given) for handle, given in zip(self._handles, self._arguments, strict=True)
+        ]
+        self.wait(loaded)
+
+    def _place(self) -> bool:
+        """Create an actor for each part; return whether the cluster has places for all of them.
+
+        If machines were lost, there may be fewer processors than parts, which then share them.
+        """
+        idle, count = self._engine.idle_actors, len(self._arguments)
+        if idle is not None and len(idle) >= count:
+            self._handles = idle[:count]
+            del idle[:count]
+            return True
+        self._engine.end_idle_actors()
+        processors, together = self._processors(), 1
+        while sum(math.floor(together * each) for each in processors) < count:
+            together += 1  # actors that share a processor
+        options = {"num_cpus": 1 / together, "scheduling_strategy": "SPREAD"}
+        actor = self._ray.remote(Worker).options(**options)
+        self._handles = [actor.remote() for _ in range(count)]
+        ready = [handle.load.remote(bool) for handle in self._handles]
+        while ready:
+            _, ready = self._ray.wait(ready, num_returns=len(ready), timeout=_PAUSE)
+            self._monitor.check_time()
+            if ready and sum(self._processors()) < sum(processors):
+                return False
+        return True
+
+    def _processors(self) -> list[float]:
+        """Return the number of processors of each machine; at least one in total."""
+        found = [float(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
+        return found if sum(found) >= 1 else [1.0]
+
+    def _end(self, *, idle: bool = False) -> None:
+        """End all actors, or keep them for the next computation if they have nothing to do."""
+        if idle and self._engine.idle_actors is not None:
+            self._engine.idle_actors += self._handles
+        else:
+            for handle in self._handles:
+                self._ray.kill(handle)
+        self._handles = []
+
+    def call(self, p: int, name: str, *arguments: Any) -> Any:
+        """Call a method of a part; return a reference to its result."""
+        return self._handles[p].call.remote(name, *arguments)
+
+    def exchange(self, p: int, name: str, count: int, *arguments: Any) -> list[Any]:
+        """Call a method of a part that returns a list of `count` results; return references to them."""
+        found = self._handles[p].exchange.options(num_returns=count).remote(name, *arguments)
+        return [] if count == 0 else found if isinstance(found, list) else [found]
+
+    def wait(self, references: list[Any]) -> list[Any]:
+        """Return the values of references; the clock and Ctrl-C are checked meanwhile.
+
+        Raises
+        ------
+        LimitReached
+            Also if a worker has too little memory.
+        """
+        while True:
+            _, waiting = self._ray.wait(references, num_returns=len(references), timeout=_PAUSE, fetch_local=True)
+            self._monitor.check_time()
+            if not waiting:
+                try:
+                    found: list[Any] = self._ray.get(references)
+                except self._ray.exceptions.RayTaskError as error:
+                    if isinstance(error.cause, LimitReached):
+                        raise LimitReached(f"on a worker: {error.cause}") from None
+                    raise
+                return found
+
+    def in_advance(
+        self, steps: Iterable[int], ask: Callable[[int], list[Any]], is_due: Callable[[], bool]
+    ) -> Iterator[tuple[int, list[Any]]]:
+        """Yield steps and the results of all parts, until it is time to keep what was computed; at least one step.
+
+        Parameters
+        ----------
+        steps : iterable of int
+        ask : callable
+            Asks all parts for a step, a few steps in advance; returns references to their results.
+        is_due : callable
+            Returns whether it is time.
+        """
+        left, some = iter(steps), False
+        asked: deque[tuple[int, list[Any]]] = deque()
+        while True:
+            is_over = is_due()
+            while len(asked) < _AHEAD and not (is_over and (asked or some)):
+                h = next(left, None)
+                if h is None:
+                    break
+                asked.append((h, ask(h)))
+            if not asked:
+                return
+            h, references = asked.popleft()
+            yield h, self.wait(references)
+            some = True
+
+
+class Passing:
+    """Blocks that parts give to each other, from one step to the next.
+
+    Parameters
+    ----------
+    actors : Actors
+    sources, targets : list of list of int
+        For each part, the parts that it takes blocks of, and those that it gives blocks to.
+    """
+
+    def __init__(self, actors: Actors, sources: list[list[int]], targets: list[list[int]]) -> None:
+        self._actors, self._sources, self._targets = actors, sources, targets
+        self._given: list[dict[int, Any]] = [{} for _ in targets]
+
+    def begin(self, name: str, arguments: Callable[[int], Sequence[Any]] | None = None) -> None:
+        """Begin with the blocks that a method of each part returns; with none if there are no arguments for it."""
+        self._given = [{} for _ in self._targets]
+        if arguments is None:
+            return
+        for p, targets in enumerate(self._targets):
+            found = self._actors.exchange(p, name, len(targets), *arguments(p))
+            self._given[p] = dict(zip(targets, found, strict=True))
+
+    def ask(self, name: str, arguments: Callable[[int], Sequence[Any]]) -> list[Any]:
+        """Call a method of each part with arguments and the blocks for it; return references to the results.
+
+        The method returns its result and a block for each target.
+        """
+        given, results = self._given, []
+        self._given = []
+        for p, targets in enumerate(self._targets):
+            blocks = [given[q][p] for q in self._sources[p] if p in given[q]]
+            found = self._actors.exchange(p, name, 1 + len(targets), *arguments(p), *blocks)
+            results.append(found[0])
+            self._given.append(dict(zip(targets, found[1:], strict=True)))
+        return results
+
+
+class Intervals:
+    """Times at which to keep what new actors would need to go on: those of the checkpoint if there is one."""
+
+    def __init__(self, monitor: ResourceMonitor) -> None:
+        self._monitor = monitor
+        self._every = _KEEP_EVERY if monitor.checkpoint is None else monitor.checkpoint.every
+        self._wait, self._last = self._every, time.monotonic()
+
+    def is_due(self) -> bool:
+        """Return whether it is time."""
+        return self._monitor.should_save() or time.monotonic() - self._last >= self._wait
+
+    def close(self, began: float) -> None:
+        """Begin the next interval, after something was kept, which began at a time of `time.monotonic`."""
+        self._last = time.monotonic()
+        self._wait = max(self._every, (self._last - began) / _SHARE)

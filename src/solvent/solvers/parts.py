@@ -1,0 +1,226 @@
+"""Parts of a problem: some of its states, with all that is needed to compute what belongs to their nodes.
+
+What belongs to a state at a step depends on its successors at the next step (values) or on its predecessors at the
+step before (which nodes there are), and on nothing else. So states can be divided into parts that are processed
+independently of each other, step by step, on other machines or one after another, if each part is given what it needs
+of others:
+
+    own states       processed by this part
+    halo             further states that outcomes of own states lead to; own states of other parts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+from solvent.model.cmdp import CMDP
+from solvent.solvers.arrays import ModelArrays, TickCosts, read_only
+from solvent.solvers.bounds.arrays import Bounds, LimitArrays
+
+
+class Divisible(Protocol):
+    """A problem that can be divided into parts: its model, and the arrays that kernels take."""
+
+    @property
+    def model(self) -> CMDP:
+        """The model."""
+
+    @property
+    def arrays(self) -> ModelArrays:
+        """Its rows and outcomes."""
+
+    @property
+    def costs(self) -> TickCosts:
+        """Costs of all outcomes."""
+
+    @property
+    def limits(self) -> LimitArrays:
+        """Limits after each step."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """Bounds on the amounts at each step and state."""
+
+
+@dataclass(frozen=True)
+class StatePart:
+    """Some states of a problem.
+
+    All arrays are over the states of the part: its own, then its halo. Rows are those of its own states.
+
+    Attributes
+    ----------
+    own : ndarray of int64
+        Its own states, increasing.
+    halo : ndarray of int64
+        The states of other parts that outcomes of its own states lead to, increasing.
+    rows : ndarray of int64
+        The position of each row among those of the model.
+    arrays : ModelArrays
+    costs : TickCosts
+    limits : LimitArrays
+    bounds : Bounds
+    """
+
+    own: NDArray[np.int64]
+    halo: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    arrays: ModelArrays
+    costs: TickCosts
+    limits: LimitArrays
+    bounds: Bounds
+
+    @property
+    def n_states(self) -> int:
+        """Number of its states."""
+        return len(self.own) + len(self.halo)
+
+    def row_indptr_at(self, h: int) -> NDArray[np.int64]:
+        """Return the position of the first row of each of its own states at a step, and the end of the last one."""
+        first = int(self.arrays.table_of_step[h]) * self.n_states
+        return self.arrays.row_indptr[first : first + len(self.own) + 1]
+
+
+def part_of(problem: Divisible, own: NDArray[np.int64]) -> StatePart:
+    """Return the part with the given states of its own."""
+    given, found = problem.arrays, rows_of(problem, own)
+    halo = np.setdiff1d(found.after, own).astype(np.int64)
+    states = np.concatenate([own, halo])
+    place = np.empty(problem.model.n_states, np.int32)
+    place[states] = np.arange(len(states), dtype=np.int32)
+    counts_TS = np.zeros((len(found.row_counts_TS), len(states)), np.int64)
+    counts_TS[:, : len(own)] = found.row_counts_TS
+    outcomes = found.outcomes
+    arrays = ModelArrays(
+        given.table_of_step, read_only(_indptr(counts_TS.ravel())), read_only(given.row_reward[found.rows]),
+        read_only(_indptr(found.outcome_counts)), read_only(given.probability[outcomes]),
+        read_only(place[found.after]),
+        read_only(given.end_value[states]),
+    )  # fmt: skip
+    costs = problem.costs._replace(cost_OD=read_only(np.ascontiguousarray(problem.costs.cost_OD[outcomes])))
+    bounds = Bounds(*(np.ascontiguousarray(each[:, states]) for each in problem.bounds))
+    return StatePart(own, halo, found.rows, arrays, costs, problem.limits, bounds)
+
+
+class OwnRows(NamedTuple):
+    """The rows of some states at all steps, and their outcomes.
+
+    Attributes
+    ----------
+    rows : ndarray of int64, shape (R,)
+    row_counts_TS : ndarray of int64, shape (T, S)
+        Number of rows of each state in each table.
+    outcomes : ndarray of int64, shape (O,)
+    outcome_counts : ndarray of int64, shape (R,)
+        Number of outcomes of each row.
+    after : ndarray of int32, shape (O,)
+        The next state of each outcome.
+    """
+
+    rows: NDArray[np.int64]
+    row_counts_TS: NDArray[np.int64]
+    outcomes: NDArray[np.int64]
+    outcome_counts: NDArray[np.int64]
+    after: NDArray[np.int32]
+
+
+def rows_of(problem: Divisible, states: NDArray[np.int64]) -> OwnRows:
+    """Return the rows of some states and their outcomes."""
+    model, arrays = problem.model, problem.arrays
+    n_tables = (len(model.row_indptr) - 1) // model.n_states
+    keys = (np.arange(n_tables)[:, None] * model.n_states + states).ravel()
+    rows, row_counts = ranges(model.row_indptr, keys)
+    outcomes, outcome_counts = ranges(model.outcome_indptr, rows)
+    shape = (n_tables, len(states))
+    return OwnRows(rows, row_counts.reshape(shape), outcomes, outcome_counts, arrays.next_state[outcomes])
+
+
+def ranges(indptr: NDArray[np.int64], keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return all positions that an index pointer assigns to some keys, one key after another, and their numbers."""
+    first, counts = indptr[keys], indptr[keys + 1] - indptr[keys]
+    shift = first - (np.cumsum(counts) - counts)
+    return np.arange(int(counts.sum())) + np.repeat(shift, counts), counts
+
+
+def _indptr(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def split_states(model: CMDP, weight_S: NDArray[np.float64], n_parts: int) -> list[NDArray[np.int64]]:
+    """Divide states into at most `n_parts` sets of about equal weight with few transitions between them.
+
+    By recursive bisection: states are put into an order in which successors are close to each other (reverse
+    Cuthill-McKee), which is cut in two.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> [len(part) for part in split_states(instances.fuel_grid(4), np.ones(16), 2)]
+    [8, 8]
+    """
+    owner = np.repeat(np.arange(len(model.row_indptr) - 1) % model.n_states, np.diff(model.row_indptr))
+    state_O = np.repeat(owner, np.diff(model.outcome_indptr))
+    shape = (model.n_states, model.n_states)
+    graph: Any = csr_matrix((np.ones(len(state_O), np.int8), (state_O, model.next_state)), shape)
+    graph = csr_matrix(graph + graph.T)
+    found: list[NDArray[np.int64]] = []
+    waiting = [(np.arange(model.n_states), min(n_parts, model.n_states))]
+    while waiting:
+        states, count = waiting.pop()
+        if count == 1:
+            found.append(np.sort(states))
+            continue
+        inner = graph[states][:, states] if len(states) < model.n_states else graph
+        ordered = states[reverse_cuthill_mckee(csr_matrix(inner), symmetric_mode=True)]
+        left = count // 2
+        total = np.cumsum(weight_S[ordered])
+        cut = int(np.searchsorted(total, total[-1] * left / count))
+        cut = min(max(cut + 1, left), len(states) - (count - left))  # each part has a state
+        waiting += [(ordered[cut:], count - left), (ordered[:cut], left)]
+    return found
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The states of which parts need values of each other, and whose nodes they find for each other.
+
+    Attributes
+    ----------
+    senders : list of list of int
+        For each part, the parts that its halo belongs to.
+    sent : dict of ndarray of int64 by (sender, receiver)
+        Positions, among the sender's own states, of those in the receiver's halo.
+    received : dict of ndarray of int64 by (sender, receiver)
+        Positions of the same states in the receiver's halo.
+    """
+
+    senders: list[list[int]]
+    sent: dict[tuple[int, int], NDArray[np.int64]]
+    received: dict[tuple[int, int], NDArray[np.int64]]
+
+    @classmethod
+    def between(cls, parts: Sequence[StatePart], n_states: int) -> Exchange:
+        """Return what parts that together have all states need of each other."""
+        owner, place = np.empty(n_states, np.int64), np.empty(n_states, np.int64)
+        for p, part in enumerate(parts):
+            owner[part.own], place[part.own] = p, np.arange(len(part.own))
+        senders, sent, received = [], {}, {}
+        for q, part in enumerate(parts):
+            senders.append(np.unique(owner[part.halo]).tolist())
+            for p in senders[-1]:
+                at = np.flatnonzero(owner[part.halo] == p)
+                sent[p, q], received[p, q] = place[part.halo[at]], at
+        return cls(senders, sent, received)
+
+    @property
+    def receivers(self) -> list[list[int]]:
+        """For each part, the parts whose halo contains states of it."""
+        count = len(self.senders)
+        return [[q for q in range(count) if p in self.senders[q]] for p in range(count)]
