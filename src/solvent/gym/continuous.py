@@ -29,7 +29,7 @@ from solvent.gym.projection import Moved, move_components, move_in_box
 from solvent.gym.tracker import BudgetTracker, read_accounts, read_limits
 from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, SpentLike
-from solvent.model.metering import Spent
+from solvent.model.metering import Spent, layers, way_of
 from solvent.model.resources import ResourceLike
 
 #: Default share of a limit that is not spent, so that a meter that adds up floats does not exceed it either.
@@ -160,6 +160,7 @@ class ContinuousBudgetWrapper(AccountWrapper):
         if bound is None:
             hint = "pass cost_bound=NormCost(...) or a function of (observation, action)"
             raise ModelError("ContinuousBudgetWrapper", "a bound on the cost of actions", "none", hint)
+        _check_inside(env, bound)
         caps = _read_caps(step_cap, tracker.resources)
         share = _read_share(margin, "margin", _MARGIN if isinstance(self._space, spaces.Box) else Fraction(0))
         relative = None if slack is None else float(_read_share(slack, "slack", Fraction(0)))
@@ -355,6 +356,22 @@ def _read_bound(given: Any, resources: tuple[str, ...], where: str) -> Any:
         expected = f"a bound for each of {', '.join(map(quote, resources))}"
         raise ModelError(where, expected, f"none for {quote(missing[0])}")
     return dict(given)
+
+
+def _check_inside(env: Any, bound: Any) -> None:
+    """Raise a `ModelError` if a bound is a norm of the action but a wrapper inside changes or repeats actions."""
+    stated = bound.values() if isinstance(bound, Mapping) else [bound]
+    if not any(isinstance(each, NormCost) for each in stated):
+        return
+    for layer in layers(env):
+        if isinstance(layer, gymnasium.Wrapper) and way_of(layer) in ("changes", "repeats"):
+            name = type(layer).__name__
+            raise ModelError(
+                "cost_bound",
+                "no wrapper inside that changes or repeats actions, as a NormCost refers to executed actions",
+                name,
+                f"put {name} around ContinuousBudgetWrapper, or pass a function of the actions that arrive here",
+            )
 
 
 def _read_caps(given: Any, resources: tuple[str, ...]) -> list[Fraction | None]:
