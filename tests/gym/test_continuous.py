@@ -315,14 +315,13 @@ def test_wrappers_that_change_actions() -> None:
     inner = gymnasium.wrappers.RescaleAction(Motor(2), np.float32(-0.1), np.float32(0.1))
     with pytest.raises(ModelError, match=r"cost_bound: expected no wrapper inside .* found RescaleAction; put Rescale"):
         ContinuousBudgetWrapper(inner, 1, cost_bound=NormCost(0.1))
-    stated = ContinuousBudgetWrapper(inner, 1, cost_bound=NormCost(10.0).__call__)  # of the actions that arrive there
+    ContinuousBudgetWrapper(inner, 1, cost_bound=NormCost(10.0).__call__)  # of the actions that arrive there
     normed = ContinuousBudgetWrapper(Motor(2), 1, cost_bound=NormCost(0.1))
     outer = gymnasium.wrappers.RescaleAction(normed, np.float32(-0.1), np.float32(0.1))
-    for env, wrapper in ((stated, stated), (outer, normed)):
-        env.reset()
-        for _ in range(9):
-            env.step(np.full(2, 0.1, np.float32))
-        assert 0.99 < wrapper.spent["cost"] <= 1
+    outer.reset()
+    for _ in range(9):
+        outer.step(np.full(2, 0.1, np.float32))
+    assert 0.99 < normed.spent["cost"] <= 1
 
 
 def test_forbidden_actions() -> None:
