@@ -74,10 +74,12 @@ class ContinuousBudgetWrapper(AccountWrapper):
     dead_end_reward : float, optional
         Added to the reward of a step that ends in a dead end, where the null action does not fit; as in
         `BudgetWrapper`.
-    layout : {"dict", "flat"}
-        Arrangement of observations: a Dict, or one flat Box.
+    layout : {"dict", "flat", "rllib", "pettingzoo"}
+        Arrangement of observations, as in `BudgetWrapper`; the last two have masks, so they are not for a Box.
+    mask_in_observation : bool, optional
+        Whether observations include the mask of `MultiDiscrete` or `MultiBinary` actions.
     keys : mapping, optional
-        Other names for "observation", "remaining" and "step".
+        Other names for "observation", "remaining", "step" and "action_mask".
     spent : number, or dict of numbers by resource, optional
         What has been spent before the first step.
     resources : sequence of Resource, optional
@@ -288,11 +290,19 @@ class ContinuousBudgetWrapper(AccountWrapper):
             return move_in_box(self._needs, self._inner, action, self._null, self._space, self._many)
         return move_components(self._needs, self._inner, action, self._null)
 
+    def _exactly(self, spent: Spent) -> list[Fraction]:
+        """Return what is charged; costs of several steps at once are refused for floats, as each has two readings."""
+        where = f"step {self._tracker.step}"
+        if spent.high is not None and isinstance(self._needs, FloatNeeds):
+            hint = "put ContinuousBudgetWrapper inside the wrapper that repeats actions"
+            raise ModelError(where, "one step of the environment for each action", "several at once", hint)
+        reported = zip(spent.reported, self._tracker.resources, strict=True)
+        return [self._needs.charge(cost, f"{where}, cost of {name}") for cost, name in reported]
+
     def _charge(self, spent: Spent, bound: list[Fraction]) -> None:
         """Add the cost of a step to the account; raise a `PolicyError` if it exceeds the bound."""
         where, names = f"step {self._tracker.step}", self._tracker.resources
-        reported = zip(spent.reported, names, strict=True)
-        costs = [self._needs.charge(cost, f"{where}, cost of {name}") for cost, name in reported]
+        costs = self._exactly(spent)
         self._spend(self._tracker.to_ticks(costs), spent)
         for cost, most, name in zip(spent.high or costs, bound, names, strict=True):
             if cost > most:
