@@ -69,7 +69,7 @@ $(READY): pyproject.toml constraints.txt
 # torch has several builds of one version, for CPUs and accelerators: install the build of this machine, unchecked
 $(EXTRAS): $(READY)
 	$(RUN) $(PIP_INSTALL) --no-deps $(shell grep -o '^torch==[^ ]*' constraints.txt)
-	$(call install,dev bench rl envs ray pettingzoo)
+	$(call install,dev bench rl envs ray)
 	@touch $(EXTRAS)
 
 $(DOCS): $(READY)

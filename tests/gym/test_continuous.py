@@ -311,6 +311,36 @@ def test_bounds_that_are_wrong() -> None:
         NormCost(1, power=3)
 
 
+def test_wrappers_that_change_actions() -> None:
+    inner = gymnasium.wrappers.RescaleAction(Motor(2), np.float32(-0.1), np.float32(0.1))
+    with pytest.raises(ModelError, match=r"cost_bound: expected no wrapper inside .* found RescaleAction; put Rescale"):
+        ContinuousBudgetWrapper(inner, 1, cost_bound=NormCost(0.1))
+    ContinuousBudgetWrapper(inner, 1, cost_bound=NormCost(10.0).__call__)  # of the actions that arrive there
+    normed = ContinuousBudgetWrapper(Motor(2), 1, cost_bound=NormCost(0.1))
+    outer = gymnasium.wrappers.RescaleAction(normed, np.float32(-0.1), np.float32(0.1))
+    outer.reset()
+    for _ in range(9):
+        outer.step(np.full(2, 0.1, np.float32))
+    assert 0.99 < normed.spent["cost"] <= 1
+
+
+def test_wrappers_that_repeat_actions() -> None:
+    class Twice(gymnasium.Wrapper[Any, Any, Any, Any]):
+        def step(self, action: Any) -> Any:
+            self.env.step(action)
+            return self.env.step(action)
+
+    env = ContinuousBudgetWrapper(Twice(CostMeter(Motor(2))), 1, cost_bound=lambda seen, action: 0.4)
+    env.reset()
+    with pytest.raises(ModelError, match="step 0: expected one step of the environment for each action, found several"):
+        env.step(np.ones(2, np.float32))
+    inside = Twice(ContinuousBudgetWrapper(CostMeter(Motor(2)), 1, cost_bound=NormCost(0.1)))
+    inside.reset()
+    for _ in range(5):
+        inside.step(np.ones(2, np.float32))
+    assert 0.99 < inside.env.spent["cost"] <= 1
+
+
 def test_forbidden_actions() -> None:
     env = ContinuousBudgetWrapper(
         Motor(1, 0), 1, cost=0, cost_bound=lambda observation, action: math.inf if action[0] > 0.5 else 0

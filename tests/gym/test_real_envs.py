@@ -112,11 +112,12 @@ def test_the_knapsack_of_jumanji_is_packed_within_a_tighter_one() -> None:
     def weight(observation: Any, action: int, *_: Any) -> Fraction:
         return Fraction(float(observation["weights"][action]))  # its float32, exactly
 
-    def bound(observation: Any, action: int) -> Any:
-        return weight(observation, action) if observation["action_mask"][action] else None
+    def executed(observation: Any, action: int, *outcome: Any) -> Fraction:
+        assert observation["action_mask"][action]  # the wrapper reads the environment's own mask
+        return weight(observation, action)
 
-    ledger = Ledger(sack, weight)
-    env = BudgetWrapper(ledger, 6, weight, cost_bound=bound)
+    ledger = Ledger(sack, executed)
+    env = BudgetWrapper(ledger, 6, weight, cost_bound=weight)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dead_ends = play(env, ledger, 6)

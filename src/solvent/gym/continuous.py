@@ -29,7 +29,7 @@ from solvent.gym.projection import Moved, move_components, move_in_box
 from solvent.gym.tracker import BudgetTracker, read_accounts, read_limits
 from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, SpentLike
-from solvent.model.metering import Spent
+from solvent.model.metering import Spent, layers, way_of
 from solvent.model.resources import ResourceLike
 
 #: Default share of a limit that is not spent, so that a meter that adds up floats does not exceed it either.
@@ -74,10 +74,12 @@ class ContinuousBudgetWrapper(AccountWrapper):
     dead_end_reward : float, optional
         Added to the reward of a step that ends in a dead end, where the null action does not fit; as in
         `BudgetWrapper`.
-    layout : {"dict", "flat"}
-        Arrangement of observations: a Dict, or one flat Box.
+    layout : {"dict", "flat", "rllib", "pettingzoo"}
+        Arrangement of observations, as in `BudgetWrapper`; the last two have masks, so they are not for a Box.
+    mask_in_observation : bool, optional
+        Whether observations include the mask of `MultiDiscrete` or `MultiBinary` actions.
     keys : mapping, optional
-        Other names for "observation", "remaining" and "step".
+        Other names for "observation", "remaining", "step" and "action_mask".
     spent : number, or dict of numbers by resource, optional
         What has been spent before the first step.
     resources : sequence of Resource, optional
@@ -160,6 +162,7 @@ class ContinuousBudgetWrapper(AccountWrapper):
         if bound is None:
             hint = "pass cost_bound=NormCost(...) or a function of (observation, action)"
             raise ModelError("ContinuousBudgetWrapper", "a bound on the cost of actions", "none", hint)
+        _check_inside(env, bound)
         caps = _read_caps(step_cap, tracker.resources)
         share = _read_share(margin, "margin", _MARGIN if isinstance(self._space, spaces.Box) else Fraction(0))
         relative = None if slack is None else float(_read_share(slack, "slack", Fraction(0)))
@@ -287,11 +290,19 @@ class ContinuousBudgetWrapper(AccountWrapper):
             return move_in_box(self._needs, self._inner, action, self._null, self._space, self._many)
         return move_components(self._needs, self._inner, action, self._null)
 
+    def _exactly(self, spent: Spent) -> list[Fraction]:
+        """Return what is charged; costs of several steps at once are refused for floats, as each has two readings."""
+        where = f"step {self._tracker.step}"
+        if spent.high is not None and isinstance(self._needs, FloatNeeds):
+            hint = "put ContinuousBudgetWrapper inside the wrapper that repeats actions"
+            raise ModelError(where, "one step of the environment for each action", "several at once", hint)
+        reported = zip(spent.reported, self._tracker.resources, strict=True)
+        return [self._needs.charge(cost, f"{where}, cost of {name}") for cost, name in reported]
+
     def _charge(self, spent: Spent, bound: list[Fraction]) -> None:
         """Add the cost of a step to the account; raise a `PolicyError` if it exceeds the bound."""
         where, names = f"step {self._tracker.step}", self._tracker.resources
-        reported = zip(spent.reported, names, strict=True)
-        costs = [self._needs.charge(cost, f"{where}, cost of {name}") for cost, name in reported]
+        costs = self._exactly(spent)
         self._spend(self._tracker.to_ticks(costs), spent)
         for cost, most, name in zip(spent.high or costs, bound, names, strict=True):
             if cost > most:
@@ -355,6 +366,22 @@ def _read_bound(given: Any, resources: tuple[str, ...], where: str) -> Any:
         expected = f"a bound for each of {', '.join(map(quote, resources))}"
         raise ModelError(where, expected, f"none for {quote(missing[0])}")
     return dict(given)
+
+
+def _check_inside(env: Any, bound: Any) -> None:
+    """Raise a `ModelError` if a bound is a norm of the action but a wrapper inside changes or repeats actions."""
+    stated = bound.values() if isinstance(bound, Mapping) else [bound]
+    if not any(isinstance(each, NormCost) for each in stated):
+        return
+    for layer in layers(env):
+        if isinstance(layer, gymnasium.Wrapper) and way_of(layer) in ("changes", "repeats"):
+            name = type(layer).__name__
+            raise ModelError(
+                "cost_bound",
+                "no wrapper inside that changes or repeats actions, as a NormCost refers to executed actions",
+                name,
+                f"put {name} around ContinuousBudgetWrapper, or pass a function of the actions that arrive here",
+            )
 
 
 def _read_caps(given: Any, resources: tuple[str, ...]) -> list[Fraction | None]:

@@ -12,6 +12,7 @@ come from the pruned augmented MDP, in which every action is safe.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
@@ -35,7 +36,15 @@ from solvent.solvers.bounds.bounds import bounds_of
 
 
 class SafetyRule(Protocol):
-    """Decides which actions of the model are safe at the current node of an episode."""
+    """Decides which actions of the model are safe at the current node of an episode.
+
+    Attributes
+    ----------
+    follows : bool
+        Whether `follow` must be called after every step.
+    """
+
+    follows: bool
 
     def begin(self, state: int) -> None:
         """Go to a first state of the model."""
@@ -49,6 +58,8 @@ class SafetyRule(Protocol):
 
 class ThresholdRule:
     """Decides by the threshold of each row; for at most one limited resource."""
+
+    follows = False
 
     def __init__(self, model: CMDP, limits: Limits, memory_limit: int | str | None = None) -> None:
         self._model, self._lattice = model, Lattice.fit(model, limits)
@@ -68,7 +79,8 @@ class ThresholdRule:
         """Return the actions whose thresholds allow the amount spent."""
         if not spent:
             return [int(self._model.row_action[r]) for r in self._model.rows(step, state)]
-        ticks = spent[0] / self._lattice.units[0]
+        ticks: Fraction | int = spent[0] / self._lattice.units[0]
+        ticks = ticks.numerator if ticks.denominator == 1 else ticks  # integers are compared faster
         if (step, state) not in self._known:
             self._known[step, state] = [self._row(step, r) for r in self._model.rows(step, state)]
         return [action for action, low, high in self._known[step, state] if low <= ticks <= high]
@@ -91,6 +103,8 @@ class ThresholdRule:
 
 class NodeRule:
     """Decides by the nodes of a pruned augmented MDP, following the episode from node to node."""
+
+    follows = True
 
     def __init__(self, mdp: AugmentedMDP) -> None:
         if mdp.stationary or mdp.settled_low is None or mdp.settled_high is None:
@@ -159,6 +173,8 @@ class ModelMasks:
     """
 
     learns = False
+    #: Number of outcomes, and of masks, that are remembered.
+    _most_remembered = 65536
 
     def __init__(
         self,
@@ -176,12 +192,18 @@ class ModelMasks:
             raise ModelError("actions", names, quote(list(action_names)[:6]), "pass actions=[...], in order")
         self._position_of = {action: i for i, action in enumerate(self._action_of) if action is not None}
         self._tracked = [model.resource_index(name) for name in tracker.resources]
-        self._step, self._state = 0, int(model.start_states[0])
+        self._outcomes: dict[Any, tuple[int, tuple[Fraction, ...]]] = {}
+        self._masks: dict[tuple[int, ...], NDArray[np.bool_]] = {}
+        self._go_to(0, int(model.start_states[0]))
+
+    def _go_to(self, step: int, state: int) -> None:
+        self._step, self._state = step, state
+        self._over = step >= self._model.horizon or self._model.is_terminal(step, state)
 
     @property
     def over(self) -> bool:
         """Whether the model's episode has ended: at the horizon, or in a terminal state."""
-        return self._step >= self._model.horizon or self._model.is_terminal(self._step, self._state)
+        return self._over
 
     @property
     def goal_missed(self) -> bool:
@@ -196,9 +218,9 @@ class ModelMasks:
         state = self._find(name)
         if state is not None and state in model.start_states:
             self._rule.begin(state)
-            self._step, self._state = 0, state
+            self._go_to(0, state)
             return
-        self._step, self._state = 0, int(model.start_states[0])
+        self._go_to(0, int(model.start_states[0]))
         self._rule.begin(self._state)
         names = tuple(model.states[s] for s in model.start_states.tolist())
         # a random start is modeled as one row at step 0, without cost, whose outcomes are the starting states
@@ -208,7 +230,7 @@ class ModelMasks:
             if state is not None and find_matches(model, rows[0], state, free):
                 amounts = self._tracker.after([Fraction(0)] * len(self._tracked))
                 self._rule.follow(0, int(model.row_action[rows[0]]), state, amounts)
-                self._step, self._state = 1, state
+                self._go_to(1, state)
                 return
             possible = possible_texts(model, rows[0])
         else:
@@ -217,20 +239,41 @@ class ModelMasks:
         raise UnmodeledOutcome(0, start, "reset", f"state {quote(name)}", possible)
 
     def mask(self) -> NDArray[np.bool_]:
-        """Return which of the environment's actions are safe."""
-        mask = np.zeros(len(self._action_of), bool)
-        if not self.over:
-            safe = self._rule.safe_actions(self._step, self._state, self._tracker.amounts)
+        """Return which of the environment's actions are safe, as an array that must not be changed."""
+        safe = () if self._over else tuple(self._rule.safe_actions(self._step, self._state, self._tracker.amounts))
+        mask = self._masks.get(safe)
+        if mask is None:
+            mask = np.zeros(len(self._action_of), bool)
             mask[[self._position_of[action] for action in safe if action in self._position_of]] = True
+            mask.flags.writeable = False
+            _remember(self._masks, safe, mask, self._most_remembered)
         return mask
 
     def took(self, position: int, next_observation: Any, spent: Spent, terminated: bool) -> list[int]:
         """Record the outcome of an action and return its cost in ticks; raise `UnmodeledOutcome` if impossible."""
-        costs = spent.reported
-        model, action = self._model, self._action_of[position]
+        action = self._action_of[position]
         assert action is not None
-        row = next(r for r in model.rows(self._step, self._state) if model.row_action[r] == action)
         name = self._state_name(next_observation)
+        # numbers that are equal may be read differently if their types differ
+        key = (self._step, self._state, action, name, terminated, *((type(cost), cost) for cost in spent.reported))
+        try:
+            known = self._outcomes.get(key)
+        except TypeError:  # not hashable
+            known = None
+        if known is None:
+            known = self._match(action, name, spent, terminated)
+            with contextlib.suppress(TypeError):
+                _remember(self._outcomes, key, known, self._most_remembered)
+        following, tracked = known
+        if self._rule.follows:
+            self._rule.follow(self._step, action, following, self._tracker.after(tracked))
+        self._go_to(self._step + 1, following)
+        return self._tracker.to_ticks(tracked)
+
+    def _match(self, action: int, name: Hashable, spent: Spent, terminated: bool) -> tuple[int, tuple[Fraction, ...]]:
+        """Return the next state and the exact cost of each tracked resource, of the only outcome that matches."""
+        model, costs = self._model, spent.reported
+        row = next(r for r in model.rows(self._step, self._state) if model.row_action[r] == action)
         names = [(name, "done"), name] if terminated else [name]
         try:
             readings = [Reading.of(c, f"cost of {r}") for c, r in zip(costs, model.resources, strict=True)]
@@ -248,16 +291,20 @@ class ModelMasks:
             found += ", a float that several of these round to" if ambiguous else ""
             place = model.states[self._state]
             raise UnmodeledOutcome(self._step, place, model.actions[action], found, possible_texts(model, row))
-        tracked = [amounts[d] for d in self._tracked]
-        self._rule.follow(self._step, action, following, self._tracker.after(tracked))
-        self._step, self._state = self._step + 1, following
-        return self._tracker.to_ticks(tracked)
+        return following, tuple(amounts[d] for d in self._tracked)
 
     def _find(self, name: Hashable) -> int | None:
         try:
             return self._model.state_index(name)
         except ModelError:
             return None
+
+
+def _remember(known: dict[Any, Any], key: Any, value: Any, most: int) -> None:
+    """Add an entry to what is remembered, and forget all others if there are too many."""
+    if len(known) >= most:
+        known.clear()
+    known[key] = value
 
 
 def plain_name(observation: Any) -> Hashable:

@@ -288,7 +288,7 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         else:
             return [read_costs(cost, names, "cost")] * n
         if isinstance(found, Mapping):
-            columns = [np.broadcast_to(np.asarray(found[name]), (n,)).tolist() for name in names]
+            columns = [list(np.broadcast_to(np.asarray(found[name]), (n,))) for name in names]
             return [list(row) for row in zip(*columns, strict=True)]
         table = np.asarray(found)
         table = table[:, None] if table.shape == (n,) else table
