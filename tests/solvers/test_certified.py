@@ -107,8 +107,8 @@ def test_by_resolution(tiny: Tiny, gap: float) -> None:
     assert bracket.is_infeasible == (exact == -math.inf)
     if exact != -math.inf:
         assert bracket.best is not None
-        transform, made, answer = bracket.best
-        policy = transform.invert(made, answer).make_policy()
+        transform, made, found = bracket.best
+        policy = transform.invert(made, found.recall()).make_policy()
         report = solvent.verify(tiny.model, policy, tiny.budget)
         assert report.feasible
         assert report.value >= bracket.lower - NOISE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,27 @@ def test_a_limit_before_the_best_policy_is_there_again(tmp_path: Path, monkeypat
     assert found.message == "limit: the time is up, before the best policy so far was computed again"
     assert found.value_upper == expected.value_upper
     same_solution(expected, solvent.solve(model, checkpoint=path, **options))
+
+
+def test_the_lower_bound_is_that_of_the_policy_that_is_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it is computed again by another method, which may be chosen if there is less memory."""
+    make, options, _ = SOLVES["gap, two resources"]
+    monkeypatch.setattr(gap, "_FIRST_TRY", 1)
+    monkeypatch.setattr(gap, "_FIRST_AMOUNTS", (4, 4))
+    model, path = make(), tmp_path / "c"
+    before = solvent.solve(model, checkpoint=path, **options)
+    usual = gap.solve_problem
+
+    def other_method(*given: Any) -> Any:
+        answer = usual(*given)
+        return replace(answer, lower=answer.lower - 1e-3)
+
+    monkeypatch.setattr(gap, "solve_problem", other_method)
+    found = solvent.solve(model, checkpoint=path, **options)
+    assert found.value_lower == pytest.approx(before.value_lower - 1e-3)
+    assert found.value_upper == before.value_upper
 
 
 def test_layers_that_are_given_up_for_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -379,7 +379,7 @@ class Section:
                 written.append(folder.write(array))
                 listed.setdefault(name, []).append(written[-1])
             for name, more in (added_files or {}).items():
-                listed.setdefault(name, []).extend(more)
+                listed[name] = [*listed.get(name, []), *more]
         except OSError as error:
             self._checkpoint.fail(error)
         else:

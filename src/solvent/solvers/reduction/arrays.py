@@ -50,6 +50,24 @@ class NodeIndex(NamedTuple):
     settled_high_SD: NDArray[np.int64]
 
 
+class SortedNodes(NamedTuple):
+    """Nodes of a step, sorted by state and amounts, that are found by bisection.
+
+    Attributes
+    ----------
+    indptr : ndarray of int64, shape (S + 1,)
+        Position of the first node of each state.
+    spent_ND : ndarray of int64, shape (N, D)
+    settled_low_SD, settled_high_SD : ndarray of int64, shape (S, D)
+        Amounts that are settled in each state at this step.
+    """
+
+    indptr: NDArray[np.int64]
+    spent_ND: NDArray[np.int64]
+    settled_low_SD: NDArray[np.int64]
+    settled_high_SD: NDArray[np.int64]
+
+
 class LayerBounds(NamedTuple):
     """Rows of a step and bounds on the amount spent.
 

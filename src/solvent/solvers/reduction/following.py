@@ -15,8 +15,8 @@ from solvent.solvers.accuracy import Followed
 from solvent.solvers.arrays import ModelArrays, TickCosts, read_only
 from solvent.solvers.problem import TrueCosts
 from solvent.solvers.reduction import kernels
-from solvent.solvers.reduction.arrays import OutcomeCosts, ReachedNodes, SpentExtremes, TrueTicks
-from solvent.solvers.reduction.layers import Grid, NodeLayer, in_memory
+from solvent.solvers.reduction.arrays import OutcomeCosts, ReachedNodes, SortedNodes, SpentExtremes, TrueTicks
+from solvent.solvers.reduction.layers import NodeLayer, in_memory
 from solvent.solvers.reduction.reduce import Reduction
 
 
@@ -75,11 +75,11 @@ def trace(
     peak_HD = np.full((horizon, n_resources), MINUS_INFINITY, np.int64)
     trough_HD = np.full((horizon, n_resources), PLUS_INFINITY, np.int64)
     ended_peak, ended_trough = np.full(n_resources, MINUS_INFINITY), np.full(n_resources, PLUS_INFINITY)
-    grid, arrays = Grid.over(reduction.bounds, lattice, model.n_states), ModelArrays.of(model)
+    arrays, bounds = ModelArrays.of(model), reduction.bounds
     costs = OutcomeCosts(TickCosts.of(lattice), true_ticks(truth))
     largest = max(map(len, layers))
-    # probabilities and extremes of two layers, the lookup table of one, and copies of layers that are in files
-    temporary = (4 * 8 * n_resources + 32) * largest + grid.table_bytes(largest)
+    # probabilities and extremes of two layers, and copies of layers that are in files
+    temporary = (4 * 8 * n_resources + 32) * largest
     if not all(layer.spent.flags.writeable for layer in layers):
         temporary += (2 * 8 * n_resources + 4) * largest
     monitor.reserve(temporary, "the extremes of nodes")
@@ -87,8 +87,8 @@ def trace(
     for h in range(horizon):
         last = h == horizon - 1
         next_layer = NodeLayer(layer.indptr, layer.spent[:0]) if last else layers[h + 1].in_memory()
-        n_after, bounds = len(next_layer), reduction.bounds
-        after = grid.index(next_layer, bounds, h + 1, monitor.halt) if n_after else grid.no_nodes(bounds, h + 1)
+        n_after = len(next_layer)
+        after = SortedNodes(next_layer.indptr, next_layer.spent, bounds.settled_low[h + 1], bounds.settled_high[h + 1])
         then = ReachedNodes(
             np.zeros(n_after),
             np.full((n_after, n_resources), MINUS_INFINITY),
@@ -98,7 +98,6 @@ def trace(
         kernels.follow(
             layer.spent, in_memory(reduction.rows[h]), now, arrays, costs, after, then, extremes, monitor.halt
         )
-        del after  # its memory is used for the next lookup table
         monitor.check_time()
         np.maximum(peak_HD[h], ended_peak, out=peak_HD[h])
         np.minimum(trough_HD[h], ended_trough, out=trough_HD[h])

@@ -3,7 +3,7 @@
 A node of a layer is (state, spent_D). `COLLAPSED` in place of a resource's ticks means that the resource is settled: no
 continuation can break its limits, so all such amounts are one node. Nodes of a layer are found through a table of
 positions (`slots`): one entry per key of a grid or, without a grid, an open-addressing hash table whose length is a
-power of two.
+power of two. Where few of them are looked up, they are found by bisection, as layers are sorted.
 
 Kernels that take `halt` return early once `halt[0]` is set; their results are then incomplete.
 """
@@ -477,6 +477,27 @@ def choose_rows(begin_state, end_state, nodes, model, costs, bounds, independent
                 out_reward_S[s] = max(out_reward_S[s], reward)
 
 
+@jit(inner=True)
+def _position(state, scratch, nodes):
+    """Return the position of the node (state, scratch[0]) among sorted ones; `EMPTY` if it is not there."""
+    spent_ND, n_resources = nodes.spent_ND, scratch.shape[1]
+    low, high = nodes.indptr[state], nodes.indptr[state + 1]
+    while low < high:
+        middle = (low + high) // 2
+        order = 0
+        for d in range(n_resources - 1, -1, -1):
+            if spent_ND[middle, d] != scratch[0, d]:
+                order = 1 if spent_ND[middle, d] > scratch[0, d] else -1
+                break
+        if order == 0:
+            return middle
+        if order > 0:
+            high = middle
+        else:
+            low = middle + 1
+    return np.int64(EMPTY)
+
+
 @jit
 def follow(spent_ND, row, reached, model, costs, after, out_reached, out_extremes, halt):
     """Carry probability and bounds on true spending from a layer to the next along the chosen rows.
@@ -490,7 +511,7 @@ def follow(spent_ND, row, reached, model, costs, after, out_reached, out_extreme
     reached : ReachedNodes
     model : ModelArrays
     costs : OutcomeCosts
-    after : NodeIndex
+    after : SortedNodes
         Nodes of the next layer; empty at the last step.
     out_reached : ReachedNodes
         For the next layer.
@@ -521,11 +542,11 @@ def follow(spent_ND, row, reached, model, costs, after, out_reached, out_extreme
                 least_D[d] = clamped(least_ND[i, d] + true.low_OD[o, d], true.low_floor_D[d], true.low_ceiling_D[d])
                 extremes.peak_D[d] = max(extremes.peak_D[d], most_D[d])
                 extremes.trough_D[d] = min(extremes.trough_D[d], least_D[d])
-            if after.state.shape[0] == 0:
+            if after.spent_ND.shape[0] == 0:
                 continue
             state = model.next_state[o]
             arrive(spent_ND, i, counted, o, state, after, scratch, 0)
-            j = find(state, scratch, 0, after.state, after.spent_ND, after.slots, after.grid)
+            j = _position(state, scratch, after)
             # a probability may underflow to 0, but a node that is reached must keep a positive one
             out_probability[j] += max(probability[i] * model.probability[o], SMALLEST_FLOAT)
             for d in range(n_resources):

@@ -79,10 +79,11 @@ class SavedPasses:
         if after:
             assert extremes is not None
             arrays = {"value": self.value, "extremes": extremes.saved}
-        files = {
+        stored = {
             "spent": [self._spent_files[h] for h in new if h in self._spent_files],
             "row": [self._row_files[h] for h in after if h in self._row_files],
         }
+        files = {name: each for name, each in stored.items() if each}
         self._section.save({"layers": len(self.layers), "step": self.step}, arrays, added, added_files=files)
 
     @property
@@ -144,7 +145,7 @@ class SavedPasses:
             if indptr[0] != 0 or (np.diff(indptr) < 0).any():
                 raise section.damaged("indptr", "positions of nodes", "others")
         n_resources, sizes = len(self._steps.lattice.resources), [int(indptr[-1]) for indptr in indptrs]
-        pieces = section.pieces("spent", np.int64, (None, n_resources))
+        pieces = section.pieces("spent", np.int64, (None, n_resources)) or [np.empty((0, n_resources), np.int64)]
         if sum(map(len, pieces)) != sum(sizes):
             raise section.damaged("spent", f"{sum(sizes)} nodes", f"{sum(map(len, pieces))}")
         parts = _cut(pieces, sizes)
@@ -173,7 +174,7 @@ class SavedPasses:
             return
         after = list(range(model.horizon - 1, step - 1, -1))
         sizes = [len(self.layers[h]) for h in after]
-        pieces = section.pieces("row", np.int32, (None,))
+        pieces = section.pieces("row", np.int32, (None,)) or [np.empty(0, np.int32)]
         if sum(map(len, pieces)) != sum(sizes):
             raise section.damaged("row", f"the rows of {sum(sizes)} nodes", f"{sum(map(len, pieces))}")
         for h, row in zip(after, _cut(pieces, sizes), strict=True):

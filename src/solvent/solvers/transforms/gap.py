@@ -212,11 +212,20 @@ class _Bracket:
         return found
 
     def recall(self) -> None:
-        """Compute the best answer so far again, if only its bounds are known, because finished rounds were skipped."""
-        if self.best is not None and self.best[2].answer is None:
-            used = self.monitor.used
-            self.best[2].recall()
-            self.held += self.monitor.used - used
+        """Compute the best answer so far again, if only its bounds are known, because finished rounds were skipped.
+
+        With another memory limit, another method may be chosen for it, whose policy has a lower bound of its own.
+        """
+        if self.best is None or self.best[2].answer is not None:
+            return
+        found, used = self.best[2], self.monitor.used
+        answer = found.recall()
+        self.held += self.monitor.used - used
+        if not answer.feasible:
+            assert found.section is not None
+            raise found.section.damaged("feasible", "that of the same problem", "another")
+        if answer.lower < self.lower:
+            self.lower, self.noise_below = answer.lower, answer.noise_below
 
     def raise_lower(self, transform: Exact | RoundedCosts, problem: Problem, found: _Found) -> None:
         if found.lower > self.lower:
