@@ -264,6 +264,7 @@ def jani(**changes: Any) -> dict[str, Any]:
             },
             {"name": "cost", "type": "real", "transient": True, "initial-value": 0},
             {"name": "gain", "type": "real", "transient": True, "initial-value": 0},
+            {"name": "heat", "type": "real", "transient": True, "initial-value": 0},
             {"name": "home", "type": "bool", "transient": True, "initial-value": False},
         ],
         "properties": [],
@@ -320,7 +321,7 @@ def jani(**changes: Any) -> dict[str, Any]:
                             {
                                 "location": "on",
                                 "probability": {"exp": 0.5},
-                                "assignments": [{"ref": "cost", "value": 10}],
+                                "assignments": [{"ref": "heat", "value": 10}],
                             },
                             {"location": "on", "probability": {"exp": 0.5}},
                         ],
@@ -341,26 +342,41 @@ def jani(**changes: Any) -> dict[str, Any]:
 def test_costs_of_destinations_are_not_averaged(tmp_path: Path) -> None:
     path = tmp_path / "walk.jani"
     path.write_text(json.dumps(jani()))
-    options: dict[str, Any] = {"constants": {"p": "1/3"}, "costs": ["cost"], "horizon": 4}
+    options: dict[str, Any] = {"constants": {"p": "1/3"}, "costs": ["cost", "heat"], "horizon": 4}
     model = solvent.load_model(path, reward="gain", goal="home", **options)
     assert model.start == '{"x": 0, "walker": "out"}'
     assert model.n_states == 5  # tags are not part of a state
     found = rows_of(model, '{"x": 1, "walker": "out"}')
     base = Fraction(1, 8)
-    expected: dict[tuple[str, Fraction], Fraction] = {}
+    expected: dict[Any, Fraction] = {}
     for p, state, cost in (
         (Fraction(1, 3), '{"x": 2, "walker": "out"}', 1 + Fraction(1, 10)),
         (Fraction(1, 3), '{"x": 2, "walker": "out"}', Fraction(6)),
         (Fraction(1, 3), '{"x": 1, "walker": "in"}', Fraction(0)),
     ):
-        for extra in (10, 0):
-            expected[state, base + cost + extra] = p / 2
+        for heat in (10, 0):
+            expected[state, base + cost, heat] = p / 2
     reward, outcomes = found["go"]
     assert reward == 1.0
-    assert {(each.next_state, each.cost["cost"]): pytest.approx(each.probability) for each in outcomes} == expected
-    assert found["tick"][1][0].cost["cost"] == base  # the clock keeps its tag, but its other edge was not taken
+    assert {
+        (each.next_state, each.cost["cost"], each.cost["heat"]): pytest.approx(each.probability) for each in outcomes
+    } == expected
+    [tick] = found["tick"][1]  # the clock keeps its tag, but its other edge was not taken
+    assert tick.cost == {"cost": base, "heat": 0}
     # the worst case of one step is what Storm's average of the destinations hides
-    assert max(each.cost["cost"] for each in outcomes) == 16 + base
+    assert max(each.cost["cost"] for each in outcomes) == 6 + base
+
+
+@needs_storm
+def test_a_cost_may_be_the_reward_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "walk.jani"
+    path.write_text(json.dumps(jani()))
+    options: dict[str, Any] = {"constants": {"p": "1/3"}, "horizon": 4}
+    plain = solvent.load_model(path, reward="cost", **options)
+    both = solvent.load_model(path, costs=["cost"], reward="-cost", **options)
+    for state in plain.states:
+        expected = {action: -reward for action, (reward, _) in rows_of(plain, str(state)).items()}
+        assert {action: reward for action, (reward, _) in rows_of(both, str(state)).items()} == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("change", [{"index": 1}, {"ref": "gain", "value": 1}])
@@ -385,6 +401,10 @@ def test_a_destination_assigns_a_cost_once(tmp_path: Path, change: dict[str, Any
         ("{", "file: expected JSON, found"),
         ("[]", STORM),
         (json.dumps(jani(automata=3)), STORM),
+        (
+            json.dumps(jani()).replace('"heat", "value"', '"cost", "value"'),
+            f"{STORM} Multiple writes to global variable",
+        ),
         (json.dumps(jani(variables=3)), "variables: expected a list, found 3"),
     ],
 )
