@@ -28,7 +28,7 @@ from fuzz.mutate import Seed, flip, mutate
 from solvent.core.archives import read_archive, write_archive
 from solvent.core.checkpoint import Checkpoint
 from solvent.formats.files import parse_model
-from solvent.formats.registry import FORMATS
+from solvent.formats.registry import DOCUMENTS
 from solvent.learning.checkpoint import restore, section_of, state_of
 from solvent.learning.learner import Learner
 from solvent.policy.discounted import DiscountedPolicy
@@ -282,7 +282,7 @@ def _load_model(each: Input) -> str:
         str(model.describe())
         if model.fingerprint != model.fingerprint:
             return "a fingerprint that changes"
-        file_format = FORMATS[each.seed // 8 % len(FORMATS)]
+        file_format = DOCUMENTS[each.seed // 8 % len(DOCUMENTS)]
         again = parse_model(file_format.write(model), file_format.name)
         if again != model or again.fingerprint != model.fingerprint:
             return "a model that does not survive saving"

@@ -16,7 +16,7 @@ import solvent
 from solvent import CMDP, ModelError, Resource
 from solvent.formats.documents import to_document
 from solvent.formats.files import parse_model
-from solvent.formats.registry import FORMATS
+from solvent.formats.registry import DOCUMENTS
 
 KINDS = ["yaml", "json", "npz"]
 
@@ -33,9 +33,6 @@ rows:
   - {state: depot a, action: go, outcomes: [{probability: 1, next: depot b, cost: {heat: 1}}]}
   - {state: depot b, action: go, outcomes: [{probability: 1, next: home, cost: {fuel: 1}}]}
 """
-
-#: Formats that hold all of a model.
-DOCUMENTS = [each for each in FORMATS if not each.is_program]
 
 
 def numbered(**options: Any) -> CMDP:
@@ -166,7 +163,7 @@ def test_resources_are_listed_without_building_the_model() -> None:
         assert each.read_resources(each.write(model)) == ["time", "heat", "fuel"]
     block = TEXT.replace("[time, {name: heat, floor: -1/3, ceiling: 10}, {name: fuel, floor: 0.1}]", "@")
     lines = "\n  - time\n  - name: heat\n    floor: -1/3\n  - {name: fuel}"
-    assert FORMATS[0].read_resources(block.replace(" @", lines).encode()) == ["time", "heat", "fuel"]
+    assert DOCUMENTS[0].read_resources(block.replace(" @", lines).encode()) == ["time", "heat", "fuel"]
 
 
 def test_numpy_rewards_and_probabilities_can_be_saved(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -16,6 +17,7 @@ import solvent
 from solvent.cli.app import run as run_command
 from solvent.errors import LoadLimitError, ModelError, SolventError
 from solvent.formats import storm
+from tests.effort import seeds
 
 CASES = Path(os.environ.get("SOLVENT_CASES", Path(__file__).parents[3] / "shared" / "cases")) / "prism"
 needs_storm = pytest.mark.skipif(not storm.has_stormpy(), reason="needs stormpy")
@@ -264,6 +266,7 @@ def jani(**changes: Any) -> dict[str, Any]:
             },
             {"name": "cost", "type": "real", "transient": True, "initial-value": 0},
             {"name": "gain", "type": "real", "transient": True, "initial-value": 0},
+            {"name": "heat", "type": "real", "transient": True, "initial-value": 0},
             {"name": "home", "type": "bool", "transient": True, "initial-value": False},
         ],
         "properties": [],
@@ -320,7 +323,7 @@ def jani(**changes: Any) -> dict[str, Any]:
                             {
                                 "location": "on",
                                 "probability": {"exp": 0.5},
-                                "assignments": [{"ref": "cost", "value": 10}],
+                                "assignments": [{"ref": "heat", "value": 10}],
                             },
                             {"location": "on", "probability": {"exp": 0.5}},
                         ],
@@ -341,26 +344,133 @@ def jani(**changes: Any) -> dict[str, Any]:
 def test_costs_of_destinations_are_not_averaged(tmp_path: Path) -> None:
     path = tmp_path / "walk.jani"
     path.write_text(json.dumps(jani()))
-    options: dict[str, Any] = {"constants": {"p": "1/3"}, "costs": ["cost"], "horizon": 4}
+    options: dict[str, Any] = {"constants": {"p": "1/3"}, "costs": ["cost", "heat"], "horizon": 4}
     model = solvent.load_model(path, reward="gain", goal="home", **options)
     assert model.start == '{"x": 0, "walker": "out"}'
     assert model.n_states == 5  # tags are not part of a state
     found = rows_of(model, '{"x": 1, "walker": "out"}')
     base = Fraction(1, 8)
-    expected: dict[tuple[str, Fraction], Fraction] = {}
+    expected: dict[Any, Fraction] = {}
     for p, state, cost in (
         (Fraction(1, 3), '{"x": 2, "walker": "out"}', 1 + Fraction(1, 10)),
         (Fraction(1, 3), '{"x": 2, "walker": "out"}', Fraction(6)),
         (Fraction(1, 3), '{"x": 1, "walker": "in"}', Fraction(0)),
     ):
-        for extra in (10, 0):
-            expected[state, base + cost + extra] = p / 2
+        for heat in (10, 0):
+            expected[state, base + cost, heat] = p / 2
     reward, outcomes = found["go"]
     assert reward == 1.0
-    assert {(each.next_state, each.cost["cost"]): pytest.approx(each.probability) for each in outcomes} == expected
-    assert found["tick"][1][0].cost["cost"] == base  # the clock keeps its tag, but its other edge was not taken
+    assert {
+        (each.next_state, each.cost["cost"], each.cost["heat"]): pytest.approx(each.probability) for each in outcomes
+    } == expected
+    [tick] = found["tick"][1]  # the clock keeps its tag, but its other edge was not taken
+    assert tick.cost == {"cost": base, "heat": 0}
     # the worst case of one step is what Storm's average of the destinations hides
-    assert max(each.cost["cost"] for each in outcomes) == 16 + base
+    assert max(each.cost["cost"] for each in outcomes) == 6 + base
+
+
+Product = dict[tuple[int, int], dict[str, list[tuple[Fraction, tuple[int, int], Fraction, Fraction]]]]
+
+
+def random_jani(seed: int) -> tuple[dict[str, Any], Product]:
+    """Two automata that go together or alone, with costs at destinations; and all their outcomes."""
+    rng = np.random.default_rng(seed)
+    edges: list[dict[str, dict[int, list[tuple[Fraction, int, Fraction]]]]] = []
+    for _ in range(2):
+        by_action: dict[str, dict[int, list[tuple[Fraction, int, Fraction]]]] = {"both": {}, "alone": {}}
+        for action, place in ((a, i) for a in by_action for i in range(3)):
+            if rng.random() < 0.75:
+                n = int(rng.integers(1, 4))
+                costs = [Fraction(int(x), 4) for x in rng.integers(-1, 4, n)]
+                by_action[action][place] = [(Fraction(1, n), int(rng.integers(3)), cost) for cost in costs]
+        edges.append(by_action)
+    automata = []
+    for k, by_action in enumerate(edges):
+        listed = []
+        for action, places in by_action.items():
+            for place, destinations in places.items():
+                listed.append({
+                    "location": f"l{place}", "action": action if action == "both" else f"alone{k}",
+                    "destinations": [
+                        {
+                            "location": f"l{t}",
+                            "probability": {"exp": {"op": "/", "left": 1, "right": len(destinations)}},
+                            "assignments": [{"ref": f"cost{k}", "value": float(c)}] if c else [],
+                        }
+                        for _, t, c in destinations
+                    ],
+                })  # fmt: skip
+        locations = [{"name": f"l{i}"} for i in range(3)]
+        automata.append({"name": f"a{k}", "locations": locations, "initial-locations": ["l0"], "edges": listed})
+    variables = [{"name": f"cost{k}", "type": "real", "transient": True, "initial-value": 0} for k in range(2)]
+    syncs = [{"synchronise": ["both", "both"], "result": "both"}]
+    syncs += [
+        {"synchronise": ["alone0", None], "result": "alone0"},
+        {"synchronise": [None, "alone1"], "result": "alone1"},
+    ]
+    document = {
+        "jani-version": 1, "name": "random", "type": "mdp", "features": ["derived-operators"], "properties": [],
+        "actions": [{"name": name} for name in ("both", "alone0", "alone1")], "variables": variables,
+        "automata": automata, "system": {"elements": [{"automaton": "a0"}, {"automaton": "a1"}], "syncs": syncs},
+    }  # fmt: skip
+    zero, product = Fraction(0), {}
+    for x, y in itertools.product(range(3), repeat=2):
+        rows = {}
+        if x in edges[0]["both"] and y in edges[1]["both"]:
+            pairs = itertools.product(edges[0]["both"][x], edges[1]["both"][y])
+            rows["both"] = [(p * q, (t, u), c, d) for (p, t, c), (q, u, d) in pairs]
+        if x in edges[0]["alone"]:
+            rows["alone0"] = [(p, (t, y), c, zero) for p, t, c in edges[0]["alone"][x]]
+        if y in edges[1]["alone"]:
+            rows["alone1"] = [(p, (x, t), zero, c) for p, t, c in edges[1]["alone"][y]]
+        product[x, y] = rows
+    return document, product
+
+
+@needs_storm
+@pytest.mark.parametrize("seed", seeds(24))
+def test_random_automata_against_their_product(seed: int, tmp_path: Path) -> None:
+    document, product = random_jani(seed)
+    path = tmp_path / "random.jani"
+    path.write_text(json.dumps(document))
+    if not product[0, 0]:
+        with pytest.raises(ModelError, match="initial state: expected a state that can be left"):
+            solvent.load_model(path, costs=["cost0", "cost1"], horizon=3)
+        return
+    model = solvent.load_model(path, costs=["cost0", "cost1"], horizon=3)
+
+    def place(state: Any) -> tuple[int, int]:
+        values = json.loads(state)
+        return int(values["a0"][1:]), int(values["a1"][1:])
+
+    for s, state in enumerate(model.states):
+        rows = product[place(state)]
+        found = rows_of(model, str(state))
+        if model.is_terminal(0, s):
+            assert all(after == place(state) and not c and not d for row in rows.values() for _, after, c, d in row)
+            continue
+        assert set(found) == set(rows)
+        for action, outcomes in rows.items():
+            expected: dict[Any, Fraction] = {}
+            for p, after, c, d in outcomes:
+                expected[after, c, d] = expected.get((after, c, d), Fraction(0)) + p
+            seen: dict[Any, float] = {}
+            for each in found[action][1]:
+                key = place(each.next_state), each.cost["cost0"], each.cost["cost1"]
+                seen[key] = seen.get(key, 0) + each.probability
+            assert seen == pytest.approx({key: float(p) for key, p in expected.items()})
+
+
+@needs_storm
+def test_a_cost_may_be_the_reward_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "walk.jani"
+    path.write_text(json.dumps(jani()))
+    options: dict[str, Any] = {"constants": {"p": "1/3"}, "horizon": 4}
+    plain = solvent.load_model(path, reward="cost", **options)
+    both = solvent.load_model(path, costs=["cost"], reward="-cost", **options)
+    for state in plain.states:
+        expected = {action: -reward for action, (reward, _) in rows_of(plain, str(state)).items()}
+        assert {action: reward for action, (reward, _) in rows_of(both, str(state)).items()} == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("change", [{"index": 1}, {"ref": "gain", "value": 1}])
@@ -385,6 +495,10 @@ def test_a_destination_assigns_a_cost_once(tmp_path: Path, change: dict[str, Any
         ("{", "file: expected JSON, found"),
         ("[]", STORM),
         (json.dumps(jani(automata=3)), STORM),
+        (
+            json.dumps(jani()).replace('"heat", "value"', '"cost", "value"'),
+            f"{STORM} Multiple writes to global variable",
+        ),
         (json.dumps(jani(variables=3)), "variables: expected a list, found 3"),
     ],
 )

@@ -62,7 +62,7 @@ def test_a_new_format_is_one_module_and_one_line(reversed_json: str, tmp_path: P
         solvent.load_model(tmp_path / "model.txt")
 
 
-@pytest.mark.parametrize("each", [x for x in registry.FORMATS if not x.is_program], ids=lambda each: each.name)
+@pytest.mark.parametrize("each", registry.DOCUMENTS, ids=lambda each: each.name)
 def test_every_format_reads_what_it_writes(each: registry.FileFormat, tmp_path: Path) -> None:
     model = instances.partition([3, 1, 2])
     content = each.write(model)

@@ -70,7 +70,7 @@ def keep_costs(document: Any, resources: list[str]) -> list[Transition]:
 
 
 def _take(destination: Any, resources: list[str]) -> dict[str, Any]:
-    """Remove the costs from a destination and return them by resource."""
+    """Set the costs of a destination to zero and return them by resource."""
     taken: dict[str, Any] = {}
     kept = []
     for each in _entries(destination, "assignments"):
@@ -82,6 +82,7 @@ def _take(destination: Any, resources: list[str]) -> dict[str, Any]:
             expected = f"one assignment of {quote(name)}, without an index"
             raise ModelError("destinations, assignments", expected, "another")
         taken[name] = each.get("value")
+        kept.append({**each, "value": 0})  # Storm still refuses two edges that assign the same cost in one step
     if taken:
         destination["assignments"] = kept
     return taken

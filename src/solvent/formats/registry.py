@@ -125,6 +125,9 @@ FORMATS = (
     FileFormat("explicit", (".tra",), "solvent.formats.explicit", is_text=True, is_program=True, reads=False),
 )
 
+#: Formats that hold all of a model, and give it back unchanged.
+DOCUMENTS = tuple(each for each in FORMATS if not each.is_program)
+
 
 def model_suffixes(*, writing: bool = False) -> tuple[str, ...]:
     """Return the file suffixes of models that can be read, or of those that can be written.

@@ -182,6 +182,10 @@ def _message(text: str) -> str:
     return line.partition("Exception: ")[2] or line or "an error without a message"
 
 
+#: Numbers by choice: positions in a list, and the list.
+_Amounts = tuple[NDArray[np.int64], list[Fraction]]
+
+
 class _Reading:
     """The arrays of Storm on their way to a model."""
 
@@ -248,13 +252,13 @@ class _Reading:
             accounts=Accounts(options.costs, None, self._goals(names, group)),
         )  # fmt: skip
 
-    def _structure(self, i: int) -> tuple[NDArray[np.int64], list[Fraction]]:
+    def _structure(self, i: int) -> _Amounts:
         """Return the i-th reward structure that was asked for, by choice: positions in a list of numbers."""
         by_state, by_choice = self.arrays[f"state_reward{i}"][self.owner], self.arrays[f"choice_reward{i}"]
         pairs, index = np.unique(np.stack([by_state, by_choice]), axis=1, return_inverse=True)
         return index.reshape(-1), [self.values[s] + self.values[c] for s, c in pairs.T.tolist()]
 
-    def _reward(self) -> tuple[NDArray[np.int64], list[Fraction]]:
+    def _reward(self) -> _Amounts:
         options, candidates = self.options, self.header["rewards"]
         if options.reward is None:
             left = [name for name in candidates if name not in {each.name for each in options.costs}]
@@ -264,38 +268,43 @@ class _Reading:
                 hint = f'reward="-{left[0]}" minimizes it'
                 raise ModelError("reward", expected, "none", hint)
             return np.zeros(len(self.owner), np.int64), [Fraction(0)]
-        index, numbers = self._structure(len(options.costs))
+        named = [each.name for each in options.costs]
+        if self.transitions and options.reward_name in named:  # its costs of transitions are elsewhere
+            index, numbers = self._expected(self._cost(named.index(options.reward_name)))
+        else:
+            index, numbers = self._structure(len(options.costs))
         return index, [options.reward_sign * value for value in numbers]
+
+    def _expected(self, column: ExactColumn) -> _Amounts:
+        """Return the expectation of a cost, by choice."""
+        totals = [Fraction(0)] * len(self.owner)
+        chances = self.arrays["probability"].tolist()
+        for entry, row in enumerate(self.row_of.tolist()):
+            totals[row] += self.values[chances[entry]] * column.value(entry)
+        return np.arange(len(totals)), totals
 
     def _cost(self, d: int) -> ExactColumn:
         """Return the cost of a resource for each entry of the transition matrix."""
         assert self.options.horizon is not None
         index, numbers = self._structure(d)
-        totals: dict[int, Any] = {}
-        columns = [index[self.row_of]]
-        tables = [numbers]
+        columns, tables = [index[self.row_of]], [numbers]
         place = len(self.options.costs) + (self.options.reward is not None)
         for each in self.transitions:
-            for tag, _ in each.values.items():
+            for tag in each.values:
                 if each.resource == d:
                     extra, amounts = self._structure(place)
                     taken = self.tags[each.variable][self.arrays["next_state"]] == tag
-                    zero = len(amounts)
-                    columns.append(np.where(taken, extra[self.row_of], zero))
+                    columns.append(np.where(taken, extra[self.row_of], len(amounts)))
                     tables.append([*amounts, Fraction(0)])
                 place += 1
-        if len(columns) == 1:
-            return exact_column(numbers, steps=self.options.horizon).take(columns[0])
         combined, inverse = np.unique(np.stack(columns), axis=1, return_inverse=True)
-        totals = {
-            i: sum((table[j] for table, j in zip(tables, parts, strict=True)), Fraction(0))
-            for i, parts in enumerate(combined.T.tolist())
-        }
-        return exact_column(list(totals.values()), steps=self.options.horizon).take(inverse.reshape(-1))
+        totals = [
+            sum((table[i] for table, i in zip(tables, parts, strict=True)), Fraction(0))
+            for parts in combined.T.tolist()
+        ]
+        return exact_column(totals, steps=self.options.horizon).take(inverse.reshape(-1))
 
-    def _is_terminal(
-        self, reward: tuple[NDArray[np.int64], list[Fraction]], costs: list[ExactColumn]
-    ) -> NDArray[np.bool_]:
+    def _is_terminal(self, reward: _Amounts, costs: list[ExactColumn]) -> NDArray[np.bool_]:
         """Return whether each state can only be left to itself, without a cost or a reward."""
         state_of = self.owner[self.row_of]
         active = self.arrays["next_state"] != state_of

@@ -6,6 +6,7 @@ With `horizon=None` and a `discount`, they return a `DiscountedCMDP`, which has 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 if TYPE_CHECKING:
@@ -679,3 +680,54 @@ class ModelConstructors:
             budget=budget, end_reward=end_reward, must_end_in=must_end_in, name=name,
         )  # fmt: skip
         return found if return_counts else found[0]
+
+    @staticmethod
+    def from_rddl(
+        domain: str | Path,
+        instance: str | Path,
+        cost: Number | Sequence[Any] | Mapping[str, Any] | Callable[[dict[str, Any], str, dict[str, Any]], Any],
+        *,
+        horizon: int | None = None,
+        resources: Sequence[ResourceLike] = ("cost",),
+        max_states: int = 100_000,
+        progress: ProgressLike = True,
+        budget: BudgetLike | None = None,
+    ) -> CMDP:
+        """Return the model of a discrete RDDL problem, which pyRDDLGym parses and grounds.
+
+        States and outcomes are enumerated, so this is for small problems. Probabilities are exact until the model
+        rounds them to floats. States are named by their fluents as JSON text, actions as in `move(a, b)`; the action
+        that changes nothing is `noop`.
+
+        Parameters
+        ----------
+        domain, instance : str or Path
+            Files, or the names of a problem and an instance of rddlrepository.
+        cost : number, sequence, dict or callable
+            The cost of every transition, or a function `cost(fluents, action, next_fluents)` of the state, the name of
+            the action and the next state. RDDL has a reward but no costs.
+        horizon : int, optional
+            Number of steps. Default: that of the instance.
+        resources : sequence of str or Resource
+            Resources; a `Resource` may have a floor or a ceiling.
+        max_states : int
+            Maximum number of states.
+        progress : bool, "log", ProgressSink or callable
+            As for `from_function`.
+        budget : number, Budget, or dict of these by resource, optional
+            Default budget of the model.
+
+        Raises
+        ------
+        ModelError
+            If fluents are neither truth values nor integers, actions are not truth values, there are observations or
+            distributions other than Bernoulli and KronDelta, or there are too many states.
+        SolventError
+            If pyRDDLGym, or rddlrepository where it is needed, is not installed.
+        """
+        from solvent.model.rddl import from_rddl
+
+        return from_rddl(
+            domain, instance, cost, horizon=horizon, resources=resources, max_states=max_states, progress=progress,
+            budget=budget,
+        )  # fmt: skip
