@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import Any
 
 from solvent.core.engines import RayEngine, start_worker
@@ -78,6 +79,7 @@ class Actors:
         self._engine, self._ray, self._make, self._arguments = engine, engine.ray, make, arguments
         self._monitor = monitor
         self._handles: list[Any] = []
+        self._asked: deque[tuple[int, list[Any]]] = deque()
         errors = engine.ray.exceptions
         self._lost = (errors.RayActorError, errors.ObjectLostError, errors.OwnerDiedError, errors.RaySystemError,
                       errors.WorkerCrashedError)  # fmt: skip
@@ -165,6 +167,7 @@ class Actors:
             for handle in self._handles:
                 self._ray.kill(handle)
         self._handles = []
+        self._asked.clear()
 
     def call(self, p: int, name: str, *arguments: Any) -> Any:
         """Call a method of a part; return a reference to its result."""
@@ -195,33 +198,33 @@ class Actors:
                     raise
                 return found
 
+    def ask_ahead(self, steps: Sequence[int], ask: Callable[[int], list[Any]], most: int = _AHEAD) -> None:
+        """Ask for the first `most` steps, apart from those that were asked for."""
+        for h in steps[len(self._asked) : most]:
+            self._asked.append((h, ask(h)))
+
     def in_advance(
-        self, steps: Iterable[int], ask: Callable[[int], list[Any]], is_due: Callable[[], bool]
+        self, steps: Sequence[int], ask: Callable[[int], list[Any]], is_due: Callable[[], bool]
     ) -> Iterator[tuple[int, list[Any]]]:
         """Yield steps and the results of all parts, until it is time to keep what was computed; at least one step.
 
         Parameters
         ----------
-        steps : iterable of int
+        steps : sequence of int
+            Begins with those that were asked for in advance.
         ask : callable
             Asks all parts for a step, a few steps in advance; returns references to their results.
         is_due : callable
             Returns whether it is time.
         """
-        left, some = iter(steps), False
-        asked: deque[tuple[int, list[Any]]] = deque()
-        while True:
+        for done in count():
             is_over = is_due()
-            while len(asked) < _AHEAD and not (is_over and (asked or some)):
-                h = next(left, None)
-                if h is None:
-                    break
-                asked.append((h, ask(h)))
-            if not asked:
+            if not (is_over and done):
+                self.ask_ahead(steps[done:], ask, 1 if is_over else _AHEAD)
+            if not self._asked:
                 return
-            h, references = asked.popleft()
+            h, references = self._asked.popleft()
             yield h, self.wait(references)
-            some = True
 
 
 class Passing:

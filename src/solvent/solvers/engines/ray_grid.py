@@ -153,7 +153,7 @@ class _RaySweep:
 
     def _advance(self) -> bool:
         """Sweep steps until values are to be kept, or to the end."""
-        for h, found in self._actors.in_advance(range(self._step - 1, -1, -1), self._ask, self._intervals.is_due):
+        for h, found in self._actors.in_advance(self._left, self._ask, self._intervals.is_due):
             with self._record.step(h) as step:
                 for p, (start, row, extremes) in enumerate(found):
                     step.add(p, RowRuns(start, row), extremes)
@@ -161,15 +161,21 @@ class _RaySweep:
         self._keep_values()
         return self._step == 0
 
+    @property
+    def _left(self) -> range:
+        """The steps that are not swept yet."""
+        return range(self._step - 1, -1, -1)
+
     def _ask(self, h: int) -> list[Any]:
         horizon, cells_H = self._record.layout.model.horizon, self._record.layout.sizes.cells_H
         self._monitor.tell("backward", horizon - h - 1, horizon, cells=int(cells_H[h]), parts=len(self._actors))
         return self._passing.ask("step", lambda p: (h,))
 
     def _keep_values(self) -> None:
-        """Write the values of the step that was swept last to files."""
+        """Write the values of the step that was swept last to files, while actors go on with the next steps."""
         record, h, began = self._record, self._step, time.monotonic()
         references = [self._actors.call(p, "values", h) for p in range(len(self._actors))]
+        self._actors.ask_ahead(self._left, self._ask)
         files = []
         for reference in references:  # one after another, so that only one is in memory here
             (value,) = self._actors.wait([reference])
