@@ -10,6 +10,14 @@ import signal
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal ended the program before a command began.
+
+    Not a `KeyboardInterrupt` itself: if that is raised while Python executes a string, as `dataclasses` does, Python
+    ends the process by SIGINT, even if it was caught.
+    """
+
+
 class Outside:
     """Handles both signals outside commands: they end the program until a command has ended, and are then ignored.
 
@@ -42,7 +50,7 @@ class Outside:
     def _interrupt(self, number: int, frame: object) -> None:
         if not self._ended:
             self.code = 128 + number
-            raise KeyboardInterrupt
+            raise Stopped
 
 
 #: That of this process.
