@@ -38,10 +38,14 @@ MODEL = instances.markov_gap(prize=10)
 BOLD = solvent.MarkovPolicy(MODEL, [[0], [1]])
 
 
-def test_tasks_run_on_every_node_with_one_thread_each(engine: RayEngine) -> None:
+def test_tasks_run_on_every_node_with_one_thread_each(engine: RayEngine, tmp_path: Path) -> None:
     def where(_: int) -> tuple[str, int]:
-        time.sleep(0.3)
-        return ray.get_runtime_context().get_node_id(), thread_count()
+        node = ray.get_runtime_context().get_node_id()
+        (tmp_path / node).touch()
+        until = time.monotonic() + 60
+        while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < until:  # for a task on the other node
+            time.sleep(0.05)
+        return node, thread_count()
 
     assert engine.workers == 2
     found = dict(engine.map(where, range(8)))

@@ -195,32 +195,40 @@ class Actors:
                     raise
                 return found
 
-    def in_advance(
-        self, steps: Iterable[int], ask: Callable[[int], list[Any]], is_due: Callable[[], bool]
-    ) -> Iterator[tuple[int, list[Any]]]:
+
+class Ahead:
+    """Steps that actors are asked for, a few of them in advance.
+
+    Parameters
+    ----------
+    actors : Actors
+    steps : iterable of int
+    ask : callable
+        Asks all parts for a step; returns references to their results.
+    """
+
+    def __init__(self, actors: Actors, steps: Iterable[int], ask: Callable[[int], list[Any]]) -> None:
+        self._actors, self._left, self._ask = actors, iter(steps), ask
+        self._asked: deque[tuple[int, list[Any]]] = deque()
+
+    def ask(self) -> None:
+        """Ask for the next steps, as far in advance as is allowed."""
+        while len(self._asked) < _AHEAD and (h := next(self._left, None)) is not None:
+            self._asked.append((h, self._ask(h)))
+
+    def results(self, is_due: Callable[[], bool]) -> Iterator[tuple[int, list[Any]]]:
         """Yield steps and the results of all parts, until it is time to keep what was computed; at least one step.
 
-        Parameters
-        ----------
-        steps : iterable of int
-        ask : callable
-            Asks all parts for a step, a few steps in advance; returns references to their results.
-        is_due : callable
-            Returns whether it is time.
+        No steps are asked for any more when `is_due` returns that it is time, and those that were are finished.
         """
-        left, some = iter(steps), False
-        asked: deque[tuple[int, list[Any]]] = deque()
+        some = False
         while True:
-            is_over = is_due()
-            while len(asked) < _AHEAD and not (is_over and (asked or some)):
-                h = next(left, None)
-                if h is None:
-                    break
-                asked.append((h, ask(h)))
-            if not asked:
+            if not some or not is_due():
+                self.ask()
+            if not self._asked:
                 return
-            h, references = asked.popleft()
-            yield h, self.wait(references)
+            h, references = self._asked.popleft()
+            yield h, self._actors.wait(references)
             some = True
 
 

@@ -18,7 +18,7 @@ from solvent.core.engines import RayEngine
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.solvers.arrays import read_only
 from solvent.solvers.bounds.arrays import Bounds
-from solvent.solvers.engines.actors import Actors, Intervals, Passing
+from solvent.solvers.engines.actors import Actors, Ahead, Intervals, Passing
 from solvent.solvers.grid import kernels
 from solvent.solvers.grid.arrays import Boxes, RowRuns
 from solvent.solvers.grid.layout import BoxLayout
@@ -46,6 +46,9 @@ class SweptPart:
         part = replace(part, bounds=bounds, boxes=boxes)
         self._part, self._sent, self._received = part, sent, received
         self._sweep = PartSweep(part, PartBuffers.of([part]), np.zeros(1, bool))
+        largest_S = np.diff(part.own_boxes.offset, axis=1).max(axis=0)
+        # Ray copies what a method returns before it calls the next one
+        self._blocks = [np.empty(int(largest_S[states].sum())) for states in sent]
 
     def restore(self, h: int, value: NDArray[np.float64]) -> list[Any]:
         """Begin with the values of its own states at step h; return what other parts need of them."""
@@ -75,11 +78,11 @@ class SweptPart:
         """Return the values at step h that each other part needs."""
         offset, value = read_only(self._part.own_boxes.offset[h]), read_only(self._sweep.own_values(h))
         found = []
-        for states in self._sent:
+        for states, block in zip(self._sent, self._blocks, strict=True):
             to = np.concatenate([[0], np.cumsum(np.diff(offset)[states])])
-            block, places = np.empty(int(to[-1])), np.arange(len(states))
+            places = np.arange(len(states))
             kernels.copy_blocks(value, offset, read_only(states), block, to, read_only(places))
-            found.append(block)
+            found.append(block[: to[-1]])
         return found
 
     def values(self, h: int) -> NDArray[np.float64]:
@@ -121,6 +124,7 @@ class _RaySweep:
         self._actors = Actors(engine, SweptPart, arguments, monitor)
         self._passing = Passing(self._actors, exchange.senders, receivers)
         self._intervals = Intervals(monitor)
+        self._ahead = Ahead(self._actors, (), self._ask)
         self._step = self._kept = record.layout.model.horizon
 
     def run(self) -> Swept:
@@ -143,6 +147,7 @@ class _RaySweep:
         record, h = self._record, self._kept
         record.forget_before(h)
         self._step = h
+        self._ahead = Ahead(self._actors, range(h - 1, -1, -1), self._ask)
         if h == record.layout.model.horizon:
             self._passing.begin("restore")
         else:
@@ -150,7 +155,7 @@ class _RaySweep:
 
     def _advance(self) -> bool:
         """Sweep steps until values are to be kept, or to the end."""
-        for h, found in self._actors.in_advance(range(self._step - 1, -1, -1), self._ask, self._intervals.is_due):
+        for h, found in self._ahead.results(self._intervals.is_due):
             with self._record.step(h) as step:
                 for p, (start, row, extremes) in enumerate(found):
                     step.add(p, RowRuns(start, row), extremes)
@@ -164,9 +169,10 @@ class _RaySweep:
         return self._passing.ask("step", lambda p: (h,))
 
     def _keep_values(self) -> None:
-        """Write the values of the step that was swept last to files."""
+        """Write the values of the step that was swept last to files, while actors go on with the next steps."""
         record, h, began = self._record, self._step, time.monotonic()
         references = [self._actors.call(p, "values", h) for p in range(len(self._actors))]
+        self._ahead.ask()
         files = []
         for reference in references:  # one after another, so that only one is in memory here
             (value,) = self._actors.wait([reference])

@@ -15,8 +15,10 @@ from solvent.solvers.frontier.resource import SingleResource
 
 #: Arrays are used if no state has more amounts than this between need and top,
 DENSE_WIDTH = 4096
-#: and if there are at least this many amounts in total.
-DENSE_FROM = 20_000
+#: and if the amounts in total, times the outcomes of a row after the first, are at least this many.
+DENSE_FROM = 5_000
+#: What rows of one outcome, whose points are only shifted, count as instead.
+_ONE_OUTCOME = 0.25
 #: If a row has at least this many outcomes, arrays are used up to a larger width.
 MANY_OUTCOMES = 16
 DENSE_WIDTH_OF_MANY = 2**20
@@ -125,9 +127,10 @@ class FrontierBounds:
 
         A row of n outcomes takes n operations for each amount, but n * n for each point.
         """
-        if self.model.most_outcomes >= MANY_OUTCOMES:
+        outcomes = self.model.most_outcomes
+        if outcomes >= MANY_OUTCOMES:
             return self.widest <= DENSE_WIDTH_OF_MANY
-        return self.widest <= DENSE_WIDTH and self.amounts >= DENSE_FROM
+        return self.widest <= DENSE_WIDTH and self.amounts * max(outcomes - 1, _ONE_OUTCOME) >= DENSE_FROM
 
 
 def settled_need(model: CMDP, cost: NDArray[np.int64], monitor: ResourceMonitor) -> int:

@@ -26,6 +26,8 @@ from solvent.solvers.reduction.layers import grown, power_of_two
 
 #: Number of cells that there is room for at first.
 _ROOM = 1 << 12
+#: Number of cells up to which there is made room for eight times as many, and for twice as many beyond.
+_FEW = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -197,15 +199,16 @@ class _Following:
         return Trace(cells, back(self._steps.peak_HD), back(self._steps.trough_HD), earned)
 
     def _enlarge(self, h: int) -> None:
-        """Make room for twice as many cells, if necessary by writing those before step h to files."""
+        """Make room for more cells, if necessary by writing those before step h to files."""
         monitor, room, size = self._monitor, self._room, self._bytes_per_cell
-        if self._spill and self._indptr_H[h] and not monitor.has_room_for(2 * room * size + 16 * room):
+        larger = room * (2 if room > _FEW else 8)
+        if self._spill and self._indptr_H[h] and not monitor.has_room_for(larger * size + 8 * larger):
             self._write(h)
             return  # perhaps there is enough room now
-        monitor.reserve(2 * room * size, "cells that the policy reaches")
-        self._cells = ReachedCells(*(grown(each, 2 * room) for each in self._cells))
+        monitor.reserve(larger * size, "cells that the policy reaches")
+        self._cells = ReachedCells(*(grown(each, larger) for each in self._cells))
         monitor.release(room * size)
-        self._room = room = 2 * room
+        self._room = room = larger
         wanted = min(2 * room, self._most_cells)
         if len(self._slots) < wanted:
             monitor.release(self._slots.nbytes)

@@ -12,11 +12,15 @@ from solvent.model.lattice import AccountTicks, Lattice
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.base import FEWER_AMOUNTS, Answer, Estimate, Refusal, Run, check_limits
 from solvent.solvers.frontier.resource import SingleResource
+from solvent.solvers.frontier.solver import refuse_cut_short
+from solvent.solvers.grid.layout import spans
 from solvent.solvers.labels.search import best_path
 from solvent.solvers.labels.several import SeveralSearch
 from solvent.solvers.problem import Problem
 from solvent.solvers.solution import Stats
 
+#: Rows times steps times amounts of a tiny problem.
+_TINY = 5_000
 #: Amounts beyond which differences of limits might not fit 64 bits.
 _FAR = 2**60
 
@@ -56,7 +60,7 @@ class LabelsSolver:
             return Estimate(float("inf"))
         if _is_plain(problem):
             return Estimate(0.0)
-        if not run.options.prune:
+        if not run.options.prune or _is_tiny_frontier(problem):
             return Estimate(float("inf"))
         used = run.monitor.used
         try:
@@ -119,6 +123,14 @@ def _is_plain(problem: Problem) -> bool:
     """Whether the search for one resource applies: limits on one side, no saturation, no end rewards and no goal."""
     saturates = problem.model.is_saturating and problem.lattice.saturates
     return problem.limits.is_one_sided and not saturates and not problem.model.has_end_values
+
+
+def _is_tiny_frontier(problem: Problem) -> bool:
+    """Whether the method "frontier" solves a problem in less time than a search takes to begin."""
+    model = problem.model
+    if not problem.limits.is_one_sided or model.n_rows * model.horizon > _TINY:
+        return False
+    return model.n_rows * model.horizon * spans(model, problem.lattice)[0] <= _TINY and not refuse_cut_short(problem)
 
 
 def _reach(lattice: Lattice) -> float:
