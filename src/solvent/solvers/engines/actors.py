@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from solvent.core.engines import RayEngine, start_worker
@@ -79,7 +78,6 @@ class Actors:
         self._engine, self._ray, self._make, self._arguments = engine, engine.ray, make, arguments
         self._monitor = monitor
         self._handles: list[Any] = []
-        self._asked: deque[tuple[int, list[Any]]] = deque()
         errors = engine.ray.exceptions
         self._lost = (errors.RayActorError, errors.ObjectLostError, errors.OwnerDiedError, errors.RaySystemError,
                       errors.WorkerCrashedError)  # fmt: skip
@@ -167,7 +165,6 @@ class Actors:
             for handle in self._handles:
                 self._ray.kill(handle)
         self._handles = []
-        self._asked.clear()
 
     def call(self, p: int, name: str, *arguments: Any) -> Any:
         """Call a method of a part; return a reference to its result."""
@@ -198,33 +195,41 @@ class Actors:
                     raise
                 return found
 
-    def ask_ahead(self, steps: Sequence[int], ask: Callable[[int], list[Any]], most: int = _AHEAD) -> None:
-        """Ask for the first `most` steps, apart from those that were asked for."""
-        for h in steps[len(self._asked) : most]:
-            self._asked.append((h, ask(h)))
 
-    def in_advance(
-        self, steps: Sequence[int], ask: Callable[[int], list[Any]], is_due: Callable[[], bool]
-    ) -> Iterator[tuple[int, list[Any]]]:
+class Ahead:
+    """Steps that actors are asked for, a few of them in advance.
+
+    Parameters
+    ----------
+    actors : Actors
+    steps : iterable of int
+    ask : callable
+        Asks all parts for a step; returns references to their results.
+    """
+
+    def __init__(self, actors: Actors, steps: Iterable[int], ask: Callable[[int], list[Any]]) -> None:
+        self._actors, self._left, self._ask = actors, iter(steps), ask
+        self._asked: deque[tuple[int, list[Any]]] = deque()
+
+    def ask(self) -> None:
+        """Ask for the next steps, as far in advance as is allowed."""
+        while len(self._asked) < _AHEAD and (h := next(self._left, None)) is not None:
+            self._asked.append((h, self._ask(h)))
+
+    def results(self, is_due: Callable[[], bool]) -> Iterator[tuple[int, list[Any]]]:
         """Yield steps and the results of all parts, until it is time to keep what was computed; at least one step.
 
-        Parameters
-        ----------
-        steps : sequence of int
-            Begins with those that were asked for in advance.
-        ask : callable
-            Asks all parts for a step, a few steps in advance; returns references to their results.
-        is_due : callable
-            Returns whether it is time.
+        No steps are asked for any more when `is_due` returns that it is time, and those that were are finished.
         """
-        for done in count():
-            is_over = is_due()
-            if not (is_over and done):
-                self.ask_ahead(steps[done:], ask, 1 if is_over else _AHEAD)
+        some = False
+        while True:
+            if not some or not is_due():
+                self.ask()
             if not self._asked:
                 return
             h, references = self._asked.popleft()
-            yield h, self.wait(references)
+            yield h, self._actors.wait(references)
+            some = True
 
 
 class Passing:

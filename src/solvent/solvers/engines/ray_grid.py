@@ -18,7 +18,7 @@ from solvent.core.engines import RayEngine
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.solvers.arrays import read_only
 from solvent.solvers.bounds.arrays import Bounds
-from solvent.solvers.engines.actors import Actors, Intervals, Passing
+from solvent.solvers.engines.actors import Actors, Ahead, Intervals, Passing
 from solvent.solvers.grid import kernels
 from solvent.solvers.grid.arrays import Boxes, RowRuns
 from solvent.solvers.grid.layout import BoxLayout
@@ -124,6 +124,7 @@ class _RaySweep:
         self._actors = Actors(engine, SweptPart, arguments, monitor)
         self._passing = Passing(self._actors, exchange.senders, receivers)
         self._intervals = Intervals(monitor)
+        self._ahead = Ahead(self._actors, (), self._ask)
         self._step = self._kept = record.layout.model.horizon
 
     def run(self) -> Swept:
@@ -146,6 +147,7 @@ class _RaySweep:
         record, h = self._record, self._kept
         record.forget_before(h)
         self._step = h
+        self._ahead = Ahead(self._actors, range(h - 1, -1, -1), self._ask)
         if h == record.layout.model.horizon:
             self._passing.begin("restore")
         else:
@@ -153,18 +155,13 @@ class _RaySweep:
 
     def _advance(self) -> bool:
         """Sweep steps until values are to be kept, or to the end."""
-        for h, found in self._actors.in_advance(self._left, self._ask, self._intervals.is_due):
+        for h, found in self._ahead.results(self._intervals.is_due):
             with self._record.step(h) as step:
                 for p, (start, row, extremes) in enumerate(found):
                     step.add(p, RowRuns(start, row), extremes)
             self._step = h
         self._keep_values()
         return self._step == 0
-
-    @property
-    def _left(self) -> range:
-        """The steps that are not swept yet."""
-        return range(self._step - 1, -1, -1)
 
     def _ask(self, h: int) -> list[Any]:
         horizon, cells_H = self._record.layout.model.horizon, self._record.layout.sizes.cells_H
@@ -175,7 +172,7 @@ class _RaySweep:
         """Write the values of the step that was swept last to files, while actors go on with the next steps."""
         record, h, began = self._record, self._step, time.monotonic()
         references = [self._actors.call(p, "values", h) for p in range(len(self._actors))]
-        self._actors.ask_ahead(self._left, self._ask)
+        self._ahead.ask()
         files = []
         for reference in references:  # one after another, so that only one is in memory here
             (value,) = self._actors.wait([reference])

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from solvent.core.engines import RayEngine
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.solvers.accuracy import Extremes
-from solvent.solvers.engines.actors import Actors, Intervals, Passing
+from solvent.solvers.engines.actors import Actors, Ahead, Intervals, Passing
 from solvent.solvers.parts import Exchange, part_of, ranges, split_states
 from solvent.solvers.reduction.backward import last_rows
 from solvent.solvers.reduction.layers import NodeLayer
@@ -74,6 +74,7 @@ class _RayPasses:
         self._forward = Passing(self._actors, receivers, senders)
         self._backward = Passing(self._actors, senders, receivers)
         self._intervals = Intervals(monitor)
+        self._ahead = Ahead(self._actors, (), self._ask_forward)
         self._extremes: Extremes | None = None
 
     def run(self) -> Extremes:
@@ -107,10 +108,12 @@ class _RayPasses:
         passes = self._passes
         if not self._is_expanded:
             h = len(passes.layers) - 1
+            self._ahead = Ahead(self._actors, range(h + 1, self._steps.model.horizon), self._ask_forward)
             self._forward.begin("expand", lambda p: (h, *self._nodes(h, p)))
             return
         passes.forget_rows()
         h = passes.step
+        self._ahead = Ahead(self._actors, range(h - 1, -1, -1), self._ask_backward)
         if h == self._steps.model.horizon:
             self._backward.begin("restore")
             return
@@ -133,18 +136,18 @@ class _RayPasses:
         self._choose()
         return self._passes.step == 0
 
+    def _ask_forward(self, h: int) -> list[Any]:
+        layers, horizon = self._passes.layers, self._steps.model.horizon
+        self._monitor.tell("forward", h, horizon, nodes=len(layers[-1]), parts=len(self._actors))
+        return self._forward.ask("extend", lambda p: (h,))
+
     def _expand(self) -> None:
-        """Add layers."""
-        passes, horizon = self._passes, self._steps.model.horizon
-
-        def ask(h: int) -> list[Any]:
-            self._monitor.tell("forward", h, horizon, nodes=len(passes.layers[-1]), parts=len(self._actors))
-            return self._forward.ask("extend", lambda p: (h,))
-
-        for _, found in self._actors.in_advance(range(len(passes.layers), horizon), ask, self._intervals.is_due):
+        """Add layers, and save them while actors go on with the next ones."""
+        for _, found in self._ahead.results(self._intervals.is_due):
             self._add_layer(found)
         began = time.monotonic()
-        passes.save()
+        self._ahead.ask()
+        self._passes.save()
         self._intervals.close(began)
 
     def _add_layer(self, found: list[Any]) -> None:
@@ -161,23 +164,24 @@ class _RayPasses:
                 spent[ranges(indptr, own)[0]] = nodes
             passes.store_layer(NodeLayer(indptr, spent))
 
+    def _ask_backward(self, h: int) -> list[Any]:
+        nodes, horizon = len(self._passes.layers[h]), self._steps.model.horizon
+        self._monitor.tell("backward", horizon - h, horizon, nodes=nodes, parts=len(self._actors))
+        return self._backward.ask("choose", lambda p: (h, *self._nodes(h, p)))
+
     def _choose(self) -> None:
-        """Compute the rows of further steps, and keep the values of the last one."""
-        passes, horizon, extremes = self._passes, self._steps.model.horizon, self._found_extremes()
-
-        def ask(h: int) -> list[Any]:
-            nodes = len(passes.layers[h])
-            self._monitor.tell("backward", horizon - h, horizon, nodes=nodes, parts=len(self._actors))
-            return self._backward.ask("choose", lambda p: (h, *self._nodes(h, p)))
-
+        """Compute the rows of further steps, and keep the values of the last one while actors go on with the next."""
+        passes, extremes = self._passes, self._found_extremes()
         last = passes.step
-        for h, found in self._actors.in_advance(range(passes.step - 1, -1, -1), ask, self._intervals.is_due):
+        for h, found in self._ahead.results(self._intervals.is_due):
             last = h
             passes.store_rows(h, self._together(h, [row for row, _ in found], np.dtype(np.int32)))
             for _, each in found:
                 extremes.add(h, each)
         began = time.monotonic()
-        values = self._actors.wait([self._actors.call(p, "values") for p in range(len(self._actors))])
+        references = [self._actors.call(p, "values") for p in range(len(self._actors))]
+        self._ahead.ask()
+        values = self._actors.wait(references)
         passes.value, passes.step = self._together(last, values, np.dtype(np.float64)), last
         passes.save(extremes)
         self._intervals.close(began)
