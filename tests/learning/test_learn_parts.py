@@ -199,7 +199,7 @@ def signed_bound(
     else:
         f = [(ri if pi or ranges.by_row else extreme) + v for pi, ri, v in zip(p, r, after, strict=True)]
     possible = [sign * x for pi, x in zip(p, f, strict=True) if pi or ranges.known]
-    if not ranges.known:
+    if not ranges.known and scale >= 1:
         possible.append((0.0 if ranges.random else sign * extreme) + cap[1])
     mean = float(np.dot(p, f))
     variance = max(float(np.dot(p, np.square(np.array(f) - mean))), 0.0)

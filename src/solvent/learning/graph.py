@@ -26,6 +26,8 @@ from solvent.solvers.augmentation.augment import expand
 from solvent.solvers.augmentation.mdp import AugmentedMDP
 from solvent.solvers.problem import Problem
 
+#: Nodes by state and ticks; and for each state, between which amounts each resource is settled.
+_Layer = tuple[dict[tuple[int, ...], int], list[list[int]], list[list[int]]]
 #: What to do if a graph does not fit.
 ROUNDING_HINT = (
     "raise the limit, or round costs: strict=True rounds them up and never exceeds the budget, epsilon_cost= says how far"
@@ -99,6 +101,40 @@ class SafeGraph:
         """First node of each step, and the number of nodes last; shape (H + 2,)."""
         assert self.mdp.layer_indptr is not None
         return self.mdp.layer_indptr
+
+    def find(self, step: int, state: int, spent: tuple[int, ...]) -> int | None:
+        """Return the node with rows at a step, by state and ticks spent; None if there is none.
+
+        Examples
+        --------
+        >>> from solvent.model import instances
+        >>> from solvent.model.budget import resolve
+        >>> model = instances.knapsack([60, 100], [10, 20], capacity=20)
+        >>> graph = SafeGraph.of(Problem.exact(model, resolve(model, None), merge=False))
+        >>> graph.find(1, 0, (0,)), graph.find(1, 0, (5,))
+        (1, None)
+        """
+        layer = self._layers.get(step)
+        if layer is None:
+            layer = self._layers[step] = self._read_layer(step)
+        nodes, low, high = layer
+        bounds = zip(spent, low[state], high[state], strict=True)
+        return nodes.get((state, *(COLLAPSED if a <= x <= b else x for x, a, b in bounds)))
+
+    @cached_property
+    def _layers(self) -> dict[int, _Layer]:
+        """What `find` has read, by step."""
+        return {}
+
+    def _read_layer(self, step: int) -> _Layer:
+        """Return the nodes with rows of a step, by state and ticks, and where amounts are settled."""
+        mdp, begin, end = self.mdp, int(self.layer_indptr[step]), int(self.layer_indptr[step + 1])
+        nodes = np.arange(begin, end)[mdp.row_indptr[begin:end] < mdp.row_indptr[begin + 1 : end + 1]]
+        states, amounts = mdp.node_state[nodes].tolist(), mdp.node_spent_ND[nodes].tolist()
+        assert mdp.settled_low is not None
+        assert mdp.settled_high is not None
+        found = {(s, *x): n for s, x, n in zip(states, amounts, nodes.tolist(), strict=True)}
+        return found, mdp.settled_low[step].tolist(), mdp.settled_high[step].tolist()
 
     def policy(
         self, row_N: NDArray[np.int64], origin: CMDP, n_real: int | None = None, *, drawn: bool = False
