@@ -163,7 +163,9 @@ def test_a_sweep_is_what_the_formulas_say(
     counts, mdp = counted(graph, seed, pool=pool, most=most), graph.mdp
     radii = Bonus(0.05, len(counts.count_K), known, 1.5 if kind == "random" else 0.0).radii(counts)
     low, high = -0.5, 1.0
-    ranges = Ranges(*value_ranges((low, high), (-1.0, 2.0), 3), low, high, known, kind == "random", kind == "by row", -1)
+    ranges = Ranges(
+        *value_ranges((low, high), (-1.0, 2.0), 3), low, high, known, kind == "random", kind == "by row", -1
+    )
     value_N, row_N = np.empty(mdp.n_nodes), np.zeros(mdp.n_nodes, np.int64)
     rng = np.array([seed], np.uint64)
     arrays, estimates = counts.graph_arrays(graph), counts.estimates()

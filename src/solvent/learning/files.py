@@ -104,7 +104,8 @@ def _read(header: Header, arrays: Arrays, model: CMDP | None) -> LearnResult:
     if bounds.shape != (3,) or not (infeasible or np.isfinite(bounds).all()):
         raise ModelError("bounds", "three finite numbers", quote(bounds.tolist()))
     returns, costs = check_array(arrays, "returns", np.float64), check_array(arrays, "costs", np.float64, 2)
-    for name, array, shape in (("returns", returns, (episodes,)), ("costs", costs, (episodes, len(given["resources"])))):
+    width = len(given["resources"])
+    for name, array, shape in (("returns", returns, (episodes,)), ("costs", costs, (episodes, width))):
         if array.shape != shape:
             raise ModelError(name, f"shape {shape}", f"{array.shape}")
     content = check_array(arrays, "policy", np.uint8).tobytes()

@@ -26,11 +26,10 @@ from solvent.solvers.augmentation.augment import expand
 from solvent.solvers.augmentation.mdp import AugmentedMDP
 from solvent.solvers.problem import Problem
 
-#: Nodes by state and ticks; and for each state, between which amounts each resource is settled.
-_Layer = tuple[dict[tuple[int, ...], int], list[list[int]], list[list[int]]]
 #: What to do if a graph does not fit.
 ROUNDING_HINT = (
-    "raise the limit, or round costs: strict=True rounds them up and never exceeds the budget, epsilon_cost= says how far"
+    "raise the limit, or round costs: strict=True rounds them up and never exceeds the budget, "
+    "epsilon_cost= says how far"
 )
 
 
@@ -117,24 +116,23 @@ class SafeGraph:
         layer = self._layers.get(step)
         if layer is None:
             layer = self._layers[step] = self._read_layer(step)
-        nodes, low, high = layer
-        bounds = zip(spent, low[state], high[state], strict=True)
-        return nodes.get((state, *(COLLAPSED if a <= x <= b else x for x, a, b in bounds)))
+        assert self.mdp.settled_low is not None
+        assert self.mdp.settled_high is not None
+        low, high = self.mdp.settled_low[step].item, self.mdp.settled_high[step].item
+        amounts = (COLLAPSED if low(state, d) <= x <= high(state, d) else x for d, x in enumerate(spent))
+        return layer.get((state, *amounts))
 
     @cached_property
-    def _layers(self) -> dict[int, _Layer]:
+    def _layers(self) -> dict[int, dict[tuple[int, ...], int]]:
         """What `find` has read, by step."""
         return {}
 
-    def _read_layer(self, step: int) -> _Layer:
-        """Return the nodes with rows of a step, by state and ticks, and where amounts are settled."""
+    def _read_layer(self, step: int) -> dict[tuple[int, ...], int]:
+        """Return the nodes with rows of a step, by state and ticks."""
         mdp, begin, end = self.mdp, int(self.layer_indptr[step]), int(self.layer_indptr[step + 1])
         nodes = np.arange(begin, end)[mdp.row_indptr[begin:end] < mdp.row_indptr[begin + 1 : end + 1]]
-        states, amounts = mdp.node_state[nodes].tolist(), mdp.node_spent_ND[nodes].tolist()
-        assert mdp.settled_low is not None
-        assert mdp.settled_high is not None
-        found = {(s, *x): n for s, x, n in zip(states, amounts, nodes.tolist(), strict=True)}
-        return found, mdp.settled_low[step].tolist(), mdp.settled_high[step].tolist()
+        columns = [mdp.node_state[nodes], *mdp.node_spent_ND[nodes].T]
+        return dict(zip(zip(*(each.tolist() for each in columns), strict=True), nodes.tolist(), strict=True))
 
     def policy(
         self, row_N: NDArray[np.int64], origin: CMDP, n_real: int | None = None, *, drawn: bool = False
@@ -157,7 +155,8 @@ class SafeGraph:
         reached, layers, limits = np.array([mdp.start]), [], mdp.limits
         if drawn:
             reached = np.unique(self.entry_next[spread(self.entry_indptr, row_N[reached])]).astype(np.int64)
-            limits = replace(limits, **{side: tuple(x[1:] for x in getattr(limits, side)) for side in ("upper", "lower")})
+            later = {side: tuple(x[1:] for x in getattr(limits, side)) for side in ("upper", "lower")}
+            limits = replace(limits, **later)
         for _ in range(origin.horizon):
             nodes = reached[real[reached] & (mdp.row_indptr[reached] < mdp.row_indptr[reached + 1])]
             rows = row_N[nodes]

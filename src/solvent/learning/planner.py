@@ -6,8 +6,9 @@ A plan has three rows for each node, computed backward over the steps with the b
     optimistic  the greatest upper bound with full radii: closes the gap
     policy      the greatest lower bound with small radii: what would be returned now
 
-Three of four episodes play the first, the fourth the second. The upper bound on the optimum is that of the optimistic rows, and the lower bound
-is computed for the rows of the policy, both with full radii, so they hold no matter which rows were played.
+Three of four episodes play the first, the fourth the second. The upper bound on the optimum is that of the optimistic
+rows, and the lower bound is computed for the rows of the policy, both with full radii, so they hold no matter which
+rows were played.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ true costs, exactly, against the limits as given.
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
@@ -165,7 +166,7 @@ class ModelRunner:
         other = object.__new__(type(self))
         other.__dict__ |= self.__dict__
         other._arrays = self._arrays._replace(local_O=self._arrays.local_O.copy())
-        other._record = EpisodeRecord(*(array.copy() for array in self._record))
+        other._record = copy.deepcopy(self._record)
         other._n_known = dict(self._n_known)
         return other
 
@@ -370,7 +371,8 @@ class _TrueCosts:
     def amounts(self, spent_ED: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return amounts in ticks as numbers; of bins of continuous costs, the upper ends."""
         n = len(self.units)
-        return spent_ED[:, :n] * np.array([float(unit) for unit in self.units]).reshape(1, n)
+        amounts: NDArray[np.float64] = spent_ED[:, :n] * np.array([float(unit) for unit in self.units]).reshape(1, n)
+        return amounts
 
     def spent(self, outcomes: list[int]) -> tuple[Fraction, ...]:
         """Return what an episode with these outcomes spent."""
@@ -438,8 +440,19 @@ _MOST_COUNTED = 100_000
 
 
 class _Episode(NamedTuple):
-    """An episode in an environment: what it earned and spent, whether it broke a limit, whether a count has doubled,
-    and outcomes that the graph does not have."""
+    """An episode in an environment.
+
+    Attributes
+    ----------
+    earned : float
+    spent : tuple of Fraction
+    broke : bool
+        Whether it broke a limit.
+    due : bool
+        Whether a count has doubled.
+    new : list of NewOutcome
+        Outcomes that the graph does not have.
+    """
 
     earned: float
     spent: tuple[Fraction, ...]
